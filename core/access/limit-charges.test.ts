@@ -25,7 +25,7 @@ function counted(wrap: (limiter: Limiter) => Limiter = (limiter) => limiter) {
   const budgets = createBudgets({ clock, log: recordingLog([]) });
   const limiter = wrap(createMemoryLimiter({ counters, budgets }));
   const take = async (charges: LimitCharges, tokens = 10) =>
-    takeCharges(charges, { limiter, tokens, code: 'rate_limited' });
+    takeCharges(charges, { limiter, expected: { tokens, cost: undefined }, code: 'rate_limited' });
   const refused = async (charges: LimitCharges, tokens?: number): Promise<GatewayError> => {
     try {
       await take(charges, tokens);

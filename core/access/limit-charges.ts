@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { Budget, BudgetRefusal, BudgetSubject } from '../ports/budgets.ts';
+import type { Budget, BudgetRefusal, BudgetSubject, ExpectedUse } from '../ports/budgets.ts';
 import type {
   Admission,
   Charges,
@@ -75,11 +75,18 @@ export class LimitCharges implements Charges {
   tokens: LimitCharge | undefined;
   /** Undefined when no usage limit holds. */
   budgets: Budget[] | undefined;
+  /** Expected tokens matter. */
+  needsTokens = false;
+  /** The expected cost matters. */
+  needsCost = false;
 
   /** Counts in this window as well. */
   add(type: RateLimit['type'], window: Window, words: string): void {
     if (type === 'requests') (this.requests ??= new LimitCharge()).add(window, words);
-    else (this.tokens ??= new LimitCharge()).add(window, words);
+    else {
+      this.needsTokens = true;
+      (this.tokens ??= new LimitCharge()).add(window, words);
+    }
   }
 
   /** Counts by the limits of a record as well. A changed value goes on counting where the old one was. */
@@ -94,6 +101,8 @@ export class LimitCharges implements Charges {
 
   /** Counts against this usage limit as well. */
   addBudget(budget: Budget): void {
+    if (budget.unit === 'tokens') this.needsTokens = true;
+    if (budget.unit === 'cost') this.needsCost = true;
     (this.budgets ??= []).push(budget);
   }
 
@@ -117,11 +126,6 @@ export class LimitCharges implements Charges {
     addTo('requests', this, requests);
     addTo('tokens', this, tokens);
     for (const budget of budgets ?? []) this.addBudget(budget);
-  }
-
-  /** Expected tokens matter. */
-  get needsTokens(): boolean {
-    return this.tokens !== undefined || this.budgets?.some(({ unit }) => unit === 'tokens') === true;
   }
 }
 
@@ -276,8 +280,8 @@ export function budgetOfPolicy(policy: StoredRecord<'usage_limit_policy'>, value
 /** How a request is counted. */
 interface LimitTaking {
   readonly limiter: Limiter;
-  /** What it will probably use; looked at only where tokens are limited. */
-  readonly tokens: number;
+  /** What it will probably use; looked at only where tokens or dollars are limited. */
+  readonly expected: ExpectedUse;
   /** Default `local`. */
   readonly onStoreFailure?: OnStoreFailure | undefined;
   /** Of refusals. */
@@ -287,13 +291,13 @@ interface LimitTaking {
 type Taken = LimitReservation | undefined;
 
 /**
- * Counts one request, and takes the tokens that it will probably use until that is known: at most what would fit into an
- * empty window. Throws, or rejects with, a `GatewayError` when a limit is used up, and has counted nothing then: of the
+ * Counts one request, and takes what it will probably use until that is known: of windows at most what would fit into an
+ * empty one. Throws, or rejects with, a `GatewayError` when a limit is used up, and has counted nothing then: of the
  * code for rate limits, of `budget_exhausted` or `provider_budget_exhausted` for usage limits. A promise only where the
  * limiter answers with one.
  */
 export function takeCharges(charges: LimitCharges, taking: LimitTaking): Taken | Promise<Taken> {
-  const admission = taking.limiter.admit(charges, taking.tokens, taking.onStoreFailure);
+  const admission = taking.limiter.admit(charges, taking.expected, taking.onStoreFailure);
   if (admission === undefined || !('then' in admission)) return taken(admission, charges, taking);
   return admission.then((decided) => taken(decided, charges, taking));
 }

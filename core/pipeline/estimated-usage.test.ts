@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { noUsage } from '../dialects/usage.ts';
 import type { RequestFacts } from './facts.ts';
 import fc from 'fast-check';
+import type { Price, Prices } from '../ports/prices.ts';
 import type { Limiter } from '../ports/counters.ts';
 import { countedUsage, learnedUsageOf, unfinishedUsage } from './estimated-usage.ts';
 
@@ -171,29 +172,67 @@ describe('what a request will probably use', () => {
     return { facts: { usage, isUsageEstimated: false, cacheStatus: 'MISS', ...more } as RequestFacts };
   };
 
+  const costs = (cost = '0', status: Price['status'] = 'priced') => ({
+    price: { cost, status, version: '1' },
+  });
+  /** Prices of one model: a dollar for a token of a request, ten for one of an answer. */
+  const prices: Pick<Prices, 'price'> = {
+    price: (usage, provider, model) =>
+      provider === 'there' && model === 'm'
+        ? costs(String((usage?.promptTokens ?? 0) + 10 * (usage?.completionTokens ?? 0))).price
+        : costs('0', 'unpriced').price,
+  };
+  const at = (provider?: string, isOneOfSeveral = false, model = 'm') => ({
+    prices,
+    price: provider === undefined ? undefined : { provider, model, isOneOfSeveral },
+    at: 0,
+  });
+
+  test('costs what the price of the one target says, by what its model usually uses', () => {
+    const known = learned();
+    assert.deepEqual(known.expectedOf(asked('m', 400, 50), at('there')), { tokens: 150, cost: 600 });
+    assert.deepEqual(known.expectedOf(asked('m', 400, 50)), { tokens: 150, cost: undefined });
+    known.learn({ ...asked('m', 400), ...used(100, 7) }, costs('1'));
+    assert.deepEqual(known.expectedOf(asked('m', 400, 50), at('there')), { tokens: 107, cost: 170 });
+  });
+
+  test('costs what requests of its model have cost where no price is known, or one of several targets is asked', () => {
+    const known = learned();
+    assert.equal(known.expectedOf(asked('m', 400, 50), at()).cost, undefined);
+    assert.equal(known.expectedOf(asked('m', 400, 50), at('elsewhere')).cost, undefined);
+    assert.equal(known.expectedOf(asked('m', 400, 50), at('there', true)).cost, 600, 'of the first target');
+    known.learn({ ...asked('m', 400), ...used(100, 50) }, costs('300'));
+    for (const one of [at(), at('elsewhere'), at('there', true)])
+      assert.equal(known.expectedOf(asked('m', 400, 50), one).cost, 300);
+    for (let count = 0; count < 200; count++)
+      known.learn({ ...asked('m', 400), ...used(100, 50) }, costs('0', 'unpriced'));
+    const { cost = NaN } = known.expectedOf(asked('m', 400, 50), at());
+    assert.ok(cost >= 0 && cost < 0.001, 'models without a price cost nothing');
+  });
+
   test('is told from its size and its bound until requests of its model have ended', () => {
     const known = learned();
-    assert.equal(known.tokensOf(asked('new', 400)), 100 + 512);
-    assert.equal(known.tokensOf(asked('new', 400, 50)), 100 + 50);
-    known.learn({ ...asked('other', 400), ...used(10, 10) });
-    assert.equal(known.tokensOf(asked('new', 400)), 100 + 512);
+    assert.equal(known.expectedOf(asked('new', 400)).tokens, 100 + 512);
+    assert.equal(known.expectedOf(asked('new', 400, 50)).tokens, 100 + 50);
+    known.learn({ ...asked('other', 400), ...used(10, 10) }, costs());
+    assert.equal(known.expectedOf(asked('new', 400)).tokens, 100 + 512);
   });
 
   test('comes to what requests of its model use, within the bound', () => {
     const known = learned();
-    known.learn({ ...asked('m', 900), ...used(10, 5000) });
-    for (let count = 0; count < 100; count++) known.learn({ ...asked('m', 600), ...used(200, 80) });
-    assert.ok(Math.abs(known.tokensOf(asked('m', 600)) - 280) <= 3);
-    assert.ok(Math.abs(known.tokensOf(asked('m', 600, 20)) - 220) <= 3);
-    assert.ok(Math.abs(known.tokensOf(asked('m', 600, 100_000)) - 280) <= 3);
+    known.learn({ ...asked('m', 900), ...used(10, 5000) }, costs());
+    for (let count = 0; count < 100; count++) known.learn({ ...asked('m', 600), ...used(200, 80) }, costs());
+    assert.ok(Math.abs(known.expectedOf(asked('m', 600)).tokens - 280) <= 3);
+    assert.ok(Math.abs(known.expectedOf(asked('m', 600, 20)).tokens - 220) <= 3);
+    assert.ok(Math.abs(known.expectedOf(asked('m', 600, 100_000)).tokens - 280) <= 3);
   });
 
   test('is not told by estimates, by the cache, or by requests without usage', () => {
     const known = learned();
-    known.learn({ ...asked('m', 600), ...used(1, 1, { isUsageEstimated: true }) });
-    known.learn({ ...asked('m', 600), ...used(1, 1, { cacheStatus: 'HIT' }) });
-    known.learn({ ...asked('m', 600), ...used(1, 1, { usage: undefined }) });
-    assert.equal(known.tokensOf(asked('m', 400)), 100 + 512);
+    known.learn({ ...asked('m', 600), ...used(1, 1, { isUsageEstimated: true }) }, costs());
+    known.learn({ ...asked('m', 600), ...used(1, 1, { cacheStatus: 'HIT' }) }, costs());
+    known.learn({ ...asked('m', 600), ...used(1, 1, { usage: undefined }) }, costs());
+    assert.equal(known.expectedOf(asked('m', 400)).tokens, 100 + 512);
   });
 
   test('property: is a whole number from 1 on that is bounded, whatever was reported and asked', () => {
@@ -211,8 +250,8 @@ describe('what a request will probably use', () => {
       fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
         const known = learned();
         for (const { model, bytes, prompt, said, bound: most } of steps) {
-          known.learn({ ...asked(model, bytes), ...used(prompt, said) });
-          const tokens = known.tokensOf(asked(model, bytes, most));
+          known.learn({ ...asked(model, bytes), ...used(prompt, said) }, costs());
+          const tokens = known.expectedOf(asked(model, bytes, most)).tokens;
           assert.ok(
             Number.isInteger(tokens) && tokens >= 1 && tokens <= 10_000_000 + 4 * 5000,
             String(tokens),
@@ -225,8 +264,9 @@ describe('what a request will probably use', () => {
 
   test('is remembered of 1,000 models, those that were used last', () => {
     const known = learned();
-    for (let count = 0; count < 1500; count++) known.learn({ ...asked(`m${count}`, 40), ...used(10, 7) });
-    assert.equal(known.tokensOf(asked('m1499', 40)), 17);
-    assert.equal(known.tokensOf(asked('m0', 40)), 10 + 512);
+    for (let count = 0; count < 1500; count++)
+      known.learn({ ...asked(`m${count}`, 40), ...used(10, 7) }, costs());
+    assert.equal(known.expectedOf(asked('m1499', 40)).tokens, 17);
+    assert.equal(known.expectedOf(asked('m0', 40)).tokens, 10 + 512);
   });
 });

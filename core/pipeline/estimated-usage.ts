@@ -1,7 +1,8 @@
 import { noUsage, type Usage } from '../dialects/usage.ts';
 import { RecentMap } from '../base/recent-map.ts';
-import type { BudgetAmounts } from '../ports/budgets.ts';
+import type { BudgetAmounts, ExpectedUse } from '../ports/budgets.ts';
 import type { Limiter } from '../ports/counters.ts';
+import type { PricedModels, Prices } from '../ports/prices.ts';
 import type { Outcome, RequestContext } from './context.ts';
 import type { RequestFacts } from './facts.ts';
 
@@ -44,29 +45,66 @@ const mostTokens = 10_000_000;
 interface ModelUsage {
   bytesPerToken: number;
   completionTokens: number;
+  /** US dollars, of the request and of the answer alike. */
+  costPerToken: number;
+}
+
+/** What the tokens of a request will probably be priced by. */
+export interface ExpectedPrice {
+  /** Kind of provider (`openai`), or what an integration says instead. */
+  readonly provider: string | PricedModels;
+  readonly model: string;
+  /** The config of the request may as well choose another target. */
+  readonly isOneOfSeveral: boolean;
+}
+
+/** How the cost of a request is told before it is sent. */
+interface ExpectedPricing {
+  readonly prices: Pick<Prices, 'price'>;
+  /** Undefined where nothing says where the request goes. */
+  readonly price: ExpectedPrice | undefined;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
 }
 
 /**
- * What requests usually use, by the model that they name: bytes of their bodies for one token, and tokens of their answers.
- * Told by requests that have ended, without looking at any text.
+ * What requests usually use, by the model that they name: bytes of their bodies for one token, tokens of their answers, and
+ * dollars for a token. Told by requests that have ended, without looking at any text.
  */
 export class LearnedUsage {
   readonly #models = new RecentMap<ModelUsage>(mostModels);
 
-  /** The tokens that a request will probably use, 1 at least: of its answer as many as is usual, within the bound that it sets. */
-  tokensOf({ body, endpoint }: Pick<RequestContext, 'body' | 'endpoint'>): number {
+  /**
+   * What a request will probably use: 1 token at least, of its answer as many as is usual, within the bound that it sets.
+   * With `pricing` also what that costs: at the price of the one target that it goes to, else what requests that name its model
+   * have cost for each token, else at the price of the first of its targets; undefined where all of these are unknown.
+   */
+  expectedOf(
+    { body, endpoint }: Pick<RequestContext, 'body' | 'endpoint'>,
+    pricing?: ExpectedPricing,
+  ): ExpectedUse {
     const members = membersOf(body);
     const known = this.#models.get(modelOf(members, endpoint.id));
     const bytes = body.loaded ? body.bytes.length : 0;
     const bound = Math.min(boundOf(members) ?? Infinity, mostTokens);
     const said = known?.completionTokens ?? (bound < mostTokens ? bound : usualCompletion);
-    const tokens =
-      Math.ceil(bytes / (known?.bytesPerToken ?? bytesPerToken)) + Math.ceil(Math.min(said, bound));
-    return Math.max(1, tokens);
+    const promptTokens = Math.ceil(bytes / (known?.bytesPerToken ?? bytesPerToken));
+    const completionTokens = Math.ceil(Math.min(said, bound));
+    const tokens = Math.max(1, promptTokens + completionTokens);
+    if (pricing === undefined) return { tokens, cost: undefined };
+    const learned = known && known.costPerToken * tokens;
+    if (learned !== undefined && pricing.price?.isOneOfSeveral === true) return { tokens, cost: learned };
+    return { tokens, cost: pricedCost(usageOf(promptTokens, completionTokens), pricing) ?? learned };
   }
 
-  /** Takes what a request has used that has ended; what was estimated, or came from the cache, says nothing. */
-  learn({ body, endpoint, facts }: Pick<RequestContext, 'body' | 'endpoint' | 'facts'>): void {
+  /**
+   * Takes what a request has used that has ended, and what it cost; what was estimated, or came from the cache, says
+   * nothing.
+   */
+  learn(
+    { body, endpoint, facts }: Pick<RequestContext, 'body' | 'endpoint' | 'facts'>,
+    { price }: Pick<Outcome, 'price'>,
+  ): void {
     const { usage, isUsageEstimated, cacheStatus } = facts;
     if (usage === undefined || isUsageEstimated || !body.loaded || cacheStatus.includes('HIT')) return;
     const { promptTokens, completionTokens } = usage;
@@ -75,13 +113,22 @@ export class LearnedUsage {
     if (model.length > longestModel) return;
     const bytes = Math.min(Math.max(body.bytes.length / promptTokens, leastBytes), mostBytes);
     const said = Math.min(completionTokens, mostTokens);
+    const costPerToken = Number(price.cost) / (promptTokens + completionTokens);
     const known = this.#models.touch(model);
-    if (known === undefined) this.#models.set(model, { bytesPerToken: bytes, completionTokens: said });
+    if (known === undefined)
+      this.#models.set(model, { bytesPerToken: bytes, completionTokens: said, costPerToken });
     else {
       known.bytesPerToken += (bytes - known.bytesPerToken) * learning;
       known.completionTokens += (said - known.completionTokens) * learning;
+      known.costPerToken += (costPerToken - known.costPerToken) * learning;
     }
   }
+}
+
+function pricedCost(usage: Usage, { prices, price, at }: ExpectedPricing): number | undefined {
+  if (price === undefined) return undefined;
+  const { cost, status } = prices.price(usage, price.provider, price.model, at);
+  return status === 'priced' ? Number(cost) : undefined;
 }
 
 /** Where the body names no model, all requests of the operation are taken to be alike. */

@@ -1,4 +1,5 @@
 import type { Answer } from './answer.ts';
+import type { ExpectedPrice } from './estimated-usage.ts';
 import type { MaybePromise, RequestContext } from './context.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
@@ -111,6 +112,12 @@ export interface Router {
    * streamed. Throws what refuses or fails the request: `provider_missing`, `config_unknown`, `upstream_unreachable` …
    */
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer>;
+  /**
+   * What the tokens of the request will probably be priced by: at the provider that its headers, its model or its config name, else
+   * the default of its pipeline; undefined where nothing says so. Never throws, and waits for nothing: a body that has
+   * not been read says nothing.
+   */
+  expectedPrice(context: RequestContext): ExpectedPrice | undefined;
   /**
    * Whether there is a config of this name, in the configuration or among those that were saved in the place (default:
    * none of them counts); a sentence that says so when not.

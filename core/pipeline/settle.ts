@@ -109,7 +109,7 @@ function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime
   if (outcome.error !== undefined) estimateUsage(exchange, outcome);
   const { reservation } = exchange;
   if (reservation !== undefined) {
-    exchange.learned?.learn(exchange);
+    exchange.learned?.learn(exchange, outcome);
     const pending = reservation.settle(countedUsage(exchange, outcome, reservation.reserved));
     if (isPromise(pending)) (unfinished ??= []).push(pending);
   }

@@ -34,6 +34,16 @@ export interface Budget {
 /** What one request is expected to use, and what it has used. Cost in US dollars. */
 export type BudgetAmounts = Readonly<Record<BudgetUnit, number>>;
 
+/** What one request will probably use. */
+export interface ExpectedUse {
+  readonly tokens: number;
+  /** US dollars; undefined where nothing says what its tokens cost. */
+  readonly cost: number | undefined;
+}
+
+/** Of a request of which neither tokens nor dollars are limited. */
+export const nothingExpected: ExpectedUse = { tokens: 0, cost: undefined };
+
 /** Of a request that has used nothing. */
 export const nothingUsed: BudgetAmounts = { cost: 0, tokens: 0, requests: 0 };
 
@@ -97,13 +107,17 @@ export interface BudgetCount {
   /** When its period began, or when it was last begun anew; the later one counts. */
   readonly epoch: number;
   readonly used: number;
-  /** What a request reserves of it that is expected to use so many tokens. */
-  amountFor(tokens: number): number;
+  /**
+   * What a request reserves of it that is expected to use this. Where nothing says what the request costs, what those
+   * before it have cost; nothing without any.
+   */
+  amountFor(expected: ExpectedUse): number;
 }
 
 /**
  * Counts usage against budgets in this process. A request is admitted while every one of its budgets has something left,
- * and reserves what it will probably use: overshoot is at most what was under way when a budget was exhausted.
+ * and reserves what it will probably use, which may be more than is left: overshoot is at most what was under way when a
+ * budget was exhausted.
  */
 export interface LocalBudgets extends Budgets {
   /** False: everything is admitted, and nothing counted. */
@@ -112,7 +126,11 @@ export interface LocalBudgets extends Budgets {
    * Reserves of all budgets, or of none: one atomic decision. `replicas` gateways decide alone at this time: this one
    * takes no more than its share of what was left when all were last known to have used something. Default 1.
    */
-  reserve(budgets: readonly Budget[], tokens: number, replicas?: number): BudgetReservation | BudgetRefusal;
+  reserve(
+    budgets: readonly Budget[],
+    expected: ExpectedUse,
+    replicas?: number,
+  ): BudgetReservation | BudgetRefusal;
   /** Reserves without a decision: a shared store, or the operator, has admitted the request. Whole units by budget. */
   hold(budgets: readonly Budget[], amounts: readonly number[]): BudgetReservation;
   /** What is known of a budget, in its present period. */

@@ -1,4 +1,4 @@
-import type { Budget, BudgetAmounts, BudgetRefusal } from './budgets.ts';
+import type { Budget, BudgetAmounts, BudgetRefusal, ExpectedUse } from './budgets.ts';
 
 /** One sliding window over one key. */
 export interface Window {
@@ -99,12 +99,12 @@ export type Admission = LimitReservation | WindowRefusal | BudgetRefusal | undef
 export interface Limiter {
   /**
    * Counts a request in all of its windows and budgets, or in none when one of them refuses: one atomic decision, for
-   * all gateways that share the store. `tokens` is what it will probably use. A budget is named before a window, and
-   * requests before tokens. The memory implementation answers at once, a remote one with a promise.
+   * all gateways that share the store. `expected` is what it reserves of budgets and takes of windows of tokens; it is
+   * admitted also where a budget has less left than that. A budget is named before a window, and requests before tokens. The memory implementation answers at once, a remote one with a promise.
    *
    * While a shared store is away or slow, `open` (of `onFailure`, by default `local`) admits: windows count nothing,
    * budgets what is used; `closed` throws or rejects with a `GatewayError` `limits_unavailable`; `local` decides by
    * what this process knows.
    */
-  admit(charges: Charges, tokens: number, onFailure?: OnStoreFailure): Admission | Promise<Admission>;
+  admit(charges: Charges, expected: ExpectedUse, onFailure?: OnStoreFailure): Admission | Promise<Admission>;
 }

@@ -6,7 +6,8 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
 import type { Limiter, LimitReservation } from '../ports/counters.ts';
 import { type LimitCharges, takeCharges } from '../access/limit-charges.ts';
-import { type BudgetAmounts, nothingUsed } from '../ports/budgets.ts';
+import { type BudgetAmounts, type ExpectedUse, nothingExpected, nothingUsed } from '../ports/budgets.ts';
+import type { Prices } from '../ports/prices.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { HeldStream } from './attempts/held-stream.ts';
 import { authorized } from './credentials.ts';
@@ -42,6 +43,8 @@ export interface AttemptSetup extends PrepareSetup {
   readonly runtime: HookRuntime;
   /** Counts what targets with limits are asked. */
   readonly limiter: Limiter;
+  /** Tells what a request will probably cost at a target with a budget of dollars. */
+  readonly prices: Prices;
 }
 
 /**
@@ -351,16 +354,29 @@ function modelIn({ json }: Pick<ChangedBody, 'json'>): unknown {
 function takeTargetLimits(
   exchange: Exchange,
   limits: LimitCharges,
-  { limiter }: AttemptSetup,
+  setup: AttemptSetup,
 ): void | Promise<void> {
-  const learned = learnedUsageOf(limiter);
-  if (limits.needsTokens) exchange.learned = learned;
-  const tokens = limits.needsTokens ? learned.tokensOf(exchange) : 0;
+  const { limiter } = setup;
+  const expected = expectedUse(exchange, limits, setup);
   const onStoreFailure = exchange.get(limitsOnStoreFailure);
   const code = 'provider_rate_limited';
-  const taken = takeCharges(limits, { limiter, tokens, onStoreFailure, code });
+  const taken = takeCharges(limits, { limiter, expected, onStoreFailure, code });
   if (isPromise(taken)) return taken.then((reserved) => keep(exchange, reserved));
   keep(exchange, taken);
+}
+
+function expectedUse(
+  exchange: Exchange,
+  { needsTokens, needsCost }: LimitCharges,
+  { limiter, prices }: AttemptSetup,
+): ExpectedUse {
+  if (!needsTokens && !needsCost) return nothingExpected;
+  const learned = learnedUsageOf(limiter);
+  exchange.learned = learned;
+  if (!needsCost) return learned.expectedOf(exchange);
+  const { pricedBy, aiService, modelRequested: model } = exchange.facts;
+  const price = { provider: pricedBy ?? aiService, model, isOneOfSeveral: false };
+  return learned.expectedOf(exchange, { prices, price, at: exchange.startedAt });
 }
 
 /** Nothing is served from the attempt that the exchange has made: what it took counts as `used`. */

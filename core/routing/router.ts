@@ -1,10 +1,11 @@
-import { type GatewayConfig, servicePrefixes } from '../config/schema.ts';
+import { type GatewayConfig, type PipelineConfig, servicePrefixes } from '../config/schema.ts';
 import type { Answer } from '../pipeline/answer.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import type { Checks } from '../pipeline/plugin.ts';
-import { callerKey } from '../pipeline/keys.ts';
+import { addressedProvider, callerKey } from '../pipeline/keys.ts';
+import type { ExpectedPrice } from '../pipeline/estimated-usage.ts';
 import type { Limiter } from '../ports/counters.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
@@ -26,12 +27,13 @@ import {
   wantsCatalogue,
 } from './model-catalogue.ts';
 import type { ProviderDialects, AttemptParts } from './upstream-request.ts';
-import type { CompiledConfig, PlanLeaf } from './plan/plan-node.ts';
+import type { CompiledConfig, LeafProvider, PlanLeaf } from './plan/plan-node.ts';
+import { modelAt } from './plan/environment.ts';
 import { ConfigStore } from './plan/config-store.ts';
 import { providerLookup } from './plan/config-names.ts';
 import type { RoutingState } from './plan/routing-state.ts';
 import { addressesProvider, namesProvider, requestTarget, saysJson, takeAddress } from './request-target.ts';
-import { type BroughtSettings, leafTarget, type TargetRules } from './resolve-target.ts';
+import { addressedModel, type BroughtSettings, leafTarget, type TargetRules } from './resolve-target.ts';
 import { runAttempt } from './attempt.ts';
 import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';
@@ -200,6 +202,8 @@ class GenerationRouter implements Router {
   private readonly defaults: Defaults;
   private readonly run: PlanRunSetup;
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
+  /** What the plugin `provider` says in each pipeline, by its name. */
+  private readonly ofPipelines: ReadonlyMap<string, ProviderDefaults>;
 
   constructor(setup: RouterSetup) {
     const { config, transport, listings, runtime, wires, prices, state, breakers, limiter } = setup;
@@ -214,6 +218,7 @@ class GenerationRouter implements Router {
       box && new StoredProviders({ maker, trustedHosts, directory, table, box, managers, clock });
     this.rules = { known, stored, headerPrefix, keyPrefix, trustedHosts };
     this.providers = setup.table;
+    this.ofPipelines = new Map(config.pipelines.map((one) => [one.name, providerDefaults(one)]));
     this.catalogue = new ModelCatalogue({ known, stored, listings, transport, clock, keyPrefix });
     const names = { builtIn: setup.table.keys(), configured: Object.keys(config.providers) };
     const knowsProvider = providerLookup(names);
@@ -399,7 +404,59 @@ class GenerationRouter implements Router {
     return requestTarget(exchange, this.rules, options.defaultProvider, brought);
   }
 
-  private serviceOf({ provider }: PlanLeaf, exchange: Exchange, model: string): string | PricedModels {
+  expectedPrice(context: RequestContext): ExpectedPrice | undefined {
+    const exchange = asExchange(context);
+    try {
+      const config = this.expectedConfig(exchange);
+      const leaf = config?.leaves[0];
+      const provider = leaf?.provider ?? this.namedProvider(exchange);
+      if (provider === undefined) return undefined;
+      const model = modelAt(leaf?.settings.params, exchange);
+      const plain = addressedModel(model, this.rules, exchange.get(callerKey))?.model ?? model;
+      const isOneOfSeveral = config !== undefined && config.leaves.length > 1;
+      return { provider: this.serviceOf({ provider }, exchange, plain), model: plain, isOneOfSeveral };
+    } catch (error) {
+      // It is refused for that when it is routed.
+      if (GatewayError.is(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** The config that the request will probably be routed by; undefined for none. */
+  private expectedConfig(exchange: Exchange): CompiledConfig | undefined {
+    const key = exchange.get(callerKey);
+    const named = exchange.service('config') || undefined;
+    if (named !== undefined) return this.configOf(named, key);
+    const byDefault = defaultConfigOf(key, this.defaults);
+    const slug = byDefault ?? this.ofPipelines.get(exchange.pipeline.name)?.config;
+    if (slug === undefined) return undefined;
+    const config = this.configs.find(slug, key);
+    const isKept = byDefault !== undefined && (config?.isComplete === false || !mayOverride(key));
+    return isKept || this.requestedProvider(exchange) === undefined ? config : undefined;
+  }
+
+  private namedProvider(exchange: Exchange): LeafProvider | undefined {
+    const name = this.ofPipelines.get(exchange.pipeline.name)?.default;
+    const byDefault: LeafProvider | undefined = name === undefined ? undefined : { name, kind: 'provider' };
+    return this.requestedProvider(exchange) ?? byDefault;
+  }
+
+  private requestedProvider(exchange: Exchange): LeafProvider | undefined {
+    const virtualKey = exchange.service('virtual-key');
+    if (virtualKey) return { name: virtualKey, kind: 'virtual-key' };
+    const named = exchange.service('provider');
+    if (named) return { name: named, kind: 'provider' };
+    const slug =
+      exchange.get(addressedProvider) ??
+      addressedModel(modelAt(undefined, exchange), this.rules, exchange.get(callerKey))?.slug;
+    return slug === undefined ? undefined : { name: `@${slug}`, kind: 'provider' };
+  }
+
+  private serviceOf(
+    { provider }: Pick<PlanLeaf, 'provider'>,
+    exchange: Exchange,
+    model: string,
+  ): string | PricedModels {
     const { known, stored } = this.rules;
     const named = provider?.name ?? '';
     const name = named.startsWith('@') ? named.slice(1) : named;
@@ -410,6 +467,19 @@ class GenerationRouter implements Router {
       return stored.pricesOf(key, name, model) ?? name;
     return own?.row.service ?? name;
   }
+}
+
+/** Where requests of a pipeline go that name neither a config nor a provider. */
+interface ProviderDefaults {
+  readonly default: string | undefined;
+  readonly config: string | undefined;
+}
+
+function providerDefaults({ plugins }: Pick<PipelineConfig, 'plugins'>): ProviderDefaults {
+  const options = plugins.find(({ use }) => use === 'provider')?.options ?? {};
+  const text = (name: string): string | undefined =>
+    typeof options[name] === 'string' ? options[name] : undefined;
+  return { default: text('default'), config: text('config') };
 }
 
 /** Several attempts, edits and conditions need the body in memory; uploads that nobody reads are streamed. */

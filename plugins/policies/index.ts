@@ -19,6 +19,7 @@ import {
 } from '../../core/access/limit-charges.ts';
 import { type PolicySet, PolicySets, type RatePolicy, type UsagePolicy } from './policy-set.ts';
 import { Subject } from './subject.ts';
+import { type ExpectedUse, nothingExpected } from '../../core/ports/budgets.ts';
 import type { LimitReservation } from '../../core/ports/counters.ts';
 import type { OwnedUsageLimit } from '../../core/ports/limits.ts';
 
@@ -122,7 +123,7 @@ export default definePlugin({
   schema: PoliciesSchema,
   capabilities: { needs: ['key'] },
   create({ max_groups: maxGroups = 10_000, on_store_failure: onStoreFailure = 'local' }, scope) {
-    const { clock, directory, features, limiter } = scope;
+    const { clock, directory, features, limiter, prices, router } = scope;
     const hasPolicies = features.isOn('policies');
     const sets = new PolicySets(maxGroups);
     const ownLimits = new OwnLimits(directory);
@@ -157,11 +158,19 @@ export default definePlugin({
       return charges;
     }
 
+    function expectedUse(context: RequestContext, { needsTokens, needsCost }: LimitCharges): ExpectedUse {
+      if (needsCost) {
+        const price = router.expectedPrice(context);
+        return learned.expectedOf(context, { prices, price, at: context.startedAt });
+      }
+      return needsTokens ? learned.expectedOf(context) : nothingExpected;
+    }
+
     function decide(context: RequestContext, charges: LimitCharges | undefined): void | Promise<void> {
       if (charges === undefined) return undefined;
-      const tokens = charges.needsTokens ? learned.tokensOf(context) : 0;
+      const expected = expectedUse(context, charges);
       const code = 'rate_limited';
-      const reserved = takeCharges(charges, { limiter, tokens, onStoreFailure, code });
+      const reserved = takeCharges(charges, { limiter, expected, onStoreFailure, code });
       if (reserved === undefined) return undefined;
       if ('then' in reserved) return reserved.then((taken) => keep(context, taken));
       keep(context, reserved);
@@ -182,7 +191,7 @@ export default definePlugin({
             )
           : undefined;
         if (set === undefined && own === undefined) return undefined;
-        const needsBody = set?.needsBody === true || own?.needsTokens === true;
+        const needsBody = set?.needsBody === true || own?.needsTokens === true || own?.needsCost === true;
         if (needsBody && holdsJson(context))
           return context.body.load().then(() => decide(context, chargesOf(context, key, own, set)));
         return decide(context, chargesOf(context, key, own, set));
@@ -190,7 +199,7 @@ export default definePlugin({
       settled(context, outcome) {
         const reserved = context.get(reservation);
         if (reserved === undefined) return undefined;
-        learned.learn(context);
+        learned.learn(context, outcome);
         return reserved.settle(countedUsage(context, outcome, reserved.reserved));
       },
     };

@@ -92,7 +92,7 @@ class PolicyRules {
   constructor({ data: { type, conditions, groupBy } }: PolicyRecord) {
     this.#conditions = conditions.map((condition) => compile(condition));
     this.groupBy = groupBy.map(({ key }) => ({ key, read: readerOf(key) ?? nothing }));
-    this.needsBody = type === 'tokens' || [...conditions, ...groupBy].some(({ key }) => isOfBody(key));
+    this.needsBody = type !== 'requests' || [...conditions, ...groupBy].some(({ key }) => isOfBody(key));
     this.isInvented = groupBy.some(({ key }) => isInvented(key));
   }
 

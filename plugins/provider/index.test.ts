@@ -15,6 +15,7 @@ function notingRouter() {
       asked.push(options);
       return Promise.resolve(answer);
     },
+    expectedPrice: () => undefined,
     missingConfig: (slug) => (slug === 'known' ? undefined : `There is no config "${slug}".`),
     checkConfig: () => undefined,
     providers: new Map(),

@@ -45,7 +45,7 @@ interface RedisFigures {
 }
 
 const enough = 4_000_000_000;
-const expectedTokens = 500;
+const expected = { tokens: 500, cost: 4 };
 /** So dear that billionths of a dollar are no small integers, as after some requests. */
 const used = { cost: 3, tokens: 320, requests: 1 };
 const write = (text: string): void => void process.stderr.write(text);
@@ -148,7 +148,7 @@ function admitNow(limiter: Limiter, source: Source): void {
 }
 
 function take(limiter: Limiter, source: Source) {
-  return takeCharges(source(), { limiter, tokens: expectedTokens, code: 'rate_limited' });
+  return takeCharges(source(), { limiter, expected, code: 'rate_limited' });
 }
 
 function microsecondsSince(before: NodeJS.CpuUsage): number {
@@ -208,7 +208,7 @@ function sourceAfterSource(sources: readonly Source[]): Source {
 async function reserved(limiter: Limiter, charges: LimitCharges): Promise<LimitReservation> {
   const taken = await takeCharges(charges, {
     limiter,
-    tokens: expectedTokens,
+    expected,
     onStoreFailure: 'closed',
     code: 'rate_limited',
   });

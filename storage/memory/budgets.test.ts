@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { expects } from '../../tests/conformance/limiter.ts';
 import fc from 'fast-check';
 import type {
   AlertClaim,
@@ -97,7 +98,7 @@ function open({ clock = new TestClock(), ledger = new TestLedger() } = {}) {
   });
   /** Uses so much at once; false when it was refused. */
   const use = (of: Budget, amount: number): boolean => {
-    const result = budgets.reserve([of], 1);
+    const result = budgets.reserve([of], expects(1));
     if (isRefusal(result)) return false;
     result.settle({ cost: amount, tokens: amount, requests: 1 });
     return true;
@@ -109,7 +110,7 @@ describe('budgets', () => {
   test('admit while something is left, and not when it is used up', () => {
     const { budgets, use } = open();
     assert.equal(use(budget(20), 32), true);
-    const refused = budgets.reserve([budget(20)], 1);
+    const refused = budgets.reserve([budget(20)], expects(1));
     assert.ok(isRefusal(refused));
     assert.deepEqual([refused.isExhausted, refused.used, refused.resetsAt], [true, 32, undefined]);
     assert.equal(use(budget(40), 1), true, 'a higher limit lets it in at once');
@@ -118,24 +119,24 @@ describe('budgets', () => {
 
   test('what requests under way have reserved is not given to others, and comes back', () => {
     const { budgets } = open();
-    const first = budgets.reserve([budget(20)], 30);
+    const first = budgets.reserve([budget(20)], expects(30));
     assert.ok(!isRefusal(first));
-    const second = budgets.reserve([budget(20)], 1);
+    const second = budgets.reserve([budget(20)], expects(1));
     assert.ok(isRefusal(second));
     assert.equal(second.isExhausted, false);
     first.settle(none);
     first.settle(tokens(50));
-    assert.ok(!isRefusal(budgets.reserve([budget(20)], 1)), 'settling counts once');
+    assert.ok(!isRefusal(budgets.reserve([budget(20)], expects(1))), 'settling counts once');
   });
 
   test('of several budgets all are charged, or none', () => {
     const { budgets, use } = open();
     const small = budget(1, { key: 'small' });
     assert.equal(use(small, 5), true);
-    const refused = budgets.reserve([budget(100), small], 60);
+    const refused = budgets.reserve([budget(100), small], expects(60));
     assert.ok(isRefusal(refused));
     assert.equal(refused.budget, small);
-    const other = budgets.reserve([budget(100)], 60);
+    const other = budgets.reserve([budget(100)], expects(60));
     assert.ok(!isRefusal(other), 'the refused request reserved nothing');
   });
 
@@ -185,7 +186,7 @@ describe('budgets', () => {
   test('switched off they refuse and count nothing', () => {
     const budgets = createBudgets({ clock: new TestClock(), log: recordingLog(), enforces: false });
     for (let i = 0; i < 3; i++) {
-      const result = budgets.reserve([budget(1)], 1);
+      const result = budgets.reserve([budget(1)], expects(1));
       assert.ok(!isRefusal(result));
       result.settle(tokens(5));
     }
@@ -334,7 +335,7 @@ describe('budgets', () => {
           if ('waits' in one) clock.time += one.waits * 3_600_000;
           else if ('expected' in one) {
             const exhausted = model.some(({ used }, index) => used >= (bounds[index] as number));
-            const result = budgets.reserve(all, one.expected);
+            const result = budgets.reserve(all, expects(one.expected));
             if (isRefusal(result)) {
               assert.equal(result.isExhausted, exhausted);
               assert.ok(exhausted || underWay.length > 0, 'nothing stands in the way');

@@ -5,6 +5,7 @@ import {
   type BudgetRefusal,
   type BudgetReservation,
   type BudgetUsage,
+  type ExpectedUse,
   type LocalBudgets,
   shownUnits,
   type UsageDelta,
@@ -18,7 +19,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 
 const syncMs = 1000;
-/** The share that a new request has in what is expected of the next one. */
+/** The share that a new request has in what the next one usually costs. */
 const learning = 0.2;
 /** A budget that the ledger does not know yet is stored so soon. */
 const firstSyncMs = 50;
@@ -42,7 +43,7 @@ class Count implements BudgetCount {
   used = 0;
   /** Of requests under way. */
   reserved = 0;
-  /** What a request usually uses. 0: not known. */
+  /** What a request usually costs. 0: not known. */
   usual = 0;
   /** Counted here, and not yet said to the ledger. */
   pending = 0;
@@ -74,12 +75,11 @@ class Count implements BudgetCount {
     this.alone = 0;
   }
 
-  /** What the budget's requests usually use; before that is known, what is expected of this one. */
-  amountFor(tokens: number): number {
-    const { budget, usual } = this;
-    if (budget?.unit === 'requests') return 1;
-    if (usual > 0) return Math.ceil(usual);
-    return budget?.unit === 'tokens' ? wholeUnits(tokens, 'tokens') : 0;
+  amountFor({ tokens, cost }: ExpectedUse): number {
+    const unit = this.budget?.unit;
+    if (unit === 'tokens') return wholeUnits(tokens, unit);
+    if (unit === 'requests') return 1;
+    return cost === undefined ? Math.ceil(this.usual) : wholeUnits(cost, 'cost');
   }
 
   /** Others have claimed these. */
@@ -159,7 +159,11 @@ class MemoryBudgets implements CountedBudgets {
     this.#alerts = alerts;
   }
 
-  reserve(budgets: readonly Budget[], tokens: number, replicas = 1): BudgetReservation | BudgetRefusal {
+  reserve(
+    budgets: readonly Budget[],
+    expected: ExpectedUse,
+    replicas = 1,
+  ): BudgetReservation | BudgetRefusal {
     if (!this.enforces) return new Reservation(none, none, none, this.#settle);
     const now = this.#clock.now();
     const counts: Count[] = [];
@@ -184,7 +188,7 @@ class MemoryBudgets implements CountedBudgets {
         continue;
       }
       counts.push(count);
-      amounts.push(count.amountFor(tokens));
+      amounts.push(count.amountFor(expected));
     }
     return refusal ?? this.#reserved(budgets, counts, amounts);
   }

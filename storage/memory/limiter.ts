@@ -1,6 +1,7 @@
 import {
   type BudgetAmounts,
   type BudgetReservation,
+  type ExpectedUse,
   type LocalBudgets,
   nothingUsed,
 } from '../../core/ports/budgets.ts';
@@ -15,25 +16,26 @@ interface MemoryLimiterOptions {
 
 /** Answers at once. */
 interface MemoryLimiter extends Limiter {
-  admit(charges: Charges, tokens: number): Admission;
+  admit(charges: Charges, expected: ExpectedUse): Admission;
   /**
    * The same where so many gateways decide alone, each with its windows: of budgets this one takes no more than its share
    * of what was left.
    */
-  admitShare(charges: Charges, tokens: number, replicas: number): Admission;
+  admitShare(charges: Charges, expected: ExpectedUse, replicas: number): Admission;
 }
 
 /** Decides by what is counted in the memory of this process. */
 export function createMemoryLimiter({ counters, budgets }: MemoryLimiterOptions): MemoryLimiter {
   return {
-    admit(charges, tokens) {
-      return this.admitShare(charges, tokens, 1);
+    admit(charges, expected) {
+      return this.admitShare(charges, expected, 1);
     },
-    admitShare({ requests, tokens: tokenWindows, budgets: charged }, tokens, replicas) {
-      const reservation = charged === undefined ? undefined : budgets.reserve(charged, tokens, replicas);
+    admitShare({ requests, tokens: tokenWindows, budgets: charged }, expected, replicas) {
+      const reservation = charged === undefined ? undefined : budgets.reserve(charged, expected, replicas);
       if (reservation?.isAdmitted === false) return reservation;
       if (requests === undefined && tokenWindows === undefined) return reservation;
-      const amount = tokenWindows === undefined ? 0 : Math.max(1, Math.min(tokens, tokenWindows.smallest));
+      const amount =
+        tokenWindows === undefined ? 0 : Math.max(1, Math.min(expected.tokens, tokenWindows.smallest));
       const refusal = counters.takeBoth(requests?.windows ?? none, tokenWindows?.windows ?? none, amount);
       if (refusal !== undefined) {
         reservation?.settle(nothingUsed);

@@ -10,7 +10,7 @@ import {
 } from '../../core/lifecycle/recording-services.test-support.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Admission, Charges, LimitReservation, OnStoreFailure } from '../../core/ports/counters.ts';
-import { outcomeOf, testBudget, testCharges } from '../../tests/conformance/limiter.ts';
+import { expects, outcomeOf, testBudget, testCharges } from '../../tests/conformance/limiter.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
 import { createBudgets } from '../memory/budgets.ts';
@@ -63,7 +63,7 @@ async function outcome(
   policy?: OnStoreFailure,
 ): Promise<string> {
   try {
-    return outcomeOf(await limiter.admit(charges, 10, policy));
+    return outcomeOf(await limiter.admit(charges, expects(10), policy));
   } catch (error) {
     return (error as GatewayError).code;
   }
@@ -104,7 +104,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     const opened = await open(t);
     const { redis, of, metrics, back, budgets } = opened;
     const charges = of(50, 3);
-    const first = await opened.limiter.admit(charges, 10);
+    const first = await opened.limiter.admit(charges, expects(10));
     await (first as LimitReservation).settle({ cost: 0, tokens: 10, requests: 1 });
     await server.kill();
     await eventually(() => !redis.available || undefined);
@@ -116,7 +116,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     assert.deepEqual(await asked('closed'), Array(3).fill('limits_unavailable'));
     assert.deepEqual(await asked('local'), ['admitted', 'admitted', 'reserved'], 'one is used already');
     assert.deepEqual(await asked('open'), Array(3).fill('admitted'));
-    const open1 = await opened.limiter.admit(charges, 10, 'open');
+    const open1 = await opened.limiter.admit(charges, expects(10), 'open');
     await (open1 as LimitReservation).settle({ cost: 0, tokens: 10, requests: 1 });
     const budget = charges.budgets?.[0];
     assert.ok(budget !== undefined);
@@ -134,12 +134,12 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     const [first] = gateways as [Opened];
     const charges = first.of(30, 20);
     for (let i = 0; i < 5; i += 1) {
-      const admission = await first.limiter.admit(charges, 10);
+      const admission = await first.limiter.admit(charges, expects(10));
       await (admission as LimitReservation).settle({ cost: 0, tokens: 10, requests: 1 });
     }
     // The last of them has heard of all when it came; the others are told so now and then.
     const [, , last] = gateways as [Opened, Opened, Opened];
-    assert.equal(outcomeOf(await last.limiter.admit(charges, 10)), 'admitted');
+    assert.equal(outcomeOf(await last.limiter.admit(charges, expects(10))), 'admitted');
     await server.kill();
     await eventually(() => gateways.every(({ redis }) => !redis.available) || undefined);
     const found: string[] = [];
@@ -160,7 +160,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     const charges = first.of(100, 20);
     const use = async (by: Opened, count: number): Promise<void> => {
       for (let i = 0; i < count; i += 1) {
-        const admission = await by.limiter.admit(charges, 10);
+        const admission = await by.limiter.admit(charges, expects(10));
         await (admission as LimitReservation).settle({ cost: 0, tokens: 10, requests: 1 });
       }
     };
@@ -182,7 +182,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
   test('decides at once when the server is away', async (t) => {
     const { limiter, redis, of } = await open(t);
     await redis.close();
-    const admission = limiter.admit(of(1, 1), 1);
+    const admission = limiter.admit(of(1, 1), expects(1));
     assert.equal(admission !== undefined && 'then' in admission, false);
   });
 
@@ -211,9 +211,9 @@ describe('one decision without its store', { skip: redisMissing }, () => {
       const client = new Redis(server.port);
       t.after(() => client.disconnect());
       const charges = opened.of(5, 1);
-      if (isTakenHere) opened.local.admit(charges, 0);
+      if (isTakenHere) opened.local.admit(charges, expects(0));
       server.pause();
-      const hanging = opened.limiter.admit(charges, 10, policy);
+      const hanging = opened.limiter.admit(charges, expects(10), policy);
       const held: { admission?: Admission } = {};
       const came = await Promise.resolve(hanging).then(
         (admission) => {
@@ -245,7 +245,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     t.after(() => client.disconnect());
     const charges = opened.of(5, 5);
     server.pause();
-    const admission = await opened.limiter.admit(charges, 10, 'local');
+    const admission = await opened.limiter.admit(charges, expects(10), 'local');
     await (admission as LimitReservation).settle({ cost: 0, tokens: 4, requests: 1 });
     server.resume();
     await opened.back();
@@ -268,7 +268,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
     const caller = async ({ limiter }: Opened): Promise<void> => {
       while (!isEnded) {
         const since = performance.now();
-        const admission = await limiter.admit(charges, 1, 'local');
+        const admission = await limiter.admit(charges, expects(1), 'local');
         longest = Math.max(longest, performance.now() - since);
         await new Promise((resolve) => setTimeout(resolve, 2));
         if (admission?.isAdmitted !== true) continue;
@@ -305,7 +305,7 @@ describe('one decision without its store', { skip: redisMissing }, () => {
         await server.start();
       }
       if (i === 300) await gateway.back();
-      const admission = await gateway.limiter.admit(charges, 1, 'local');
+      const admission = await gateway.limiter.admit(charges, expects(1), 'local');
       if (admission?.isAdmitted !== true) continue;
       admitted += 1;
       await admission.settle({ cost: 0, tokens: 1, requests: 1 });

@@ -1,4 +1,4 @@
-import type { Budgets, LocalBudgets } from '../../core/ports/budgets.ts';
+import type { Budgets, ExpectedUse, LocalBudgets } from '../../core/ports/budgets.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Admission, Charges, Counters, Limiter } from '../../core/ports/counters.ts';
@@ -25,7 +25,9 @@ interface SharedStoresOptions {
   /** What counts and caches in this process: for `memory:`, and while the server is away. */
   readonly counters: Counters;
   /** Decides by these counters and budgets. */
-  readonly limiter: Limiter & { admitShare(charges: Charges, tokens: number, replicas: number): Admission };
+  readonly limiter: Limiter & {
+    admitShare(charges: Charges, expected: ExpectedUse, replicas: number): Admission;
+  };
   readonly budgets: LocalBudgets;
   /** Budgets are exchanged with a ledger, which keeps what is used. Otherwise the server is all that keeps it. */
   readonly hasLedger: boolean;

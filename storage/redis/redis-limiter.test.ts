@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import { recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
 import type { LimitReservation } from '../../core/ports/counters.ts';
 import {
+  expects,
   limiterConformance,
   type LimitersUnderTest,
   outcomeOf,
@@ -94,9 +95,9 @@ describe('redis limiter', { skip: redisMissing }, () => {
       );
     };
     // The first calls bring the scripts along.
-    await ((await here.limiter.admit(charges, 5)) as LimitReservation).settle(used(1));
+    await ((await here.limiter.admit(charges, expects(5))) as LimitReservation).settle(used(1));
     const before = await calls();
-    const admission = await here.limiter.admit(charges, 5);
+    const admission = await here.limiter.admit(charges, expects(5));
     assert.equal((await calls()) - before, 1);
     await (admission as LimitReservation).settle(used(1));
     assert.equal((await calls()) - before, 2);
@@ -106,13 +107,13 @@ describe('redis limiter', { skip: redisMissing }, () => {
     const { here, client } = await begin(t, 1);
     const budget = aBudget(9);
     const charges = testCharges([], [], [budget]);
-    const first = (await here.limiter.admit(charges, 0)) as LimitReservation;
+    const first = (await here.limiter.admit(charges, expects(0))) as LimitReservation;
     await client.script('FLUSH');
     // A session on a server that was restarted.
     const renewed = await begin(t, 1);
-    const one = (await renewed.here.limiter.admit(charges, 0)) as LimitReservation;
+    const one = (await renewed.here.limiter.admit(charges, expects(0))) as LimitReservation;
     const settled = one.settle(used(1));
-    const next = (await renewed.here.limiter.admit(charges, 0)) as LimitReservation;
+    const next = (await renewed.here.limiter.admit(charges, expects(0))) as LimitReservation;
     await settled;
     assert.equal((await client.hgetall(hashOf(budget.key)))['u'], '1');
     await next.settle(used(1));
@@ -123,32 +124,36 @@ describe('redis limiter', { skip: redisMissing }, () => {
   test('what a gateway that is lost has reserved does not count after half a minute', async (t) => {
     const { clock, here, there } = await begin(t);
     const charges = testCharges([], [], [aBudget(1)]);
-    assert.equal(outcomeOf(await here.limiter.admit(charges, 0)), 'admitted');
-    assert.equal(outcomeOf(await there.limiter.admit(charges, 0)), 'reserved');
+    assert.equal(outcomeOf(await here.limiter.admit(charges, expects(0))), 'admitted');
+    assert.equal(outcomeOf(await there.limiter.admit(charges, expects(0))), 'reserved');
     clock.advance(60_000);
     await here.redis.ping();
-    assert.equal(outcomeOf(await there.limiter.admit(charges, 0)), 'reserved', 'its signs of life count');
+    assert.equal(
+      outcomeOf(await there.limiter.admit(charges, expects(0))),
+      'reserved',
+      'its signs of life count',
+    );
     await here.close();
     clock.advance(29_000);
-    assert.equal(outcomeOf(await there.limiter.admit(charges, 0)), 'reserved');
+    assert.equal(outcomeOf(await there.limiter.admit(charges, expects(0))), 'reserved');
     clock.advance(2000);
-    assert.equal(outcomeOf(await there.limiter.admit(charges, 0)), 'admitted');
+    assert.equal(outcomeOf(await there.limiter.admit(charges, expects(0))), 'admitted');
   });
 
   test('a new connection keeps what is reserved, and forgets what was never heard of', async (t) => {
     const { here, there, client } = await begin(t);
     const kept = aBudget(2);
     const left = aBudget(1);
-    const admission = await here.limiter.admit(testCharges([], [], [kept]), 0);
-    await here.limiter.admit(testCharges([], [], [left]), 0);
+    const admission = await here.limiter.admit(testCharges([], [], [kept]), expects(0));
+    await here.limiter.admit(testCharges([], [], [left]), expects(0));
     // As if the answer had been lost: the gateway knows of no reservation.
-    const other = await here.limiter.admit(testCharges([], [], [left]), 0);
+    const other = await here.limiter.admit(testCharges([], [], [left]), expects(0));
     assert.equal(outcomeOf(other), 'reserved');
     const [fields] = await client.hkeys('weir:{org-1}:gateways');
     assert.ok(fields !== undefined);
     for (const name of await client.hkeys(hashOf(left.key)))
       if (name.startsWith('r:')) await client.hset(hashOf(kept.key), name, '1 2');
-    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), 0)), 'reserved');
+    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), expects(0))), 'reserved');
     const session = here.redis.session ?? 0;
     await client.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await eventually(() => {
@@ -156,12 +161,12 @@ describe('redis limiter', { skip: redisMissing }, () => {
       return isNew && there.redis.available ? true : undefined;
     });
     // Any call of the new session tells the server.
-    await here.limiter.admit(testCharges([], [], [aBudget(1)]), 0);
-    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), 0)), 'admitted');
-    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), 0)), 'reserved');
-    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [left]), 0)), 'reserved');
+    await here.limiter.admit(testCharges([], [], [aBudget(1)]), expects(0));
+    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), expects(0))), 'admitted');
+    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), expects(0))), 'reserved');
+    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [left]), expects(0))), 'reserved');
     await (admission as LimitReservation).settle(used(1));
-    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), 0)), 'reserved');
+    assert.equal(outcomeOf(await there.limiter.admit(testCharges([], [], [kept]), expects(0))), 'reserved');
   });
 
   test('a flushed server learns again what is used and reserved', async (t) => {
@@ -169,17 +174,17 @@ describe('redis limiter', { skip: redisMissing }, () => {
     const budget = aBudget(5);
     const charges = testCharges([], [], [budget]);
     const admissions = [];
-    for (let i = 0; i < 3; i += 1) admissions.push(await here.limiter.admit(charges, 0));
+    for (let i = 0; i < 3; i += 1) admissions.push(await here.limiter.admit(charges, expects(0)));
     await (admissions[0] as LimitReservation).settle(used(1));
     await client.flushall();
-    assert.equal(outcomeOf(await here.limiter.admit(charges, 0)), 'admitted');
+    assert.equal(outcomeOf(await here.limiter.admit(charges, expects(0))), 'admitted');
     assert.deepEqual(Object.values(await client.hgetall(hashOf(budget.key))).sort(), ['0', '1', '1 3']);
-    assert.equal(outcomeOf(await there.limiter.admit(charges, 0)), 'admitted');
-    assert.equal(outcomeOf(await there.limiter.admit(charges, 0)), 'reserved');
+    assert.equal(outcomeOf(await there.limiter.admit(charges, expects(0))), 'admitted');
+    assert.equal(outcomeOf(await there.limiter.admit(charges, expects(0))), 'reserved');
     await (admissions[1] as LimitReservation).settle(used(1));
     await (admissions[2] as LimitReservation).settle(used(0));
-    assert.equal(outcomeOf(await there.limiter.admit(charges, 0)), 'admitted');
-    assert.equal(outcomeOf(await there.limiter.admit(charges, 0)), 'reserved');
+    assert.equal(outcomeOf(await there.limiter.admit(charges, expects(0))), 'admitted');
+    assert.equal(outcomeOf(await there.limiter.admit(charges, expects(0))), 'reserved');
     assert.equal(there.budgets.usage(budget).used, 2);
   });
 
@@ -188,21 +193,21 @@ describe('redis limiter', { skip: redisMissing }, () => {
     const budget = aBudget(3);
     const charges = testCharges([], [], [budget]);
     for (let i = 0; i < 2; i += 1)
-      await ((await here.limiter.admit(charges, 0)) as LimitReservation).settle(used(1));
+      await ((await here.limiter.admit(charges, expects(0))) as LimitReservation).settle(used(1));
     const fresh = await open(clock);
     t.after(() => fresh.close());
     assert.equal(fresh.budgets.usage(budget).used, 0);
-    assert.equal(outcomeOf(await fresh.limiter.admit(charges, 0)), 'admitted');
+    assert.equal(outcomeOf(await fresh.limiter.admit(charges, expects(0))), 'admitted');
     assert.equal(fresh.budgets.usage(budget).used, 2);
-    assert.equal(outcomeOf(await fresh.limiter.admit(charges, 0)), 'reserved');
+    assert.equal(outcomeOf(await fresh.limiter.admit(charges, expects(0))), 'reserved');
   });
 
   test('budgets go by themselves, and a refusal writes nothing', async (t) => {
     const { here, client } = await begin(t, 1);
     const budget = aBudget(0);
-    assert.equal(outcomeOf(await here.limiter.admit(testCharges([], [], [budget]), 0)), 'exhausted');
+    assert.equal(outcomeOf(await here.limiter.admit(testCharges([], [], [budget]), expects(0))), 'exhausted');
     assert.equal(await client.exists(hashOf(budget.key)), 0);
-    await here.limiter.admit(testCharges([], [], [{ ...budget, limit: 1 }]), 0);
+    await here.limiter.admit(testCharges([], [], [{ ...budget, limit: 1 }]), expects(0));
     for (const key of [hashOf(budget.key), 'weir:{org-1}:gateways']) {
       const expiry = await client.pttl(key);
       assert.ok(expiry > 0 && expiry <= 60_000, `${key} ${expiry}`);
@@ -213,10 +218,10 @@ describe('redis limiter', { skip: redisMissing }, () => {
     const { here, client } = await begin(t, 1);
     const charges = testCharges([], [], [aBudget(1)]);
     await client.script('FLUSH');
-    const admission = await here.limiter.admit(charges, 0);
+    const admission = await here.limiter.admit(charges, expects(0));
     await client.script('FLUSH');
     await (admission as LimitReservation).settle(used(0));
-    assert.equal(outcomeOf(await here.limiter.admit(charges, 0)), 'admitted');
+    assert.equal(outcomeOf(await here.limiter.admit(charges, expects(0))), 'admitted');
   });
 });
 

@@ -2,6 +2,7 @@ import {
   type Budget,
   type BudgetAmounts,
   type Budgets,
+  type ExpectedUse,
   nothingUsed,
   shownUnits,
   wholeUnits,
@@ -23,7 +24,7 @@ import { WithoutStore } from './without-store.ts';
 /** What `createRedisLimiter` needs. Its budgets are those that `local` decides by. */
 interface RedisLimiterOptions extends BudgetSessionsOptions {
   /** Decides in this process under the policy `local` while the server is away, as one of so many gateways. */
-  readonly local: { admitShare(charges: Charges, tokens: number, replicas: number): Admission };
+  readonly local: { admitShare(charges: Charges, expected: ExpectedUse, replicas: number): Admission };
   /** Default: one that counts nothing. */
   readonly without?: WithoutStore;
 }
@@ -77,17 +78,17 @@ class OwnedLimiter implements RedisLimiter {
 
   admit(
     charges: Charges,
-    tokens: number,
+    expected: ExpectedUse,
     onFailure: OnStoreFailure = 'local',
   ): Admission | Promise<Admission> {
     const prepared = this.#prepare(charges);
     if (prepared.isEmpty) return undefined;
     const { redis } = this.#options;
     if (redis.available) {
-      const asking = new Asking(this, prepared, { tokens, onFailure });
+      const asking = new Asking(this, prepared, { expected, onFailure });
       return redis.send(asking.command, asking);
     }
-    const admission = this.decideAlone(prepared, tokens, onFailure);
+    const admission = this.decideAlone(prepared, expected, onFailure);
     const isNoted = this.#sessions.isOnlyStore && prepared.budgets.length > 0;
     if (!isNoted || admission?.isAdmitted !== true) return admission;
     return new SharedReservation(this, prepared, { taken: nothingTaken, held: admission });
@@ -110,25 +111,25 @@ class OwnedLimiter implements RedisLimiter {
     return prepared.admit({ tokens, now, session, positions });
   }
 
-  /** What a request takes that is expected to use so many tokens. */
-  takenBy({ charges, budgets }: PreparedCharges, tokens: number): Taken {
+  /** What a request takes that is expected to use this. */
+  takenBy({ charges, budgets }: PreparedCharges, expected: ExpectedUse): Taken {
     const { smallest = 0 } = charges.tokens ?? {};
     return {
-      tokens: charges.tokens === undefined ? 0 : Math.max(1, Math.min(tokens, smallest)),
-      amounts: budgets.map((budget) => this.#options.budgets.countOf(budget).amountFor(tokens)),
+      tokens: charges.tokens === undefined ? 0 : Math.max(1, Math.min(expected.tokens, smallest)),
+      amounts: budgets.map((budget) => this.#options.budgets.countOf(budget).amountFor(expected)),
     };
   }
 
   /** The policy decides. Throws `limits_unavailable` under `closed`. */
-  decideAlone(prepared: PreparedCharges, tokens: number, onFailure: OnStoreFailure): Admission {
+  decideAlone(prepared: PreparedCharges, expected: ExpectedUse, onFailure: OnStoreFailure): Admission {
     const { local, budgets } = this.#options;
     const { replicas } = this.#sessions;
     return this.#without.decide<Admission>(onFailure, {
-      local: () => local.admitShare(prepared.shareOf(replicas), tokens, replicas),
+      local: () => local.admitShare(prepared.shareOf(replicas), expected, replicas),
       open: () =>
         prepared.budgets.length === 0
           ? undefined
-          : budgets.hold(prepared.budgets, this.takenBy(prepared, tokens).amounts),
+          : budgets.hold(prepared.budgets, this.takenBy(prepared, expected).amounts),
     });
   }
 
@@ -242,7 +243,7 @@ class Asking implements ReplyHandling<Admission> {
   readonly command: EncodedCommand;
   readonly #limiter: OwnedLimiter;
   readonly #prepared: PreparedCharges;
-  readonly #asked: { readonly tokens: number; readonly onFailure: OnStoreFailure };
+  readonly #asked: { readonly expected: ExpectedUse; readonly onFailure: OnStoreFailure };
   readonly #taken: Taken;
   /** What was admitted without the server; undefined while nothing was, or nothing is to be settled. */
   #alone: SharedReservation | undefined;
@@ -251,12 +252,12 @@ class Asking implements ReplyHandling<Admission> {
   constructor(
     limiter: OwnedLimiter,
     prepared: PreparedCharges,
-    asked: { readonly tokens: number; readonly onFailure: OnStoreFailure },
+    asked: { readonly expected: ExpectedUse; readonly onFailure: OnStoreFailure },
   ) {
     this.#limiter = limiter;
     this.#prepared = prepared;
     this.#asked = asked;
-    this.#taken = limiter.takenBy(prepared, asked.tokens);
+    this.#taken = limiter.takenBy(prepared, asked.expected);
     this.command = limiter.admitCommand(prepared, this.#taken);
   }
 
@@ -269,9 +270,9 @@ class Asking implements ReplyHandling<Admission> {
   }
 
   without(): Admission {
-    const { tokens, onFailure } = this.#asked;
+    const { expected, onFailure } = this.#asked;
     this.#isRefused = true;
-    const admission = this.#limiter.decideAlone(this.#prepared, tokens, onFailure);
+    const admission = this.#limiter.decideAlone(this.#prepared, expected, onFailure);
     this.#isRefused = admission?.isAdmitted === false;
     if (admission?.isAdmitted === false || !this.#prepared.isSettled) return admission;
     this.#alone = new SharedReservation(this.#limiter, this.#prepared, {

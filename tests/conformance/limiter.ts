@@ -6,6 +6,7 @@ import {
   type BudgetAmounts,
   type Budgets,
   type BudgetUnit,
+  type ExpectedUse,
   nothingUsed,
   wholeUnits,
 } from '../../core/ports/budgets.ts';
@@ -62,6 +63,11 @@ export function testCharges(
   };
 }
 
+/** What a request is expected to use; undefined dollars: nothing says what it costs. */
+export function expects(tokens: number, cost?: number): ExpectedUse {
+  return { tokens, cost };
+}
+
 /** What came of an admission: `admitted`, or what refuses. */
 export function outcomeOf(admission: Admission): string {
   if (admission === undefined || admission.isAdmitted) return 'admitted';
@@ -94,19 +100,19 @@ function decides(begin: Begin): void {
     const tokens = [{ key: `${key}-t`, group, limit: 25, windowMs: 60_000 }];
     const budget = testBudget(`${key}-b`, 'requests', 2);
     const all = testCharges(requests, tokens, [budget]);
-    const first = await limiter.admit(all, 20);
+    const first = await limiter.admit(all, expects(20));
     assert.equal(outcomeOf(first), 'admitted');
     for (let i = 0; i < 5; i += 1) {
-      const refused = await limiter.admit(all, 20);
+      const refused = await limiter.admit(all, expects(20));
       assert.ok(refused !== undefined && !refused.isAdmitted && 'list' in refused);
       assert.deepEqual([refused.list, refused.index, refused.window.remaining], ['tokens', 0, 5]);
     }
     await (first as LimitReservation).settle({ cost: 0, tokens: 10, requests: 1 });
     const others = testCharges(requests, [], [budget]);
-    assert.equal(outcomeOf(await limiter.admit(others, 0)), 'admitted');
-    assert.equal(outcomeOf(await limiter.admit(others, 0)), 'reserved');
-    assert.equal(outcomeOf(await limiter.admit(testCharges(requests), 0)), 'admitted');
-    assert.equal(outcomeOf(await limiter.admit(testCharges(requests), 0)), 'requests');
+    assert.equal(outcomeOf(await limiter.admit(others, expects(0))), 'admitted');
+    assert.equal(outcomeOf(await limiter.admit(others, expects(0))), 'reserved');
+    assert.equal(outcomeOf(await limiter.admit(testCharges(requests), expects(0))), 'admitted');
+    assert.equal(outcomeOf(await limiter.admit(testCharges(requests), expects(0))), 'requests');
   });
 
   test('names an exhausted budget before one that comes back, and a budget before a window', async (t) => {
@@ -114,16 +120,72 @@ function decides(begin: Begin): void {
     const [{ limiter }] = gateways as [LimiterUnderTest];
     const held = testBudget(`${key}-held`, 'requests', 1);
     const gone = testBudget(`${key}-gone`, 'tokens', 5);
-    await limiter.admit(testCharges([], [], [held]), 0);
-    const use = (await limiter.admit(testCharges([], [], [gone]), 1)) as LimitReservation;
+    await limiter.admit(testCharges([], [], [held]), expects(0));
+    const use = (await limiter.admit(testCharges([], [], [gone]), expects(1))) as LimitReservation;
     await use.settle({ cost: 0, tokens: 7, requests: 1 });
     const closed = [{ key: `${key}-r`, group: 'org-1', limit: 0, windowMs: 1000 }];
-    const refused = await limiter.admit(testCharges(closed, [], [held, gone]), 1);
+    const refused = await limiter.admit(testCharges(closed, [], [held, gone]), expects(1));
     assert.ok(refused !== undefined && !refused.isAdmitted && 'budget' in refused);
     assert.deepEqual(
       [refused.budget, refused.isExhausted, refused.used, refused.resetsAt],
       [gone, true, 7, undefined],
     );
+  });
+
+  for (const unit of ['cost', 'tokens'] as const) {
+    const amount = (count: number): number => (unit === 'cost' ? count / 100 : count);
+
+    test(`of twenty at once two are admitted where ${unit} are left for two, and what was not used comes back`, async (t) => {
+      const { gateways, key } = await begin(t);
+      const charges = testCharges([], [], [testBudget(`${key}-b`, unit, amount(60))]);
+      const admit = async (index: number) => {
+        const { limiter } = gateways[index % gateways.length] as LimiterUnderTest;
+        return limiter.admit(charges, expects(30, amount(30)));
+      };
+      const admissions = await Promise.all(Array.from({ length: 20 }, (_, index) => admit(index)));
+      const outcomes = admissions.map(outcomeOf);
+      assert.deepEqual(
+        [
+          outcomes.filter((one) => one === 'admitted').length,
+          outcomes.filter((one) => one === 'reserved').length,
+        ],
+        [2, 18],
+      );
+      const used = { ...nothingUsed, [unit]: amount(1), requests: 1 };
+      for (const one of admissions) if (one?.isAdmitted === true) await one.settle(used);
+      assert.deepEqual([outcomeOf(await admit(0)), outcomeOf(await admit(1))], ['admitted', 'admitted']);
+      assert.equal(outcomeOf(await admit(2)), 'reserved');
+    });
+
+    test(`a request that is expected to use more ${unit} than are left is admitted when none is under way`, async (t) => {
+      const { gateways, key } = await begin(t);
+      const { limiter } = gateways[0] as LimiterUnderTest;
+      const charges = testCharges([], [], [testBudget(`${key}-b`, unit, amount(10))]);
+      const more = expects(500, amount(500));
+      for (const used of [4, 5, 6]) {
+        const one = (await limiter.admit(charges, more)) as LimitReservation;
+        assert.equal(outcomeOf(one), 'admitted');
+        assert.equal(one.reserved[unit], amount(500));
+        assert.equal(outcomeOf(await limiter.admit(charges, expects(1, amount(1)))), 'reserved');
+        await one.settle({ ...nothingUsed, [unit]: amount(used), requests: 1 });
+      }
+      assert.equal(outcomeOf(await limiter.admit(charges, more)), 'exhausted');
+    });
+  }
+
+  test('a request of which nothing says what it costs reserves what those before it have cost', async (t) => {
+    const { gateways, key } = await begin(t);
+    const { limiter } = gateways[0] as LimiterUnderTest;
+    const charges = testCharges([], [], [testBudget(`${key}-b`, 'cost', 1)]);
+    const first = (await limiter.admit(charges, expects(5))) as LimitReservation;
+    assert.equal(first.reserved.cost, 0);
+    await first.settle({ cost: 0.5, tokens: 5, requests: 1 });
+    const second = (await limiter.admit(charges, expects(5))) as LimitReservation;
+    assert.equal(second.reserved.cost, 0.5);
+    assert.equal(outcomeOf(await limiter.admit(charges, expects(5))), 'reserved');
+    await second.settle(nothingUsed);
+    const free = (await limiter.admit(charges, expects(5, 0))) as LimitReservation;
+    assert.equal(free.reserved.cost, 0);
   });
 
   test('settling counts once, and what is no number changes nothing', async (t) => {
@@ -132,14 +194,14 @@ function decides(begin: Begin): void {
     const window = { key: `${key}-t`, group: 'org-1', limit: 30, windowMs: 60_000 };
     const budget = testBudget(`${key}-b`, 'tokens', 30);
     const charges = testCharges([], [window], [budget]);
-    const first = (await limiter.admit(charges, 10)) as LimitReservation;
+    const first = (await limiter.admit(charges, expects(10))) as LimitReservation;
     assert.equal(first.reserved.tokens, 10);
     await first.settle({ cost: 0, tokens: 4, requests: 1 });
     await first.settle({ cost: 0, tokens: 400, requests: 1 });
-    const second = (await limiter.admit(charges, 10)) as LimitReservation;
+    const second = (await limiter.admit(charges, expects(10))) as LimitReservation;
     await second.settle({ cost: Number.NaN, tokens: Number.NaN, requests: Number.NaN });
     assert.equal(budgets.usage(budget).used, 4);
-    const refused = await limiter.admit(testCharges([], [{ ...window, limit: 14 }]), 1);
+    const refused = await limiter.admit(testCharges([], [{ ...window, limit: 14 }]), expects(1));
     assert.ok(refused !== undefined && !refused.isAdmitted && 'list' in refused);
     assert.equal(refused.window.remaining, 0);
   });
@@ -149,18 +211,18 @@ function decides(begin: Begin): void {
     const [{ limiter }] = gateways as [LimiterUnderTest];
     const window = { key: `${key}-r`, group: 'org-1', limit: 1, windowMs: 10_000 };
     const budget = testBudget(`${key}-b`, 'requests', 1, 10_000);
-    const use = (await limiter.admit(testCharges([], [], [budget]), 0)) as LimitReservation;
+    const use = (await limiter.admit(testCharges([], [], [budget]), expects(0))) as LimitReservation;
     await use.settle({ cost: 0, tokens: 0, requests: 1 });
-    await limiter.admit(testCharges([window]), 0);
+    await limiter.admit(testCharges([window]), expects(0));
     await advance(-25_000);
-    assert.equal(outcomeOf(await limiter.admit(testCharges([], [], [budget]), 0)), 'exhausted');
-    assert.equal(outcomeOf(await limiter.admit(testCharges([window]), 0)), 'requests');
+    assert.equal(outcomeOf(await limiter.admit(testCharges([], [], [budget]), expects(0))), 'exhausted');
+    assert.equal(outcomeOf(await limiter.admit(testCharges([window]), expects(0))), 'requests');
   });
 
   test('nothing that limits admits at once', async (t) => {
     const { gateways } = await begin(t);
     const [{ limiter }] = gateways as [LimiterUnderTest];
-    assert.equal(await limiter.admit(testCharges([]), 5), undefined);
+    assert.equal(await limiter.admit(testCharges([]), expects(5)), undefined);
   });
 }
 
@@ -227,10 +289,10 @@ class ModelBudget {
     this.used = 0;
   }
 
-  amount(gateway: number, unit: BudgetUnit, tokens: number): number {
+  amount(gateway: number, unit: BudgetUnit, { tokens, cost }: ExpectedUse): number {
     if (unit === 'requests') return 1;
-    const usual = this.usual.get(gateway) ?? 0;
-    return usual > 0 ? Math.ceil(usual) : unit === 'tokens' ? tokens : 0;
+    if (unit === 'tokens') return tokens;
+    return cost === undefined ? Math.ceil(this.usual.get(gateway) ?? 0) : wholeUnits(cost, unit);
   }
 
   settle(gateway: number, reserved: number, used: number): void {
@@ -251,7 +313,12 @@ interface UnderWay {
 }
 
 type Step =
-  | { readonly kind: 'admit'; readonly by: number; readonly of: readonly boolean[]; readonly tokens: number }
+  | {
+      readonly kind: 'admit';
+      readonly by: number;
+      readonly of: readonly boolean[];
+      readonly expected: ExpectedUse;
+    }
   | { readonly kind: 'settle'; readonly which: number; readonly used: BudgetAmounts }
   | { readonly kind: 'wait'; readonly ms: number }
   | { readonly kind: 'limit'; readonly index: number; readonly limit: number }
@@ -264,7 +331,13 @@ const aStep: fc.Arbitrary<Step> = fc.oneof(
       kind: fc.constant('admit' as const),
       by: fc.nat(9),
       of: fc.array(fc.boolean(), { minLength: 6, maxLength: 6 }),
-      tokens: fc.nat(40),
+      expected: fc.record({
+        tokens: fc.nat(40),
+        cost: fc.option(
+          fc.nat(40).map((cents) => cents / 100),
+          { nil: undefined },
+        ),
+      }),
     }),
   },
   {
@@ -325,7 +398,7 @@ class Run {
 
   async step(step: Exclude<Step, { readonly kind: 'wait' }>): Promise<void> {
     this.#renew();
-    if (step.kind === 'admit') return this.#admit(step.by % this.#gateways.length, step.of, step.tokens);
+    if (step.kind === 'admit') return this.#admit(step.by % this.#gateways.length, step.of, step.expected);
     if (step.kind === 'settle') return this.#settle(step.which, step.used);
     if (step.kind === 'limit') {
       const scale = [1, 15, 0.2][step.index] as number;
@@ -346,7 +419,10 @@ class Run {
     for (const [index, budget] of this.#budgets.entries()) {
       const raised = { ...budget, limit: 1_000_000 };
       for (const { limiter, budgets } of this.#gateways) {
-        const admission = (await limiter.admit(testCharges([], [], [raised]), 0)) as LimitReservation;
+        const admission = (await limiter.admit(
+          testCharges([], [], [raised]),
+          expects(0),
+        )) as LimitReservation;
         const { used } = budgets.usage(raised);
         assert.equal(wholeUnits(used, budget.unit), this.#models[index]?.used, budget.key);
         await admission.settle(nothingUsed);
@@ -362,7 +438,7 @@ class Run {
     return (this.#budgets[index] as Budget).period(this.now).start;
   }
 
-  async #admit(gateway: number, of: readonly boolean[], tokens: number): Promise<void> {
+  async #admit(gateway: number, of: readonly boolean[], use: ExpectedUse): Promise<void> {
     const chosen = of.join();
     const { requests, tokens: tokenWindows } = this.#places;
     const budgets = this.#budgets.filter((_, index) => of[3 + index]);
@@ -375,10 +451,11 @@ class Run {
       );
       this.#charges.set(chosen, charges);
     }
-    const amount = charges.tokens === undefined ? 0 : Math.max(1, Math.min(tokens, charges.tokens.smallest));
+    const amount =
+      charges.tokens === undefined ? 0 : Math.max(1, Math.min(use.tokens, charges.tokens.smallest));
     const expected = this.#expected(of, amount);
     const { limiter } = this.#gateways[gateway] as LimiterUnderTest;
-    const admission = await limiter.admit(charges, tokens);
+    const admission = await limiter.admit(charges, use);
     assert.equal(outcomeOf(admission), expected);
     if (admission === undefined) assert.equal(charges.tokens ?? charges.budgets, undefined);
     if (expected !== 'admitted') return;
@@ -388,7 +465,7 @@ class Run {
     if (admission === undefined || !admission.isAdmitted) return;
     const amounts = this.#models.flatMap((model, index) => {
       if (of[3 + index] !== true) return [];
-      const reserved = model.amount(gateway, (this.#budgets[index] as Budget).unit, tokens);
+      const reserved = model.amount(gateway, (this.#budgets[index] as Budget).unit, use);
       model.reserved += reserved;
       return [{ index, amount: reserved }];
     });
@@ -469,7 +546,7 @@ function isExact(begin: Begin, runs: number): void {
           const admitted = await Promise.all(
             Array.from({ length: count }, async (_, index) => {
               const { limiter } = gateways[index % gateways.length] as LimiterUnderTest;
-              const admission = await limiter.admit(charges, 0);
+              const admission = await limiter.admit(charges, expects(0));
               if (outcomeOf(admission) !== 'admitted') return false;
               if (settles[index] === true)
                 await (admission as LimitReservation).settle({ cost: 0, tokens: 0, requests: 1 });
@@ -483,29 +560,36 @@ function isExact(begin: Begin, runs: number): void {
     );
   });
 
-  test('use goes over a budget of tokens by no more than what was under way', async (t) => {
+  test('use goes over a budget by no more than what was under way, nor than one request where all is expected rightly', async (t) => {
     const { gateways, key } = await begin(t);
     let sequence = 0;
-    const uses = fc.array(fc.integer({ min: 1, max: 90 }), { minLength: 1, maxLength: 40 });
+    const amount = fc.integer({ min: 1, max: 90 });
+    const uses = fc.array(fc.record({ use: amount, expected: fc.option(amount, { nil: undefined }) }), {
+      minLength: 1,
+      maxLength: 40,
+    });
+    const units = fc.constantFrom<'cost' | 'tokens'>('cost', 'tokens');
+    const limits = fc.integer({ min: 1, max: 300 });
     await fc.assert(
-      fc.asyncProperty(uses, fc.integer({ min: 1, max: 300 }), async (all, limit) => {
+      fc.asyncProperty(uses, units, limits, fc.boolean(), async (all, unit, limit, isRight) => {
         sequence += 1;
-        const budget = testBudget(`${key}-o${sequence}`, 'tokens', limit);
+        const budget = testBudget(`${key}-o${sequence}`, unit, limit);
         const charges = testCharges([], [], [budget]);
         let used = 0;
         const underWay = new Map<number, number>();
         /** What was under way when the budget was exhausted. */
         let mostOver = 0;
         await Promise.all(
-          all.map(async (use, index) => {
+          all.map(async ({ use, expected }, index) => {
             const { limiter } = gateways[index % gateways.length] as LimiterUnderTest;
             const before = used;
             underWay.set(index, use);
-            const admission = await limiter.admit(charges, 10);
+            const told = isRight ? use : expected;
+            const admission = await limiter.admit(charges, expects(told ?? 10, told));
             if (outcomeOf(admission) !== 'admitted') return void underWay.delete(index);
             assert.ok(before < limit, `admitted at ${before} of ${limit}`);
             await new Promise((resolve) => setImmediate(resolve));
-            await (admission as LimitReservation).settle({ cost: 0, tokens: use, requests: 1 });
+            await (admission as LimitReservation).settle({ ...nothingUsed, [unit]: use, requests: 1 });
             if (used < limit && used + use >= limit)
               mostOver = [...underWay.values()].reduce((sum, one) => sum + one, 0);
             used += use;
@@ -513,8 +597,9 @@ function isExact(begin: Begin, runs: number): void {
           }),
         );
         assert.ok(used - limit <= mostOver, `${used} of ${limit}`);
+        if (isRight) assert.ok(used - limit < Math.max(...all.map(({ use }) => use)), `${used} of ${limit}`);
         for (const { limiter } of gateways) {
-          const admission = await limiter.admit(charges, 0);
+          const admission = await limiter.admit(charges, expects(0));
           assert.equal(outcomeOf(admission), used >= limit ? 'exhausted' : 'admitted');
           if (admission?.isAdmitted === true) await admission.settle(nothingUsed);
         }

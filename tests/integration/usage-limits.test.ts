@@ -16,7 +16,11 @@ const yaml = {
   storage: { resources: { url: 'pglite:' }, analytics: { url: 'none:' } },
   pipelines: [
     { name: 'admin', match: { routes: 'contributed' }, plugins: ['auth', 'management'] },
-    { name: 'gateway', match: { path: '/**' }, plugins: ['auth', 'policies', 'provider'] },
+    {
+      name: 'gateway',
+      match: { path: '/**' },
+      plugins: ['auth', 'policies', { provider: { default: 'mock' } }],
+    },
   ],
 };
 /** Fewer tokens than one answer of the mock takes. */
@@ -204,6 +208,39 @@ describe('a usage limit is enforced', () => {
       (await ask(key, { 'x-service-config': config })).headers['x-service-last-used-option-index'];
     assert.deepEqual([await option(), await option()], ['config.targets[0]', 'config.targets[1]']);
   });
+});
+
+describe('a budget of dollars that has room for two requests', () => {
+  const late = { 'x-mock-faults': 'latency_ms=400' };
+  const target = { provider: 'mock' };
+  const balanced = JSON.stringify({ strategy: { mode: 'loadbalance' }, targets: [target, target] });
+  // A model of its own for each, so that nothing is known of it.
+  const ways: [how: string, model: string, headers: Readonly<Record<string, string>>][] = [
+    ['a header', 'mock-a', mock],
+    ['its model', '@mock/mock-b', {}],
+    ['the plugin', 'mock-c', {}],
+    ['a config', 'mock-d', { 'x-service-config': balanced }],
+  ];
+  for (const [how, model, headers] of ways)
+    test(`admits two of twenty at once, where ${how} names the provider`, async () => {
+      const { key, keyId } = await makePremises(weir.url, `Dollars by ${how}`);
+      const body = { usage_limits: { type: 'cost', credit_limit: 1 } };
+      await operate(weir.url, { method: 'PUT', path: `/api-keys/${keyId}`, body });
+      await new Promise((resolve) => setTimeout(resolve, 1200));
+      // A million tokens of the built-in provider: 0.60 dollars. Its answer is much shorter.
+      const asked = { model, max_tokens: 1_000_000, messages: [{ role: 'user', content: 'Hello' }] };
+      const send = (more: Readonly<Record<string, string>> = {}) =>
+        call(weir.url, { path: '/chat/completions', key, headers: { ...headers, ...more }, body: asked });
+      const answers = await Promise.all(Array.from({ length: 20 }, () => send(late)));
+      const refused = answers.filter(({ status }) => status !== 200);
+      assert.equal(answers.length - refused.length, 2);
+      for (const answer of refused) {
+        const [status, code, message] = refusalOf(answer);
+        assert.deepEqual([status, code], [429, 'rate_limited']);
+        assert.match(String(message), /Requests under way have reserved what is left/);
+      }
+      assert.equal((await send()).status, 200, 'what was not used came back');
+    });
 });
 
 describe('a usage-limit policy', () => {

@@ -1,4 +1,5 @@
 import type { PlanTrace } from '../../pipeline/decision-trace.ts';
+import type { ParamEdits } from '../params/param-edits.ts';
 import { type FieldPath, readField, type RequestFields } from './field-path.ts';
 import type { PlanBranch, PlanEnvironment, PlanLeaf } from './plan-node.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
@@ -62,7 +63,7 @@ export class RequestEnvironment implements PlanEnvironment {
 
   cost(leaf: PlanLeaf): number | undefined {
     const { exchange, shared } = this;
-    const model = modelAt(leaf, exchange);
+    const model = modelAt(leaf.settings.params, exchange);
     const service = shared.serviceOf(leaf, exchange, model);
     const price = shared.prices.price(estimatedUsage(exchange), service, model, exchange.startedAt);
     return price.status === 'priced' ? Number(price.cost) : undefined;
@@ -82,7 +83,7 @@ export class RequestEnvironment implements PlanEnvironment {
 }
 
 /** The model that a target would be asked for: what its config sets, else what the request names, else its default. */
-function modelAt({ settings: { params } }: PlanLeaf, { body, dialect, path }: Exchange): string {
+export function modelAt(params: ParamEdits | undefined, { body, dialect, path }: Exchange): string {
   const set = params?.overrides.find(([name]) => name === 'model')?.[1];
   if (typeof set === 'string') return set;
   const call = dialect.readCall?.(path);

@@ -8,12 +8,15 @@ import { testKey } from '../../tests/kit/plugin-kit.ts';
 import { key as ofKey, ours } from '../../tests/kit/routing-kit.ts';
 import auth from '../../plugins/auth/index.ts';
 import policies from '../../plugins/policies/index.ts';
+import { createPrices } from '../../adapters/pricing/genai-prices.ts';
+import { recordingLog } from '../lifecycle/recording-services.test-support.ts';
+import type { ExpectedUse } from '../ports/budgets.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import type { Limiter } from '../ports/counters.ts';
 import type { IntegrationData } from '../ports/record-kinds.ts';
 import type { RateLimit } from '../ports/limits.ts';
 import type { StoredRecord } from '../ports/records.ts';
-import { integration, provider, recordsDirectory } from './stored-records.test-support.ts';
+import { integration, model, provider, recordsDirectory } from './stored-records.test-support.ts';
 
 const theirs = 'wk_of-another-workspace';
 const requests = (value: number) => ({ type: 'requests', unit: 'rpm', value }) as const satisfies RateLimit;
@@ -291,6 +294,62 @@ describe('a limit of tokens at a target', () => {
     assert.equal((await ask({ ...two, hedge: { after_ms: 300, max: 1 } }, bounded)).status, 200);
     const { status } = await told(single, bounded);
     assert.equal(status, 200);
+  });
+});
+
+describe('what a request will cost is told to limits before it is sent', () => {
+  const dollars = { type: 'cost', creditLimit: 100 } as const;
+  const pricing = { requestToken: 0.001, responseToken: 0.01 };
+  const body = { model: 'priced', max_tokens: 50 };
+  const slug = { ...body, model: '@one/priced' };
+  const renamed = { ...single, override_params: { model: 'priced' } };
+  const byOne = { 'x-service-provider': '@one' };
+  const ways: [
+    how: string,
+    config: object | undefined,
+    more: Readonly<Record<string, string>>,
+    sent: object,
+  ][] = [
+    ['a header', undefined, byOne, body],
+    ['a virtual key', undefined, { 'x-service-virtual-key': 'one' }, body],
+    ['the model', undefined, {}, slug],
+    ['a config', single, {}, body],
+    ['a config that names the model', renamed, {}, { ...body, model: 'other' }],
+    ['a config that leaves the provider to the request', { retry: { attempts: 1 } }, byOne, body],
+    ['the first target of a config', two, {}, body],
+  ];
+  for (const [how, config, more, sent] of ways) {
+    test(`at the price of the integration, where ${how} says where it goes`, async (t) => {
+      const expected: ExpectedUse[] = [];
+      const limiter: Limiter = { admit: (_charges, one) => void expected.push(one) };
+      const [ofOne, one] = stored('one', [], { models: [model('priced', { pricing })] });
+      const limited = { ...one, data: { ...one?.data, usageLimits: dollars } };
+      const records = [ofOne, limited, ...stored('two')] as StoredRecord[];
+      const key = testKey({ usageLimits: [{ limit: dollars, createdAt: 1 }] });
+      const { ask } = await started(t, records, {
+        limiter,
+        keys: { [ours]: key },
+        prices: createPrices({ log: recordingLog([]) }),
+        plugins: [auth, policies, providerPlugin()],
+      });
+      const answer = await ask(config, { headers: { ...ofKey, ...more }, body: sent } as typeof chat);
+      assert.equal(answer.status, 200, answer.text);
+      const costs = expected.map(({ cost = 0, tokens }) => [Math.round(cost * 1000), tokens > 50] as const);
+      const [ofKeys] = expected;
+      // 50 tokens of the answer at ten thousandths of a dollar, and those of the request at one.
+      const cost = 500 + (ofKeys?.tokens ?? 0) - 50;
+      const isCloseTo = (told: number): boolean => Math.abs(told - cost) <= 5;
+      assert.ok(
+        expected.length === 2 && costs.every(([told, isMore]) => isMore && isCloseTo(told)),
+        String(costs),
+      );
+    });
+  }
+
+  test('a config that is none says nothing, and is refused for that', async (t) => {
+    const key = testKey({ usageLimits: [{ limit: dollars, createdAt: 1 }] });
+    const { told } = await started(t, stored('one'), { keys: { [ours]: key } });
+    assert.deepEqual(await told({ strategy: {} }), { status: 400, code: 'invalid_config' });
   });
 });
 

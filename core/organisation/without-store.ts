@@ -53,7 +53,15 @@ export function readerWithoutStore(error: GatewayError): ResourcesReader {
   return {
     organisations: { byId: refuse, list: refuse },
     workspaces: { find: refuse, list: refuse },
-    apiKeys: { find: refuse, list: refuse, all: refuse, changedSince: refuse, removedSince: refuse },
+    apiKeys: {
+      find: refuse,
+      list: refuse,
+      all: refuse,
+      changedSince: refuse,
+      removedSince: refuse,
+      rotationsDue: refuse,
+      untold: refuse,
+    },
     users: { find: refuse, byEmail: refuse, list: refuse, workspaceIds: refuse, all: refuse },
     members: { find: refuse, list: refuse, all: refuse },
     invites: { find: refuse, byTokenHash: refuse, list: refuse },

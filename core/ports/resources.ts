@@ -160,6 +160,8 @@ export interface ApiKeyRecord {
   /** `file` for one that the configuration owns: it is not in the store. Absent for all others. */
   readonly managedBy?: 'file';
   readonly expiresAt: number | undefined;
+  /** When its secret is replaced by itself; undefined for never. */
+  readonly rotation: KeyRotation | undefined;
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly version: number;
@@ -168,8 +170,27 @@ export interface ApiKeyRecord {
 export interface ApiKeySecret {
   /** SHA-256 of the secret, base64. The secret itself is stored nowhere. */
   readonly hash: string;
-  /** Undefined for the present one. */
+  /** Undefined for the present one, unless its rotation was due: then it ends, and the next one is made when it is asked for. */
   readonly expiresAt: number | undefined;
+}
+
+/** When a key's secret is replaced by itself: in each period, so many days apart, or once. */
+export interface KeyRotation {
+  readonly period?: 'weekly' | 'monthly';
+  readonly days?: number;
+  /** For how long the secret before is taken as well. */
+  readonly transitionMs: number;
+  /** Milliseconds since the epoch. */
+  readonly nextAt: number;
+}
+
+/** What people are told of a key before or when it happens, with its moment (milliseconds since the epoch). */
+export type KeyMoments = Readonly<Partial<Record<'rotation' | 'rotated' | 'secret' | 'end', number>>>;
+
+/** A key that people are to be told of, and what they were told before. */
+export interface UntoldKey {
+  readonly key: ApiKeyRecord;
+  readonly told: KeyMoments;
 }
 
 export interface ApiKeyDefaults {
@@ -233,6 +254,17 @@ export interface ApiKeysReader {
    * are remembered for a day at least.
    */
   removedSince(organisationId: string, afterChange: number): Promise<readonly string[]>;
+  /**
+   * Keys of the organisation that have not ended, whose rotation is due by `now`, and of which no secret before is
+   * taken any more. 200 at the most, the longest due first.
+   */
+  rotationsDue(organisationId: string, now: number): Promise<readonly ApiKeyRecord[]>;
+  /**
+   * Keys of the organisation of which `rotation` (its rotation), `secret` (the end of a secret whose rotation was due)
+   * or `end` (its own end) comes by `until` and was not told, or `rotated` (that end too, however far) was not. 200 at
+   * the most.
+   */
+  untold(organisationId: string, now: number, until: number): Promise<readonly UntoldKey[]>;
 }
 
 export interface ApiKeysWriter {
@@ -248,6 +280,8 @@ export interface ApiKeysWriter {
    * time of transition has; 1,000 keys at the most. The ids of those that changed.
    */
   expireDue(organisationId: string, now: number): Promise<readonly string[]>;
+  /** Notes what people were told of a key. No change of the key: neither its version nor the directory hears of it. */
+  noteTold(organisationId: string, id: string, told: KeyMoments): Promise<void>;
 }
 
 /** What somebody did, or was not allowed to do. */

@@ -29,12 +29,12 @@ export function invalid(header: string): GatewayError {
 }
 
 /** The key has ended. */
-export function expired({ name, isReplaced }: KeyRecord, at: number): GatewayError {
+export function expired({ id, name, isReplaced }: KeyRecord, at: number): GatewayError {
   const when = new Date(at).toISOString();
   return new GatewayError(
     'key_expired',
     isReplaced === true
-      ? `This secret of the service key "${name}" was replaced, and has ended at ${when}. Use the new one.`
+      ? `This secret of the service key "${name}" was replaced, and has ended at ${when}. Use the new one; where nobody has it, POST /api-keys/${id}/rotate answers one.`
       : `The service key "${name}" expired at ${when}. Ask for a new one.`,
     challenge,
   );

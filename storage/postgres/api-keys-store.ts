@@ -21,6 +21,7 @@ import type {
   ApiKeysReader,
   ApiKeysWriter,
   DirectoryKey,
+  KeyMoments,
 } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
 import { countRows, insertRow, keptTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
@@ -32,6 +33,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { HeldCounters } from './held-counters.ts';
 
 const mostExpired = 1000;
+const mostDue = 200;
 
 /** Writes service keys of the organisation whose counters are held; `clock` dates removals. */
 export function apiKeysWriter(statements: Statements, held: HeldCounters, clock: Clock): ApiKeysWriter {
@@ -83,6 +85,10 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
       held.mark();
       return ids;
     },
+    async noteTold(organisationId, id, told) {
+      held.check(organisationId);
+      await statements.update(apiKeys).set({ told }).where(identified(organisationId, id));
+    },
   };
 }
 
@@ -129,7 +135,10 @@ function identified(organisationId: string, id: string): SQL | undefined {
   return and(eq(apiKeys.organisationId, organisationId), eq(apiKeys.id, id));
 }
 
-function rowOf({ secrets, ...record }: ApiKeyRecord, { change }: HeldCounters): typeof apiKeys.$inferInsert {
+function rowOf(
+  { secrets, rotation, ...record }: ApiKeyRecord,
+  { change }: HeldCounters,
+): typeof apiKeys.$inferInsert {
   const [present, replaced, ...more] = secrets;
   if (more.length > 0) throw new GatewayError('internal', 'A key has two secrets at the most.');
   return {
@@ -138,6 +147,7 @@ function rowOf({ secrets, ...record }: ApiKeyRecord, { change }: HeldCounters): 
     workspaceId: record.workspaceId ?? null,
     usageLimits: record.usageLimits ?? null,
     expiresAt: record.expiresAt ?? null,
+    ...rotationColumns(rotation),
     scopes: [...record.scopes],
     alertEmails: [...record.alertEmails],
     secretHash: present?.hash ?? null,
@@ -146,6 +156,12 @@ function rowOf({ secrets, ...record }: ApiKeyRecord, { change }: HeldCounters): 
     replacedEndsAt: replaced?.expiresAt ?? null,
     change,
   };
+}
+
+function rotationColumns(rotation: ApiKeyRecord['rotation']) {
+  if (rotation === undefined) return { rotation: null, nextRotationAt: null };
+  const { nextAt, ...policy } = rotation;
+  return { rotation: policy, nextRotationAt: nextAt };
 }
 
 function taken({ id, name, type, workspaceId }: ApiKeyRecord): Taken {
@@ -161,7 +177,7 @@ function taken({ id, name, type, workspaceId }: ApiKeyRecord): Taken {
 
 const directoryPage = 1000;
 const everyType = ['organisation-service', 'workspace-service', 'workspace-user'] as const;
-const { change: changeColumn, ...recordColumns } = getTableColumns(apiKeys);
+const { change: changeColumn, told: toldColumn, ...recordColumns } = getTableColumns(apiKeys);
 
 /** Reads service keys with the statements of one transaction. */
 export function apiKeysReader(statements: Statements): ApiKeysReader {
@@ -212,6 +228,42 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
       pageById(and(eq(apiKeys.organisationId, organisationId), gt(changeColumn, afterChange)), afterId),
     removedSince: (organisationId, afterChange) =>
       removedSince(statements, apiKeys, organisationId, afterChange),
+    async rotationsDue(organisationId, now) {
+      const { nextRotationAt, expiresAt, replacedEndsAt, id } = apiKeys;
+      const rows = await select()
+        .where(
+          and(
+            alive(organisationId),
+            lte(nextRotationAt, now),
+            or(isNull(expiresAt), gt(expiresAt, now)),
+            or(isNull(replacedEndsAt), lte(replacedEndsAt, now)),
+          ),
+        )
+        .orderBy(asc(nextRotationAt), asc(id))
+        .limit(mostDue);
+      return rows.map(recordOf);
+    },
+    async untold(organisationId, now, until) {
+      const { nextRotationAt, secretEndsAt, expiresAt } = apiKeys;
+      const comes = (at: PgColumn, kind: keyof KeyMoments, by: number | undefined) => {
+        const ids = statements.select({ id: apiKeys.id }).from(apiKeys);
+        const isTold = sql`coalesce((${toldColumn} ->> ${kind})::bigint, 0) = (extract(epoch FROM ${at}) * 1000)::bigint`;
+        const isDue = and(gt(at, now), by === undefined ? undefined : lte(at, by), not(isTold));
+        return ids.where(and(alive(organisationId), isDue)).limit(mostDue);
+      };
+      // One statement: each part of it has an index of what comes.
+      const ids = comes(nextRotationAt, 'rotation', until)
+        .union(comes(secretEndsAt, 'rotated', undefined))
+        .union(comes(secretEndsAt, 'secret', until))
+        .union(comes(expiresAt, 'end', until));
+      const rows = await statements
+        .select({ ...recordColumns, told: toldColumn })
+        .from(apiKeys)
+        .where(inArray(apiKeys.id, ids))
+        .orderBy(asc(apiKeys.id))
+        .limit(mostDue);
+      return rows.map(({ told, ...row }) => ({ key: recordOf(row), told }));
+    },
   };
 }
 
@@ -242,15 +294,22 @@ function matching(organisationId: string, filter: ApiKeyFilter): SQL | undefined
   );
 }
 
-type ApiKeyRow = Omit<typeof apiKeys.$inferSelect, 'change'>;
+/** Keys of the organisation that are not marked as ended. */
+function alive(organisationId: string): SQL | undefined {
+  return and(eq(apiKeys.organisationId, organisationId), ne(apiKeys.status, 'expired'));
+}
+
+type ApiKeyRow = Omit<typeof apiKeys.$inferSelect, 'change' | 'told'>;
 
 function recordOf(row: ApiKeyRow): ApiKeyRecord {
-  const { secretHash, secretEndsAt, replacedHash, replacedEndsAt, ...rest } = row;
+  const { secretHash, secretEndsAt, replacedHash, replacedEndsAt, nextRotationAt, rotation, ...rest } = row;
   return {
     ...rest,
     workspaceId: row.workspaceId ?? undefined,
     usageLimits: row.usageLimits ?? undefined,
     expiresAt: row.expiresAt ?? undefined,
+    rotation:
+      rotation === null || nextRotationAt === null ? undefined : { ...rotation, nextAt: nextRotationAt },
     secrets: secretsOf(secretHash, secretEndsAt, replacedHash, replacedEndsAt),
   };
 }

@@ -20,6 +20,8 @@ import type {
   ApiKeyDefaults,
   ApiKeyRecord,
   AuditEntry,
+  KeyMoments,
+  KeyRotation,
   WorkspaceDefaults,
   WorkspaceRecord,
 } from '../../core/ports/resources.ts';
@@ -104,6 +106,9 @@ export const apiKeys = pgTable('api_keys', {
   secretEndsAt: moment('secret_ends_at'),
   replacedHash: text('replaced_hash'),
   replacedEndsAt: moment('replaced_ends_at'),
+  rotation: jsonb().$type<Omit<KeyRotation, 'nextAt'>>(),
+  nextRotationAt: moment('next_rotation_at'),
+  told: jsonb().$type<KeyMoments>().notNull().default({}),
 });
 
 /** How many rows lists have, kept by triggers. */

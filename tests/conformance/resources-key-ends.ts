@@ -156,6 +156,83 @@ export function keysEnd(subject: Subject): void {
   });
 }
 
+/** What every implementation promises of keys whose secrets are replaced by themselves. */
+export function keysRotate(subject: Subject): void {
+  const hour = 3_600_000;
+  const rotation = (nextAt: number) => ({ period: 'weekly', transitionMs: 1_800_000, nextAt }) as const;
+
+  test('keys whose rotation is due are told, the longest due first, and none that waits or has ended', async () => {
+    const [id, elsewhere] = [await newOrganisation(subject()), await newOrganisation(subject())];
+    const secrets = (end: number) => [
+      { hash: `present ${end} ${id}`, expiresAt: undefined },
+      { hash: `before ${end} ${id}`, expiresAt: end },
+    ];
+    const alive = { expiresAt: undefined };
+    const due = [
+      aKey(id, { ...alive, rotation: { days: 3, transitionMs: 1, nextAt: now - 9 } }),
+      aKey(id, { ...alive, rotation: { transitionMs: 1, nextAt: now - 5 }, secrets: secrets(now) }),
+      aKey(id, { expiresAt: now + 1, rotation: rotation(now) }),
+    ];
+    const rest = [
+      aKey(id, { ...alive, rotation: undefined }),
+      aKey(id, { ...alive, rotation: rotation(now + 1) }),
+      aKey(id, { ...alive, rotation: rotation(now), secrets: secrets(now + 1) }),
+      aKey(id, { expiresAt: now, rotation: rotation(now) }),
+      aKey(id, { ...alive, status: 'expired', rotation: rotation(now) }),
+    ];
+    await insert(subject(), [...rest, ...due]);
+    await insert(subject(), [aKey(elsewhere, { ...alive, rotation: rotation(now) })]);
+    assert.deepEqual(await subject().read(({ apiKeys }) => apiKeys.rotationsDue(id, now)), due);
+  });
+
+  test('keys are told of which something comes, until that is noted', async () => {
+    const id = await newOrganisation(subject());
+    const until = now + 24 * hour;
+    const never = { expiresAt: undefined, rotation: undefined };
+    const ending = (end: number) => ({ ...never, secrets: [{ hash: `${end} ${id}`, expiresAt: end }] });
+    const soon = [
+      aKey(id, { ...never, rotation: rotation(until) }),
+      aKey(id, { ...never, expiresAt: now + 1 }),
+      aKey(id, ending(until + hour)),
+    ];
+    const rest = [
+      aKey(id, never),
+      aKey(id, { ...never, rotation: rotation(until + 1) }),
+      aKey(id, { ...never, expiresAt: now }),
+      aKey(id, { ...never, expiresAt: until + 1 }),
+      aKey(id, ending(now)),
+      aKey(id, { ...never, expiresAt: now + 1, status: 'expired' }),
+    ];
+    await insert(subject(), [...soon, ...rest]);
+    const untold = async (from = now, by = until) => {
+      const found = await subject().read(({ apiKeys }) => apiKeys.untold(id, from, by));
+      return new Map(found.map(({ key, told }) => [key.id, { key, told }]));
+    };
+    const note = (key: ApiKeyRecord | undefined, told: object) =>
+      subject().write(id, ({ apiKeys }) => apiKeys.noteTold(id, key?.id ?? '', told));
+    assert.deepEqual(await untold(), new Map(soon.map((key) => [key.id, { key, told: {} }])));
+    const [rotating, ended, secret] = soon;
+    const before = await changeOf(subject(), id);
+    await note(rotating, { rotation: until });
+    await note(ended, { end: now + 1 });
+    await note(secret, { rotated: until + hour });
+    assert.equal(await changeOf(subject(), id), before, 'the directory does not hear of it');
+    assert.deepEqual(await find(id, soon[0]?.id ?? ''), soon[0]);
+    assert.deepEqual([...(await untold()).keys()], []);
+    // A rotation that was put off is told anew, and a secret once more before it ends.
+    await subject().write(id, ({ apiKeys }) =>
+      apiKeys.replace({ ...(rotating ?? aKey(id)), rotation: rotation(until - 1), version: 2 }),
+    );
+    assert.deepEqual([...(await untold()).keys()], [rotating?.id]);
+    const later = await untold(now + 2, until + hour);
+    assert.deepEqual(later.get(secret?.id ?? ''), { key: secret, told: { rotated: until + hour } });
+  });
+
+  function find(id: string, key: string): Promise<ApiKeyRecord | undefined> {
+    return subject().read(({ apiKeys }) => apiKeys.find(id, key));
+  }
+}
+
 async function insert(resources: Resources, records: readonly ApiKeyRecord[]): Promise<void> {
   await resources.write(records[0]?.organisationId ?? '', async ({ apiKeys }) => {
     for (const record of records) await apiKeys.insert(record);

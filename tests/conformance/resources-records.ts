@@ -61,6 +61,7 @@ export function aKey(organisationId: string, given: Partial<ApiKeyRecord> = {}):
     creationMode: 'api',
     secrets: [{ hash: sha256(`secret of ${id}`, 'base64'), expiresAt: undefined }],
     expiresAt: createdAt + 86_400_001,
+    rotation: { days: 30, transitionMs: 1_800_000, nextAt: createdAt + 7 },
     createdAt,
     updatedAt: createdAt + 2,
     version: 1,

@@ -5,7 +5,7 @@ import { defaultSettings } from '../../core/ports/organisation-settings.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { writersTakeTurns } from './resources-concurrency.ts';
 import { groupMappingsAreStored, invitesAreStored } from './resources-invites.ts';
-import { keysEnd } from './resources-key-ends.ts';
+import { keysEnd, keysRotate } from './resources-key-ends.ts';
 import { keysAreStored } from './resources-keys.ts';
 import { auditIsChained } from './resources-audit.ts';
 import { organisationsAreApart } from './resources-isolation.ts';
@@ -62,6 +62,7 @@ export function resourcesConformance(name: string, open: () => Promise<Resources
     describe('workspaces', () => workspacesAreStored(subject));
     describe('keys', () => keysAreStored(subject));
     describe('keys that end', () => keysEnd(subject));
+    describe('keys that rotate', () => keysRotate(subject));
     describe('people', () => peopleAreStored(subject));
     describe('invites', () => invitesAreStored(subject));
     describe('group mappings', () => groupMappingsAreStored(subject));

@@ -299,6 +299,7 @@ async function insertKey(
     secrets: [{ hash: `${id}-hash`, expiresAt: undefined }],
     creationMode: 'api',
     expiresAt: undefined,
+    rotation: undefined,
     ...times,
   });
 }

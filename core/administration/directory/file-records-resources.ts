@@ -286,6 +286,8 @@ function apiKeysReader(stored: ApiKeysReader, records: FileRecords): ApiKeysRead
     changedSince: (organisationId, afterChange, afterId) =>
       stored.changedSince(organisationId, afterChange, afterId),
     removedSince: (organisationId, afterChange) => stored.removedSince(organisationId, afterChange),
+    rotationsDue: (organisationId, now) => stored.rotationsDue(organisationId, now),
+    untold: (organisationId, now, until) => stored.untold(organisationId, now, until),
   };
 }
 
@@ -324,6 +326,7 @@ function apiKeysWriter(stored: ApiKeysWriter, records: FileRecords): ApiKeysWrit
     removeOfUser: (organisationId, userId, workspaceId) =>
       stored.removeOfUser(organisationId, userId, workspaceId),
     expireDue: (organisationId, now) => stored.expireDue(organisationId, now),
+    noteTold: (organisationId, id, told) => stored.noteTold(organisationId, id, told),
   };
 }
 

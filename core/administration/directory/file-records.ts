@@ -182,6 +182,7 @@ function keyOf(
     secrets: [{ hash: keySecretHash(block) ?? '', expiresAt: undefined }],
     creationMode: 'auto',
     expiresAt: block.expires_at === undefined ? undefined : Date.parse(block.expires_at),
+    rotation: undefined,
   };
 }
 

@@ -296,6 +296,9 @@ export class StoreInMemory implements Resources {
       },
       removeOfUser: absent,
       expireDue: absent,
+      rotationsDue: absent,
+      untold: absent,
+      noteTold: absent,
     };
   }
 }

@@ -24,6 +24,7 @@ export function storedKey(overrides: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
     secrets: [{ hash: `hash of ${id}`, expiresAt: undefined }],
     creationMode: 'api',
     expiresAt: undefined,
+    rotation: undefined,
     createdAt: 1,
     updatedAt: 1,
     version: 1,

@@ -77,7 +77,7 @@ describe('jobs that look after what ends', () => {
       const settled = await Promise.allSettled(runs);
       assert.deepEqual(
         settled.map(({ status }) => status),
-        [outcome, outcome],
+        [outcome, outcome, outcome],
       );
     }
   });
@@ -86,6 +86,7 @@ describe('jobs that look after what ends', () => {
     assert.deepEqual(place({}).repeated, [
       { name: 'keys.expire', everyMs: 60_000 },
       { name: 'invites.expire', everyMs: 60_000 },
+      { name: 'keys.rotate', everyMs: 60_000 },
     ]);
   });
 

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Features } from '../../access/features.ts';
+import { rotationBehind } from '../../organisation/key-rotation.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { JobRun, Jobs } from '../../ports/jobs.ts';
-import type { AuditEntry, Resources, ResourcesWriter } from '../../ports/resources.ts';
+import type { ApiKeyRecord, AuditEntry, Resources, ResourcesWriter } from '../../ports/resources.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 
 const everyMs = 60_000;
@@ -12,6 +13,8 @@ const dayMs = 86_400_000;
 const timeoutMs = 600_000;
 /** So many the store changes in one go. */
 const fullPage = 1000;
+/** So many keys it tells of whose rotation is due. */
+const fullPageOfRotations = 200;
 /** Ids of one audit entry: its details stay below 16 KiB. */
 const idsOfEntry = 300;
 
@@ -24,15 +27,18 @@ interface ExpiryJobsPlace {
 }
 
 /**
- * Defines `keys.expire` and `invites.expire`, both once a minute: keys and invites that have ended are marked as
- * such, and secrets whose time of transition is over after a rotation are dropped. None of them was accepted any more
- * before that; the marks are for those who look. Each change is audited in the same transaction, as an action of
- * the system; where nothing is due, nothing is written.
+ * Defines `keys.expire`, `invites.expire` and `keys.rotate`, each once a minute. Keys and invites that have ended are
+ * marked as such, and secrets whose time of transition is over after a rotation are dropped; none of them was accepted any
+ * more before that, the marks are for those who look. A key whose rotation is due gets an end for its secret: the new one
+ * is made when somebody who may rotate the key asks for it, so that no secret is stored that nobody has seen. Each change
+ * is audited in the same transaction, as an action of the system; where nothing is due, nothing is written.
  */
 export function defineExpiryJobs(jobs: Pick<Jobs, 'define' | 'repeat'>, place: ExpiryJobsPlace): void {
   define(jobs, place, {
     name: 'keys.expire',
     resourceType: 'api_keys',
+    action: 'expire',
+    mostChanged: fullPage,
     async expire({ apiKeys }, organisationId, now) {
       const ids = await apiKeys.expireDue(organisationId, now);
       return { changed: ids.length, entries: pagesOf(ids) };
@@ -41,11 +47,47 @@ export function defineExpiryJobs(jobs: Pick<Jobs, 'define' | 'repeat'>, place: E
   define(jobs, place, {
     name: 'invites.expire',
     resourceType: 'invites',
+    action: 'expire',
+    mostChanged: fullPage,
     async expire({ invites }, organisationId, now) {
       const changed = await invites.expireDue(organisationId, now);
       return { changed, entries: changed === 0 ? [] : [{ resourceId: '', details: { count: changed } }] };
     },
   });
+  define(jobs, place, {
+    name: 'keys.rotate',
+    resourceType: 'api_keys',
+    action: 'rotate',
+    mostChanged: fullPageOfRotations,
+    async expire({ apiKeys }, organisationId, now) {
+      const due = await apiKeys.rotationsDue(organisationId, now);
+      const rotated: string[] = [];
+      for (const key of due) {
+        if (!(await apiKeys.replace(rotatedKey(key, now)))) throw new Error('A key has changed meanwhile.');
+        if (isWhole(key)) rotated.push(key.id);
+      }
+      return { changed: due.length, entries: pagesOf(rotated) };
+    },
+  });
+}
+
+/** Whether the present secret of a key has no end yet: the secret of the rotation before was asked for. */
+function isWhole({ secrets: [present] }: ApiKeyRecord): boolean {
+  return present !== undefined && present.expiresAt === undefined;
+}
+
+function rotatedKey(key: ApiKeyRecord, now: number): ApiKeyRecord {
+  const { rotation, secrets, version } = key;
+  if (rotation === undefined) return key;
+  const ends = now + rotation.transitionMs;
+  const [present] = secrets;
+  return {
+    ...key,
+    secrets: isWhole(key) && present !== undefined ? [{ ...present, expiresAt: ends }] : secrets,
+    rotation: rotationBehind(rotation, now, ends),
+    updatedAt: now,
+    version: version + 1,
+  };
 }
 
 /**
@@ -74,6 +116,10 @@ export function defineRefusedAttemptsJob(
 interface Expiry {
   readonly name: string;
   readonly resourceType: string;
+  /** In the audit trail. */
+  readonly action: 'expire' | 'rotate';
+  /** Of one go. */
+  readonly mostChanged: number;
   /** Marks what is due, a page of it at the most, and says what the audit trail is to hold of it. */
   expire(writer: ResourcesWriter, organisationId: string, now: number): Promise<Expired>;
 }
@@ -99,13 +145,20 @@ async function expireAll(
   const failures: unknown[] = [];
   for (const organisation of await organisationsOf(resources)) {
     try {
-      for (let changed = fullPage; changed >= fullPage;) {
+      for (let changed = expiry.mostChanged; changed >= expiry.mostChanged;) {
         signal.throwIfAborted();
         changed = await resources.write(organisation.id, async (writer) => {
           const now = clock.now();
           const expired = await expiry.expire(writer, organisation.id, now);
-          const { name, resourceType } = expiry;
-          const about = { organisationId: organisation.id, at: now, name, resourceType, requestId: id };
+          const { name, resourceType, action } = expiry;
+          const about = {
+            organisationId: organisation.id,
+            at: now,
+            name,
+            resourceType,
+            action,
+            requestId: id,
+          };
           if (features.isOn('audit_logs'))
             for (const entry of expired.entries) await writer.audit.append(auditEntry(about, entry));
           return expired.changed;
@@ -136,11 +189,12 @@ interface Occasion {
   readonly at: number;
   readonly name: string;
   readonly resourceType: string;
+  readonly action: Expiry['action'];
   readonly requestId: string;
 }
 
 function auditEntry(
-  { organisationId, at, name, resourceType, requestId }: Occasion,
+  { organisationId, at, name, resourceType, action, requestId }: Occasion,
   { resourceId, details }: Expired['entries'][number],
 ): AuditEntry {
   return {
@@ -151,7 +205,7 @@ function auditEntry(
     actorType: 'system',
     actorId: name,
     actorName: name,
-    action: 'expire',
+    action,
     resourceType,
     resourceId,
     // No caller asked for it: there is no request to name.

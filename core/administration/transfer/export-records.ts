@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import { rotationOf, showRotation } from '../../organisation/key-rotation.ts';
 import { rateLimitsOf, showUsageLimit, usageLimitOf } from '../../organisation/limits.ts';
 import type { GroupMappingRecord, InviteRecord, MemberRecord, UserRecord } from '../../ports/people.ts';
 import type { ApiKeyRecord, WorkspaceRecord } from '../../ports/resources.ts';
@@ -112,7 +113,7 @@ export function readWorkspace(
 
 /** A service key as it stands in the file. */
 export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
-  const { workspaceId, userId, usageLimits, defaults, expiresAt } = record;
+  const { workspaceId, userId, usageLimits, defaults, expiresAt, rotation } = record;
   const { allowConfigOverride: override, logBodies } = defaults;
   return {
     id: record.id,
@@ -138,13 +139,14 @@ export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
     })),
     creation_mode: record.creationMode,
     ...(expiresAt !== undefined && { expires_at: isoOf(expiresAt) }),
+    ...(rotation !== undefined && { rotation_policy: showRotation(rotation) }),
     ...datesOf(record),
   };
 }
 
 /** A service key of the file. */
 export function readKey(shown: Static<typeof ExportedKey>, organisationId: string): ApiKeyRecord {
-  const { usage_limits: usage, expires_at: expires } = shown;
+  const { usage_limits: usage, expires_at: expires, rotation_policy: policy } = shown;
   const { allow_config_override: override, log_bodies: logBodies } = shown.defaults;
   return {
     id: shown.id,
@@ -171,6 +173,10 @@ export function readKey(shown: Static<typeof ExportedKey>, organisationId: strin
     })),
     creationMode: shown.creation_mode,
     expiresAt: expires === undefined ? undefined : Date.parse(expires),
+    rotation:
+      typeof policy?.next_rotation_at === 'string'
+        ? rotationOf({ ...policy, nextAt: Date.parse(policy.next_rotation_at) }, 0, undefined)
+        : undefined,
     ...readDates(shown),
   };
 }

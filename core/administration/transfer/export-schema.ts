@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox';
+import { RotationPolicy } from '../../organisation/key-rotation.ts';
 import { RateLimits, UsageLimitSchema } from '../../organisation/limits.ts';
 import { Description, Instant, Metadata, strict } from '../../organisation/fields.ts';
 
@@ -65,6 +66,7 @@ export const ExportedKey = Type.Object(
     }),
     creation_mode: Type.Union([Type.Literal('ui'), Type.Literal('api'), Type.Literal('auto')]),
     expires_at: Type.Optional(Moment),
+    rotation_policy: Type.Optional(RotationPolicy),
     ...changed,
   },
   strict,

@@ -221,6 +221,7 @@ export function newUserKey({ invite, user, workspaceId, secret, rules, now }: Pr
     secrets: [{ hash: secret.hash, expiresAt: undefined }],
     creationMode: 'auto',
     expiresAt: endOfKey(undefined, rules, now),
+    rotation: undefined,
     createdAt: now,
     updatedAt: now,
     version: 1,

@@ -1,6 +1,12 @@
 import { keyBudgetKey } from '../../../core/access/limit-charges.ts';
 import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources.ts';
+import {
+  RotationPolicy,
+  rotationIssues,
+  rotationOf,
+  showRotation,
+} from '../../../core/organisation/key-rotation.ts';
 import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
   isExhausted,
@@ -76,6 +82,12 @@ export const apiKeyExample: Static<typeof ApiKeyReply> = {
   last_reset_at: '2026-12-01T00:00:00.000Z',
   next_usage_reset_at: '2027-01-01T00:00:00.000Z',
   key_transition_expires_at: null,
+  rotation_policy: {
+    rotation_period: 'monthly',
+    rotation_period_days: null,
+    next_rotation_at: '2026-12-01T00:00:00.000Z',
+    key_transition_period_ms: 86_400_000,
+  },
   object: 'api-key',
 };
 
@@ -116,12 +128,7 @@ const fields = {
       ),
     ),
   ),
-  rotation_policy: Type.Optional(
-    Type.Unknown({
-      description:
-        'Null, or refused: a secret that is made by itself is one that nobody has seen. Rotate with `POST /api-keys/{id}/rotate`.',
-    }),
-  ),
+  rotation_policy: Type.Optional(orNull(RotationPolicy)),
 };
 
 const KeyName = Name('Unique among the keys of its type in the workspace, or in the organisation.');
@@ -173,7 +180,14 @@ export const UpdateKey = Type.Object(
 /** The part of a record that a body can say, its scopes apart. */
 export type KeyContent = Pick<
   ApiKeyRecord,
-  'name' | 'description' | 'rateLimits' | 'usageLimits' | 'defaults' | 'alertEmails' | 'expiresAt'
+  | 'name'
+  | 'description'
+  | 'rateLimits'
+  | 'usageLimits'
+  | 'defaults'
+  | 'alertEmails'
+  | 'expiresAt'
+  | 'rotation'
 >;
 
 type Body = Omit<Static<typeof UpdateKey>, 'scopes'>;
@@ -185,7 +199,6 @@ export function changedKey(
   scope: Pick<Scope, 'clock'> & { readonly router: ConfigNames },
 ): KeyContent {
   const { usage_limits: usage, rate_limits: rates, alert_emails: emails } = body;
-  refuseRotationPolicy(body.rotation_policy);
   return {
     name: body.name ?? before.name,
     description: body.description === undefined ? before.description : (body.description ?? ''),
@@ -199,15 +212,24 @@ export function changedKey(
     defaults: body.defaults === undefined ? before.defaults : readKeyDefaults(body.defaults, scope.router),
     alertEmails: emails === undefined ? before.alertEmails : (emails ?? []),
     expiresAt: readExpiry(body.expires_at, before.expiresAt, scope.clock.now()),
+    rotation: readRotation(body.rotation_policy, before.rotation, scope.clock.now()),
   };
 }
 
-/** Throws `invalid_request` for anything but null: what it asks for would be of no use to anybody. */
-function refuseRotationPolicy(policy: unknown): void {
-  if (policy === undefined || policy === null) return;
-  const message =
-    'cannot be had: a secret that is made by itself is one that nobody has seen. Leave it out, and rotate with POST /api-keys/{id}/rotate, whose answer has the new secret';
-  throw refusedBody([{ path: '/rotation_policy', message }]);
+function readRotation(
+  given: Body['rotation_policy'],
+  before: KeyContent['rotation'],
+  now: number,
+): KeyContent['rotation'] {
+  if (given === undefined) return before;
+  if (given === null) return undefined;
+  const { next_rotation_at: next } = given;
+  const nextAt =
+    typeof next === 'string' ? readInstant('/rotation_policy/next_rotation_at', next) : undefined;
+  const policy = { ...given, nextAt };
+  const issues = rotationIssues(policy, now, before?.nextAt);
+  if (issues.length > 0) throw refusedBody(issues);
+  return rotationOf(policy, now, before);
 }
 
 function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: ConfigNames): ApiKeyDefaults {
@@ -273,8 +295,12 @@ export const ApiKeyReply = Type.Object({
   expires_at: orNull(Type.String()),
   ...ResetTimes,
   key_transition_expires_at: orNull(
-    Type.String({ description: 'Until when the secret before the last rotation is taken as well.' }),
+    Type.String({
+      description:
+        'Until when the secret before the last rotation is taken as well. Of a rotation that was due until when the present secret is taken, also when that is over: `POST /api-keys/{id}/rotate` answers the new one.',
+    }),
   ),
+  rotation_policy: orNull(RotationPolicy),
   managed_by: ManagedBy,
   object: Type.Literal('api-key'),
 });
@@ -330,14 +356,16 @@ export function showApiKey(
     alert_emails: [...record.alertEmails],
     expires_at: expiresAt === undefined ? null : isoOf(expiresAt),
     key_transition_expires_at: transitionEnd(record, now),
+    rotation_policy: record.rotation === undefined ? null : showRotation(record.rotation),
     managed_by: record.managedBy ?? 'api',
     object: 'api-key',
   };
 }
 
 function transitionEnd({ secrets }: ApiKeyRecord, now: number): string | null {
-  const before = secrets.find(({ expiresAt }) => expiresAt !== undefined && expiresAt > now);
-  return before?.expiresAt === undefined ? null : isoOf(before.expiresAt);
+  const [present, before] = secrets;
+  const end = present?.expiresAt ?? before?.expiresAt;
+  return end === undefined || (end <= now && present?.expiresAt === undefined) ? null : isoOf(end);
 }
 
 function isoOf(at: number): string {

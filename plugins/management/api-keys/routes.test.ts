@@ -69,6 +69,7 @@ describe('a key', () => {
       expires_at: '2099-01-01T00:00:00.000Z',
       // The store of analytics answers that no request was sent with it.
       key_transition_expires_at: null,
+      rotation_policy: null,
       last_reset_at: null,
       next_usage_reset_at: rest.next_usage_reset_at,
       current_usage: 0,
@@ -145,7 +146,27 @@ describe('a key', () => {
     ['an end in the past', { expires_at: '2020-01-01T00:00:00Z' }, '/expires_at'],
     ['a second that is none', { expires_at: '2099-01-01T00:00:00' }, '/expires_at'],
     ['an address that is none', { alert_emails: ['ops'] }, '/alert_emails/0'],
-    ['a rotation policy', { rotation_policy: { rotation_period: 'weekly' } }, '/rotation_policy'],
+    ['a rotation policy that says no time', { rotation_policy: {} }, '/rotation_policy'],
+    [
+      'two periods of rotation',
+      { rotation_policy: { rotation_period: 'weekly', rotation_period_days: 7 } },
+      '/rotation_policy/rotation_period_days',
+    ],
+    [
+      'a rotation in the past',
+      { rotation_policy: { next_rotation_at: '2020-01-01T00:00:00Z' } },
+      '/rotation_policy/next_rotation_at',
+    ],
+    [
+      'a transition that is longer than the period of rotation',
+      { rotation_policy: { rotation_period_days: 1, key_transition_period_ms: 86_400_000 } },
+      '/rotation_policy/key_transition_period_ms',
+    ],
+    [
+      'a transition that is too short',
+      { rotation_policy: { rotation_period: 'weekly', key_transition_period_ms: 60_000 } },
+      '/rotation_policy/key_transition_period_ms',
+    ],
     ['a reset of its usage', { reset_usage: true }, '/reset_usage'],
     [
       'an unknown unit',
@@ -208,6 +229,54 @@ describe('the rotation of a key', () => {
     assert.equal(shown.key.slice(-2), next.slice(-2));
     const again = await call(owner, rotate);
     assert.deepEqual([again.status, again.json().data.errorCode], [409, 'AB07']);
+  });
+
+  test('that a policy made due answers the new secret once; the old one ends when the rotation said', async (t) => {
+    const { tenant, call } = await startAdministration(t, resources);
+    const { owner, workspaceId, organisationId } = await tenant('due');
+    for (const [name, endsIn, isTaken] of [
+      ['soon', 3_600_000, true],
+      ['over', -1000, false],
+    ] as const) {
+      const policy = { rotation_period_days: 7 };
+      const body = { name, workspace_id: workspaceId, scopes: ['logs.view'], rotation_policy: policy };
+      const { id, key: old } = (await call(owner, { path: service, body })).json();
+      const hash = sha256(old, 'base64');
+      const ends = Date.now() + endsIn;
+      // As the job does when the rotation is due.
+      await resources.write(organisationId, async ({ apiKeys }) => {
+        const before = await apiKeys.find(organisationId, id);
+        assert.ok(before);
+        await apiKeys.replace({ ...before, secrets: [{ hash, expiresAt: ends }], version: 2 });
+      });
+      const shown = (await call(owner, { path: `/api-keys/${id}` })).json();
+      const until = new Date(ends).toISOString();
+      assert.deepEqual([shown.key_transition_expires_at, shown.status], [until, 'active']);
+      const rotate = { method: 'POST', path: `/api-keys/${id}/rotate` };
+      const asked = await call(owner, rotate);
+      assert.deepEqual([asked.status, asked.json().key_transition_expires_at], [200, until], asked.text);
+      const stored = await resources.read(({ apiKeys }) => apiKeys.find(organisationId, id));
+      const next = { hash: sha256(asked.json().key, 'base64'), expiresAt: undefined };
+      assert.deepEqual(stored?.secrets, isTaken ? [next, { hash, expiresAt: ends }] : [next]);
+      const after = (await call(owner, { path: `/api-keys/${id}` })).json();
+      assert.deepEqual(after.rotation_policy, shown.rotation_policy, 'it puts no rotation off');
+      assert.equal((await call(owner, rotate)).status, isTaken ? 409 : 200);
+    }
+  });
+
+  test('by hand puts the next one of a policy off', async (t) => {
+    const { tenant, call } = await startAdministration(t, resources);
+    const { owner, workspaceId } = await tenant('off');
+    const next = new Date(Date.now() + 3_600_000).toISOString();
+    const policy = { rotation_period_days: 7, next_rotation_at: next };
+    const body = { name: 'k', workspace_id: workspaceId, scopes: ['logs.view'], rotation_policy: policy };
+    const { id } = (await call(owner, { path: service, body })).json();
+    const nextOf = async () =>
+      (await call(owner, { path: `/api-keys/${id}` })).json().rotation_policy.next_rotation_at;
+    assert.equal(await nextOf(), next);
+    await call(owner, { method: 'POST', path: `/api-keys/${id}/rotate` });
+    const days = (Date.parse(await nextOf()) - Date.now()) / 86_400_000;
+    assert.equal(Math.round(days), 7);
   });
 
   test('is refused to whoever lacks a scope of the key: its secret would be theirs', async (t) => {

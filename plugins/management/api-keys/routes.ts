@@ -43,20 +43,17 @@ import { staleVersion, visibleWorkspace } from '../shared/records.ts';
 import { Identifier, refusedBody, strict } from '../shared/fields.ts';
 import { requireSamePath } from '../users/visible.ts';
 import { randomUUID } from 'node:crypto';
+import { rotationBehind, transition } from '../../../core/organisation/key-rotation.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-
-const minuteMs = 60_000;
-const defaultTransitionMs = 30 * minuteMs;
-const longestTransitionMs = 90 * 24 * 60 * minuteMs;
 
 const Body = Type.Object(
   {
     key_transition_period_ms: Type.Optional(
       Type.Integer({
-        minimum: 30 * minuteMs,
-        maximum: longestTransitionMs,
+        minimum: transition.shortestMs,
+        maximum: transition.longestMs,
         description:
-          'For how long the present secret is taken as well, in milliseconds: 30 minutes (the default) to 90 days.',
+          'For how long the present secret is taken as well, in milliseconds: 30 minutes (the default) to 90 days. Where its rotation was due it ends when that said, unless this is given.',
       }),
     ),
   },
@@ -69,7 +66,8 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
     id: 'api_keys.rotate',
     method: 'POST',
     path: '/api-keys/{id}/rotate',
-    summary: 'Gives a key a new secret; the one before is taken for a while longer',
+    summary:
+      'Gives a key a new secret, also the one that a rotation policy has made due; the one before is taken for a while longer',
     scope: keyScopes('rotate'),
     audit: 'rotate',
     params: Type.Object({ id: Identifier }),
@@ -80,7 +78,7 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
       key_transition_expires_at: Type.String({ description: 'Until when the secret before is taken.' }),
     }),
     examples: {
-      request: { key_transition_period_ms: 60 * minuteMs },
+      request: { key_transition_period_ms: 3_600_000 },
       response: {
         id: apiKeyExample.id,
         key: secretExample,
@@ -90,8 +88,7 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
     async handle({ params, body, key, role, write, requireVersion }) {
       const now = clock.now();
       const secret = newSecret(keyPrefix);
-      const until = now + (body.key_transition_period_ms ?? defaultTransitionMs);
-      await write(async (writer) => {
+      const until = await write(async (writer) => {
         const before = await visibleKey(writer, { key, role }, params.id, 'rotate');
         requireVersion(before.version);
         // The caller who rotates a key holds its secret, and with it its scopes.
@@ -100,6 +97,10 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
         const [present, ...others] = before.secrets.filter(
           ({ expiresAt }) => expiresAt === undefined || expiresAt > now,
         );
+        // A rotation that was due: its new secret is made now.
+        const due = before.secrets[0]?.expiresAt;
+        const period = body.key_transition_period_ms;
+        const until = period === undefined && due !== undefined ? due : now + (period ?? transition.usualMs);
         if (others.length > 0) {
           throw new GatewayError(
             'resource_conflict',
@@ -113,11 +114,15 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
             { hash: secret.hash, expiresAt: undefined },
             ...(present === undefined ? [] : [{ hash: present.hash, expiresAt: until }]),
           ],
+          rotation:
+            due === undefined && before.rotation !== undefined
+              ? rotationBehind(before.rotation, now, until)
+              : before.rotation,
           updatedAt: now,
           version: before.version + 1,
         });
         if (!isReplaced) throw staleVersion();
-        return { id: before.id, workspaceId: before.workspaceId, result: undefined };
+        return { id: before.id, workspaceId: before.workspaceId, result: until };
       });
       return { id: params.id, key: secret.text, key_transition_expires_at: new Date(until).toISOString() };
     },
@@ -143,6 +148,7 @@ const empty = {
   defaults: {},
   alertEmails: [],
   expiresAt: undefined,
+  rotation: undefined,
 };
 
 /** `POST /api-keys/{type}/{sub-type}`: one route for each type of key, as each has a scope of its own. */

@@ -228,16 +228,24 @@ test('more than a hundred ids are refused, not cut', async (t) => {
   assert.deepEqual([taken.status, taken.json().total], [200, 0]);
 });
 
-test('a rotation policy is refused with what to do instead; null is none', async (t) => {
+test('a rotation policy says when the key rotates next; said again it puts nothing off, and null takes it away', async (t) => {
   const { make, manager, call } = await start(t);
-  const { refused, message } = await make(manager, { rotation_policy: { rotation_period: 'weekly' } });
-  assert.deepEqual(refused, [400, '/rotation_policy']);
-  assert.match(message, /POST \/api-keys\/\{id\}\/rotate/);
-  const { id } = await make(manager, { rotation_policy: null });
-  const change = {
-    method: 'PUT',
-    path: `/api-keys/${id}`,
-    body: { rotation_policy: { rotation_period_days: 3 } },
+  const policy = { rotation_period_days: 30, key_transition_period_ms: 86_400_000 };
+  const made = await make(manager, { rotation_policy: policy });
+  const shown = made.rotation_policy;
+  assert.deepEqual(
+    { ...shown, next_rotation_at: undefined },
+    { ...policy, rotation_period: null, next_rotation_at: undefined },
+  );
+  const inDays = (Date.parse(shown.next_rotation_at) - Date.parse(made.created_at)) / 86_400_000;
+  assert.equal(Math.round(inDays), 30);
+  const put = async (rotation_policy: unknown) => {
+    const body = { rotation_policy };
+    return (await call(manager, { method: 'PUT', path: `/api-keys/${made.id}`, body })).json()
+      .rotation_policy;
   };
-  assert.deepEqual((await call(manager, change)).json().errors[0].path, '/rotation_policy');
+  assert.deepEqual(await put({ ...policy }), shown);
+  assert.deepEqual(await put(shown), shown, 'as it was answered');
+  assert.match((await put({ rotation_period: 'monthly' })).next_rotation_at, /-01T00:00:00\.000Z$/);
+  assert.equal(await put(null), null);
 });

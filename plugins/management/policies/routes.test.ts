@@ -38,7 +38,8 @@ async function plantKey(tenant: TestTenant, id: string, userId = ''): Promise<vo
       type: userId === '' ? 'workspace-service' : 'workspace-user',
       ...{ status: 'active', scopes: [], rateLimits: [], usageLimits: undefined, defaults: {} },
       ...{ alertEmails: [], masked: 'wk_…', secrets: [{ hash: `${id}-hash`, expiresAt: undefined }] },
-      ...{ creationMode: 'api', expiresAt: undefined, createdAt: 1, updatedAt: 1, version: 1 },
+      ...{ creationMode: 'api', expiresAt: undefined, rotation: undefined },
+      ...{ createdAt: 1, updatedAt: 1, version: 1 },
     }),
   );
 }

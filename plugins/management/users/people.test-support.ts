@@ -67,6 +67,7 @@ export async function addKeyOf(
     secrets: [{ hash: id, expiresAt: undefined }],
     creationMode: 'api',
     expiresAt: undefined,
+    rotation: undefined,
     createdAt: 1,
     updatedAt: 1,
     version: 1,

@@ -1,0 +1,142 @@
+import { type Static, Type } from 'typebox';
+import { budgetPeriod } from '../access/budget-period.ts';
+import type { KeyRotation } from '../ports/resources.ts';
+import { orNull, strict } from './fields.ts';
+import type { LimitIssue } from './limits.ts';
+
+const minuteMs = 60_000;
+const dayMs = 86_400_000;
+
+/** For how long a secret is taken beside the one after it, in milliseconds. */
+export const transition = {
+  shortestMs: 30 * minuteMs,
+  usualMs: 30 * minuteMs,
+  longestMs: 90 * dayMs,
+};
+
+/** `rotation_policy` of bodies and answers. */
+export const RotationPolicy = Type.Object(
+  {
+    rotation_period: Type.Optional(
+      orNull(
+        Type.Union([Type.Literal('weekly'), Type.Literal('monthly')], {
+          description: '`weekly` on Mondays, `monthly` on the first, at 00:00 UTC.',
+        }),
+      ),
+    ),
+    rotation_period_days: Type.Optional(
+      orNull(Type.Integer({ minimum: 1, maximum: 365, description: 'Instead of it: every so many days.' })),
+    ),
+    next_rotation_at: Type.Optional(
+      orNull(
+        Type.String({
+          maxLength: 64,
+          description:
+            'The next rotation, ISO 8601 with a time zone. Default: when the period says. Without a period the only one.',
+        }),
+      ),
+    ),
+    key_transition_period_ms: Type.Optional(
+      orNull(
+        Type.Integer({
+          minimum: transition.shortestMs,
+          maximum: transition.longestMs,
+          description:
+            'For how long the secret before is taken behind a rotation, in milliseconds: 30 minutes (the default) to 90 days, and shorter than the period.',
+        }),
+      ),
+    ),
+  },
+  {
+    ...strict,
+    description: 'When the secret of the key is replaced by itself. Null for never.',
+  },
+);
+
+/** A policy of a body, its time read. */
+type GivenPolicy = Omit<Static<typeof RotationPolicy>, 'next_rotation_at'> & {
+  /** Milliseconds since the epoch. */
+  readonly nextAt: number | undefined;
+};
+
+/** What is wrong with a policy of a body, with the place in it; `known` is the next rotation that the key has already. */
+export function rotationIssues(given: GivenPolicy, now: number, known?: number): readonly LimitIssue[] {
+  const { rotation_period: period, rotation_period_days: days, nextAt } = given;
+  const issues: LimitIssue[] = [];
+  const refuse = (member: string, message: string): void =>
+    void issues.push({ path: `/rotation_policy${member}`, message });
+  if (typeof period === 'string' && typeof days === 'number')
+    refuse('/rotation_period_days', 'cannot stand beside rotation_period; leave one of them out');
+  else if (typeof period !== 'string' && typeof days !== 'number' && nextAt === undefined)
+    refuse(
+      '',
+      'does not say when; give rotation_period ("weekly" or "monthly"), rotation_period_days (1 to 365) or next_rotation_at',
+    );
+  if (nextAt !== undefined && nextAt <= now && nextAt !== known)
+    refuse('/next_rotation_at', 'lies in the past; give a later moment, or leave it out');
+  const longest = shortestPeriodMs(given);
+  const transitionMs = given.key_transition_period_ms ?? transition.usualMs;
+  if (longest !== undefined && transitionMs >= longest)
+    refuse(
+      '/key_transition_period_ms',
+      `must be shorter than the rotation period, which is ${longest} ms; else the secret before would still be taken at the next rotation`,
+    );
+  return issues;
+}
+
+function shortestPeriodMs({
+  rotation_period: period,
+  rotation_period_days: days,
+}: GivenPolicy): number | undefined {
+  if (typeof days === 'number') return days * dayMs;
+  if (typeof period !== 'string') return undefined;
+  return (period === 'weekly' ? 7 : 28) * dayMs;
+}
+
+/** The policy of a body without issues. A period that stays as it was keeps the next rotation. */
+export function rotationOf(given: GivenPolicy, now: number, before: KeyRotation | undefined): KeyRotation {
+  const { rotation_period: period, rotation_period_days: days, nextAt } = given;
+  const policy = {
+    ...(typeof period === 'string' && { period }),
+    ...(typeof days === 'number' && { days }),
+    transitionMs: given.key_transition_period_ms ?? transition.usualMs,
+  };
+  const isSame = before !== undefined && before.period === policy.period && before.days === policy.days;
+  return { ...policy, nextAt: nextAt ?? (isSame ? before.nextAt : (periodEnd(policy, now) ?? now)) };
+}
+
+/** A policy as answers show it. */
+export function showRotation(rotation: KeyRotation): Static<typeof RotationPolicy> {
+  return {
+    rotation_period: rotation.period ?? null,
+    rotation_period_days: rotation.days ?? null,
+    next_rotation_at: new Date(rotation.nextAt).toISOString(),
+    key_transition_period_ms: rotation.transitionMs,
+  };
+}
+
+/**
+ * The policy behind a rotation at this moment; undefined when that was its only one. Weeks and months are those of the
+ * calendar, the first that begins when the secret before has ended; days count from the rotation that was due.
+ */
+export function rotationBehind(
+  rotation: KeyRotation,
+  at: number,
+  secretEnds: number,
+): KeyRotation | undefined {
+  const { days, nextAt: due } = rotation;
+  if (days === undefined) {
+    const nextAt = periodEnd(rotation, secretEnds);
+    return nextAt === undefined ? undefined : { ...rotation, nextAt };
+  }
+  const lengthMs = days * dayMs;
+  const missed = due > at ? at : due + Math.floor((at - due) / lengthMs) * lengthMs;
+  return { ...rotation, nextAt: missed + lengthMs };
+}
+
+function periodEnd({ period, days }: Pick<KeyRotation, 'period' | 'days'>, at: number): number | undefined {
+  if (days !== undefined) return at + days * dayMs;
+  if (period === undefined) return undefined;
+  return budgetPeriod({ periodicReset: period, periodicResetDays: undefined, nextResetAt: undefined }, 0)(at)
+    .end;
+}

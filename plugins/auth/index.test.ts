@@ -201,7 +201,7 @@ describe('auth: keys whose time is over for another reason', () => {
       code: 'key_expired',
       status: 401,
       message:
-        'This secret of the service key "first key" was replaced, and has ended at 2026-11-21T09:00:00.000Z. Use the new one.',
+        'This secret of the service key "first key" was replaced, and has ended at 2026-11-21T09:00:00.000Z. Use the new one; where nobody has it, POST /api-keys/key-1/rotate answers one.',
     });
   });
 

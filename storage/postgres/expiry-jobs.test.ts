@@ -127,7 +127,7 @@ function jobsOf(resources: Resources, clock: Clock = testClock): () => Promise<v
   const definitions: JobDefinition<unknown>[] = [];
   defineExpiryJobs(
     {
-      define: (definition) => void definitions.push(definition as JobDefinition<unknown>),
+      define: (definition) => void definitions.push(definition),
       repeat: () => undefined,
     },
     { resources, clock, features: { isOn: () => true } },

@@ -133,6 +133,7 @@ export async function serve(serving: Serving): Promise<void> {
     directory,
     features,
     secrets,
+    credentials,
     guards,
     dialects,
     ...stores,

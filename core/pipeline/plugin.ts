@@ -13,7 +13,8 @@ import type { Counters, Limiter } from '../ports/counters.ts';
 import type { Embeddings, VectorIndex } from '../ports/vector-index.ts';
 import type { LogExports } from '../ports/exports.ts';
 import type { GuardedFetch } from '../ports/transport.ts';
-import type { Directory } from '../ports/directory.ts';
+import type { CredentialFactory } from '../ports/credentials.ts';
+import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { McpClients } from '../ports/mcp.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';
@@ -108,6 +109,8 @@ export interface Scope {
   readonly directory: Directory;
   /** For secrets of records. */
   readonly secrets: SecretBox;
+  /** For what is authorized by more than a header: signatures of AWS, tokens of Microsoft Entra. */
+  readonly credentials: CredentialFactory;
   /** For secrets that are kept elsewhere. */
   readonly secretManagers: SecretManagers;
   /** For servers of the Model Context Protocol that a record names. */
@@ -271,6 +274,12 @@ export interface CheckSubject {
   readonly json: JsonValue | undefined;
   /** Of the request. */
   readonly metadata: Readonly<Record<string, string>>;
+  /** What was asked: the same for a request, the request before an answer. As the present attempt sends it. */
+  readonly request: Pick<CheckSubject, 'texts' | 'text' | 'json'>;
+  /** The key that the request came with; undefined where the pipeline asks for none. */
+  readonly caller: KeyRecord | undefined;
+  readonly traceId: string;
+  readonly spanId: string;
   /** A header of the client by lower-case name. */
   header(name: string): string | undefined;
   /** Aborts when the check is out of time, or the client has left. Hand it to whatever the check waits for. */

@@ -12,6 +12,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../core/ports/guardrails.ts';
 import { builtInChecks } from './checks/index.ts';
+import { serviceChecks } from './services/index.ts';
 import { allOf, RunningGuardrail, type ShownGuardrail } from './running-guardrail.ts';
 import { GuardrailTap } from './streamed-answer.ts';
 import { AnswerSubject, type Judged, RequestSubject } from './subjects.ts';
@@ -37,7 +38,7 @@ export default definePlugin({
   description:
     'Runs the guardrails that configs and headers name: on requests as they go to each target, and on the answers before they leave. Put it before `cache`, so that answers from there are judged too. What does not pass is refused with 446 where the guardrail denies, and marked with 246 else; `hook_results` in the answer say why.',
   schema: Type.Object({}, { additionalProperties: false }),
-  offers: builtInChecks,
+  offers: [...builtInChecks, ...serviceChecks],
   // Each check has a bound of its own.
   capabilities: { stream: 'observe', timeoutMs: 0 },
   create(_options, scope) {

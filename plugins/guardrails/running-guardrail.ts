@@ -310,6 +310,22 @@ class AskedSubject {
     return this.#subject.metadata;
   }
 
+  get request() {
+    return this.#subject.request;
+  }
+
+  get caller() {
+    return this.#subject.caller;
+  }
+
+  get traceId() {
+    return this.#subject.traceId;
+  }
+
+  get spanId() {
+    return this.#subject.spanId;
+  }
+
   get signal(): AbortSignal {
     return (this.#controller ??= new AbortController()).signal;
   }

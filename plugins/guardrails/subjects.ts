@@ -1,4 +1,5 @@
 import type { AnswerText } from '../../core/dialects/dialect.ts';
+import { callerKey } from '../../core/pipeline/keys.ts';
 import type {
   AttemptContext,
   CheckSubject,
@@ -36,6 +37,22 @@ abstract class AttemptSubject {
 
   get metadata(): CheckSubject['metadata'] {
     return this.context.facts.metadata;
+  }
+
+  get request(): CheckSubject['request'] {
+    return new RequestSubject(this.context);
+  }
+
+  get caller(): CheckSubject['caller'] {
+    return this.context.get(callerKey);
+  }
+
+  get traceId(): string {
+    return this.context.facts.traceId;
+  }
+
+  get spanId(): string {
+    return this.context.facts.spanId;
   }
 
   header(name: string): string | undefined {

@@ -228,6 +228,7 @@ export async function startTestGateway(
     guards: guardsOf([...builtInPlugins, ...(options.checksOf ?? [])]),
     dialects,
     secrets: testSecrets,
+    credentials,
     journal: options.journal ?? new TestJournal(),
     analytics: testAnalytics(options.analytics),
     resources: options.resources,

@@ -186,6 +186,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
       defaultWorkspaceId: 'default-ws',
     },
     secrets: testSecrets,
+    credentials: { create: absent },
     secretManagers: { refusal: () => undefined, value: absent },
     mcp: { describe: absent, greet: absent },
     journal,

@@ -19,13 +19,13 @@ import {
   Type,
   verdictOf,
 } from '../../../core/pipeline/plugin.ts';
-import { isObject, Not, strict, Timeout, viewsOfAll } from './shared.ts';
+import { inTurns, isObject, Not, strict, Timeout, viewsOfAll } from './shared.ts';
 
 /** Bytes of an answer that are read. */
-const mostBytes = 1_048_576;
+export const mostBytes = 1_048_576;
 
 /** Fetches within the check's own time: gives up when that ends. */
-async function fetchWithin(
+export async function fetchWithin(
   { guardedFetch }: Scope,
   signal: AbortSignal,
   request: GuardedRequest,
@@ -354,7 +354,11 @@ export const validUrls = defineCheck({
       const found = urlsIn(subject);
       if (found.length === 0) return skipped('There is no URL to look at.');
       const asked = found.slice(0, mostUrls);
-      const isValid = await inTurns(asked, (url) => ask(url, subject.signal));
+      const isValid = await inTurns(
+        asked,
+        (url) => (URL.canParse(url) ? ask(new URL(url), subject.signal) : false),
+        mostAtOnce,
+      );
       const invalid: JsonValue[] = asked
         .filter((_, index) => isValid[index] !== true)
         .map((url) => url.slice(0, 200));
@@ -367,23 +371,6 @@ export const validUrls = defineCheck({
     };
   },
 });
-
-/** What comes of each address, a few at once. */
-async function inTurns(
-  asked: readonly string[],
-  ask: (url: URL) => Promise<boolean>,
-): Promise<readonly boolean[]> {
-  const results: boolean[] = [];
-  let next = 0;
-  const run = async (): Promise<void> => {
-    for (let index = next++; index < asked.length; index = next++) {
-      const text = asked[index] ?? '';
-      results[index] = URL.canParse(text) && (await ask(new URL(text)));
-    }
-  };
-  await Promise.all(Array.from({ length: mostAtOnce }, run));
-  return results;
-}
 
 async function answers(scope: Scope, url: URL, signal: AbortSignal, timeoutMs: number): Promise<boolean> {
   // The gateway sends no credentials that a text names.

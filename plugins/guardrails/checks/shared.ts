@@ -162,3 +162,18 @@ function changedJson(json: JsonValue, change: (text: string) => string, depth: n
   });
   return isSame ? json : Object.fromEntries(entries);
 }
+
+/** What comes of each, `mostAtOnce` at once, in the order in which they are given. */
+export async function inTurns<T, R>(
+  all: readonly T[],
+  ask: (one: T) => R | Promise<R>,
+  mostAtOnce: number,
+): Promise<readonly R[]> {
+  const results: R[] = [];
+  let next = 0;
+  const run = async (): Promise<void> => {
+    for (let index = next++; index < all.length; index = next++) results[index] = await ask(all[index] as T);
+  };
+  await Promise.all(Array.from({ length: mostAtOnce }, run));
+  return results;
+}

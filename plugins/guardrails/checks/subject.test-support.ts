@@ -12,7 +12,9 @@ import type {
 } from '../../../core/pipeline/plugin.ts';
 import { testScope } from '../../../tests/kit/plugin-kit.ts';
 
-type Given = Partial<Omit<CheckSubject, 'texts' | 'header' | 'setTexts' | 'set'>> & {
+type Given = Partial<Omit<CheckSubject, 'texts' | 'header' | 'setTexts' | 'set' | 'request'>> & {
+  /** What was asked, of an answer. */
+  readonly request?: Partial<CheckSubject['request']>;
   readonly texts?: readonly (string | Partial<SubjectText>)[];
   readonly headers?: Readonly<Record<string, string>>;
 };
@@ -25,7 +27,12 @@ interface TestSubject extends CheckSubject {
 
 /** One text stands for a request with a single message; override what the test is about. */
 export function subject(given: string | Given): TestSubject {
-  const { texts: listed, headers = {}, ...rest } = typeof given === 'string' ? { text: given } : given;
+  const {
+    texts: listed,
+    headers = {},
+    request,
+    ...rest
+  } = typeof given === 'string' ? { text: given } : given;
   const texts = (listed ?? (rest.text === undefined || rest.text === '' ? [] : [rest.text])).map(
     (one, index): SubjectText => ({
       role: 'user',
@@ -44,6 +51,12 @@ export function subject(given: string | Given): TestSubject {
     text: texts.at(-1)?.text ?? '',
     json: { model: 'gpt-4o' },
     metadata: {},
+    caller: undefined,
+    traceId: 'trace-1',
+    spanId: 'span-1',
+    get request() {
+      return request === undefined ? built : { texts: [], text: '', json: undefined, ...request };
+    },
     signal: new AbortController().signal,
     ...rest,
     texts,

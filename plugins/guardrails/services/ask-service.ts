@@ -1,0 +1,261 @@
+/** Asks services for checks: from a row of data to requests, and from answers to a verdict. */
+import type { Credentials } from '../../../core/ports/credentials.ts';
+import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { isAllowedIn } from '../../../core/ports/secret-managers.ts';
+import { maySend, originOf } from '../../../core/providers/secret-origins.ts';
+import {
+  type AnyCheck,
+  type CheckResult,
+  type CheckSubject,
+  defineCheck,
+  failed,
+  type JsonObject,
+  type JsonValue,
+  passed,
+  type Scope,
+  skipped,
+} from '../../../core/pipeline/plugin.ts';
+import { fetchWithin, mostBytes } from '../checks/calls.ts';
+import { inTurns, isObject } from '../checks/shared.ts';
+import { replaceTexts } from './replace-texts.ts';
+import { parametersSchema, type ServiceParameters, type ServiceRow } from './service.ts';
+import { filled, filledText, type Values, withDefaults } from './template.ts';
+import { type Findings, judgeAnswer } from './judge-answer.ts';
+
+/** Requests for one judgement, and how many of them are under way at once. */
+const mostRequests = 100;
+const mostAtOnce = 5;
+
+/** The check of a row. */
+export function serviceCheck(row: ServiceRow): AnyCheck {
+  const { id, aliases, phases, replaces } = row;
+  const where = 'Asks public addresses and `security.trusted_hosts` alone.';
+  return defineCheck({
+    id,
+    ...(aliases !== undefined && { aliases }),
+    description: `${row.description} ${where}`,
+    phases,
+    ...(replaces !== undefined && { changes: true as const }),
+    // The parameter bounds each request.
+    timeoutMs: 60_000,
+    schema: parametersSchema(row),
+    create(parameters, scope) {
+      const service = new Service(row, parameters, scope);
+      return (subject) => service.judge(subject);
+    },
+  });
+}
+
+/** A service as one guardrail asks it. */
+class Service {
+  readonly #row: ServiceRow;
+  readonly #given: ServiceParameters & { readonly ofOperator?: boolean };
+  readonly #parameters: JsonObject;
+  readonly #scope: Scope;
+
+  constructor(row: ServiceRow, given: ServiceParameters, scope: Scope) {
+    this.#row = row;
+    this.#given = given;
+    this.#parameters = withDefaults(row.parameters, given);
+    this.#scope = scope;
+  }
+
+  async judge(subject: CheckSubject): Promise<CheckResult> {
+    const { replaces } = this.#row;
+    const texts = subject.texts.filter(({ text }) => text !== '').map(({ text }) => text);
+    if (texts.length === 0) return skipped('There is no text to look at.');
+    const pieces = this.#row.asks === 'each' ? texts.map((text) => this.#cut(text)) : [[texts.join('\n')]];
+    const all = pieces.flat();
+    if (all.length > mostRequests)
+      throw new Error(`it would take ${all.length} requests, and ${mostRequests} are sent at most`);
+    const values = await this.#values(subject, texts);
+    const answers = await inTurns(all, (text) => this.#ask({ ...values, text }, subject), mostAtOnce);
+    const found = answers.map((answer) => judgeAnswer(this.#row, answer, values));
+    const findings = joined(found);
+    const { when = ['redact'] } = replaces ?? {};
+    const isWanted = when.length === 0 || when.some((name) => this.#parameters[name] === true);
+    if (replaces === undefined || !isWanted) return this.#result(findings, false);
+    const { isChanged, isWhole } = replaceTexts({ replaces, subject, answers, pieces, values });
+    const isMended = isChanged && isWhole && !findings.lasting;
+    return this.#result(isMended ? { ...findings, isFound: false } : findings, isChanged);
+  }
+
+  #result({ isFound, names, explanation }: Findings, isChanged: boolean): CheckResult {
+    const [service = ''] = this.#row.id.split('.');
+    const usual = isFound
+      ? 'The service found something.'
+      : isChanged
+        ? 'The service changed something.'
+        : 'The service found nothing.';
+    const data = {
+      explanation: explanation ?? usual,
+      service,
+      ...(names.length > 0 && { findings: [...names] }),
+    };
+    return isFound ? failed(data) : passed(data);
+  }
+
+  #cut(text: string): readonly string[] {
+    const most = this.#row.mostCharacters ?? Infinity;
+    const cut: string[] = [];
+    for (let at = 0; at < text.length;) {
+      let end = Math.min(text.length, at + most);
+      // A pair of surrogates stays together.
+      if (end < text.length && /[\ud800-\udbff]/.test(text.charAt(end - 1))) end -= 1;
+      cut.push(text.slice(at, end));
+      at = end;
+    }
+    return cut;
+  }
+
+  async #values(subject: CheckSubject, texts: readonly string[]): Promise<Values> {
+    const { phase, json, model, provider, metadata, request, traceId } = subject;
+    const messages = messagesOf(request.texts);
+    const answer = phase === 'output' ? [{ role: 'assistant', content: subject.text }] : [];
+    const values = {
+      phase,
+      texts,
+      json,
+      model: model === '' ? undefined : model,
+      provider: provider.replace(/^@/, ''),
+      metadata,
+      traceId,
+      messages,
+      conversation: [...messages, ...answer],
+      answer: phase === 'output' ? subject.text : undefined,
+      request: { text: request.text, json: request.json },
+      parameters: this.#parameters,
+      credentials: await this.#credentials(subject),
+    };
+    return { ...values, derived: this.#row.derives?.(values) };
+  }
+
+  /** The credentials in clear. Throws an error that says which are missing, and no secret. */
+  async #credentials({ caller }: CheckSubject): Promise<Values> {
+    const { credentials: properties, credentialsIn } = this.#row;
+    const names = Object.keys(properties);
+    if (names.length === 0) return {};
+    const given = Object(this.#given.credentials) as Readonly<Record<string, unknown>>;
+    const own = (credentialsIn === undefined ? given : given[credentialsIn]) ?? {};
+    const whole: Record<string, unknown> = withDefaults(properties, own);
+    const missing = names.filter((name) => whole[name] === undefined && isRequired(properties[name]));
+    if (missing.length > 0) {
+      const member = credentialsIn === undefined ? 'credentials' : `credentials.${credentialsIn}`;
+      throw new Error(
+        `the check has no ${missing.map((name) => `${member}.${name}`).join(', ')}; give them to the check, or to the plugin "guardrails"`,
+      );
+    }
+    for (const [name, value] of Object.entries(whole)) {
+      if (isReference(value)) whole[name] = await this.#referred(value, caller, whole);
+    }
+    return whole;
+  }
+
+  #referred(
+    { secret_reference: name, secret_key: key }: SecretReference,
+    caller: CheckSubject['caller'],
+    credentials: Values,
+  ): string | Promise<string> {
+    const { directory, secretManagers, secrets } = this.#scope;
+    const reference = caller && directory.record('secret_reference', caller, name);
+    if (caller === undefined || reference === undefined)
+      throw new Error(`there is no secret reference "${name.slice(0, 64)}"`);
+    if (!isAllowedIn(reference.data, caller.workspaceId))
+      throw new Error(`the secret reference "${reference.slug}" is not for this workspace`);
+    const base = this.#base({ credentials });
+    if (!maySend(reference.data, originOf(base)))
+      throw new Error(
+        `the secret of "${reference.slug}" may not be sent to ${originOf(base).origin}; add the host to its allowed_hosts`,
+      );
+    return secretManagers.value(reference, secrets, key);
+  }
+
+  #base(values: Values): string {
+    if (this.#given.baseURL !== undefined) return this.#given.baseURL.replace(/\/+$/, '');
+    const credentials = Object(values['credentials']) as Values;
+    for (const one of this.#row.base) {
+      const base = typeof one === 'function' ? one(credentials) : filledText(one, values);
+      if (base !== undefined) return base.replace(/\/+$/, '');
+    }
+    throw new Error('the address of the service is not known; its credentials do not say it');
+  }
+
+  async #ask(values: Values, { signal }: CheckSubject): Promise<JsonValue> {
+    const { path, headers, body } = this.#row;
+    const url = `${this.#base(values)}${filledText(path, values, encodeURIComponent) ?? ''}`;
+    if (!URL.canParse(url)) throw new Error('the address of the service is no URL');
+    const bytes = Buffer.from(writeJson(filled(body, values)), 'utf8');
+    const sent = ['content-type', 'application/json', 'accept', 'application/json', 'user-agent', 'weir'];
+    for (const [name, template] of Object.entries(headers)) {
+      const value = filledText(template, values);
+      if (value === undefined) continue;
+      if (!/^[\x20-\x7e]*$/.test(value)) throw new Error(`the header ${name} would hold what no header can`);
+      sent.push(name, value);
+    }
+    const credentials = this.#signing(values);
+    const { origin, pathname, search } = new URL(url);
+    const signable = { method: 'POST', origin, path: pathname + search, headers: sent, body: bytes };
+    const signed = credentials === undefined ? [] : await credentials.authorize(signable);
+    const answer = await fetchWithin(this.#scope, signal, {
+      url,
+      method: 'POST',
+      headers: [...sent, ...signed],
+      body: bytes,
+      timeoutMs: this.#given.timeout ?? this.#row.timeoutMs ?? 5000,
+      maxBytes: mostBytes,
+      maxRedirects: 0,
+    });
+    if (answer.status < 200 || answer.status > 299)
+      throw new Error(`the service answered with status ${answer.status}`);
+    const json = parseJson(answer.body.toString('utf8'));
+    if (json === undefined) throw new Error('the service answered with what is no JSON');
+    return json;
+  }
+
+  #signing(values: Values): Credentials | undefined {
+    const { signs } = this.#row;
+    if (signs === undefined || filledText(signs.when, values) === undefined) return undefined;
+    const fields: Record<string, string> = {};
+    for (const [name, template] of Object.entries(signs.fields)) {
+      const value = filledText(template, values);
+      if (value !== undefined) fields[name] = value;
+    }
+    const machineIdentity = this.#given.ofOperator === true;
+    return this.#scope.credentials.create(signs.kind, fields, { machineIdentity });
+  }
+}
+
+interface SecretReference {
+  readonly secret_reference: string;
+  readonly secret_key?: string;
+}
+
+function isReference(value: unknown): value is SecretReference {
+  return isObject(value) && typeof value['secret_reference'] === 'string';
+}
+
+/** TypeBox marks what may be left out. */
+function isRequired(schema: object | undefined): boolean {
+  return schema !== undefined && !('~optional' in schema);
+}
+
+function joined(all: readonly Findings[]): Findings {
+  return {
+    isFound: all.some(({ isFound }) => isFound),
+    lasting: all.some(({ lasting }) => lasting),
+    names: [...new Set(all.flatMap(({ names }) => names))],
+    explanation: all.find(({ isFound }) => isFound)?.explanation,
+  };
+}
+
+/** The texts of a request as messages: those of one message are joined. */
+function messagesOf(texts: CheckSubject['texts']): JsonObject[] {
+  const messages: { role: string; content: string; at: string }[] = [];
+  for (const { role, text, path } of texts) {
+    const at = path.slice(0, 2).join('/');
+    const last = messages.at(-1);
+    if (last?.at === at) last.content += `\n${text}`;
+    else messages.push({ role, content: text, at });
+  }
+  return messages.map(({ role, content }) => ({ role, content }));
+}

@@ -1,0 +1,260 @@
+/** Services of clouds and of providers of models. */
+import { Type } from '../../../core/pipeline/plugin.ts';
+import { address, Redact, secret, type ServiceRow, setting, text } from './service.ts';
+
+const azureCredentials = {
+  resourceName: Type.Optional(setting('Name of the resource: the first part of its host.')),
+  azureAuthMode: Type.Optional(
+    Type.Union([Type.Literal('apiKey'), Type.Literal('entra'), Type.Literal('managed')], {
+      default: 'apiKey',
+      description:
+        'A key, a client of Microsoft Entra, or the identity of this machine, which only the operator can name.',
+    }),
+  ),
+  apiKey: Type.Optional(secret('Key of the resource.')),
+  tenantId: Type.Optional(setting('Tenant of the client.')),
+  clientId: Type.Optional(setting('Client, or which managed identity.')),
+  clientSecret: Type.Optional(secret('Secret of the client.')),
+  customHost: Type.Optional(address('Where the resource is, in place of its public host.')),
+};
+
+const azure = {
+  credentials: azureCredentials,
+  base: ['{credentials.customHost}', 'https://{credentials.resourceName}.cognitiveservices.azure.com'],
+  headers: { 'ocp-apim-subscription-key': '{credentials.apiKey}' },
+  signs: {
+    kind: 'entra',
+    when: '{derived.mode}',
+    fields: {
+      azure_auth_mode: '{derived.mode}',
+      azure_entra_tenant_id: '{credentials.tenantId}',
+      azure_entra_client_id: '{credentials.clientId}',
+      azure_entra_client_secret: '{credentials.clientSecret}',
+      azure_managed_client_id: '{credentials.clientId}',
+    },
+  },
+  derives: ({ credentials }) => {
+    const { apiKey, azureAuthMode } = Object(credentials) as Readonly<Record<string, unknown>>;
+    // A key goes before everything else.
+    return { mode: apiKey === undefined && azureAuthMode !== 'apiKey' ? azureAuthMode : undefined };
+  },
+  asks: 'each',
+} satisfies Partial<ServiceRow>;
+
+const version = (usual: string) => text('Version of the interface.', { default: usual });
+const severities = ['Hate', 'SelfHarm', 'Sexual', 'Violence'] as const;
+const mistralCategories = [
+  ...([
+    'sexual',
+    'hate_and_discrimination',
+    'violence_and_threats',
+    'dangerous_and_criminal_content',
+  ] as const),
+  ...(['selfharm', 'health', 'financial', 'law', 'pii'] as const),
+] as const;
+
+const blocked = (at: string, name: { readonly named: string } | { readonly called: string }) =>
+  ({ at: `assessments.*.${at}.*.action`, equals: 'BLOCKED', ...name }) as const;
+
+export const cloudServices: readonly ServiceRow[] = [
+  {
+    ...azure,
+    id: 'azure.contentSafety',
+    description:
+      'Asks Azure AI Content Safety how severe hate, self-harm, sexual content and violence are, and for hits of block lists.',
+    phases: ['input', 'output'],
+    credentialsIn: 'contentSafety',
+    parameters: {
+      categories: Type.Optional(
+        Type.Array(Type.Union(severities.map((name) => Type.Literal(name))), {
+          minItems: 1,
+          uniqueItems: true,
+          default: [...severities],
+          description: 'What is looked for.',
+        }),
+      ),
+      severity: Type.Optional(
+        Type.Integer({ minimum: 0, maximum: 7, default: 2, description: 'Fail from this severity on.' }),
+      ),
+      blocklistNames: Type.Optional(
+        Type.Array(Type.String({ maxLength: 255 }), {
+          maxItems: 100,
+          default: [],
+          description: 'Block lists of the resource.',
+        }),
+      ),
+      apiVersion: version('2024-11-01'),
+    },
+    path: '/contentsafety/text:analyze?api-version={parameters.apiVersion}',
+    body: {
+      text: '{text}',
+      categories: '{parameters.categories}',
+      blocklistNames: '{parameters.blocklistNames}',
+    },
+    mostCharacters: 10_000,
+    needs: [{ at: 'categoriesAnalysis.*.severity', is: 'number' }],
+    fails: [
+      { at: 'categoriesAnalysis.*.severity', atLeast: '{parameters.severity}', named: 'category' },
+      { at: 'blocklistsMatch', isNotEmpty: true, called: 'blocklist' },
+    ],
+    tells: [{ at: 'blocklistsMatch.*.blocklistName', isSet: true, named: 'blocklistName' }],
+  },
+  {
+    ...azure,
+    id: 'azure.shieldPrompt',
+    description:
+      'Asks the prompt shields of Azure AI Content Safety for jailbreaks and injected instructions.',
+    phases: ['input'],
+    credentialsIn: 'contentSafety',
+    parameters: { apiVersion: version('2024-09-01') },
+    path: '/contentsafety/text:shieldPrompt?api-version={parameters.apiVersion}',
+    body: { userPrompt: '{text}' },
+    mostCharacters: 10_000,
+    needs: [{ at: 'userPromptAnalysis.attackDetected', is: 'boolean' }],
+    fails: [
+      { at: 'userPromptAnalysis.attackDetected', equals: true, called: 'attack' },
+      { at: 'documentsAnalysis.*.attackDetected', equals: true, called: 'attack' },
+    ],
+  },
+  {
+    ...azure,
+    id: 'azure.protectedMaterial',
+    description: 'Asks Azure AI Content Safety whether an answer repeats texts that are protected.',
+    phases: ['output'],
+    credentialsIn: 'contentSafety',
+    parameters: { apiVersion: version('2024-09-01') },
+    path: '/contentsafety/text:detectProtectedMaterial?api-version={parameters.apiVersion}',
+    body: { text: '{text}' },
+    mostCharacters: 10_000,
+    needs: [{ at: 'protectedMaterialAnalysis.detected', is: 'boolean' }],
+    fails: [{ at: 'protectedMaterialAnalysis.detected', equals: true, called: 'protected material' }],
+  },
+  {
+    ...azure,
+    id: 'azure.pii',
+    description: 'Asks Azure AI Language for personal data.',
+    phases: ['input', 'output'],
+    credentialsIn: 'pii',
+    parameters: {
+      domain: text('`phi` for health information alone.', { default: 'none' }),
+      modelVersion: text('Version of the model.', { default: 'latest' }),
+      apiVersion: version('2024-11-01'),
+      language: text('Language of the texts.', { default: 'en' }),
+      piiCategories: Type.Optional(
+        Type.Array(Type.String({ maxLength: 100 }), {
+          maxItems: 200,
+          description: 'What is looked for. Default: everything.',
+        }),
+      ),
+      redact: Redact,
+    },
+    path: '/language/:analyze-text?api-version={parameters.apiVersion}',
+    body: {
+      kind: 'PiiEntityRecognition',
+      parameters: {
+        domain: '{parameters.domain}',
+        modelVersion: '{parameters.modelVersion}',
+        piiCategories: '{parameters.piiCategories}',
+      },
+      analysisInput: { documents: [{ id: '0', language: '{parameters.language}', text: '{text}' }] },
+    },
+    mostCharacters: 5120,
+    needs: [{ at: 'results.documents.0.entities', is: 'list' }],
+    fails: [{ at: 'results.documents.0.entities.*.category', isSet: true, named: 'category', mended: true }],
+    replaces: { kind: 'text', at: ['results.documents.0.redactedText'] },
+  },
+  {
+    id: 'bedrock.guard',
+    description: 'Asks a guardrail of Amazon Bedrock.',
+    phases: ['input', 'output'],
+    parameters: {
+      guardrailId: Type.String({ minLength: 1, maxLength: 2048, description: 'Id or ARN of the guardrail.' }),
+      guardrailVersion: Type.String({ minLength: 1, maxLength: 64, description: 'A number, or `DRAFT`.' }),
+      redact: Redact,
+    },
+    credentials: {
+      awsRegion: Type.String({
+        pattern: '^[a-z0-9-]{1,40}$',
+        description: 'Region of the guardrail: `us-east-1`.',
+      }),
+      awsAuthType: Type.Optional(
+        Type.Union([Type.Literal('accessKey'), Type.Literal('assumedRole')], {
+          default: 'accessKey',
+          description: 'Keys, or a role that they assume.',
+        }),
+      ),
+      awsAccessKeyId: Type.Optional(setting('Id of the key.')),
+      awsSecretAccessKey: Type.Optional(secret('The key.')),
+      awsSessionToken: Type.Optional(secret('Token of a key for a while.')),
+      awsRoleArn: Type.Optional(setting('Role that is assumed.')),
+      awsExternalId: Type.Optional(secret('External id of the role.')),
+    },
+    base: ['https://bedrock-runtime.{credentials.awsRegion}.amazonaws.com'],
+    path: '/guardrail/{parameters.guardrailId}/version/{parameters.guardrailVersion}/apply',
+    headers: {},
+    signs: {
+      kind: 'sigv4',
+      when: '{credentials.awsRegion}',
+      fields: {
+        aws_service: 'bedrock',
+        aws_auth_type: '{credentials.awsAuthType}',
+        aws_region: '{credentials.awsRegion}',
+        aws_access_key_id: '{credentials.awsAccessKeyId}',
+        aws_secret_access_key: '{credentials.awsSecretAccessKey}',
+        aws_session_token: '{credentials.awsSessionToken}',
+        aws_role_arn: '{credentials.awsRoleArn}',
+        aws_external_id: '{credentials.awsExternalId}',
+      },
+    },
+    body: {
+      source: { byPhase: { input: 'INPUT', output: 'OUTPUT' } },
+      content: [{ text: { text: '{text}' } }],
+    },
+    asks: 'each',
+    mostCharacters: 25_000,
+    needs: [{ at: 'action', is: 'string', oneOf: ['NONE', 'GUARDRAIL_INTERVENED'] }],
+    fails: [
+      { at: 'action', equals: 'GUARDRAIL_INTERVENED', called: 'guardrail', mended: true },
+      blocked('topicPolicy.topics', { named: 'name' }),
+      blocked('contentPolicy.filters', { named: 'type' }),
+      blocked('wordPolicy.customWords', { called: 'words' }),
+      blocked('wordPolicy.managedWordLists', { named: 'type' }),
+      blocked('sensitiveInformationPolicy.piiEntities', { named: 'type' }),
+      blocked('sensitiveInformationPolicy.regexes', { named: 'name' }),
+      blocked('contextualGroundingPolicy.filters', { named: 'type' }),
+    ],
+    tells: [
+      {
+        at: 'assessments.*.sensitiveInformationPolicy.piiEntities.*.action',
+        equals: 'ANONYMIZED',
+        named: 'type',
+      },
+      {
+        at: 'assessments.*.sensitiveInformationPolicy.regexes.*.action',
+        equals: 'ANONYMIZED',
+        named: 'name',
+      },
+    ],
+    replaces: { kind: 'text', at: ['outputs.0.text', 'output.0.text'] },
+  },
+  {
+    id: 'mistral.moderateContent',
+    description: 'Asks the moderation of Mistral.',
+    phases: ['input', 'output'],
+    parameters: {
+      categories: Type.Array(Type.Union(mistralCategories.map((name) => Type.Literal(name))), {
+        minItems: 1,
+        uniqueItems: true,
+        description: 'What makes the check fail.',
+      }),
+      model: text('The model that moderates.', { default: 'mistral-moderation-latest' }),
+    },
+    credentials: { apiKey: secret('Key of Mistral.') },
+    base: ['https://api.mistral.ai'],
+    path: '/v1/moderations',
+    headers: { authorization: 'Bearer {credentials.apiKey}' },
+    body: { model: '{parameters.model}', input: '{texts}' },
+    needs: [{ at: 'results.*.categories', is: 'object', with: '{parameters.categories}' }],
+    fails: [{ at: 'results.*.categories.*', equals: true, among: '{parameters.categories}' }],
+  },
+];

@@ -1,0 +1,194 @@
+/** What a service is to the gateway: one row of data for each check that asks it. */
+import type { Static, TProperties, TSchema } from 'typebox';
+import type { CredentialKind } from '../../../core/ports/credentials.ts';
+import { type CheckPhase, Type } from '../../../core/pipeline/plugin.ts';
+import { strict, Timeout } from '../checks/shared.ts';
+import type { Template, Values } from './template.ts';
+
+/**
+ * One check that asks a service. Places of templates are filled with `text` (all texts that are judged, joined by line
+ * feeds; with `asks: each` one of them), `texts`, `messages` (of the request, `{role, content}`), `request.text`, `json`,
+ * `model`, `provider`, `phase`, `metadata`, `parameters` and `credentials`.
+ */
+export interface ServiceRow {
+  /** What guardrails of existing clients call it: `pangea.textGuard`. */
+  readonly id: string;
+  readonly aliases?: readonly string[];
+  /** One sentence for the generated reference, without the end about addresses. */
+  readonly description: string;
+  readonly phases: readonly CheckPhase[];
+  /** Beside `credentials`, `baseURL` and `timeout`. */
+  readonly parameters: TProperties;
+  /** Of strings; made with `secret` and `setting`. */
+  readonly credentials: TProperties;
+  /** The member of `credentials` that holds them, for services with several. */
+  readonly credentialsIn?: string;
+  /** Default of `timeout`, in milliseconds. Default: 5000. */
+  readonly timeoutMs?: number;
+  /** Scheme and host, and what comes before `path` everywhere; the first of them whose places have values. */
+  readonly base: readonly (Template | ((credentials: Values) => string | undefined))[];
+  /** With its query. Values in it are encoded. */
+  readonly path: Template;
+  readonly headers: Readonly<Record<string, Template>>;
+  /** Authorizes the request by more than a header, where `when` has a value. */
+  readonly signs?: {
+    readonly kind: CredentialKind;
+    readonly when: string;
+    readonly fields: Readonly<Record<string, Template>>;
+  };
+  readonly body: Template;
+  /** `each`: one request for every text. Default: one for all of them. */
+  readonly asks?: 'each';
+  /** Longest text of one request, in UTF-16 units, where the service has a bound: longer ones are cut into several. With `each`. */
+  readonly mostCharacters?: number;
+  /** More values, below `derived`, where data cannot say what becomes of parameters. */
+  derives?(values: Values): Values;
+  /** What an answer needs for being a judgement. */
+  readonly needs: readonly Need[];
+  /** The check fails when one of them is found. */
+  readonly fails: readonly Finding[];
+  /** What else says what was found. */
+  readonly tells?: readonly Finding[];
+  /** What the service would have in place of the texts. */
+  readonly replaces?: Replacement;
+  /** Where the answer says why, for people. */
+  readonly explains?: string;
+}
+
+/** Something that must stand in an answer. */
+export interface Need {
+  /** Members with dots between, `*` for each of a list or object, of which there must be one. */
+  readonly at: string;
+  readonly is: 'boolean' | 'number' | 'string' | 'list' | 'object';
+  /** Only these. */
+  readonly oneOf?: readonly unknown[];
+  /** Members that it must have: a template of a list. */
+  readonly with?: Template;
+}
+
+/** Something in an answer for which the check fails. */
+export interface Finding {
+  readonly at: string;
+  /** What must hold of it; the first one that is said counts. */
+  readonly equals?: string | boolean;
+  readonly differs?: string | boolean;
+  readonly atLeast?: Template;
+  readonly above?: Template;
+  readonly isNotEmpty?: true;
+  /** It is there, and neither false nor null. */
+  readonly isSet?: true;
+  /** The member of what the last `*` stands for that says what was found; `.` for the value. Default: the name for which `*` stands. */
+  readonly named?: string;
+  /** The same, where the answer does not say it. */
+  readonly called?: string;
+  /** Only what has one of these names: a template of a list. */
+  readonly among?: Template;
+  /** Not what has a name that begins like this. */
+  readonly notBeginning?: string;
+  /** Only when this place has a value that is true. */
+  readonly when?: string;
+  /** What the service has in place of the texts mends it; with a place: when that is true. */
+  readonly mended?: true | string;
+}
+
+/** Where an answer has what takes the place of texts. */
+export interface Replacement {
+  /** The parameters of which one must be true. Default: `redact`. Empty: always. */
+  readonly when?: readonly string[];
+  readonly kind:
+    | 'text' // one text, or the first of several places
+    | 'texts' // as many as were sent, in their order
+    | 'matches' // pieces of the text, with `text` and `label` in each
+    | 'spans' // pairs of places in the text, in code points
+    | 'json' // the whole JSON of a request or an answer
+    | 'context'; // findings of a search, which a message of the system gets
+  readonly at: readonly string[];
+  /** Members of what is found. */
+  readonly text?: string;
+  readonly label?: string;
+}
+
+/** A secret that stands elsewhere. */
+const Reference = Type.Object(
+  {
+    secret_reference: Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: 'Id or slug of a secret reference that the workspace may use.',
+    }),
+    secret_key: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 255, description: 'Member of its JSON. Default: the whole.' }),
+    ),
+  },
+  strict,
+);
+
+/** A credential: what is secret, or where it stands. */
+export const secret = (description: string) =>
+  Type.Union([Type.String({ minLength: 1, maxLength: 8192 }), Reference], { description });
+
+/** What stands beside secrets and is none: a region, a domain. */
+export const setting = (description: string, more: { readonly default?: string } = {}) =>
+  Type.String({ minLength: 1, maxLength: 2048, description, ...more });
+
+/** An address of somebody else. */
+export const address = (description: string, more: { readonly default?: string } = {}) =>
+  Type.String({ maxLength: 2048, pattern: '^[hH][tT][tT][pP][sS]?://[^\\s?#]+$', description, ...more });
+
+/** A host name, with a port at most. */
+export const host = (description: string, more: { readonly default?: string } = {}) =>
+  Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9.-]+(:[0-9]{1,5})?$', description, ...more });
+
+/** `text`, and what else a parameter is. */
+export const text = (description: string, more: { readonly default?: string } = {}) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description, ...more }));
+
+/** The parameter `redact`. */
+export const Redact = Type.Optional(
+  Type.Boolean({
+    default: false,
+    description: 'Put what the service has in the place of what it found, and pass.',
+  }),
+);
+
+/** A threshold of a service from 0 to 1. */
+export const Threshold = (description: string, usual?: number) =>
+  Type.Optional(
+    Type.Number({ minimum: 0, maximum: 1, description, ...(usual !== undefined && { default: usual }) }),
+  );
+
+/** The schema of `credentials` of a row. */
+export function credentialsSchema({ credentials, credentialsIn }: ServiceRow): TSchema {
+  const own = Type.Object({ ...credentials }, strict);
+  return credentialsIn === undefined ? own : Type.Object({ [credentialsIn]: own }, strict);
+}
+
+/** All parameters of a row. */
+export function parametersSchema(row: ServiceRow) {
+  const { parameters, credentials, timeoutMs = 5000 } = row;
+  const wants = Object.keys(credentials).length > 0;
+  return Type.Object(
+    {
+      ...parameters,
+      ...(wants && {
+        credentials: Type.Optional(
+          Type.Unsafe<unknown>({
+            ...credentialsSchema(row),
+            description:
+              'What the service knows the caller by. Sealed when the guardrail is stored. Default: what the operator gave the plugin `guardrails`.',
+          }),
+        ),
+      }),
+      baseURL: Type.Optional(
+        address(
+          'Where the service is, in place of its public address. Public addresses and `security.trusted_hosts`.',
+        ),
+      ),
+      timeout: Timeout(timeoutMs),
+    },
+    strict,
+  );
+}
+
+/** Parameters of a service, as its check gets them. */
+export type ServiceParameters = Static<ReturnType<typeof parametersSchema>>;

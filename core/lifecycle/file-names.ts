@@ -79,6 +79,9 @@ export class FileNames implements SavedConfigs, SavedProviders {
       .filter(isSeen)
       .map(({ slug, config: input }) => ({ slug, input }));
     this.#guardrails = (config.organisation?.guardrails ?? []).filter(isSeen).map((block) => ({
+      // Nothing is asked with it: what it means is looked at, and its secrets are not.
+      id: '',
+      secrets: {},
       slug: block.slug,
       version: 1,
       data: {

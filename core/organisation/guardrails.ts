@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { didYouMean } from '../base/did-you-mean.ts';
+import { checkCredentials } from '../ports/guardrails.ts';
 import type { GuardrailData } from '../ports/record-kinds.ts';
 import type { LimitIssue } from './limits.ts';
 import { Name, strict } from './fields.ts';
@@ -106,6 +107,21 @@ export function checksOf(
       ...(check.timeout_ms !== undefined && { timeoutMs: check.timeout_ms }),
     };
   });
+}
+
+/** The checks without what services know their callers by, and this as JSON by the fields of the record's secrets. */
+export function withoutCredentials(checks: GuardrailData['checks']): {
+  readonly checks: GuardrailData['checks'];
+  readonly plain: Readonly<Record<string, string>>;
+} {
+  const plain: Record<string, string> = {};
+  const bare = checks.map((check, index) => {
+    const { credentials, ...parameters } = check.parameters;
+    if (credentials === undefined) return check;
+    plain[checkCredentials(index)] = JSON.stringify(credentials);
+    return { ...check, parameters };
+  });
+  return { checks: bare, plain };
 }
 
 /** The actions as they are stored, with what was left out. */

@@ -361,3 +361,17 @@ export const RouteConfigSchema = Type.Unsafe<RouteConfigInput>(
     'RouteConfig',
   ),
 );
+
+/** Members of a config that judge or change requests and answers. */
+export const guardrailKeys = [
+  ['before_request_hooks', 'input', 'guardrail'],
+  ['input_guardrails', 'input', 'guardrail'],
+  ['input_mutators', 'input', 'mutator'],
+  ['after_request_hooks', 'output', 'guardrail'],
+  ['output_guardrails', 'output', 'guardrail'],
+  ['output_mutators', 'output', 'mutator'],
+] as const satisfies readonly (readonly [
+  keyof RouteConfigInput,
+  'input' | 'output',
+  'guardrail' | 'mutator',
+])[];

@@ -16,6 +16,9 @@ export interface GuardrailSpec {
   /** A mutator changes what it judges. */
   readonly type: 'guardrail' | 'mutator';
   readonly checks: GuardrailData['checks'];
+  /** What its record holds of credentials (`checkCredentials`); undefined for one that is written out. */
+  readonly sealed:
+    { readonly recordId: string; readonly secrets: Readonly<Record<string, string>> } | undefined;
   /** Refuse what does not pass (446); else let it through marked (246). */
   readonly deny: boolean;
   /** The request does not wait for it, and it denies nothing. */
@@ -36,7 +39,7 @@ export interface GuardrailSpecs {
 
 /** What a guardrail does, whatever wrote it down: the members of `actions`. */
 export function guardrailSpec(
-  own: Pick<GuardrailSpec, 'id' | 'version' | 'type' | 'checks'>,
+  own: Pick<GuardrailSpec, 'id' | 'version' | 'type' | 'checks' | 'sealed'>,
   actions: Readonly<Record<string, unknown>>,
 ): GuardrailSpec {
   const stream = actions['stream'];
@@ -49,6 +52,11 @@ export function guardrailSpec(
     onSuccess: feedbackIn(actions['on_success']),
     onFail: feedbackIn(actions['on_fail']),
   };
+}
+
+/** The field of a record in whose `secrets` the credentials of a check stand, as JSON. */
+export function checkCredentials(index: number): string {
+  return `checks.${index}.credentials`;
 }
 
 function feedbackIn(written: unknown): GuardrailFeedback | undefined {

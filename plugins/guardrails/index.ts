@@ -12,8 +12,8 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../core/ports/guardrails.ts';
 import { builtInChecks } from './checks/index.ts';
-import { serviceChecks } from './services/index.ts';
-import { allOf, RunningGuardrail, type ShownGuardrail } from './running-guardrail.ts';
+import { serviceChecks, ServicesSchema, withOperatorSettings } from './services/index.ts';
+import { allOf, type CheckSettings, RunningGuardrail, type ShownGuardrail } from './running-guardrail.ts';
 import { GuardrailTap } from './streamed-answer.ts';
 import { AnswerSubject, type Judged, RequestSubject } from './subjects.ts';
 
@@ -32,18 +32,23 @@ interface Said {
 
 const said = defineKey<Said | undefined>('guardrails');
 
+const OptionsSchema = Type.Object(
+  { services: Type.Optional(ServicesSchema) },
+  { additionalProperties: false },
+);
+
 /** Runs the guardrails of configs and headers on every attempt: on the request before it, on its answer behind it. */
 export default definePlugin({
   name: 'guardrails',
   description:
     'Runs the guardrails that configs and headers name: on requests as they go to each target, and on the answers before they leave. Put it before `cache`, so that answers from there are judged too. What does not pass is refused with 446 where the guardrail denies, and marked with 246 else; `hook_results` in the answer say why.',
-  schema: Type.Object({}, { additionalProperties: false }),
+  schema: OptionsSchema,
   offers: [...builtInChecks, ...serviceChecks],
   // Each check has a bound of its own.
   capabilities: { stream: 'observe', timeoutMs: 0 },
-  create(_options, scope) {
+  create({ services = {} }, scope) {
     if (!scope.features.isOn('guardrails')) return {};
-    const engine = new GuardrailEngine(scope);
+    const engine = new GuardrailEngine(scope, (check) => withOperatorSettings(check, services));
     return {
       attempt: (context) => engine.judgeRequest(context),
       attempted: (context, answer) => engine.judgeAnswer(context, answer),
@@ -59,10 +64,12 @@ export default definePlugin({
 
 class GuardrailEngine {
   readonly #scope: Scope;
+  readonly #settings: CheckSettings;
   readonly #running = new WeakMap<GuardrailSpec, RunningGuardrail>();
 
-  constructor(scope: Scope) {
+  constructor(scope: Scope, settings: CheckSettings) {
     this.#scope = scope;
+    this.#settings = settings;
   }
 
   /** Throws `hooks_failed` for a request that a guardrail denies. */
@@ -179,7 +186,10 @@ class GuardrailEngine {
 
   #runningOf(spec: GuardrailSpec): RunningGuardrail {
     let running = this.#running.get(spec);
-    if (running === undefined) this.#running.set(spec, (running = new RunningGuardrail(spec, this.#scope)));
+    if (running === undefined) {
+      running = new RunningGuardrail(spec, this.#scope, this.#settings);
+      this.#running.set(spec, running);
+    }
     return running;
   }
 }

@@ -6,7 +6,9 @@ import {
   GatewayError,
   type Scope,
 } from '../../core/pipeline/plugin.ts';
-import type { GuardrailSpec } from '../../core/ports/guardrails.ts';
+import { parseJson } from '../../core/base/json.ts';
+import { checkCredentials, type GuardrailSpec } from '../../core/ports/guardrails.ts';
+import { secretContext } from '../../core/ports/secret-managers.ts';
 import type { Judged } from './subjects.ts';
 
 /** What one check came to, as clients know it. */
@@ -52,6 +54,26 @@ interface RunningCheck {
   readonly reach: number;
 }
 
+type Check = GuardrailSpec['checks'][number];
+type CheckParameters = Check['parameters'];
+
+/** Adds to parameters what the operator says of all checks of an id. */
+export type CheckSettings = (check: Pick<Check, 'id' | 'parameters'>) => CheckParameters;
+
+/** Parameters with the credentials that the record keeps sealed. */
+function opened(
+  { sealed }: GuardrailSpec,
+  index: number,
+  parameters: CheckParameters,
+  { secrets: box }: Scope,
+): CheckParameters {
+  const field = checkCredentials(index);
+  const secret = sealed?.secrets[field];
+  if (sealed === undefined || secret === undefined) return parameters;
+  const credentials = parseJson(box.open(secret, secretContext(sealed.recordId, field)));
+  return { ...parameters, credentials: credentials as CheckParameters };
+}
+
 /** A guardrail whose checks have been created; one for each guardrail and generation. */
 export class RunningGuardrail {
   readonly spec: GuardrailSpec;
@@ -66,14 +88,15 @@ export class RunningGuardrail {
   readonly #checks: readonly RunningCheck[];
   readonly #scope: Scope;
 
-  constructor(spec: GuardrailSpec, scope: Scope) {
+  constructor(spec: GuardrailSpec, scope: Scope, settings: CheckSettings) {
     this.spec = spec;
     this.#scope = scope;
     this.#checks = spec.checks.flatMap(
-      ({ id, isEnabled, parameters, onError, timeoutMs }): RunningCheck[] => {
+      ({ id, isEnabled, parameters: stored, onError, timeoutMs }, index): RunningCheck[] => {
         if (!isEnabled) return [];
         const definition = scope.guards.definition(id);
         if (definition === undefined) throw unavailable(spec.id, id);
+        const parameters = settings({ id: definition.id, parameters: opened(spec, index, stored, scope) });
         const { failOnError } = parameters as { readonly failOnError?: unknown };
         return [
           {

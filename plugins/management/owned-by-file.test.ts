@@ -142,7 +142,16 @@ describe('what the configuration owns', () => {
         },
       ],
       configs: [{ slug: 'pc-own', name: 'Own', workspace: 'ws-default', config: { virtual_key: 'shared' } }],
-      guardrails: [{ slug: 'checked', name: 'Checked', checks: [{ id: 'default.addPrefix' }], actions: {} }],
+      guardrails: [
+        {
+          slug: 'checked',
+          name: 'Checked',
+          checks: [
+            { id: 'lasso.classify', parameters: { credentials: { apiKey: 'lasso-planted-0123456789' } } },
+          ],
+          actions: {},
+        },
+      ],
       rate_limit_policies: [
         { slug: 'few', ...limit, type: 'requests' as const, unit: 'rpm' as const, value: 5 },
       ],
@@ -187,6 +196,9 @@ describe('what the configuration owns', () => {
     const usage = (await call(owner, { path: '/policies/usage-limits' })).json().data[0];
     const guardrail = (await call(owner, { path: '/guardrails' })).json().data[0];
     assert.deepEqual([policy.managed_by, usage.managed_by, guardrail.managed_by], ['file', 'file', 'file']);
+
+    const checked = (await call(owner, { path: '/guardrails/checked' })).json();
+    assert.deepEqual(checked.checks[0].parameters, { credentials: { apiKey: '…' } });
 
     const integration = (await call(owner, { path: '/integrations/shared' })).json();
     assert.deepEqual([integration.masked_key, integration.managed_by], ['…', 'file']);

@@ -44,6 +44,7 @@ const canaries: Readonly<Record<string, string>> = {
   azure_entra_client_secret: 'canary-azure-client-secret-03ce',
   integration_key: 'canary-integration-key-48f0',
   mcp_header: 'canary-mcp-header-6e2b',
+  guardrail_key: 'canary-guardrail-key-2d9a',
 };
 const vault = { vault_addr: 'https://vault.example.com' };
 const azure = { azure_entra_tenant_id: 'tenant', azure_entra_client_id: 'client' };
@@ -113,6 +114,10 @@ test('a planted secret is in no answer, log line, audit row, export or dump of t
   const key = canaries['integration_key'];
   const integration = { name: 'OpenAI', ai_provider_id: 'openai', key };
   await live('/integrations', integration, { key });
+  const checks = [
+    { id: 'lasso.classify', parameters: { credentials: { apiKey: canaries['guardrail_key'] } } },
+  ];
+  await live('/guardrails', { name: 'Lasso', checks, actions: {} }, { checks });
   const custom_headers = { 'x-tenant': canaries['mcp_header'] };
   const server = {
     name: 'Tickets',

@@ -1,4 +1,4 @@
-import { actionsOf, checksOf } from '../../organisation/guardrails.ts';
+import { actionsOf, checksOf, withoutCredentials } from '../../organisation/guardrails.ts';
 import {
   changedUsage,
   type GivenRules,
@@ -29,6 +29,8 @@ import { providerFields } from '../../providers/provider-fields.ts';
 const hidden = '***';
 const secretNames: ReadonlySet<string> = new Set([
   'api_key',
+  // Of checks that ask services.
+  'credentials',
   ...providerFields.filter(({ secret }) => secret).map(({ name }) => name),
 ]);
 const withCredentials = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]*@/i;
@@ -133,20 +135,25 @@ export class FileResources {
     const block = this.#file.config.organisation?.integrations?.[index];
     if (block === undefined) return;
     const pointer = `/organisation/integrations/${index}`;
-    const { secrets } = this.#place;
     const { data, plain } = integrationOfFile(block, (slug) => this.#place.workspaceId(slug) ?? slug);
     const record = this.#record('integration', block, pointer, data);
-    const sealed = Object.entries(plain).map(([field, text]) => [
-      field,
-      secrets.seal(text, secretContext(record.id, field)),
-    ]);
-    this.#add({ ...record, secrets: Object.fromEntries(sealed) as Record<string, string> });
+    this.#add({ ...record, secrets: this.#sealed(record.id, plain) });
     const { slug, name, workspace, create_default_provider: wanted = true } = block;
     const providers = this.#file.config.organisation?.providers ?? none;
     const has = providers.some((one) => one.integration_id === slug && one.workspace === workspace);
     if (!wanted || has) return;
     const own = { slug: block.default_provider_slug ?? slug, name, workspace, parentId: record.id };
     this.#add(this.#record('provider', own, pointer, plainProvider));
+  }
+
+  #sealed(recordId: string, plain: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+    const { secrets } = this.#place;
+    return Object.fromEntries(
+      Object.entries(plain).map(([field, text]) => [
+        field,
+        secrets.seal(text, secretContext(recordId, field)),
+      ]),
+    );
   }
 
   #provider(block: ProviderBlock, index: number): void {
@@ -178,13 +185,15 @@ export class FileResources {
     const pointer = `/organisation/guardrails/${index}`;
     type Parameters = RecordKinds['guardrail']['checks'][number]['parameters'];
     const actions = actionsOf(block.actions);
-    const checks = checksOf(block.checks, (parameters) => parameters as Parameters);
+    const given = checksOf(block.checks, (parameters) => parameters as Parameters);
+    const { checks, plain } = withoutCredentials(given);
     const shown = checksOf(block.checks, (parameters, at) => {
       const place = `${pointer}/checks/${at}/parameters`;
       return shownValue(parameters, place, this.#file.source) as Parameters;
     });
     const record = this.#record('guardrail', block, pointer, { checks, actions });
-    this.#add(record, { checks: shown, actions });
+    const secrets = this.#sealed(record.id, plain);
+    this.#add({ ...record, secrets }, { checks: withoutCredentials(shown).checks, actions });
   }
 
   #ratePolicy(block: RateLimitPolicyBlock, index: number): void {

@@ -1,5 +1,5 @@
 import { didYouMean, quoted } from '../../base/did-you-mean.ts';
-import type { BreakerInput, RouteConfigInput } from '../../organisation/route-config.ts';
+import { type BreakerInput, guardrailKeys, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileParamEdits } from '../params/compile-param-edits.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import { checkDestination, checkNode, type Refuse, saysNothing } from './check-node.ts';
@@ -18,7 +18,7 @@ import type {
   RetrySettings,
 } from './plan-node.ts';
 import { type KnowsProvider, type SavedConfigs, unknownGuardrail } from './config-names.ts';
-import { guardrailKeys, readGuardrails } from './read-guardrails.ts';
+import { readGuardrails } from './read-guardrails.ts';
 import type { Checks } from '../../pipeline/plugin.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../ports/guardrails.ts';
 import type { CacheSettings } from '../../ports/cache.ts';

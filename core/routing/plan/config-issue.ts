@@ -1,5 +1,5 @@
 import { providerFields } from '../../providers/provider-fields.ts';
-import type { RouteConfigInput } from '../../organisation/route-config.ts';
+import { guardrailKeys, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { providerFieldsOf } from './inherit.ts';
 
 const secretFields = providerFields.filter(({ secret }) => secret).map(({ name }) => name);
@@ -13,12 +13,35 @@ export function heldSecrets(
   const held: string[] = secretFields.filter((name) => fields[name] !== undefined);
   if (config.api_key !== undefined) held.unshift('api_key');
   return [
+    ...heldInGuardrails(config, place),
     ...held.map((name) => ({
       path: placeText([...place, name]),
       message: 'a saved config holds no credentials; save them as a provider, and name it in "virtual_key"',
     })),
     ...(config.targets ?? []).flatMap((target, index) => heldSecrets(target, [...place, 'targets', index])),
   ];
+}
+
+/** The same of guardrails that are written out. */
+function heldInGuardrails(
+  config: RouteConfigInput,
+  place: ConfigPlace,
+): readonly { readonly path: string; readonly message: string }[] {
+  return guardrailKeys.flatMap(([key]) =>
+    (config[key] ?? []).flatMap((guardrail, index) => {
+      if (typeof guardrail === 'string') return [];
+      const { checks } = guardrail;
+      const written = Array.isArray(checks)
+        ? checks.map((check, at) => [['checks', at, 'parameters'], Object(check).parameters] as const)
+        : Object.entries(guardrail).map(([name, parameters]) => [[name], parameters] as const);
+      return written
+        .filter(([, parameters]) => Object.hasOwn(Object(parameters) as object, 'credentials'))
+        .map(([at]) => ({
+          path: placeText([...place, key, index, ...at, 'credentials']),
+          message: 'a saved config holds no credentials; store the guardrail, and name it here',
+        }));
+    }),
+  );
 }
 
 /** Where in a config something stands: `['targets', 1, 'provider']`. */

@@ -60,7 +60,7 @@ export interface SavedConfigs {
 }
 
 /** What of a stored guardrail decides how it acts. */
-export type GuardrailRecord = Pick<StoredRecord<'guardrail'>, 'slug' | 'version' | 'data'>;
+export type GuardrailRecord = Pick<StoredRecord<'guardrail'>, 'id' | 'slug' | 'version' | 'data' | 'secrets'>;
 
 /** That a guardrail does not exist, and what may have been meant. */
 export function unknownGuardrail(name: string, slugs: Iterable<string>): string {

@@ -10,7 +10,6 @@ import {
   checksOf,
   type GuardrailParameters,
 } from '../../organisation/guardrails.ts';
-import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import type { CheckPhase, Checks } from '../../pipeline/plugin.ts';
 import { type GuardrailSpec, guardrailSpec } from '../../ports/guardrails.ts';
 import type { GuardrailRecord } from './config-names.ts';
@@ -18,16 +17,6 @@ import type { ConfigPlace } from './config-issue.ts';
 
 /** Takes what is wrong, with the place below the list. */
 type Refuse = (place: ConfigPlace, message: string) => void;
-
-/** Members of a config that judge or change requests and answers. */
-export const guardrailKeys = [
-  ['before_request_hooks', 'input', 'guardrail'],
-  ['input_guardrails', 'input', 'guardrail'],
-  ['input_mutators', 'input', 'mutator'],
-  ['after_request_hooks', 'output', 'guardrail'],
-  ['output_guardrails', 'output', 'guardrail'],
-  ['output_mutators', 'output', 'mutator'],
-] as const satisfies readonly (readonly [keyof RouteConfigInput, CheckPhase, GuardrailSpec['type']])[];
 
 /** Where guardrails are looked up by slug, and checks by id. */
 interface GuardrailNames {
@@ -93,8 +82,9 @@ function specOfRecord(record: GuardrailRecord): GuardrailSpec {
   let spec = specs.get(record);
   if (spec === undefined) {
     const { checks, actions } = record.data;
-    const own = { id: record.slug, version: String(record.version), type: 'guardrail' as const, checks };
-    specs.set(record, (spec = guardrailSpec(own, actions)));
+    const { id: recordId, slug: id, version, secrets } = record;
+    const own = { id, version: String(version), type: 'guardrail' as const, checks };
+    specs.set(record, (spec = guardrailSpec({ ...own, sealed: { recordId, secrets } }, actions)));
   }
   return spec;
 }
@@ -124,7 +114,7 @@ function ofWritten(
     ...(on_fail !== undefined && { on_fail }),
   });
   return guardrailSpec(
-    { id, version: undefined, type, checks: compiled },
+    { id, version: undefined, type, checks: compiled, sealed: undefined },
     {
       ...said,
       // Without a word about it none is given.

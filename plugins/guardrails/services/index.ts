@@ -1,12 +1,88 @@
-import type { AnyCheck } from '../../../core/pipeline/plugin.ts';
+import type { TProperties } from 'typebox';
+import { type AnyCheck, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
+import { strict } from '../checks/shared.ts';
 import { serviceCheck } from './ask-service.ts';
 import { cloudServices } from './rows-clouds.ts';
 import { qualityServices } from './rows-quality.ts';
 import { securityServices } from './rows-security.ts';
-import type { ServiceRow } from './service.ts';
+import { address, credentialsSchema, type ServiceRow } from './service.ts';
 
 /** Every service that can be asked: one row for each check. */
 export const services: readonly ServiceRow[] = [...cloudServices, ...securityServices, ...qualityServices];
 
 /** The checks that ask them. */
 export const serviceChecks: readonly AnyCheck[] = services.map(serviceCheck);
+
+function serviceOf(id: string): string {
+  return id.slice(0, id.indexOf('.'));
+}
+
+/** What the operator gives for the checks of one service: of those with several credentials, all of them. */
+function operatorSchema(rows: readonly ServiceRow[]) {
+  const credentials: TProperties = {};
+  for (const row of rows) {
+    const { properties } = credentialsSchema(row);
+    for (const [name, schema] of Object.entries(properties))
+      credentials[name] = row.credentialsIn === undefined ? schema : Type.Optional(schema);
+  }
+  return Type.Object(
+    {
+      credentials: Type.Optional(
+        Type.Object(credentials, {
+          ...strict,
+          description: 'What the service knows the gateway by, for checks that say nothing of it.',
+        }),
+      ),
+      base_url: Type.Optional(
+        address(
+          'Where the service is, in place of its public address. `security.trusted_hosts` holds for it.',
+        ),
+      ),
+    },
+    strict,
+  );
+}
+
+const names = [...new Set(services.map(({ id }) => serviceOf(id)))].sort();
+
+/** What the operator says of services, by their names: the part of a check's id before the dot. */
+export const ServicesSchema = Type.Object(
+  Object.fromEntries(
+    names.map((name) => [
+      name,
+      Type.Optional(operatorSchema(services.filter(({ id }) => serviceOf(id) === name))),
+    ]),
+  ),
+  {
+    ...strict,
+    description:
+      'What checks that ask services begin with, by the first part of their ids. Guardrails of every organisation may use it.',
+  },
+);
+
+type Parameters = GuardrailData['checks'][number]['parameters'];
+
+/**
+ * The parameters of a check with what the operator says of its service. Credentials of the operator go only to the
+ * operator's address or the service's own: a check that names one, or credentials of its own, gets none of them.
+ */
+export function withOperatorSettings(
+  { id, parameters }: { readonly id: string; readonly parameters: Parameters },
+  operator: Static<typeof ServicesSchema>,
+): Parameters {
+  const own = (operator as Readonly<Record<string, OperatorSettings | undefined>>)[serviceOf(id)];
+  if (own === undefined) return parameters;
+  const { base_url: baseURL, credentials } = own;
+  const usesOwn =
+    credentials !== undefined &&
+    parameters['credentials'] === undefined &&
+    parameters['baseURL'] === undefined;
+  return {
+    ...(baseURL !== undefined && { baseURL }),
+    ...(usesOwn && { credentials, ofOperator: true }),
+    ...parameters,
+  };
+}
+
+type OperatorSettings = { readonly base_url?: string; readonly credentials?: Parameters };

@@ -1,5 +1,5 @@
 /** What a service is to the gateway: one row of data for each check that asks it. */
-import type { Static, TProperties, TSchema } from 'typebox';
+import type { Static, TObject, TProperties } from 'typebox';
 import type { CredentialKind } from '../../../core/ports/credentials.ts';
 import { type CheckPhase, Type } from '../../../core/pipeline/plugin.ts';
 import { strict, Timeout } from '../checks/shared.ts';
@@ -158,7 +158,7 @@ export const Threshold = (description: string, usual?: number) =>
   );
 
 /** The schema of `credentials` of a row. */
-export function credentialsSchema({ credentials, credentialsIn }: ServiceRow): TSchema {
+export function credentialsSchema({ credentials, credentialsIn }: ServiceRow): TObject {
   const own = Type.Object({ ...credentials }, strict);
   return credentialsIn === undefined ? own : Type.Object({ [credentialsIn]: own }, strict);
 }

@@ -197,6 +197,11 @@ describe('saved configs', () => {
         '/config/targets/0/api_key',
         /^a saved config holds no credentials/,
       ],
+      [
+        { virtual_key: 'up', input_guardrails: [{ 'lasso.classify': { credentials: { apiKey: 'x' } } }] },
+        '/config/input_guardrails/0/lasso.classify/credentials',
+        /^a saved config holds no credentials; store the guardrail/,
+      ],
     ];
     for (const [config, place, expected] of cases) {
       const answer = await call(service, { path: '/configs', body: { name: 'One', config } });

@@ -82,6 +82,54 @@ describe('guardrails', () => {
     }
   });
 
+  test('hold credentials sealed, show their ends, and keep what comes back as it was shown', async (t) => {
+    const { call, tenant } = await startAdministration(t, resources);
+    const { owner, organisationId } = await tenant('sealed');
+    const apiKey = 'key-of-pangea-0123456789';
+    const reference = { secret_reference: 'elsewhere' };
+    const one = (credentials: unknown, more: object = {}) => ({
+      id: 'pangea.pii',
+      parameters: { redact: true, ...more, credentials },
+    });
+    const checks = [one({ apiKey, domain: 'aws.us.pangea.cloud' }), one({ apiKey: reference, domain: 'd' })];
+    const made = (await call(owner, { path: '/guardrails', body: { ...guardrail, checks } })).json();
+    const path = `/guardrails/${made.slug}`;
+    const shown = (await call(owner, { path })).json().checks;
+    assert.deepEqual(
+      shown.map(({ parameters }: { parameters: object }) => parameters),
+      [
+        { redact: true, credentials: { apiKey: 'ke…89', domain: 'aw…ud' } },
+        { redact: true, credentials: { apiKey: reference, domain: '…' } },
+      ],
+    );
+    const stored = () =>
+      resources.read(({ records }) => records.find('guardrail', { organisationId }, made.id));
+    const before = await stored();
+    assert.ok(!JSON.stringify(before).includes(apiKey));
+    assert.deepEqual(Object.keys(before?.secrets ?? {}), ['checks.0.credentials', 'checks.1.credentials']);
+    const put = (body: object) => call(owner, { method: 'PUT', path, body });
+    // Sent back as shown, in another order.
+    assert.equal((await put({ checks: [shown[1], shown[0]] })).status, 200);
+    const again = (await call(owner, { path })).json().checks;
+    assert.equal(again[1].parameters.credentials.apiKey, 'ke…89');
+    // A mask keeps no secret for another address.
+    const [, { parameters }] = again;
+    const moved = { id: 'pangea.pii', parameters: { ...parameters, baseURL: 'https://evil.example.com' } };
+    const elsewhere = {
+      id: 'pangea.pii',
+      parameters: { credentials: { ...parameters.credentials, domain: 'evil.example.com' } },
+    };
+    for (const check of [moved, elsewhere]) {
+      const refused = await put({ checks: [check] });
+      assert.equal(refused.status, 400, refused.text);
+      assert.match(refused.text, /\/checks\/0\/parameters\/credentials holds what answers show/);
+    }
+    assert.equal((await put({ name: 'Renamed' })).status, 200);
+    assert.equal(Object.keys((await stored())?.secrets ?? {}).length, 2);
+    assert.equal((await put({ checks: [check] })).status, 200);
+    assert.deepEqual((await stored())?.secrets, {});
+  });
+
   const refusals: [object, RegExp][] = [
     [{ checks: [] }, /checks expected a list of 1 to 50 items/],
     [{ checks: [{ id: 'default.addPrefx' }] }, /\/checks\/0\/id .*did you mean \\"default\.addPrefix\\"\?/],

@@ -13,7 +13,15 @@ import {
   requireOwn,
 } from '../shared/records.ts';
 import { isReading, type RecordAction, RecordResource } from '../shared/record-resource.ts';
-import { ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
+import {
+  type BodyMistake,
+  ManagedBy,
+  Name,
+  orNull,
+  plainObject,
+  refusedBody,
+  strict,
+} from '../shared/fields.ts';
 import {
   Actions,
   actionsOf,
@@ -21,7 +29,12 @@ import {
   checkIssues,
   checksOf,
   guardrailFields as fields,
+  withoutCredentials,
 } from '../../../core/organisation/guardrails.ts';
+import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { checkCredentials } from '../../../core/ports/guardrails.ts';
+import type { SecretBox } from '../../../core/ports/secret-managers.ts';
+import { mark, maskOf, openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
 import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
 
 /** What makes a guardrail. */
@@ -47,14 +60,82 @@ const UpdateGuardrail = Type.Object(
   strict,
 );
 
-/** The checks as they are stored. Throws `invalid_request` with every mistake: there is no such check, or not so. */
+/** The checks as they are stored, with their credentials in clear. Throws `invalid_request` with every mistake: there is no such check, or not so. */
 function readChecks(
   given: readonly Static<typeof Check>[],
   guards: Scope['guards'],
 ): GuardrailData['checks'] {
-  const mistakes = checkIssues(given, guards);
+  // What was shown of credentials is none; it is kept, or refused, when the guardrail is there.
+  const told = given.map((check) => {
+    const { credentials, ...parameters } = check.parameters ?? {};
+    return holdsMask(credentials) ? { ...check, parameters } : check;
+  });
+  const mistakes = checkIssues(told, guards);
   if (mistakes.length > 0) throw refusedBody(mistakes);
   return checksOf(given, (parameters, index) => plainObject(parameters, `/checks/${index}/parameters`));
+}
+
+/** A guardrail's checks, with what services know their callers by sealed. `before`: what the guardrail was. */
+function sealChecks(
+  given: GuardrailData['checks'],
+  id: string,
+  box: SecretBox,
+  before?: StoredRecord<'guardrail'>,
+): { readonly checks: GuardrailData['checks']; readonly secrets: PlainSecrets } {
+  const mistakes: BodyMistake[] = [];
+  const earlier = before === undefined ? [] : wholeChecks(before, box);
+  const whole = given.map((check, index) => {
+    const { credentials } = check.parameters;
+    if (credentials === undefined) return check;
+    // What was shown is kept where it is sent to the same address: nobody is led to a secret by its mask.
+    const same = [earlier[index], ...earlier].find(
+      (one) =>
+        one?.id === check.id &&
+        one.parameters['baseURL'] === check.parameters['baseURL'] &&
+        writeJson(masked(one.parameters['credentials'])) === writeJson(credentials),
+    );
+    if (same !== undefined) return { ...check, parameters: { ...check.parameters, ...kept(same) } };
+    if (holdsMask(credentials))
+      mistakes.push({
+        path: `/checks/${index}/parameters/credentials`,
+        message:
+          'holds what answers show of other secrets; give all credentials anew, or leave all of them, and the address, as they are shown',
+      });
+    return check;
+  });
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  const { checks, plain } = withoutCredentials(whole);
+  return { checks, secrets: sealSecrets(box, id, plain) };
+}
+
+function holdsMask(credentials: unknown): boolean {
+  return credentials !== undefined && writeJson(credentials).includes(mark);
+}
+
+type Parameters = GuardrailData['checks'][number]['parameters'];
+
+function kept({ parameters: { credentials } }: GuardrailData['checks'][number]): Parameters {
+  return credentials === undefined ? {} : { credentials };
+}
+
+/** The checks with their credentials in clear. */
+function wholeChecks(record: StoredRecord<'guardrail'>, box: SecretBox): GuardrailData['checks'] {
+  const plain = openSecrets(box, record);
+  return record.data.checks.map((check, index) => {
+    const text = plain[checkCredentials(index)];
+    if (text === undefined) return check;
+    return { ...check, parameters: { ...check.parameters, credentials: parseJson(text) as Parameters } };
+  });
+}
+
+/** Credentials as answers show them; where a secret stands elsewhere, its name is none. */
+function masked(credentials: unknown, isOfFile = false): unknown {
+  if (typeof credentials === 'string') return maskOf(isOfFile ? '' : credentials);
+  if (typeof credentials !== 'object' || credentials === null) return credentials;
+  if ('secret_reference' in credentials) return credentials;
+  return Object.fromEntries(
+    Object.entries(credentials).map(([name, value]) => [name, masked(value, isOfFile)]),
+  );
 }
 
 /** A guardrail as lists show it. */
@@ -99,14 +180,22 @@ function showGuardrail(record: StoredRecord<'guardrail'>): Static<typeof Guardra
 }
 
 /** The same with what it checks. */
-function showWholeGuardrail(record: StoredRecord<'guardrail'>): Static<typeof WholeGuardrail> {
-  const { checks, actions } = record.data;
+function showWholeGuardrail(
+  record: StoredRecord<'guardrail'>,
+  box: SecretBox,
+): Static<typeof WholeGuardrail> {
+  const { actions } = record.data;
   return {
     ...showGuardrail(record),
-    checks: checks.map(({ id, name, isEnabled, parameters, onError, timeoutMs }) => ({
+    checks: wholeChecks(record, box).map(({ id, name, isEnabled, parameters, onError, timeoutMs }) => ({
       id,
       name,
-      parameters: { ...parameters },
+      parameters: {
+        ...parameters,
+        ...(parameters['credentials'] !== undefined && {
+          credentials: masked(parameters['credentials'], record.managedBy === 'file'),
+        }),
+      },
       is_enabled: isEnabled,
       ...(onError !== undefined && { on_error: onError }),
       ...(timeoutMs !== undefined && { timeout_ms: timeoutMs }),
@@ -126,7 +215,7 @@ const Changed = Type.Object({
 
 /** The routes of stored guardrails. */
 export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
-  const { guards } = scope;
+  const { guards, secrets: box } = scope;
   const guardrails = new RecordResource(scope, {
     kind: 'guardrail',
     noun,
@@ -151,10 +240,17 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
         checks: readChecks(body.checks, guards),
         actions: actionsOf(body.actions),
       }),
-      async make(writer, { key, body, prepared: data }) {
+      async make(writer, { key, body, id, prepared: { checks: given, actions } }) {
         const workspaceId = (await placeOfNew(writer, key, body))?.id;
         requireRight(key, 'create', workspaceId);
-        return { workspaceId, slug: newSlug('guard_', body.name), name: body.name, data };
+        const { checks, secrets } = sealChecks(given, id, box);
+        return {
+          workspaceId,
+          slug: newSlug('guard_', body.name),
+          name: body.name,
+          data: { checks, actions },
+          secrets,
+        };
       },
       show: changed,
     }),
@@ -181,7 +277,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
       summary: 'One guardrail, by its id or slug, with what it checks',
       query: Type.Object(workspaceQuery, strict),
       reply: WholeGuardrail,
-      show: showWholeGuardrail,
+      show: (record) => showWholeGuardrail(record, box),
     }),
     guardrails.update({
       summary: 'Changes a guardrail; what is not given stays, and what it was remains as a version',
@@ -191,10 +287,13 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
         checks: body.checks && readChecks(body.checks, guards),
         actions: body.actions && actionsOf(body.actions),
       }),
-      change({ name, data }, _writer, { body, prepared: { checks, actions } }) {
+      change(before, _writer, { body, prepared: { checks: given, actions } }) {
+        const { name, data, id } = before;
+        const sealed = given && sealChecks(given, id, box, before);
         return {
           name: body.name ?? name,
-          data: { checks: checks ?? data.checks, actions: actions ?? data.actions },
+          data: { checks: sealed?.checks ?? data.checks, actions: actions ?? data.actions },
+          ...(sealed !== undefined && { secrets: sealed.secrets }),
         };
       },
       show: changed,

@@ -7,7 +7,8 @@ import type { BodyMistake } from './fields.ts';
 /** Secret values by field: `key`, `configurations.<option>`, `models.<slug>.headers`. */
 export type PlainSecrets = Readonly<Record<string, string>>;
 
-const mark = '…';
+/** Stands in what answers show of a secret for the rest of it. */
+export const mark = '…';
 const shownFrom = 16;
 
 /** What answers show of a secret: its first and last letters, when it is long enough to have others. */

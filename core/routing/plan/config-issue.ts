@@ -32,7 +32,7 @@ function heldInGuardrails(
       if (typeof guardrail === 'string') return [];
       const { checks } = guardrail;
       const written = Array.isArray(checks)
-        ? checks.map((check, at) => [['checks', at, 'parameters'], Object(check).parameters] as const)
+        ? checks.map((check: unknown, at) => [['checks', at, 'parameters'], parametersOf(check)] as const)
         : Object.entries(guardrail).map(([name, parameters]) => [[name], parameters] as const);
       return written
         .filter(([, parameters]) => Object.hasOwn(Object(parameters) as object, 'credentials'))
@@ -42,6 +42,10 @@ function heldInGuardrails(
         }));
     }),
   );
+}
+
+function parametersOf(check: unknown): unknown {
+  return typeof check === 'object' && check !== null && 'parameters' in check ? check.parameters : undefined;
 }
 
 /** Where in a config something stands: `['targets', 1, 'provider']`. */

@@ -80,7 +80,10 @@ function isMet(value: unknown, finding: Finding, values: Values): boolean {
   const { equals, differs, atLeast, above, isNotEmpty, isSet } = finding;
   if (isSet === true) return value !== undefined && value !== null && value !== false;
   if (isNotEmpty === true)
-    return (typeOf(value) === 'list' || typeOf(value) === 'object') && Object.keys(Object(value)).length > 0;
+    return (
+      (typeOf(value) === 'list' || typeOf(value) === 'object') &&
+      Object.keys(Object(value) as object).length > 0
+    );
   if (atLeast !== undefined) return typeof value === 'number' && value >= numberOf(atLeast, values);
   if (above !== undefined) return typeof value === 'number' && value > numberOf(above, values);
   if (differs !== undefined) return value !== differs;

@@ -36,7 +36,8 @@ const patronusJudges = [
 
 /** `judge:my-criteria`; without an evaluator it is the judge's. */
 function profileOf({ parameters }: Values): Values {
-  const profile = String(valueAt(parameters, 'profile') ?? valueAt(parameters, 'criteria') ?? '');
+  const said = valueAt(parameters, 'profile') ?? valueAt(parameters, 'criteria');
+  const profile = typeof said === 'string' ? said : '';
   const at = profile.indexOf(':');
   if (at < 0) return { evaluator: 'judge', criteria: profile };
   return { evaluator: profile.slice(0, at), criteria: profile.slice(at + 1) };
@@ -76,7 +77,7 @@ function toolUse({ request, messages, json }: Values): Values {
     tool_calls: functionsIn(calls).map(({ id, function: called }) => ({
       id: id ?? null,
       name: called['name'] ?? null,
-      arguments: parseJson(String(called['arguments'])) ?? called['arguments'] ?? null,
+      arguments: argumentsOf(called) ?? null,
     })),
   };
   const listed: readonly unknown[] = Array.isArray(messages) ? messages : [];
@@ -88,6 +89,11 @@ function toolUse({ request, messages, json }: Values): Values {
       ...(parameters !== undefined && { parameters }),
     })),
   };
+}
+
+/** As JSON, where they are some. */
+function argumentsOf({ arguments: said }: JsonObject): JsonValue | undefined {
+  return typeof said === 'string' ? (parseJson(said) ?? said) : said;
 }
 
 function functionsIn(list: unknown): readonly { id?: JsonValue; function: JsonObject }[] {

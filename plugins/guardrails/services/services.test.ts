@@ -8,14 +8,16 @@ import { startUpstream } from '../../../tests/kit/http-kit.ts';
 import { testScope } from '../../../tests/kit/plugin-kit.ts';
 import { faults, judge, subject } from '../checks/subject.test-support.ts';
 import { serviceChecks, services } from './index.ts';
-import { judged, neverShown, type StandIn, standIns } from './stand-ins.test-support.ts';
+import { judged, neverShown, type StandIn } from './stand-in.test-support.ts';
+import { standIns } from './stand-ins.test-support.ts';
 
-type Answer = JsonValue | { readonly status: number; readonly text: string } | 'silence';
+/** What is answered; undefined for nothing, ever. */
+type Answer = JsonValue | undefined;
 
 /** A stand-in that answers alike every time, and the check that asks it. */
 async function asked(t: TestContext, check: AnyCheck, standIn: StandIn, answer: Answer) {
   const upstream = await startUpstream(t, (_, response) => {
-    if (answer === 'silence') return;
+    if (answer === undefined) return;
     const { status = 200, text = JSON.stringify(answer) } = (
       typeof answer === 'object' && answer !== null && 'status' in answer && 'text' in answer ? answer : {}
     ) as { status?: number; text?: string };
@@ -49,7 +51,7 @@ async function asked(t: TestContext, check: AnyCheck, standIn: StandIn, answer: 
     ...standIn.parameters,
     ...(standIn.credentials !== undefined && { credentials: standIn.credentials }),
     baseURL: upstream.url,
-    timeout: answer === 'silence' ? 30 : 5000,
+    timeout: answer === undefined ? 30 : 5000,
   };
   const run = (more: object = {}) => judge(check, { ...parameters, ...more }, of, own);
   return { run, of, requests: upstream.requests };
@@ -103,7 +105,7 @@ for (const check of serviceChecks) {
       ['JSON that says nothing of it', standIn.vague],
       ['a list', [] as JsonValue],
       ['null', null],
-      ['nothing in time', 'silence'],
+      ['nothing in time', undefined],
     ] as const)
       test(`${name}: it could not judge`, async (t) => {
         const { run } = await asked(t, check, standIn, answer);

@@ -105,9 +105,11 @@ export function findAt(answer: unknown, path: string): readonly Found[] {
     found = found.flatMap(({ value, key, element }): readonly Found[] => {
       if (typeof value !== 'object' || value === null) return [];
       if (step === '*')
-        return Object.entries(value)
-          .slice(0, mostFound)
-          .map(([name, one]) => ({ value: one, key: name, element: one as unknown }));
+        return Object.entries(value).map(([name, one]: [string, unknown]) => ({
+          value: one,
+          key: name,
+          element: one,
+        }));
       const isThere = Object.hasOwn(value, step);
       return isThere ? [{ value: (value as Readonly<Record<string, unknown>>)[step], key, element }] : [];
     });

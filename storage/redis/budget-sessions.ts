@@ -16,7 +16,7 @@ import {
   tellCommand,
   type ToldBudget,
 } from './prepared-charges.ts';
-import type { RedisConnection } from './redis-connection.ts';
+import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
 
 /** A gateway says so often that it is there. */
 const heartbeatMs = 2000;
@@ -100,27 +100,32 @@ export class BudgetSessions {
 
   /** The server has certainly reserved these amounts. */
   keep(budgets: readonly Budget[], amounts: readonly number[]): void {
-    budgets.forEach((budget, index) => {
-      const { certain } = this.#organisation(budget.organisationId);
+    const [first] = budgets;
+    if (first === undefined) return;
+    // All budgets of a request are of one organisation.
+    const { certain } = this.#organisation(first.organisationId);
+    for (const [index, budget] of budgets.entries()) {
       const known = certain.get(budget.key);
       const amount = amounts[index] as number;
       if (known === undefined) certain.set(budget.key, { budget, reserved: amount });
       else known.reserved += amount;
-    });
+    }
   }
 
   /** These amounts are about to be released; `positions` say what is left then. */
   release(budgets: readonly Budget[], positions: readonly BudgetPosition[]): void {
-    budgets.forEach((budget, index) => {
-      const { certain } = this.#organisation(budget.organisationId);
-      const known = certain.get(budget.key);
-      if (known === undefined) return;
+    const [first] = budgets;
+    if (first === undefined) return;
+    const { certain } = this.#organisation(first.organisationId);
+    for (const [index, { key }] of budgets.entries()) {
+      const known = certain.get(key);
+      if (known === undefined) continue;
       known.reserved -= (positions[index] as BudgetPosition).amount;
-      if (known.reserved <= 0) certain.delete(budget.key);
-    });
-    positions.forEach((position, index) => {
-      position.certain = this.certainOf(budgets[index] as Budget);
-    });
+      if (known.reserved <= 0) certain.delete(key);
+    }
+    // A budget may stand among them twice.
+    for (const [index, { key }] of budgets.entries())
+      (positions[index] as BudgetPosition).certain = certain.get(key)?.reserved ?? 0;
   }
 
   /** Notes what was used without the server: where that is the only store, it is said later. */
@@ -137,20 +142,15 @@ export class BudgetSessions {
   }
 
   /** Sends what nobody waits for, also to a server that is slow. Never rejects; `unsent` is called when it cannot leave. */
-  async tell(command: EncodedCommand, unsent: () => void = nothing): Promise<void> {
-    let isSent = false;
-    const sending = this.#options.redis.send(command, {
-      unhurried: true,
-      read: nothing,
-      without: () => {
-        if (isSent) return;
-        // In a new session the server is told everything anew.
-        if (this.#options.redis.session !== undefined) this.#renewals += 1;
-        unsent();
-      },
+  tell(command: EncodedCommand, unsent: () => void = nothing): Promise<void> {
+    const telling = new Telling(() => {
+      // In a new session the server is told everything anew.
+      if (this.#options.redis.session !== undefined) this.#renewals += 1;
+      unsent();
     });
-    isSent = true;
-    await sending;
+    const sending = this.#options.redis.send(command, telling);
+    telling.isSent = true;
+    return sending;
   }
 
   /** Begins a budget anew, here, in the ledger and on the server. Rejects when the ledger cannot store it. */
@@ -248,6 +248,25 @@ export class BudgetSessions {
       this.#organisations.set(id, known);
     }
     return known;
+  }
+}
+
+/** What is told to the server, for which nobody waits. */
+class Telling implements ReplyHandling<void> {
+  readonly unhurried = true;
+  isSent = false;
+  readonly #unsent: () => void;
+
+  constructor(unsent: () => void) {
+    this.#unsent = unsent;
+  }
+
+  read(): void {
+    // The answer says nothing.
+  }
+
+  without(): void {
+    if (!this.isSent) this.#unsent();
   }
 }
 

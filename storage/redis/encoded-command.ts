@@ -1,4 +1,5 @@
 import type { Command, Redis } from 'ioredis';
+import type { Writable } from 'node:stream';
 import type { TimedCall } from './timed-calls.ts';
 
 /** A command in the form in which it travels, put together by whoever sends it often. */
@@ -7,8 +8,10 @@ export interface EncodedCommand {
   readonly name: string;
   /** See `encodeParts`. */
   readonly bytes: string | Buffer;
+  /** What goes before them, and is the same for many commands: it is sent as it is, and never copied. */
+  readonly head?: Buffer;
   /** What to send in its place when the server has answered with this error. */
-  readonly instead?: (error: Error) => EncodedCommand | undefined;
+  instead?(error: Error): EncodedCommand | undefined;
 }
 
 /** What a server answers, as ioredis reads it: texts of any kind are buffers. */
@@ -43,7 +46,7 @@ export function sendEncoded(client: Redis, command: EncodedCommand, call: TimedC
 interface Sendable extends Pick<Command, 'name' | 'inTransaction' | 'isTraced' | 'resolve' | 'reject'> {
   readonly args: readonly unknown[];
   readonly promise: unknown;
-  toWritable(socket: object): string | Buffer;
+  toWritable(socket: Pick<Writable, 'write'>): string | Buffer;
 }
 
 interface Sender {
@@ -73,8 +76,13 @@ class Sent implements Sendable {
     this.#call = call;
   }
 
-  toWritable(): string | Buffer {
-    return this.#command.bytes;
+  toWritable(socket: Pick<Writable, 'write'>): string | Buffer {
+    const { head, bytes } = this.#command;
+    if (head === undefined) return bytes;
+    if (bytes.length === 0) return head;
+    // What ioredis writes goes right behind it.
+    socket.write(head);
+    return bytes;
   }
 
   resolve(reply: RedisReply): void {

@@ -34,7 +34,7 @@ export function checkLengths(windows: readonly Window[]): void {
 /** What calls of one script have in common. */
 export interface FixedCall {
   readonly script: Script;
-  readonly head: string;
+  readonly count: string;
   /** The call as far as it does not change. */
   readonly bytes: Buffer;
   /** Where in it the parts behind the script's name begin. */
@@ -42,35 +42,54 @@ export interface FixedCall {
 }
 
 /** Calls of a script with these parts behind its name, and so many more that change. */
-export function fixedCall(script: Script, parts: readonly (string | number)[], varying: number): FixedCall {
-  const head = encodeCount(2 + parts.length + varying);
-  const name = head + encodeParts(['EVALSHA', script.sha1]);
-  return { script, head, bytes: Buffer.from(name + encodeParts(parts)), partsAt: name.length };
+export function fixedCall(
+  script: Script,
+  parts: readonly (string | number)[],
+  varying: 0 | 1 | 2,
+): FixedCall {
+  const count = encodeCount(2 + parts.length + varying);
+  const name = count + encodeParts(['EVALSHA', script.sha1]);
+  return { script, count, bytes: Buffer.from(name + encodeParts(parts)), partsAt: name.length };
 }
 
-/** The call with what changes: numbers and empty texts. */
-export function runFixed(fixed: FixedCall, varying: readonly (number | '')[]): EncodedCommand {
-  const rest = encodeParts(varying);
-  const at = fixed.bytes.length;
-  const bytes = Buffer.allocUnsafe(at + rest.length);
-  fixed.bytes.copy(bytes);
-  bytes.write(rest, at, 'latin1');
-  return {
-    name: 'evalsha',
-    bytes,
-    // The server has forgotten its scripts (a restart, SCRIPT FLUSH): nothing was run.
-    instead: ({ message }) => (message.startsWith('NOSCRIPT') ? wholeCall(fixed, rest) : undefined),
-  };
+/** The call with what changes. */
+export function runFixed(fixed: FixedCall, varying: readonly (string | number)[]): EncodedCommand {
+  return new FixedRun(fixed, encodeParts(varying));
 }
 
-function wholeCall({ script, head, bytes, partsAt }: FixedCall, rest: string): EncodedCommand {
+/** The same where all that changes is one text without letters beyond ASCII: each part has its price, on both sides. */
+export function runPacked(fixed: FixedCall, text: string): EncodedCommand {
+  return new FixedRun(fixed, `$${text.length}\r\n${text}\r\n`);
+}
+
+class FixedRun implements EncodedCommand {
+  readonly name = 'evalsha';
+  readonly bytes: string;
+  readonly #fixed: FixedCall;
+
+  constructor(fixed: FixedCall, bytes: string) {
+    this.#fixed = fixed;
+    this.bytes = bytes;
+  }
+
+  get head(): Buffer {
+    return this.#fixed.bytes;
+  }
+
+  /** The server has forgotten its scripts (a restart, SCRIPT FLUSH): nothing was run. */
+  instead({ message }: Error): EncodedCommand | undefined {
+    return message.startsWith('NOSCRIPT') ? wholeCall(this.#fixed, this.bytes) : undefined;
+  }
+}
+
+function wholeCall({ script, count, bytes, partsAt }: FixedCall, rest: string): EncodedCommand {
   const parts = bytes.toString('utf8', partsAt);
-  return { name: 'eval', bytes: head + encodeParts(['EVAL', script.source]) + parts + rest };
+  return { name: 'eval', bytes: count + encodeParts(['EVAL', script.source]) + parts + rest };
 }
 
 /** Runs a script once, with these parts behind its name. */
 export function runScript(script: Script, parts: readonly (string | number)[]): EncodedCommand {
-  return runFixed(fixedCall(script, parts, 0), none);
+  return new FixedRun(fixedCall(script, parts, 0), '');
 }
 
 /** The same with the script itself, which the server knows from then on. */
@@ -78,7 +97,6 @@ export function runWhole(script: Script, parts: readonly (string | number)[]): E
   return wholeCall(fixedCall(script, parts, 0), '');
 }
 
-const none: readonly never[] = [];
 const space = 0x20;
 const zero = 0x30;
 

@@ -255,35 +255,46 @@ local function hear()
 end
 `;
 
+/** The numbers of a text, with a space between them; false for what is none. */
+const packedFunction = `
+local function numbers_of(text)
+  local numbers, count = {}, 0
+  for word in string.gmatch(text, '%S+') do
+    count = count + 1
+    numbers[count] = tonumber(word) or false
+  end
+  return numbers
+end
+`;
+
 /**
  * Counts a request in windows and budgets, or in none. KEYS: the windows that take one, those that take tokens, then,
  * where there are budgets, the gateways and the budgets. ARGV: how many windows, how many of them take one; the limit and
  * the length of each window; the limit of each budget; with budgets the gateway and the milliseconds for which they are
- * kept. Then what changes from call to call: the tokens, the time, and with budgets the session, and of each budget what
- * to reserve, and the epoch, the use and the reservation that are known.
+ * kept. Then in one text what changes from call to call: the tokens, the time (`-`: the server's own), and with budgets
+ * the session, and of each budget what to reserve, and the epoch, the use and the reservation that are known.
  *
  * Replies `1` with the epoch and the use of each budget, `0 INDEX TOTAL WAIT` for the window that refuses, or
  * `2 INDEX IS_EXHAUSTED EPOCH USED` for the budget that does.
  */
-export const admitScript = script(`${windowFunctions}${waitFunctions}${budgetFunctions}
+export const admitScript = script(`${windowFunctions}${waitFunctions}${budgetFunctions}${packedFunction}
 local count, of_one = tonumber(ARGV[1]), tonumber(ARGV[2])
 local budget_count = math.max(0, #KEYS - count - 1)
 local of_budgets = 2 + 2 * count
-local varying = of_budgets + budget_count + (budget_count > 0 and 2 or 0)
-local tokens = tonumber(ARGV[varying + 1])
-set_time(ARGV[varying + 2])
+local varying = numbers_of(ARGV[#ARGV])
+local tokens = varying[1]
+set_time(varying[2])
 
 local budgets, amounts = {}, {}
 if budget_count > 0 then
-  me, keep = ARGV[varying - 1], ARGV[varying]
-  session = tonumber(ARGV[varying + 3])
+  me, keep = ARGV[#ARGV - 2], ARGV[#ARGV - 1]
+  session = varying[3]
   if not open_gateways(KEYS[count + 1]) then return redis.error_reply('an earlier session') end
   local refused_by, is_exhausted = nil, false
   for i = 1, budget_count do
-    local at = varying + 4 * i
-    amounts[i] = tonumber(ARGV[at])
-    local epoch, used, certain = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-    local budget = open_budget(KEYS[count + 1 + i], epoch, used, certain)
+    local at = 4 * i
+    amounts[i] = varying[at]
+    local budget = open_budget(KEYS[count + 1 + i], varying[at + 1], varying[at + 2], varying[at + 3])
     budgets[i] = budget
     local limit = tonumber(ARGV[of_budgets + i])
     if not (budget.used + budget.others + budget.own < limit) then
@@ -361,17 +372,17 @@ return count
 /**
  * Counts what was used instead of what was taken. KEYS: windows, then, where there are budgets, the gateways and the
  * budgets. ARGV: how many windows; the length of each; with budgets the gateway and the milliseconds for which they are
- * kept. Then what changes: what windows get (negative: give back), the time, and with budgets the session, whether it is
- * entered with this call, and of each budget the epoch and the use that are known, what to add to the use, what to
+ * kept. Then in one text what changes: what windows get (negative: give back), the time, and with budgets the session, whether
+ * it is entered with this call, and of each budget the epoch and the use that are known, what to add to the use, what to
  * release, and what is certainly reserved afterwards. With nothing to add and to release it tells the server what this
  * gateway knows.
  */
-export const settleScript = script(`${windowFunctions}${giveBackFunction}${budgetFunctions}
+export const settleScript = script(`${windowFunctions}${giveBackFunction}${budgetFunctions}${packedFunction}
 local count = tonumber(ARGV[1])
 local budget_count = math.max(0, #KEYS - count - 1)
-local varying = 1 + count + (#KEYS > count and 2 or 0)
-set_time(ARGV[varying + 2])
-local delta = tonumber(ARGV[varying + 1])
+local varying = numbers_of(ARGV[#ARGV])
+set_time(varying[2])
+local delta = varying[1]
 if delta ~= 0 then
   local windows = {}
   for i = 1, count do windows[i] = open(KEYS[i], tonumber(ARGV[1 + i])) end
@@ -379,19 +390,18 @@ if delta ~= 0 then
   save_adjusted()
 end
 if #KEYS == count then return 'OK' end
-me, keep = ARGV[varying - 1], ARGV[varying]
-session = tonumber(ARGV[varying + 3])
+me, keep = ARGV[#ARGV - 2], ARGV[#ARGV - 1]
+session = varying[3]
 -- What an earlier session has not told, the present one has: it began with all that its gateway knows.
 if not open_gateways(KEYS[count + 1]) then return 'OK' end
 for i = 1, budget_count do
-  local at = varying + 5 * i
-  local epoch, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local added, released, certain = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
-  local budget = open_budget(KEYS[count + 1 + i], epoch, used, 0)
+  local at = 5 * i
+  local added, released, certain = varying[at + 2], varying[at + 3], varying[at + 4]
+  local budget = open_budget(KEYS[count + 1 + i], varying[at], varying[at + 1], 0)
   budget.used = budget.used + added
   budget.own = math.max(budget.own - released, certain)
 end
 save_budgets()
-if ARGV[varying + 4] == '1' then hear() end
+if varying[4] == 1 then hear() end
 return 'OK'
 `);

@@ -264,23 +264,23 @@ class Reading<Result> implements Waiter<RedisReply> {
   }
 
   answered(reply: RedisReply): void {
-    this.settle(() => this.handling.read(reply));
+    try {
+      this.resolve(this.handling.read(reply));
+    } catch (error) {
+      this.reject(error);
+    }
   }
 
   failed(error: Error): void {
-    this.settle(() => this.handling.without(error));
+    try {
+      this.resolve(this.handling.without(error));
+    } catch (thrown) {
+      this.reject(thrown);
+    }
   }
 
   late(reply: RedisReply): void {
     this.handling.late?.(reply);
-  }
-
-  private settle(make: () => Result | Promise<Result>): void {
-    try {
-      this.resolve(make());
-    } catch (error) {
-      this.reject(error);
-    }
   }
 }
 

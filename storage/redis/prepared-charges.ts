@@ -9,7 +9,7 @@ import {
   gatewaysKey,
   type Numbers,
   presenceKey,
-  runFixed,
+  runPacked,
   runScript,
   runWhole,
   windowKey,
@@ -36,7 +36,8 @@ export interface BudgetPosition {
   certain: number;
 }
 
-type Admitted = Omit<BudgetPosition, 'added'>;
+/** What is said of it before an admission. */
+export type AdmittedPosition = Omit<BudgetPosition, 'added'>;
 /** The same, with the budget's key. */
 export type ToldBudget = BudgetPosition & { readonly key: string };
 
@@ -45,7 +46,7 @@ interface AdmitCall {
   readonly tokens: number;
   readonly now: number | undefined;
   readonly session?: number;
-  readonly positions?: readonly Admitted[];
+  readonly positions?: readonly AdmittedPosition[];
 }
 
 /** What changes from settlement to settlement. */
@@ -106,21 +107,21 @@ export class PreparedCharges {
     // Where only requests are counted, it is the same each time.
     const isUsual = now === undefined && !this.isSettled;
     if (isUsual && this.#usual !== undefined) return this.#usual;
-    const varying: (number | '')[] = [tokens, now ?? ''];
-    if (session !== undefined) varying.push(session);
-    for (const { amount, epoch, used, certain } of positions) varying.push(amount, epoch, used, certain);
-    const command = runFixed((this.#admit ??= this.#admitCall(varying.length)), varying);
+    let numbers = `${tokens} ${now ?? serverTime}`;
+    if (session !== undefined) numbers += ` ${session}`;
+    for (const { amount, epoch, used, certain } of positions)
+      numbers += ` ${amount} ${epoch} ${used} ${certain}`;
+    const command = runPacked((this.#admit ??= this.#admitCall()), numbers);
     if (isUsual) this.#usual = command;
     return command;
   }
 
   /** Counts what it has used. */
   settle({ delta, now, session, positions }: SettleCall): EncodedCommand {
-    const varying: (number | '')[] = [delta, now ?? ''];
-    if (session !== undefined) varying.push(session, 1);
-    for (const { epoch, used, added, amount, certain } of positions)
-      varying.push(epoch, used, added, amount, certain);
-    return runFixed((this.#settle ??= this.#settleCall(varying.length)), varying);
+    return runPacked(
+      (this.#settle ??= this.#settleCall()),
+      settledNumbers({ delta, now, session, positions }, true),
+    );
   }
 
   /** Gives back what a request took of those windows that take one. Undefined without any. */
@@ -166,7 +167,7 @@ export class PreparedCharges {
     return { isAdmitted: false, list, index, window };
   }
 
-  #admitCall(varying: number): FixedCall {
+  #admitCall(): FixedCall {
     const windows = [...this.#requests, ...this.#tokens];
     const parts = [
       ...this.#keys(windows),
@@ -176,10 +177,10 @@ export class PreparedCharges {
       ...this.budgets.map(({ limit, unit }) => wholeUnits(limit, unit)),
       ...this.#kept(),
     ];
-    return fixedCall(admitScript, parts, varying);
+    return fixedCall(admitScript, parts, 1);
   }
 
-  #settleCall(varying: number): FixedCall {
+  #settleCall(): FixedCall {
     const windows = this.#tokens;
     const parts = [
       ...this.#keys(windows),
@@ -187,7 +188,7 @@ export class PreparedCharges {
       ...windows.map(({ windowMs }) => windowMs),
       ...this.#kept(),
     ];
-    return fixedCall(settleScript, parts, varying);
+    return fixedCall(settleScript, parts, 1);
   }
 
   /** How many keys there are, and which. */
@@ -203,6 +204,18 @@ export class PreparedCharges {
   #kept(): readonly (string | number)[] {
     return this.organisation === undefined ? none : [this.#place.gateway, this.#place.keepMs];
   }
+}
+
+/** In place of a time: that of the server. */
+const serverTime = '-';
+
+/** What changes from settlement to settlement, as the script reads it. */
+function settledNumbers({ delta, now, session, positions }: SettleCall, isEntered: boolean): string {
+  let numbers = `${delta} ${now ?? serverTime}`;
+  if (session !== undefined) numbers += ` ${session} ${isEntered ? 1 : 0}`;
+  for (const { epoch, used, added, amount, certain } of positions)
+    numbers += ` ${epoch} ${used} ${added} ${amount} ${certain}`;
+  return numbers;
 }
 
 /** Tells the server that a gateway is there, or that it leaves. */
@@ -227,8 +240,7 @@ export function tellCommand(
     keys.length,
     ...keys,
     ...[0, gateway, keepMs],
-    ...[0, now ?? '', session, isEntered ? 1 : 0],
-    ...positions.flatMap(({ epoch, used, added, amount, certain }) => [epoch, used, added, amount, certain]),
+    settledNumbers({ delta: 0, now, session, positions }, isEntered),
   ];
   // A server that does not know the script is asked again, behind what was sent meanwhile: what a settlement adds would be in
   // what is told as known then, and count twice. So the first call of a session brings the script.

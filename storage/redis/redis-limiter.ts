@@ -17,7 +17,7 @@ import type {
 import { BudgetSessions, type BudgetSessionsOptions } from './budget-sessions.ts';
 import type { EncodedCommand, RedisReply } from './encoded-command.ts';
 import { Numbers } from './limit-commands.ts';
-import { type BudgetPosition, PreparedCharges } from './prepared-charges.ts';
+import { type AdmittedPosition, type BudgetPosition, PreparedCharges } from './prepared-charges.ts';
 import type { ReplyHandling } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
 
@@ -55,7 +55,13 @@ interface Taken {
   readonly amounts: readonly number[];
 }
 
-const nothingTaken: Taken = { tokens: 0, amounts: [] };
+const none: readonly never[] = [];
+const nothingTaken: Taken = { tokens: 0, amounts: none };
+
+/** What it takes of each window of tokens: at most what fits into an empty one. */
+function tokensTaken({ charges }: PreparedCharges, expected: ExpectedUse): number {
+  return charges.tokens === undefined ? 0 : Math.max(1, Math.min(expected.tokens, charges.tokens.smallest));
+}
 
 class OwnedLimiter implements RedisLimiter {
   readonly budgets: Budgets;
@@ -98,26 +104,29 @@ class OwnedLimiter implements RedisLimiter {
     this.#sessions.close();
   }
 
-  /** What is sent for a request that takes this. */
-  admitCommand(prepared: PreparedCharges, { tokens, amounts }: Taken): EncodedCommand {
+  /** What a request takes that is expected to use this, and what is sent for it. */
+  admitCommand(
+    prepared: PreparedCharges,
+    expected: ExpectedUse,
+  ): { readonly taken: Taken; readonly command: EncodedCommand } {
     const { organisation, budgets } = prepared;
     const now = this.#options.now?.();
-    if (organisation === undefined) return prepared.admit({ tokens, now });
+    const tokens = tokensTaken(prepared, expected);
+    if (organisation === undefined) {
+      const taken = { tokens, amounts: none };
+      return { taken, command: prepared.admit({ tokens, now }) };
+    }
     const session = this.#sessions.enter(organisation);
-    const positions = budgets.map((budget, index) => {
-      const { epoch, used } = this.#sessions.known(budget);
-      return { epoch, used, amount: amounts[index] as number, certain: this.#sessions.certainOf(budget) };
-    });
-    return prepared.admit({ tokens, now, session, positions });
-  }
-
-  /** What a request takes that is expected to use this. */
-  takenBy({ charges, budgets }: PreparedCharges, expected: ExpectedUse): Taken {
-    const { smallest = 0 } = charges.tokens ?? {};
-    return {
-      tokens: charges.tokens === undefined ? 0 : Math.max(1, Math.min(expected.tokens, smallest)),
-      amounts: budgets.map((budget) => this.#options.budgets.countOf(budget).amountFor(expected)),
-    };
+    const amounts: number[] = [];
+    const positions: AdmittedPosition[] = [];
+    for (const budget of budgets) {
+      const known = this.#sessions.known(budget);
+      const amount = known.amountFor(expected);
+      amounts.push(amount);
+      const { epoch, used } = known;
+      positions.push({ epoch, used, amount, certain: this.#sessions.certainOf(budget) });
+    }
+    return { taken: { tokens, amounts }, command: prepared.admit({ tokens, now, session, positions }) };
   }
 
   /** The policy decides. Throws `limits_unavailable` under `closed`. */
@@ -129,7 +138,10 @@ class OwnedLimiter implements RedisLimiter {
       open: () =>
         prepared.budgets.length === 0
           ? undefined
-          : budgets.hold(prepared.budgets, this.takenBy(prepared, expected).amounts),
+          : budgets.hold(
+              prepared.budgets,
+              prepared.budgets.map((budget) => budgets.countOf(budget).amountFor(expected)),
+            ),
     });
   }
 
@@ -257,8 +269,9 @@ class Asking implements ReplyHandling<Admission> {
     this.#limiter = limiter;
     this.#prepared = prepared;
     this.#asked = asked;
-    this.#taken = limiter.takenBy(prepared, asked.expected);
-    this.command = limiter.admitCommand(prepared, this.#taken);
+    const { taken, command } = limiter.admitCommand(prepared, asked.expected);
+    this.#taken = taken;
+    this.command = command;
   }
 
   read(reply: RedisReply): Admission {

@@ -43,6 +43,7 @@ import { createHookTimes, type HookRuntime, PendingHooks } from '../core/pipelin
 import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
+import type { OwnRequest } from '../core/ports/own-requests.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import type { SecretBox, SecretManagers } from '../core/ports/secret-managers.ts';
 import { Breakers } from '../core/routing/attempts/breakers.ts';
@@ -134,6 +135,7 @@ export async function serve(serving: Serving): Promise<void> {
     features,
     secrets,
     credentials,
+    ownRequests: { send: (request: OwnRequest) => gateway.send(request) },
     guards,
     dialects,
     ...stores,

@@ -9,7 +9,11 @@ import { refuse } from '../pipeline/deliver.ts';
 import { deliverSafely, type EngineRuntime } from '../pipeline/settle.ts';
 import { DecisionTrace } from '../pipeline/decision-trace.ts';
 import { Exchange, type Matched } from '../pipeline/exchange.ts';
-import { compilePipeline } from '../pipeline/compile.ts';
+import type { Feature } from '../access/features.ts';
+import { type CompiledPipeline, compilePipeline } from '../pipeline/compile.ts';
+import { ownRequest } from '../pipeline/keys.ts';
+import type { OwnRequest, OwnRequests } from '../ports/own-requests.ts';
+import { localMessage, LocalResponse } from '../connection/local-request.ts';
 import type { BodyBounds } from '../pipeline/request-body.ts';
 import { runExchange } from '../pipeline/run.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -68,6 +72,7 @@ export class Gateway {
   private readonly headerNames: HeaderNames;
   private readonly answerHeaders: AnswerHeaders;
   private readonly clientAddresses: ClientAddresses;
+  private readonly unguarded = new WeakMap<CompiledPipeline, CompiledPipeline>();
   private active = 0;
   private draining = false;
   private cutting = false;
@@ -142,6 +147,30 @@ export class Gateway {
     if (arrival !== undefined) this.take(request, upgrade.response, arrival, false, upgrade);
   }
 
+  /** Handles a request that the gateway sends itself. */
+  send({ path, headers, body, caller, maxBytes }: OwnRequest): ReturnType<OwnRequests['send']> {
+    const { clock } = this.setup;
+    const message = localMessage({ method: 'POST', path: this.basePath + path, headers, body });
+    const response = new LocalResponse(message, maxBytes);
+    const answer = new Promise<{ status: number; body: Buffer }>((resolve, reject) => {
+      response.once('close', () => {
+        if (response.isWhole) resolve({ status: response.statusCode, body: response.body });
+        else
+          reject(
+            new Error(
+              response.isTooLong
+                ? `The answer is longer than ${maxBytes} bytes.`
+                : 'The answer was broken off.',
+            ),
+          );
+      });
+    });
+    this.active++;
+    const arrival = { path: message.url ?? '', query: '', now: clock.now(), monotonic: clock.monotonic() };
+    this.take(message, response, arrival, false, undefined, { caller });
+    return { answer, abort: () => void response.destroy() };
+  }
+
   /** Counts the request from now on. Undefined for one that is answered already. */
   private arrive(request: IncomingMessage, response: ServerResponse): Arrival | undefined {
     const { setup } = this;
@@ -157,6 +186,7 @@ export class Gateway {
     { path: fullPath, query, now, monotonic }: Arrival,
     expectsContinue: boolean,
     upgrade: ClientUpgrade | undefined,
+    own?: Pick<OwnRequest, 'caller'>,
   ): void {
     const { setup } = this;
     const generation = setup.current();
@@ -165,11 +195,15 @@ export class Gateway {
     const sink = new ResponseSink(response, setup.server.client_stall_timeout_ms);
     const place = this.place(generation, request.method ?? 'GET', fullPath);
     const ambiguity = ambiguityOf(request);
+    const matched =
+      own === undefined
+        ? place.matched
+        : { ...place.matched, pipeline: this.unguardedOf(place.matched.pipeline) };
     const exchange = new Exchange({
       incoming,
       sink,
       upgrade,
-      matched: place.matched,
+      matched,
       dialect: setup.dialects.get(place.matched.endpoint.dialect) ?? fallbackDialect(setup.dialects),
       dialects: setup.dialects,
       generation: generation.hash,
@@ -181,6 +215,7 @@ export class Gateway {
       now,
       monotonic,
     });
+    if (own !== undefined) exchange.set(ownRequest, own);
     exchange.responseHeaders.push(this.answerHeaders.requestId, exchange.id);
     if (this.draining) exchange.responseHeaders.push('connection', 'close');
     sink.onClose((complete) => {
@@ -213,6 +248,18 @@ export class Gateway {
     }
     if (exchange.service('explain')?.toLowerCase() === 'true') this.trace(exchange);
     void runExchange(exchange, (one) => handleRoute(one, runtime.log, setup.administration), runtime);
+  }
+
+  /** The same pipeline without what judges. */
+  private unguardedOf(pipeline: CompiledPipeline): CompiledPipeline {
+    let without = this.unguarded.get(pipeline);
+    if (without === undefined) {
+      const { name, match, instances } = pipeline;
+      const isOn = (feature: Feature): boolean => feature !== 'guardrails';
+      without = compilePipeline({ name, match, plugins: [] }, instances, { isOn });
+      this.unguarded.set(pipeline, without);
+    }
+    return without;
   }
 
   /** Notes from now on why the request is served as it is. Administration routes decide nothing. */

@@ -37,6 +37,12 @@ export const keptAnswer = defineKey<{ readonly previousResponseId: string | null
 /** The administration route that the request is for; absent for every other request. */
 export const matchedRoute = defineKey<RouteDefinition>('route');
 
+/**
+ * The gateway sends this request itself, in the name of the caller. Set before every hook; `auth` takes the caller as the
+ * key, and nothing judges the request.
+ */
+export const ownRequest = defineKey<{ readonly caller: KeyRecord | undefined }>('own-request');
+
 /** What happens to limits of this request while the store that counts is away. Absent for `local`. */
 export const limitsOnStoreFailure = defineKey<OnStoreFailure>('limits-on-store-failure');
 

@@ -18,6 +18,7 @@ import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { McpClients } from '../ports/mcp.ts';
 import type { Journal } from '../ports/journal.ts';
 import type { Log } from '../ports/log.ts';
+import type { OwnRequests } from '../ports/own-requests.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Prices } from '../ports/prices.ts';
 import type { Resources } from '../ports/resources.ts';
@@ -109,6 +110,8 @@ export interface Scope {
   readonly directory: Directory;
   /** For secrets of records. */
   readonly secrets: SecretBox;
+  /** For what a plugin asks a model in the name of a caller. */
+  readonly ownRequests: OwnRequests;
   /** For what is authorized by more than a header: signatures of AWS, tokens of Microsoft Entra. */
   readonly credentials: CredentialFactory;
   /** For secrets that are kept elsewhere. */

@@ -34,6 +34,7 @@ import { withModelInPath } from './params/model-in-path.ts';
 import type { ParamEdits } from './params/param-edits.ts';
 import { learnedUsageOf } from '../pipeline/estimated-usage.ts';
 import { limitsOnStoreFailure } from '../pipeline/keys.ts';
+import { guardrailsOf } from './request-guardrails.ts';
 import type { Clock } from '../ports/clock.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 
@@ -91,8 +92,9 @@ function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer>
 }
 
 /** Throws `not_supported` for guardrails that would not run. */
-function requireNoGuardrails({ exchange, guardrails }: AttemptParts): void {
-  if (guardrails === undefined && exchange.guardrails === undefined) return;
+function requireNoGuardrails(parts: AttemptParts): void {
+  if (guardrailsOf(parts) === undefined) return;
+  const { exchange } = parts;
   throw new GatewayError(
     'not_supported',
     `This request asks for guardrails, and the pipeline "${exchange.pipeline.name}" runs none. Add the plugin "guardrails" to it, before "provider".`,

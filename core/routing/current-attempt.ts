@@ -19,7 +19,7 @@ import {
   type AttemptParts,
 } from './upstream-request.ts';
 import { tellingHeaders } from './forward-headers.ts';
-import { joinedGuardrails } from './request-guardrails.ts';
+import { guardrailsOf } from './request-guardrails.ts';
 import { targetIdentity } from './credentials.ts';
 
 /** What attempt hooks see of the attempt at one target. */
@@ -40,18 +40,15 @@ export class CurrentAttempt implements AttemptView {
   #abandonListeners: (() => void)[] | undefined;
 
   /** `body` is what this attempt sends, which hooks may change. */
-  constructor(
-    { exchange, target, keyPrefix, cache, guardrails, options }: AttemptParts,
-    body: AttemptBody,
-    wires: ProviderDialects,
-  ) {
+  constructor(parts: AttemptParts, body: AttemptBody, wires: ProviderDialects) {
+    const { exchange, target, keyPrefix, cache, options } = parts;
     this.number = exchange.facts.attempts;
     this.provider = target.provider;
     this.aiService = target.service;
     this.model = exchange.facts.modelRequested;
     this.body = body;
     this.cache = cache;
-    this.guardrails = joinedGuardrails(exchange.guardrails, guardrails);
+    this.guardrails = guardrailsOf(parts);
     this.#exchange = exchange;
     this.#target = target;
     this.#keyPrefix = keyPrefix;

@@ -3,7 +3,7 @@ import { parseJson, type JsonObject } from '../base/json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
-import { callerKey } from '../pipeline/keys.ts';
+import { callerKey, ownRequest } from '../pipeline/keys.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../ports/guardrails.ts';
 import type { RecordPlace } from '../ports/records.ts';
 import { placeText } from './plan/config-issue.ts';
@@ -103,11 +103,16 @@ function invalid(header: string, reason: string): GatewayError {
   );
 }
 
-/** Defaults of the request before what its config says. */
-export function joinedGuardrails(
-  first: GuardrailSpecs | undefined,
-  second: GuardrailSpecs | undefined,
-): GuardrailSpecs | undefined {
+/** What judges an attempt: defaults of the request before what its config says, and nothing where the gateway itself asks. */
+export function guardrailsOf({
+  exchange,
+  guardrails: second,
+}: {
+  readonly exchange: Exchange;
+  readonly guardrails: GuardrailSpecs | undefined;
+}): GuardrailSpecs | undefined {
+  if (exchange.get(ownRequest) !== undefined) return undefined;
+  const first = exchange.guardrails;
   if (first === undefined || second === undefined) return first ?? second;
   return { input: [...first.input, ...second.input], output: [...first.output, ...second.output] };
 }

@@ -4,7 +4,7 @@ import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import type { Checks } from '../pipeline/plugin.ts';
-import { addressedProvider, callerKey } from '../pipeline/keys.ts';
+import { addressedProvider, callerKey, ownRequest } from '../pipeline/keys.ts';
 import type { ExpectedPrice } from '../pipeline/estimated-usage.ts';
 import type { Limiter } from '../ports/counters.ts';
 import type { CredentialFactory } from '../ports/credentials.ts';
@@ -259,7 +259,8 @@ class GenerationRouter implements Router {
     const key = exchange.get(callerKey);
     const byDefault = defaultConfigOf(key, this.defaults);
     const named = exchange.service('config') || undefined;
-    if (key !== undefined && named !== undefined && named !== byDefault && !mayOverride(key))
+    const isOwn = exchange.get(ownRequest) !== undefined;
+    if (key !== undefined && named !== undefined && named !== byDefault && !isOwn && !mayOverride(key))
       throw overrideDenied(key);
     if (named !== undefined) return this.planned(exchange, this.configOf(named, key), options);
     if (key !== undefined && byDefault !== undefined)

@@ -1,5 +1,5 @@
 import { directoryBehind, isTokenError } from '../../core/errors/gateway-error.ts';
-import { callerKey, callerKeyHeader, matchedRoute } from '../../core/pipeline/keys.ts';
+import { callerKey, callerKeyHeader, matchedRoute, ownRequest } from '../../core/pipeline/keys.ts';
 import {
   definePlugin,
   type Outcome,
@@ -144,6 +144,8 @@ export default definePlugin({
       request(context: RequestContext): void | Promise<void> {
         // Its callers have a credential of another kind.
         if (context.get(matchedRoute)?.identify !== undefined) return undefined;
+        const sent = context.get(ownRequest);
+        if (sent !== undefined) return sent.caller && admit(context, sent.caller, false);
         const own = context.service('api-key');
         const bearer = bearerValue(context.header('authorization'));
         const bearerIsToken = tokens !== undefined && bearer !== undefined && isTokenForm(bearer);

@@ -229,6 +229,7 @@ export async function startTestGateway(
     dialects,
     secrets: testSecrets,
     credentials,
+    ownRequests: { send: (request) => gateway.send(request) },
     journal: options.journal ?? new TestJournal(),
     analytics: testAnalytics(options.analytics),
     resources: options.resources,

@@ -187,6 +187,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     },
     secrets: testSecrets,
     credentials: { create: absent },
+    ownRequests: { send: absent },
     secretManagers: { refusal: () => undefined, value: absent },
     mcp: { describe: absent, greet: absent },
     journal,

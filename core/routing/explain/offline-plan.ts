@@ -15,8 +15,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { ChangedBody } from '../../pipeline/request-body.ts';
 import { applyParams } from '../attempt.ts';
 import { readRoutingHeaders } from '../forward-headers.ts';
-import { IncomingMessage, ServerResponse } from 'node:http';
-import { Socket } from 'node:net';
+import { type IncomingMessage, ServerResponse } from 'node:http';
 import { stringify } from 'lossless-json';
 import type { Dialect } from '../../dialects/dialect.ts';
 import type { DialectName } from '../../dialects/endpoint.ts';
@@ -24,6 +23,7 @@ import { matchEndpoint } from '../../dialects/match-endpoint.ts';
 import { AnswerHeaders } from '../../pipeline/answer-headers.ts';
 import { ClientAddresses } from '../../connection/client-address.ts';
 import { BufferBudget, IncomingRequest } from '../../connection/incoming.ts';
+import { localMessage } from '../../connection/local-request.ts';
 import { ResponseSink } from '../../connection/sink.ts';
 import { readTraceHeaders } from '../../pipeline/trace-headers.ts';
 import { compilePipeline } from '../../pipeline/compile.ts';
@@ -98,19 +98,8 @@ function textOf(body: RequestFile['body']): string {
 }
 
 function messageOf({ method, path, headers }: RequestFile, body: Buffer): IncomingMessage {
-  const message = new IncomingMessage(new Socket());
-  message.method = method;
-  message.url = path;
   const given = Object.entries(headers).filter(([name]) => !ownHeaders.has(name.toLowerCase()));
-  const all: [string, string][] = [...given, ['content-length', String(body.length)]];
-  if (!given.some(([name]) => name.toLowerCase() === 'content-type'))
-    all.push(['content-type', 'application/json']);
-  message.rawHeaders = all.flat();
-  message.headers = Object.fromEntries(all.map(([name, value]) => [name.toLowerCase(), value]));
-  if (body.length > 0) message.push(body);
-  message.push(null);
-  message.complete = true;
-  return message;
+  return localMessage({ method, path, headers: given.flat(), body });
 }
 
 /** What a plan is worked out with. */

@@ -17,6 +17,7 @@ import {
   requiredMetadataKeys,
   requiredMetadataKeyValuePairs,
 } from './models-and-requests.ts';
+import { judge } from './judge.ts';
 import { pii } from './personal-data.ts';
 import { secrets } from './secrets.ts';
 import { containsCode, jsonKeys, jsonSchema, sql } from './structure.ts';
@@ -30,5 +31,5 @@ export const builtInChecks: readonly AnyCheck[] = [
   ...[modelWhitelist, modelRules, allowedRequestTypes, requiredMetadataKeys, requiredMetadataKeyValuePairs],
   ...[pii, secrets],
   ...[promptInjection, gibberish, language],
-  ...[webhook, log, jwt, validUrls],
+  ...[webhook, log, jwt, validUrls, judge],
 ];

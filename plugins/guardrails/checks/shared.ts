@@ -177,3 +177,21 @@ export async function inTurns<T, R>(
   await Promise.all(Array.from({ length: mostAtOnce }, run));
   return results;
 }
+
+/** The texts of a request as messages: those of one message are joined. */
+export function messagesOf(texts: CheckSubject['texts']): JsonObject[] {
+  const messages: { role: string; content: string; at: string }[] = [];
+  for (const { role, text, path } of texts) {
+    const at = path.slice(0, 2).join('/');
+    const last = messages.at(-1);
+    if (last?.at === at) last.content += `\n${text}`;
+    else messages.push({ role, content: text, at });
+  }
+  return messages.map(({ role, content }) => ({ role, content }));
+}
+
+/** A threshold from 0 to 1. */
+export const Threshold = (description: string, usual?: number) =>
+  Type.Optional(
+    Type.Number({ minimum: 0, maximum: 1, description, ...(usual !== undefined && { default: usual }) }),
+  );

@@ -16,7 +16,7 @@ import {
   skipped,
 } from '../../../core/pipeline/plugin.ts';
 import { fetchWithin, mostBytes } from '../checks/calls.ts';
-import { inTurns, isObject } from '../checks/shared.ts';
+import { inTurns, isObject, messagesOf } from '../checks/shared.ts';
 import { replaceTexts } from './replace-texts.ts';
 import { parametersSchema, type ServiceParameters, type ServiceRow } from './service.ts';
 import { filled, filledText, type Values, withDefaults } from './template.ts';
@@ -246,16 +246,4 @@ function joined(all: readonly Findings[]): Findings {
     names: [...new Set(all.flatMap(({ names }) => names))],
     explanation: all.find(({ isFound }) => isFound)?.explanation,
   };
-}
-
-/** The texts of a request as messages: those of one message are joined. */
-function messagesOf(texts: CheckSubject['texts']): JsonObject[] {
-  const messages: { role: string; content: string; at: string }[] = [];
-  for (const { role, text, path } of texts) {
-    const at = path.slice(0, 2).join('/');
-    const last = messages.at(-1);
-    if (last?.at === at) last.content += `\n${text}`;
-    else messages.push({ role, content: text, at });
-  }
-  return messages.map(({ role, content }) => ({ role, content }));
 }

@@ -2,7 +2,8 @@
 import type { TProperties } from 'typebox';
 import { parseJson } from '../../../core/base/json.ts';
 import { Type } from '../../../core/pipeline/plugin.ts';
-import { type Finding, secret, type ServiceRow, text, Threshold } from './service.ts';
+import { Threshold } from '../checks/shared.ts';
+import { type Finding, secret, type ServiceRow, text } from './service.ts';
 import { type Values, valueAt } from './template.ts';
 
 const names = (description: string, usual?: readonly string[]) =>

@@ -1,6 +1,7 @@
 /** Services that look for attacks, secrets and personal data. */
 import { Type } from '../../../core/pipeline/plugin.ts';
-import { address, host, Redact, secret, type ServiceRow, setting, text, Threshold } from './service.ts';
+import { Threshold } from '../checks/shared.ts';
+import { address, host, Redact, secret, type ServiceRow, setting, text } from './service.ts';
 import { type Values, valueAt } from './template.ts';
 
 const bearer = { authorization: 'Bearer {credentials.apiKey}' };

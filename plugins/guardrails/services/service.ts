@@ -151,12 +151,6 @@ export const Redact = Type.Optional(
   }),
 );
 
-/** A threshold of a service from 0 to 1. */
-export const Threshold = (description: string, usual?: number) =>
-  Type.Optional(
-    Type.Number({ minimum: 0, maximum: 1, description, ...(usual !== undefined && { default: usual }) }),
-  );
-
 /** The schema of `credentials` of a row. */
 export function credentialsSchema({ credentials, credentialsIn }: ServiceRow): TObject {
   const own = Type.Object({ ...credentials }, strict);

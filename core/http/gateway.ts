@@ -56,6 +56,8 @@ interface Arrival {
   readonly query: string;
   readonly now: number;
   readonly monotonic: number;
+  /** The gateway itself sends it. */
+  readonly own?: Pick<OwnRequest, 'caller'>;
 }
 
 /** Used for requests that no pipeline matches, so that they are refused and counted like any other. */
@@ -166,8 +168,9 @@ export class Gateway {
       });
     });
     this.active++;
-    const arrival = { path: message.url ?? '', query: '', now: clock.now(), monotonic: clock.monotonic() };
-    this.take(message, response, arrival, false, undefined, { caller });
+    const [now, monotonic] = [clock.now(), clock.monotonic()];
+    const arrival = { path: message.url ?? '', query: '', now, monotonic, own: { caller } };
+    this.take(message, response, arrival, false, undefined);
     return { answer, abort: () => void response.destroy() };
   }
 
@@ -183,10 +186,9 @@ export class Gateway {
   private take(
     request: IncomingMessage,
     response: ServerResponse,
-    { path: fullPath, query, now, monotonic }: Arrival,
+    { path: fullPath, query, now, monotonic, own }: Arrival,
     expectsContinue: boolean,
     upgrade: ClientUpgrade | undefined,
-    own?: Pick<OwnRequest, 'caller'>,
   ): void {
     const { setup } = this;
     const generation = setup.current();

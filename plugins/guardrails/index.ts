@@ -245,7 +245,7 @@ function refuseDenied(shown: readonly ShownGuardrail[], results: Results): void 
   const reason =
     failing?.error === null || failing === undefined
       ? `its check "${failing?.id ?? ''}" failed`
-      : `its check "${failing.id}" could not judge it: ${failing.error.message}`;
+      : `its check "${failing.id}" could not judge it: ${failing.error.message.replace(/\.$/, '')}`;
   throw new GatewayError(
     'hooks_failed',
     `The guardrail "${denying.id}" refused the ${what}: ${reason}. "hook_results" say more.`,

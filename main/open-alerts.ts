@@ -1,4 +1,4 @@
-// A part of the composition root: telling of usage.
+// A part of the composition root: telling of usage and of keys.
 import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
 import { sendMail } from '../adapters/mail/send-mail.ts';
 import {
@@ -6,6 +6,9 @@ import {
   type StoredUsageAlerts,
   type UsageAlertsPlace,
 } from '../core/administration/alerts/usage-alerts.ts';
+import { AlertChannels } from '../core/administration/alerts/alert-channels.ts';
+import { defineKeyNotices, type KeyNoticesPlace } from '../core/administration/alerts/key-notices.ts';
+import type { Metrics } from '../core/ports/metrics.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 
 /** What of the configuration alerts follow. */
@@ -21,9 +24,11 @@ export interface OpenedAlerts extends StoredUsageAlerts {
 export function openAlerts({
   config,
   ...place
-}: Omit<UsageAlertsPlace, 'settings' | 'fetch' | 'sendMail'> & {
-  readonly config: AlertsConfig;
-}): OpenedAlerts {
+}: Omit<UsageAlertsPlace, 'settings' | 'fetch' | 'channels'> &
+  Pick<KeyNoticesPlace, 'jobs' | 'resources'> & {
+    readonly metrics: Metrics;
+    readonly config: AlertsConfig;
+  }): OpenedAlerts {
   const inUse = ({ alerts, security }: AlertsConfig) => {
     const { log, clock, metrics } = place;
     return {
@@ -32,12 +37,10 @@ export function openAlerts({
     };
   };
   let current = inUse(config);
-  const alerts = createUsageAlerts({
-    ...place,
-    settings: () => current.alerts,
-    fetch: () => current.fetch,
-    sendMail,
-  });
+  const settings = () => current.alerts;
+  const channels = new AlertChannels({ ...place, settings, sendMail });
+  const alerts = createUsageAlerts({ ...place, settings, fetch: () => current.fetch, channels });
+  defineKeyNotices({ ...place, channels, canMail: () => current.alerts.smtp !== undefined });
   return {
     crossed: (crossing) => alerts.crossed(crossing),
     close: () => alerts.close(),

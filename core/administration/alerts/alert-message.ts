@@ -3,9 +3,9 @@ import type { UsageCrossing } from '../../ports/budgets.ts';
 import type { Mail } from './mail.ts';
 
 /** Why somebody is told. */
-export type RecipientReason = 'named' | 'manager' | 'administrator';
+export type RecipientReason = 'named' | 'holder' | 'manager' | 'administrator';
 
-/** What a mail says beside the crossing. */
+/** What a mail says beside what has happened. */
 export interface MailOccasion {
   /** Names; of the workspace undefined for what belongs to the organisation. */
   readonly organisation: string;
@@ -54,6 +54,7 @@ const owners: Readonly<Record<UsageCrossing['subject']['type'], string>> = {
 };
 const reasons: Readonly<Record<RecipientReason, string>> = {
   named: 'the key names your address in its alert_emails',
+  holder: 'the key is yours',
   manager: 'you manage the workspace',
   administrator: 'you are an owner or an admin of the organisation',
 };
@@ -62,7 +63,7 @@ const longestName = 100;
 /** The mail about a crossing, to one person. */
 export function composeMail(
   crossing: UsageCrossing,
-  { organisation, workspace, reason }: MailOccasion,
+  occasion: MailOccasion,
 ): Pick<Mail, 'subject' | 'text' | 'html'> {
   const { unit, limit, threshold, used, subject, resetsAt } = crossing;
   const isExhausted = crossing.kind === 'exhausted';
@@ -77,9 +78,7 @@ export function composeMail(
       : `Its alert threshold is ${amount(threshold ?? limit, unit)}. ${consequence(crossing)}`,
     `What you can do: ${remedy(crossing)}`,
   ];
-  const facts: readonly (readonly [name: string, value: string])[] = [
-    ['Organisation', line(organisation)],
-    ...(workspace === undefined ? [] : [['Workspace', line(workspace)] as const]),
+  const facts: readonly Fact[] = [
     [capital(owners[subject.type]), `${line(subject.name)} (${subject.id})`],
     ...(subject.valueKey === undefined ? [] : [['Group', line(subject.valueKey)] as const]),
     ['Used', amount(used, unit)],
@@ -87,21 +86,40 @@ export function composeMail(
     ['Seen at', minute(crossing.at)],
     ['Begins anew', anew ?? 'never by itself'],
   ];
+  const title = isExhausted
+    ? `Usage limit exhausted: ${owner}`
+    : `Usage alert: ${owner} has used ${amount(used, unit)} of ${amount(limit, unit)}`;
+  return mailOf({ subject: title, paragraphs, facts }, occasion);
+}
+
+type Fact = readonly [name: string, value: string];
+
+/** What a mail says, without where it happened and why somebody gets it. */
+interface MailContent {
+  readonly subject: string;
+  readonly paragraphs: readonly string[];
+  readonly facts: readonly Fact[];
+}
+
+/** A mail as text and as HTML. */
+export function mailOf(
+  { subject, paragraphs, facts: more }: MailContent,
+  { organisation, workspace, reason }: MailOccasion,
+): Pick<Mail, 'subject' | 'text' | 'html'> {
+  const facts: readonly Fact[] = [
+    ['Organisation', line(organisation)],
+    ...(workspace === undefined ? [] : [['Workspace', line(workspace)] as const]),
+    ...more,
+  ];
   const ending = `You get this mail from the Weir gateway because ${reasons[reason]}.`;
   return {
-    subject: isExhausted
-      ? `Usage limit exhausted: ${owner}`
-      : `Usage alert: ${owner} has used ${amount(used, unit)} of ${amount(limit, unit)}`,
+    subject,
     text: `${[...paragraphs, facts.map(([name, value]) => `${name}: ${value}`).join('\n'), ending].join('\n\n')}\n`,
     html: htmlOf(paragraphs, facts, ending),
   };
 }
 
-function htmlOf(
-  paragraphs: readonly string[],
-  facts: readonly (readonly [name: string, value: string])[],
-  ending: string,
-): string {
+function htmlOf(paragraphs: readonly string[], facts: readonly Fact[], ending: string): string {
   const rows = facts.map(
     ([name, value]) =>
       `<tr><td style="padding:2px 16px 2px 0;color:#666">${escapeHtml(name)}</td><td>${escapeHtml(value)}</td></tr>`,
@@ -163,12 +181,12 @@ function amount(value: number, unit: UsageCrossing['unit']): string {
 }
 
 /** `2026-12-01 00:00 UTC`. */
-function minute(at: number): string {
+export function minute(at: number): string {
   return `${new Date(at).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 }
 
 /** A name on one line, shortened. */
-function line(text: string): string {
+export function line(text: string): string {
   const one = text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
   return one.length > longestName ? `${one.slice(0, longestName)}…` : one;
 }

@@ -17,6 +17,7 @@ import {
 import type { AlertClaim, UsageCrossing } from '../../ports/budgets.ts';
 import type { Jobs } from '../../ports/jobs.ts';
 import type { ResourcesReader } from '../../ports/resources.ts';
+import { AlertChannels } from './alert-channels.ts';
 import { type Mail, MailFailure } from './mail.ts';
 import { createUsageAlerts } from './usage-alerts.ts';
 
@@ -72,11 +73,15 @@ class Place {
       ledger: { claim: (claim) => this.#claim(claim) },
       settings: () => this.settings,
       fetch: () => testFetch({ trustedHosts: this.trustedHosts }),
-      sendMail: async (_, mail) => {
-        await this.beforeMail(mail);
-        this.taken.push(mail);
-      },
-      ...{ clock: this.clock, log, metrics: this.metrics },
+      channels: new AlertChannels({
+        settings: () => this.settings,
+        sendMail: async (_, mail) => {
+          await this.beforeMail(mail);
+          this.taken.push(mail);
+        },
+        ...{ clock: this.clock, log, metrics: this.metrics },
+      }),
+      ...{ clock: this.clock, log },
     });
     await jobs.start();
     t.after(async () => {

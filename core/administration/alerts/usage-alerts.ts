@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { RecentMap } from '../../base/recent-map.ts';
 import { sha256 } from '../../base/sha256.ts';
 import type { AlertSettings } from '../../config/alerts-schema.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
@@ -8,24 +7,12 @@ import type { Clock } from '../../ports/clock.ts';
 import type { GuardedFetch } from '../../ports/transport.ts';
 import type { JobRun, Jobs } from '../../ports/jobs.ts';
 import type { Log } from '../../ports/log.ts';
-import type { Counter, Metrics } from '../../ports/metrics.ts';
 import type { Resources, ResourcesReader } from '../../ports/resources.ts';
-import {
-  composeMail,
-  eventOf,
-  type MailOccasion,
-  type RecipientReason,
-  webhookBody,
-} from './alert-message.ts';
-import { MailFailure, type SendMail } from './mail.ts';
+import { composeMail, eventOf, type MailOccasion, webhookBody } from './alert-message.ts';
+import { type AlertChannels, mailTimeoutMs, mostJobs, patience } from './alert-channels.ts';
+import { type Recipient, Recipients } from './recipients.ts';
 import { postWebhook } from './post-webhook.ts';
 
-/** Waits double from a second to an hour: 36 attempts take a day. */
-const patience = { attempts: 36, longestWaitMs: 3_600_000 };
-/** Longer than any job of a crossing is tried. */
-const onceForMs = 3 * 86_400_000;
-/** Alerts leave room for other jobs. */
-const mostJobs = 5000;
 const mostUnstored = 10_000;
 const tryAgainMs = 5000;
 
@@ -38,10 +25,9 @@ export interface UsageAlertsPlace {
   readonly settings: () => AlertSettings;
   /** Goes where `security` of that configuration allows. */
   readonly fetch: () => GuardedFetch;
-  readonly sendMail: SendMail;
+  readonly channels: AlertChannels;
   readonly clock: Clock;
   readonly log: Log;
-  readonly metrics: Metrics;
 }
 
 /** Alerts that are stored as jobs. */
@@ -78,8 +64,6 @@ export function createUsageAlerts(place: UsageAlertsPlace): StoredUsageAlerts {
 
 class JobAlerts implements StoredUsageAlerts {
   readonly #place: UsageAlertsPlace;
-  readonly #count: (labels: Record<'channel' | 'outcome', string>) => Counter;
-  readonly #failures: RecentFailures;
   /** By id. */
   readonly #unstored = new Map<string, UsageCrossing>();
   #storing: Promise<void> | undefined;
@@ -89,31 +73,21 @@ class JobAlerts implements StoredUsageAlerts {
 
   constructor(place: UsageAlertsPlace) {
     this.#place = place;
-    this.#failures = new RecentFailures(place.clock);
-    this.#count = place.metrics.counter({
-      name: 'weir_usage_alerts_total',
-      help: 'Alerts by channel (mail, webhook) and outcome: sent, or refused for ever by the other side.',
-      labels: ['channel', 'outcome'],
-    });
     const { jobs } = place;
     jobs.define<RaiseData>({
       name: 'alerts.raise',
       ...patience,
-      onceForMs,
       handle: ({ data }) => this.#raise(data),
     });
     jobs.define<MailData>({
       name: 'alerts.mail',
       ...patience,
-      onceForMs,
-      // Of several steps each may take 15 s.
-      timeoutMs: 120_000,
+      timeoutMs: mailTimeoutMs,
       handle: (run) => this.#mail(run),
     });
     jobs.define<WebhookData>({
       name: 'alerts.webhook',
       ...patience,
-      onceForMs,
       handle: (run) => this.#post(run),
     });
   }
@@ -218,53 +192,33 @@ class JobAlerts implements StoredUsageAlerts {
       });
   }
 
-  async #mail({ id, data: { crossing, to, occasion } }: JobRun<MailData>): Promise<void> {
-    const { sendMail, settings, log } = this.#place;
-    const { smtp } = settings();
-    if (smtp === undefined) {
-      log.info('A usage alert is not mailed: alerts.smtp is no longer configured', fieldsOf(crossing));
-      return;
-    }
-    this.#failures.check(smtp.url);
-    const started = this.#place.clock.monotonic();
-    try {
-      await sendMail(smtp, { to, id: id.replace(/[^A-Za-z0-9]/g, ''), ...composeMail(crossing, occasion) });
-      this.#count({ channel: 'mail', outcome: 'sent' }).inc();
-    } catch (error) {
-      if (!(error instanceof MailFailure) || error.kind !== 'refused') {
-        if (error instanceof MailFailure && error.kind === 'server') this.#failures.note(smtp.url, started);
-        throw error;
-      }
-      this.#count({ channel: 'mail', outcome: 'refused' }).inc();
-      log.warn('A usage alert was refused by the mail server and is given up', {
-        ...fieldsOf(crossing),
-        reason: error.message,
-      });
-    }
+  #mail({ id, data: { crossing, to, occasion } }: JobRun<MailData>): Promise<void> {
+    const mail = { to, id, ...composeMail(crossing, occasion) };
+    return this.#place.channels.mail(mail, 'A usage alert', fieldsOf(crossing));
   }
 
   async #post({ data: { crossing, webhook }, signal }: JobRun<WebhookData>): Promise<void> {
-    const { fetch, settings, clock, log } = this.#place;
+    const { fetch, settings, channels, clock, log } = this.#place;
     const found = settings().webhooks.find(({ url }) => sha256(url, 'hex') === webhook);
     if (found === undefined) {
       log.info('A usage alert is not posted: its webhook is no longer configured', fieldsOf(crossing));
       return;
     }
     const { url, secret } = found;
-    this.#failures.check(url);
+    channels.failures.check(url);
     const started = clock.monotonic();
     const id = `msg_${sha256(crossing.id, 'base64url')}`;
     const post = { url, secret, id, body: webhookBody(crossing) };
     const result = await postWebhook(post, { fetch: fetch(), now: clock.now(), signal });
     if (result.outcome === 'taken') {
-      this.#count({ channel: 'webhook', outcome: 'sent' }).inc();
+      channels.count({ channel: 'webhook', outcome: 'sent' }).inc();
       return;
     }
     if (result.outcome === 'failed') {
-      this.#failures.note(url, started, result.retryAfterMs);
+      channels.failures.note(url, started, result.retryAfterMs);
       throw new Error(`The event was not taken: ${result.reason}`);
     }
-    this.#count({ channel: 'webhook', outcome: 'refused' }).inc();
+    channels.count({ channel: 'webhook', outcome: 'refused' }).inc();
     log.warn('A usage alert was refused by a webhook and is given up', {
       ...fieldsOf(crossing),
       reason: result.reason,
@@ -278,43 +232,8 @@ function fieldsOf({ kind, organisationId, subject, unit, limit, used }: UsageCro
   return { alert: kind, organisation: organisationId, subject: type, subject_id: id, unit, limit, used };
 }
 
-/**
- * A server that has just failed is left alone for four times as long as that took, or as long as it asks for, so that many jobs for one that
- * swallows connections do not keep the others from being run.
- */
-class RecentFailures {
-  readonly #clock: Pick<Clock, 'monotonic'>;
-  readonly #until = new RecentMap<number>(100);
-
-  constructor(clock: Pick<Clock, 'monotonic'>) {
-    this.#clock = clock;
-  }
-
-  /** Throws while a server is left alone. */
-  check(server: string): void {
-    if ((this.#until.get(server) ?? 0) > this.#clock.monotonic())
-      throw new Error('The server has failed a moment ago; it is tried again later');
-  }
-
-  /** An attempt that began then has failed; the server wants to be left alone for `askedMs`, an hour at the most. */
-  note(server: string, started: number, askedMs = 0): void {
-    const now = this.#clock.monotonic();
-    this.#until.set(server, now + Math.max(4 * (now - started), Math.min(askedMs, patience.longestWaitMs)));
-  }
-}
-
-/** So many are told of one crossing at the most. */
-const mostRecipients = 100;
-const firstPage = { offset: 0, limit: mostRecipients };
-
-/** Somebody who is told by mail. */
-interface Recipient {
-  readonly address: string;
-  readonly reason: RecipientReason;
-}
-
 /** The people who are told of a crossing, and the names of where it happened. */
-interface Recipients extends Pick<MailOccasion, 'organisation' | 'workspace'> {
+interface ToldOf extends Pick<MailOccasion, 'organisation' | 'workspace'> {
   readonly recipients: readonly Recipient[];
   /** How many more there would be. */
   readonly leftOut: number;
@@ -324,32 +243,19 @@ interface Recipients extends Pick<MailOccasion, 'organisation' | 'workspace'> {
  * Those whom the key names, the managers of the workspace, and the owners and admins of the organisation, in that order,
  * each address once. A record of the organisation has no managers.
  */
-async function findRecipients(reader: ResourcesReader, crossing: UsageCrossing): Promise<Recipients> {
+async function findRecipients(reader: ResourcesReader, crossing: UsageCrossing): Promise<ToldOf> {
   const { organisationId } = crossing;
   const organisation = await reader.organisations.byId(organisationId);
   const workspaceId = await workspaceOf(reader, crossing);
   const workspace =
     workspaceId === undefined ? undefined : await reader.workspaces.find(organisationId, workspaceId);
-  const found = new Map<string, Recipient>();
-  const add = (address: string, reason: RecipientReason): void => {
-    const key = address.toLowerCase();
-    // The first user of a gateway that was given no address for them.
-    if (key.endsWith('@localhost')) return;
-    if (!found.has(key)) found.set(key, { address, reason });
-  };
-  for (const address of crossing.emails ?? []) add(address, 'named');
-  if (workspace !== undefined) {
-    const filter = { role: 'manager' } as const;
-    const managers = await reader.members.list(organisationId, workspace.id, filter, firstPage);
-    for (const { user } of managers.data) add(user.email, 'manager');
-  }
-  for (const role of ['owner', 'admin'] as const) {
-    const users = await reader.users.list(organisationId, { role }, firstPage);
-    for (const { email } of users.data) add(email, 'administrator');
-  }
+  const found = new Recipients(reader, organisationId);
+  for (const address of crossing.emails ?? []) found.add(address, 'named');
+  if (workspace !== undefined) await found.addManagers(workspace.id);
+  await found.addAdministrators();
   return {
-    recipients: [...found.values()].slice(0, mostRecipients),
-    leftOut: Math.max(0, found.size - mostRecipients),
+    recipients: found.told,
+    leftOut: found.leftOut,
     organisation: organisation?.name || organisationId,
     workspace: workspace?.name ?? workspaceId,
   };

@@ -1,0 +1,197 @@
+import { sha256 } from '../../base/sha256.ts';
+import type { JobRun, Jobs } from '../../ports/jobs.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type {
+  ApiKeyRecord,
+  KeyMoments,
+  Resources,
+  ResourcesReader,
+  UntoldKey,
+} from '../../ports/resources.ts';
+import { organisationsOf } from '../jobs/expiry-jobs.ts';
+import { line, mailOf, type MailOccasion, minute } from './alert-message.ts';
+import { type AlertChannels, mailTimeoutMs, mostJobs, patience } from './alert-channels.ts';
+import type { Mail } from './mail.ts';
+import { Recipients } from './recipients.ts';
+
+const everyMs = 60_000;
+const dayMs = 86_400_000;
+const fullPage = 200;
+
+/** What the notices need. */
+export interface KeyNoticesPlace {
+  readonly jobs: Pick<Jobs, 'define' | 'repeat' | 'add' | 'counts'>;
+  readonly resources: Pick<Resources, 'read' | 'write'>;
+  readonly channels: AlertChannels;
+  /** Whether there is a mail server. */
+  readonly canMail: () => boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What somebody is told of a key. */
+export interface KeyNotice {
+  readonly kind: keyof KeyMoments;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly key: Pick<ApiKeyRecord, 'id' | 'name' | 'organisationId'>;
+}
+
+interface MailData {
+  readonly notice: KeyNotice;
+  readonly to: string;
+  readonly occasion: MailOccasion;
+}
+
+/**
+ * Defines `keys.tell`, once a minute, and `keys.mail`, one for each recipient: people are told a day before a key is
+ * rotated by its policy, when it was, a day before a secret ends whose successor nobody asked for, and a day before the
+ * key itself ends. What was told is noted after the mails are stored: a process that is killed in between stores them again,
+ * under the same ids. No mail holds a secret. Without a mail server nothing is told and nothing noted.
+ */
+export function defineKeyNotices(place: KeyNoticesPlace): void {
+  const { jobs, channels } = place;
+  jobs.define({ name: 'keys.tell', timeoutMs: 600_000, handle: (run) => tellAll(run, place) });
+  jobs.define<MailData>({
+    name: 'keys.mail',
+    ...patience,
+    timeoutMs: mailTimeoutMs,
+    handle: ({ id, data: { notice, to, occasion } }) =>
+      channels.mail({ to, id, ...composeKeyMail(notice, occasion) }, 'A notice of a key', fieldsOf(notice)),
+  });
+  jobs.repeat({ name: 'keys.tell', everyMs });
+}
+
+async function tellAll({ signal }: JobRun<unknown>, place: KeyNoticesPlace): Promise<void> {
+  const { resources, jobs, clock, canMail } = place;
+  if (!canMail()) return;
+  for (const { id } of await organisationsOf(resources)) {
+    for (let found = fullPage; found >= fullPage;) {
+      signal.throwIfAborted();
+      // What cannot be stored now is told a minute later.
+      if ((await jobs.counts()).waiting >= mostJobs) return;
+      const now = clock.now();
+      const untold = await resources.read(({ apiKeys }) => apiKeys.untold(id, now, now + dayMs));
+      for (const one of untold) await tell(one, now, place);
+      await resources.write(id, async ({ apiKeys }) => {
+        for (const one of untold) await apiKeys.noteTold(id, one.key.id, toldThen(one, now));
+      });
+      found = untold.length;
+    }
+  }
+}
+
+/** The moments of a key that are to be told now. */
+function momentsOf({ key, told }: UntoldKey, now: number): KeyMoments {
+  const secret = key.secrets[0]?.expiresAt;
+  const moments: KeyMoments = {
+    ...(key.rotation !== undefined && { rotation: key.rotation.nextAt }),
+    ...(secret !== undefined && { rotated: secret, secret }),
+    ...(key.expiresAt !== undefined && { end: key.expiresAt }),
+  };
+  const isDue = ([kind, at]: [string, number]): boolean =>
+    at > now && (kind === 'rotated' || at <= now + dayMs) && told[kind as keyof KeyMoments] !== at;
+  return Object.fromEntries(Object.entries(moments).filter(isDue));
+}
+
+function toldThen(one: UntoldKey, now: number): KeyMoments {
+  return { ...one.told, ...momentsOf(one, now) };
+}
+
+async function tell(one: UntoldKey, now: number, place: KeyNoticesPlace): Promise<void> {
+  const { jobs, resources, log } = place;
+  const { id, name, organisationId, createdAt } = one.key;
+  const { rotated, secret, end, ...others } = momentsOf(one, now);
+  const told: KeyMoments = {
+    ...others,
+    // The end of the secret stands in the mail about its rotation.
+    ...(rotated === undefined ? { secret } : { rotated }),
+    // Somebody has just made a key that is to live for hours.
+    ...(end !== undefined && end - createdAt > dayMs && { end }),
+  };
+  const due = Object.entries(told).filter(
+    (entry): entry is [keyof KeyMoments, number] => entry[1] !== undefined,
+  );
+  if (due.length === 0) return;
+  const { recipients, ...names } = await resources.read((reader) => recipientsOf(reader, one.key));
+  for (const [kind, at] of due) {
+    const notice: KeyNotice = { kind, at, key: { id, name, organisationId } };
+    if (recipients.told.length === 0)
+      log.warn('A notice of a key has nobody to go to by mail', fieldsOf(notice));
+    for (const { address, reason } of recipients.told) {
+      const data: MailData = { notice, to: address, occasion: { ...names, reason } };
+      const mailId = sha256(`${id}\n${kind}\n${at}\n${address.toLowerCase()}`, 'hex');
+      await jobs.add('keys.mail', `keys.mail:${mailId}`, data);
+    }
+  }
+}
+
+/** Those whom the key names and whose it is; where there is nobody, who manages it. */
+async function recipientsOf(reader: ResourcesReader, key: ApiKeyRecord) {
+  const { organisationId, workspaceId, userId, alertEmails } = key;
+  const recipients = new Recipients(reader, organisationId);
+  for (const address of alertEmails) recipients.add(address, 'named');
+  if (userId !== '') await recipients.addUser(userId, 'holder');
+  if (recipients.told.length === 0 && workspaceId !== undefined) await recipients.addManagers(workspaceId);
+  if (recipients.told.length === 0) await recipients.addAdministrators();
+  const organisation = await reader.organisations.byId(organisationId);
+  const workspace =
+    workspaceId === undefined ? undefined : await reader.workspaces.find(organisationId, workspaceId);
+  return {
+    recipients,
+    organisation: organisation?.name || organisationId,
+    workspace: workspace?.name ?? workspaceId,
+  };
+}
+
+/** Names nobody: ids. */
+function fieldsOf({ kind, at, key: { id, organisationId } }: KeyNotice) {
+  return { notice: kind, organisation: organisationId, key: id, at: new Date(at).toISOString() };
+}
+
+/** The mail about a key, to one person. */
+function composeKeyMail(
+  { kind, at, key }: KeyNotice,
+  occasion: MailOccasion,
+): Pick<Mail, 'subject' | 'text' | 'html'> {
+  const name = `key "${line(key.name)}"`;
+  const when = minute(at);
+  const rotate = `POST /api-keys/${key.id}/rotate answers the new secret, once, to whoever may rotate the key.`;
+  const refused = 'Requests with it are refused with status 401 (key_expired) from then on.';
+  const { subject, paragraphs } = {
+    rotation: {
+      subject: `The ${name} is rotated at ${when}`,
+      paragraphs: [
+        `The rotation policy of the ${name} makes its next rotation due at ${when}.`,
+        `From then on the present secret is taken for a while longer, which another mail names. ${rotate}`,
+      ],
+    },
+    rotated: {
+      subject: `The ${name} was rotated: its secret ends at ${when}`,
+      paragraphs: [
+        `The rotation of the ${name} was due. Its present secret is taken until ${when}. ${refused}`,
+        `What you can do: ask for the new secret and put it where the present one is used. ${rotate}`,
+      ],
+    },
+    secret: {
+      subject: `The secret of the ${name} ends at ${when}`,
+      paragraphs: [
+        `The ${name} was rotated, and nobody has asked for its new secret. The present one ends at ${when}. ${refused}`,
+        `What you can do: ${rotate}`,
+      ],
+    },
+    end: {
+      subject: `The ${name} ends at ${when}`,
+      paragraphs: [
+        `The ${name} ends at ${when}. ${refused}`,
+        `What you can do: let it end later (PUT /api-keys/${key.id} with "expires_at"), or make another key and use that one.`,
+      ],
+    },
+  }[kind];
+  const facts = [
+    ['Key', `${line(key.name)} (${key.id})`] as const,
+    [kind === 'rotation' ? 'Due at' : 'Ends at', when] as const,
+  ];
+  return mailOf({ subject, paragraphs, facts }, occasion);
+}

@@ -1,0 +1,62 @@
+import type { ResourcesReader } from '../../ports/resources.ts';
+import type { RecipientReason } from './alert-message.ts';
+
+/** So many are told of one thing at the most. */
+const mostRecipients = 100;
+const firstPage = { offset: 0, limit: mostRecipients };
+
+/** Somebody who is told by mail. */
+export interface Recipient {
+  readonly address: string;
+  readonly reason: RecipientReason;
+}
+
+/** Collects those who are told of something, each address once, in the order in which they are added. */
+export class Recipients {
+  readonly #reader: Pick<ResourcesReader, 'members' | 'users'>;
+  readonly #organisationId: string;
+  readonly #found = new Map<string, Recipient>();
+
+  constructor(reader: Pick<ResourcesReader, 'members' | 'users'>, organisationId: string) {
+    this.#reader = reader;
+    this.#organisationId = organisationId;
+  }
+
+  /** The first hundred. */
+  get told(): readonly Recipient[] {
+    return [...this.#found.values()].slice(0, mostRecipients);
+  }
+
+  /** How many more there would be. */
+  get leftOut(): number {
+    return Math.max(0, this.#found.size - mostRecipients);
+  }
+
+  /** Adds an address. The first user of a gateway that was given no address for them has none. */
+  add(address: string, reason: RecipientReason): void {
+    const key = address.toLowerCase();
+    if (key.endsWith('@localhost')) return;
+    if (!this.#found.has(key)) this.#found.set(key, { address, reason });
+  }
+
+  /** Adds a user of the organisation, when there still is one with this id. */
+  async addUser(id: string, reason: RecipientReason): Promise<void> {
+    const user = await this.#reader.users.find(this.#organisationId, id);
+    if (user !== undefined) this.add(user.email, reason);
+  }
+
+  /** Adds the managers of a workspace. */
+  async addManagers(workspaceId: string): Promise<void> {
+    const filter = { role: 'manager' } as const;
+    const { data } = await this.#reader.members.list(this.#organisationId, workspaceId, filter, firstPage);
+    for (const { user } of data) this.add(user.email, 'manager');
+  }
+
+  /** Adds the owners and admins of the organisation. */
+  async addAdministrators(): Promise<void> {
+    for (const role of ['owner', 'admin'] as const) {
+      const { data } = await this.#reader.users.list(this.#organisationId, { role }, firstPage);
+      for (const { email } of data) this.add(email, 'administrator');
+    }
+  }
+}

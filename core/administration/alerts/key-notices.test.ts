@@ -39,7 +39,7 @@ test('people are told of rotations and ends of keys, once each, by mails without
   defineKeyNotices({
     jobs: {
       define: (definition) => {
-        definitions.set(definition.name, definition as JobDefinition<never>);
+        definitions.set(definition.name, definition);
         jobs.define(definition);
       },
       repeat: () => undefined,

@@ -3,7 +3,14 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import type { Usage } from '../../core/dialects/usage.ts';
 import type { Log } from '../../core/ports/log.ts';
-import type { OwnPrice, Price, PricedModels, Prices, TokenRates } from '../../core/ports/prices.ts';
+import type {
+  DatedTokenPrice,
+  OwnPrice,
+  Price,
+  PricedModels,
+  Prices,
+  TokenRates,
+} from '../../core/ports/prices.ts';
 import {
   type ExactPrice,
   exactPrice,
@@ -122,28 +129,30 @@ export function createPrices({
   let none: Price = { cost: nothing, status: 'none', version };
   let current = own;
   let find = rememberedPrices(log, own);
-  const lists = new WeakMap<PricedModels, PriceList>();
+  const lists = new WeakMap<DatedTokenPrice, PriceList>();
   const knownOf = (provider: string | PricedModels, model: string): KnownModel | undefined =>
     typeof provider === 'string' ? find(provider, model) : find(provider.service, provider.model || model);
-  const ofIntegration = (models: PricedModels): PriceList | undefined => {
-    if (models.own === undefined) return undefined;
-    let list = lists.get(models);
-    if (list === undefined) {
-      const { requestToken, responseToken } = models.own;
-      lists.set(models, (list = integrationPrices(requestToken, responseToken)));
-    }
+  const ofIntegration = ({ own }: PricedModels, at: number): PriceList | undefined => {
+    const price = own?.findLast(({ from }) => from === undefined || at >= from);
+    if (price === undefined) return undefined;
+    let list = lists.get(price);
+    if (list === undefined)
+      lists.set(price, (list = integrationPrices(price.requestToken, price.responseToken)));
     return list;
   };
   return {
     price(usage: Usage | undefined, provider: string | PricedModels, model: string, at: number): Price {
       if (usage === undefined) return none;
       const isPlain = typeof provider === 'string';
-      const said = isPlain ? undefined : ofIntegration(provider);
+      const said = isPlain ? undefined : ofIntegration(provider, at);
       const known = said === undefined ? knownOf(provider, model) : undefined;
       const list = said ?? (known && pricesAt(known.prices, at));
       const cost = list === undefined ? undefined : tokenCost(usage, list);
       if (cost === undefined) return usesTokens(usage) ? unpriced : none;
-      const amount = multiplied(multiplied(cost, factorAt(known, at)), isPlain ? 1 : provider.multiplier);
+      const amount = multiplied(
+        multiplied(cost, factorAt(known, at)),
+        isPlain ? 1 : multiplierAt(provider, at),
+      );
       return {
         cost: formatAmount(amount),
         status: 'priced',
@@ -167,6 +176,11 @@ export function createPrices({
       find = rememberedPrices(log, current);
     },
   };
+}
+
+/** The factor of the integration that holds at `at`. */
+function multiplierAt({ multiplier, laterMultipliers: later }: PricedModels, at: number): number {
+  return later?.findLast(({ from }) => at >= from)?.factor ?? multiplier;
 }
 
 /** The factor of the configuration that holds at `at`; 1 for none. */

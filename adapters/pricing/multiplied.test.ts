@@ -35,7 +35,7 @@ const rule = (more: Partial<PricedModels>): PricedModels => ({
 });
 
 describe('prices of an integration', () => {
-  const own = { requestToken: 0.000003, responseToken: 0.000015 };
+  const own = [{ requestToken: 0.000003, responseToken: 0.000015 }];
   const rows: readonly [string, PricedModels, string, string][] = [
     ['nothing of its own', rule({}), 'gpt-4o-mini', '0.000450000000'],
     ['the model that it is made from', rule({ model: 'gpt-4o-mini' }), 'ft:mine', '0.000450000000'],
@@ -43,7 +43,7 @@ describe('prices of an integration', () => {
     ['a factor on the base', rule({ model: 'gpt-4o-mini', multiplier: 0.5 }), 'mine', '0.000225000000'],
     ['its own dollars a token', rule({ own }), 'mine', '0.010500000000'],
     ['its own, and a factor', rule({ own, multiplier: 2 }), 'mine', '0.021000000000'],
-    ['free', rule({ own: { requestToken: 0, responseToken: 0 } }), 'mine', '0.000000000000'],
+    ['free', rule({ own: [{ requestToken: 0, responseToken: 0 }] }), 'mine', '0.000000000000'],
     ['a factor of nothing', rule({ multiplier: 0 }), 'gpt-4o-mini', '0.000000000000'],
   ];
   for (const [name, priced, model, cost] of rows) {
@@ -52,6 +52,21 @@ describe('prices of an integration', () => {
       assert.deepEqual([found.cost, found.status], [cost, 'priced']);
     });
   }
+
+  it('hold from their dates on, and what is known otherwise before', () => {
+    const dated = rule({
+      own: [
+        { requestToken: 0.000003, responseToken: 0, from: now },
+        { requestToken: 0.000002, responseToken: 0, from: now + 10 },
+      ],
+      multiplier: 1,
+      laterMultipliers: [{ from: now + 5, factor: 2 }],
+    });
+    const costs = [-1, 0, 5, 10].map(
+      (later) => prices.price(usage(1000, 0), dated, 'gpt-4o-mini', now + later).cost,
+    );
+    assert.deepEqual(costs, ['0.000150000000', '0.003000000000', '0.006000000000', '0.004000000000']);
+  });
 
   it('say that nothing is known of a base that has no price', () => {
     assert.equal(prices.price(usage(1, 1), rule({ model: 'no-such' }), 'gpt-4o', now).status, 'unpriced');

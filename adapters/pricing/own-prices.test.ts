@@ -92,7 +92,7 @@ describe('prices of the configuration', () => {
     const own = {
       service: 'openai',
       model: '',
-      own: { requestToken: 1e-6, responseToken: 1e-6 },
+      own: [{ requestToken: 1e-6, responseToken: 1e-6 }],
       multiplier: 1,
     };
     assert.equal(Number(prices.price(used, own, 'gpt-4o', now).cost), 3, 'an integration says its own price');

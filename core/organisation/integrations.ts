@@ -7,7 +7,8 @@ import {
   type GivenConfigurations,
   readConfigurations,
 } from './integration-configurations.ts';
-import { Description, Name, orNull, strict } from './fields.ts';
+import { Description, Instant, Name, orNull, strict } from './fields.ts';
+import type { DatedTokenPrice } from '../ports/prices.ts';
 import type { IntegrationData, IntegrationModel, SecretMapping } from '../ports/record-kinds.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import type { LimitIssue } from './limits.ts';
@@ -23,7 +24,7 @@ export interface IntegrationContent {
 interface SaidOfIntegration {
   readonly name?: string;
   readonly description?: string | null;
-  readonly pricing_adjustments?: { readonly multiplier?: { readonly default: number } } | null;
+  readonly pricing_adjustments?: Static<typeof PricingAdjustments> | null;
 }
 
 /** Settings and secrets of an integration as they are to be, and what they are judged by. */
@@ -85,8 +86,12 @@ export function changedContent(
       configurations: options,
       secretMappings,
       description: description === undefined ? before.data.description : (description ?? ''),
-      priceMultiplier:
-        pricing === undefined ? before.data.priceMultiplier : (pricing?.multiplier?.default ?? 1),
+      ...(pricing !== undefined && {
+        priceMultiplier: pricing?.multiplier?.default ?? 1,
+        laterMultipliers: (pricing?.scheduled ?? [])
+          .map((one) => ({ from: Date.parse(one.effective_from), factor: one.multiplier.default }))
+          .toSorted((a, b) => a.from - b.from),
+      }),
     },
   };
   return { content, issues };
@@ -101,14 +106,60 @@ const Price = Type.Object(
   strict,
 );
 
+const TokenPrices = Type.Object({ request_token: Price, response_token: Price }, strict);
+const EffectiveFrom = Instant(
+  'From when on it holds, ISO 8601 with a time zone: by the time of each request.',
+);
+const mostScheduled = 50;
+
 /** What a model costs. */
 export const PricingConfig = Type.Object(
   {
     type: Type.Optional(Type.Literal('static')),
-    pay_as_you_go: Type.Object({ request_token: Price, response_token: Price }, strict),
+    effective_from: Type.Optional(orNull(EffectiveFrom)),
+    pay_as_you_go: TokenPrices,
+    scheduled: Type.Optional(
+      Type.Array(Type.Object({ effective_from: EffectiveFrom, pay_as_you_go: TokenPrices }, strict), {
+        maxItems: mostScheduled,
+        description: 'Prices that take its place, each from a moment on.',
+      }),
+    ),
   },
   strict,
 );
+
+type GivenPrices = Static<typeof TokenPrices>;
+
+function tokenPrice(tokens: GivenPrices, from: string | null | undefined): DatedTokenPrice {
+  return {
+    requestToken: inDollars(tokens.request_token.price),
+    responseToken: inDollars(tokens.response_token.price),
+    ...(typeof from === 'string' && { from: Date.parse(from) }),
+  };
+}
+
+/** Prices of a model as the API shows them; undefined where it has none of its own. */
+export function showPricing({
+  pricing,
+  laterPricing = [],
+}: IntegrationModel): Static<typeof PricingConfig> | undefined {
+  if (pricing === undefined) return undefined;
+  const shown = ({ requestToken, responseToken }: DatedTokenPrice) => ({
+    request_token: { price: inCents(requestToken) },
+    response_token: { price: inCents(responseToken) },
+  });
+  return {
+    type: 'static',
+    ...(pricing.from !== undefined && { effective_from: new Date(pricing.from).toISOString() }),
+    pay_as_you_go: shown(pricing),
+    ...(laterPricing.length > 0 && {
+      scheduled: laterPricing.map((one) => ({
+        effective_from: new Date(one.from ?? 0).toISOString(),
+        pay_as_you_go: shown(one),
+      })),
+    }),
+  };
+}
 
 const slug = Type.String({
   minLength: 1,
@@ -166,6 +217,12 @@ export function modelOf(
   const { configurations, pricing_config: pricing, base_model_slug: base } = given;
   const host = configurations?.custom_host;
   const tokens = pricing?.pay_as_you_go;
+  const later =
+    pricing === undefined
+      ? (before?.laterPricing ?? [])
+      : (pricing?.scheduled ?? [])
+          .map((one) => tokenPrice(one.pay_as_you_go, one.effective_from))
+          .toSorted((a, b) => (a.from ?? 0) - (b.from ?? 0));
   return {
     slug: given.slug,
     enabled: given.enabled,
@@ -178,13 +235,8 @@ export function modelOf(
         : host === undefined
           ? {}
           : { custom_host: host },
-    pricing:
-      pricing === undefined
-        ? before?.pricing
-        : tokens && {
-            requestToken: inDollars(tokens.request_token.price),
-            responseToken: inDollars(tokens.response_token.price),
-          },
+    pricing: pricing === undefined ? before?.pricing : tokens && tokenPrice(tokens, pricing?.effective_from),
+    ...(later.length > 0 && { laterPricing: later }),
   };
 }
 
@@ -193,7 +245,7 @@ function inDollars(cents: number): number {
 }
 
 /** US dollars for a token as the API shows them: in cents. */
-export function inCents(dollars: number): number {
+function inCents(dollars: number): number {
   return exact(dollars * centsInDollar);
 }
 
@@ -206,18 +258,40 @@ function exact(value: number): number {
 export const Slug = (description: string) =>
   Type.String({ minLength: 1, maxLength: 255, pattern: '^[a-zA-Z0-9_-]+$', description });
 
+const Multiplier = Type.Object(
+  { default: Type.Number({ exclusiveMinimum: 0, maximum: 1000, description: '1.2 adds a fifth.' }) },
+  strict,
+);
+
 /** What prices are multiplied by. */
 export const PricingAdjustments = Type.Object(
   {
-    multiplier: Type.Optional(
-      Type.Object(
-        { default: Type.Number({ exclusiveMinimum: 0, maximum: 1000, description: '1.2 adds a fifth.' }) },
-        strict,
-      ),
+    multiplier: Type.Optional(Multiplier),
+    scheduled: Type.Optional(
+      Type.Array(Type.Object({ effective_from: EffectiveFrom, multiplier: Multiplier }, strict), {
+        maxItems: mostScheduled,
+        description: 'Factors that take its place, each from a moment on.',
+      }),
     ),
   },
   strict,
 );
+
+/** The factors of an integration as the API shows them. */
+export function showAdjustments({
+  priceMultiplier,
+  laterMultipliers = [],
+}: IntegrationData): Static<typeof PricingAdjustments> {
+  return {
+    multiplier: { default: priceMultiplier },
+    ...(laterMultipliers.length > 0 && {
+      scheduled: laterMultipliers.map(({ from, factor }) => ({
+        effective_from: new Date(from).toISOString(),
+        multiplier: { default: factor },
+      })),
+    }),
+  };
+}
 
 /** The credential of a body. */
 export const ProviderKey = Type.String({

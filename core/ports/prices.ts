@@ -15,10 +15,26 @@ export interface PricedModels {
   readonly service: string;
   /** The model whose prices hold; empty for the one that was used. */
   readonly model: string;
-  /** US dollars for a token, instead of what is known. */
-  readonly own: { readonly requestToken: number; readonly responseToken: number } | undefined;
+  /** Instead of what is known, in the order of time; the last one that holds. Undefined for nothing. */
+  readonly own: readonly DatedTokenPrice[] | undefined;
   /** Factor on the cost; 1 for none. */
   readonly multiplier: number;
+  /** Factors that take its place from a moment on, in the order of time. Absent for none. */
+  readonly laterMultipliers?: readonly DatedFactor[];
+}
+
+/** US dollars for a token, from a moment on. */
+export interface DatedTokenPrice {
+  readonly requestToken: number;
+  readonly responseToken: number;
+  /** Milliseconds since the epoch; absent: always. */
+  readonly from?: number;
+}
+
+/** A factor on prices, from a moment on (milliseconds since the epoch). */
+export interface DatedFactor {
+  readonly from: number;
+  readonly factor: number;
 }
 
 /** A price, or a factor on prices, that the configuration says: instead of what the price data says, from a date on. */

@@ -1,5 +1,6 @@
 import type { ExportField, ExportFormat, ExportState } from './export-fields.ts';
 import type { RateLimit, UsageLimit } from './limits.ts';
+import type { DatedFactor, DatedTokenPrice } from './prices.ts';
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 type JsonObject = { readonly [name: string]: Json };
@@ -22,8 +23,10 @@ export interface IntegrationModel {
   readonly baseModelSlug: string;
   /** `custom_host` at the most. */
   readonly configurations: JsonObject;
-  /** US dollars for a token. */
-  readonly pricing: { readonly requestToken: number; readonly responseToken: number } | undefined;
+  /** Its own price. */
+  readonly pricing: DatedTokenPrice | undefined;
+  /** Prices that take its place, in the order of time; absent for none. */
+  readonly laterPricing?: readonly DatedTokenPrice[];
 }
 
 /** What a workspace may do with an integration. */
@@ -64,6 +67,8 @@ export interface IntegrationData {
   readonly workspaces: Readonly<Record<string, IntegrationAccess>>;
   /** Factors on prices; 1 for none. */
   readonly priceMultiplier: number;
+  /** Factors that take its place, in the order of time; absent for none. */
+  readonly laterMultipliers?: readonly DatedFactor[];
 }
 
 /** An integration as one workspace uses it: what `@slug` names on the request path. Its parent is the integration. */

@@ -1,6 +1,6 @@
 import { didYouMean } from '../base/did-you-mean.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { PricedModels } from '../ports/prices.ts';
+import type { DatedTokenPrice, PricedModels } from '../ports/prices.ts';
 import type { IntegrationModel } from '../ports/record-kinds.ts';
 import type { StoredRecord } from '../ports/records.ts';
 
@@ -23,7 +23,7 @@ export class StoredModels {
   readonly listed: readonly string[];
   readonly #provider: string;
   readonly #service: string;
-  readonly #multiplier: number;
+  readonly #factors: Pick<PricedModels, 'multiplier' | 'laterMultipliers'>;
   readonly #enabled = new Map<string, IntegrationModel>();
   readonly #deployments: ReadonlyMap<string, StoredDeployment>;
   readonly #prices = new Map<string, PricedModels>();
@@ -31,19 +31,19 @@ export class StoredModels {
 
   /** `provider` is the slug by which requests name it, `service` the kind of provider that prices are known by. */
   constructor(provider: string, service: string, { data }: StoredRecord<'integration'>) {
-    const { allowAllModels, models, priceMultiplier, configurations } = data;
+    const { allowAllModels, models, priceMultiplier, laterMultipliers: later = [], configurations } = data;
     this.#provider = provider;
     this.#service = service;
-    this.#multiplier = priceMultiplier;
+    this.#factors = { multiplier: priceMultiplier, ...(later.length > 0 && { laterMultipliers: later }) };
     this.isRestricted = !allowAllModels;
     this.#deployments = deploymentsOf(configurations['deployments']);
     for (const model of models) if (model.enabled) this.#enabled.set(model.slug, model);
     this.listed = [...this.#enabled.keys()];
     for (const model of models) this.#price(model);
     for (const [name, { model }] of this.#deployments) {
-      if (model !== '' && !this.#prices.has(name)) this.#keep(name, this.#prices.get(model)?.model || model);
+      if (model !== '' && !this.#prices.has(name)) this.#keep(name, this.#sourceOf(model));
     }
-    if (priceMultiplier !== 1) this.#otherwise = this.#priced('', undefined);
+    if (priceMultiplier !== 1 || later.length > 0) this.#otherwise = this.#priced('', undefined);
   }
 
   /** Throws `model_not_allowed` when the integration does not have it. */
@@ -78,9 +78,16 @@ export class StoredModels {
     return this.#deployments.get(model);
   }
 
-  #price({ slug, pricing, baseModelSlug }: IntegrationModel): void {
-    if (pricing !== undefined) this.#prices.set(slug, this.#priced('', pricing));
+  #price({ slug, pricing, laterPricing = [], baseModelSlug }: IntegrationModel): void {
+    if (pricing !== undefined)
+      this.#prices.set(slug, this.#priced(baseModelSlug, byTime([pricing, ...laterPricing])));
     else if (baseModelSlug !== '') this.#keep(slug, baseModelSlug);
+  }
+
+  /** The model whose price a deployment has: itself where it has one of its own. */
+  #sourceOf(model: string): string {
+    const priced = this.#prices.get(model);
+    return priced === undefined || priced.own !== undefined || priced.model === '' ? model : priced.model;
   }
 
   #keep(name: string, model: string): void {
@@ -88,7 +95,7 @@ export class StoredModels {
   }
 
   #priced(model: string, own: PricedModels['own']): PricedModels {
-    return { service: this.#service, model, own, multiplier: this.#multiplier };
+    return { service: this.#service, model, own, ...this.#factors };
   }
 
   #refusal(model: string): GatewayError {
@@ -109,6 +116,10 @@ export class StoredModels {
       { param: 'model' },
     );
   }
+}
+
+function byTime(prices: readonly DatedTokenPrice[]): readonly DatedTokenPrice[] {
+  return prices.toSorted((a, b) => (a.from ?? 0) - (b.from ?? 0));
 }
 
 function quoted(model: string): string {

@@ -35,6 +35,11 @@ const Mappings = Type.Array(
     valueFormat: oneOf('string', 'json'),
   }),
 );
+const TokenPrice = exactly({
+  requestToken: Type.Number(),
+  responseToken: Type.Number(),
+  from: Type.Optional(Type.Number()),
+});
 const Model = exactly({
   slug: Text,
   enabled: Flag,
@@ -42,7 +47,8 @@ const Model = exactly({
   isFinetune: Flag,
   baseModelSlug: Text,
   configurations: Free,
-  pricing: Type.Optional(exactly({ requestToken: Type.Number(), responseToken: Type.Number() })),
+  pricing: Type.Optional(TokenPrice),
+  laterPricing: Type.Optional(Type.Array(TokenPrice)),
 });
 const ConditionValue = Type.Union([Text, Texts]);
 const rules = {
@@ -105,6 +111,7 @@ export const recordDataSchemas: DataSchemas = {
     globalAccess: Access,
     workspaces: byName(Access),
     priceMultiplier: Type.Number(),
+    laterMultipliers: Type.Optional(Type.Array(exactly({ from: Type.Number(), factor: Type.Number() }))),
   }),
   provider: exactly({
     note: Text,

@@ -1,12 +1,12 @@
 import {
   GivenModel,
-  inCents,
   maxModels,
   ModelConfigurations,
   modelHeaders,
   modelOf,
   PricingConfig,
   ProviderKey,
+  showPricing,
 } from '../../../core/organisation/integrations.ts';
 import { allOrigins, originsOf } from '../../../core/providers/secret-origins.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
@@ -169,6 +169,7 @@ function changedModels(
 function showModel(model: IntegrationModel, plain: PlainSecrets): Static<typeof IntegrationModelReply> {
   const host = model.configurations['custom_host'];
   const headers = plain[modelHeaders(model.slug)];
+  const pricing = showPricing(model);
   return {
     slug: model.slug,
     name: model.slug,
@@ -180,15 +181,7 @@ function showModel(model: IntegrationModel, plain: PlainSecrets): Static<typeof 
       ...(typeof host === 'string' && { custom_host: host }),
       ...(headers !== undefined && { custom_headers: maskedHeaders(headersOf(headers)) }),
     },
-    ...(model.pricing !== undefined && {
-      pricing_config: {
-        type: 'static' as const,
-        pay_as_you_go: {
-          request_token: { price: inCents(model.pricing.requestToken) },
-          response_token: { price: inCents(model.pricing.responseToken) },
-        },
-      },
-    }),
+    ...(pricing !== undefined && { pricing_config: pricing }),
   };
 }
 

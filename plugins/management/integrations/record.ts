@@ -25,6 +25,7 @@ import {
   type MappableFields,
   newIntegrationFields,
   PricingAdjustments,
+  showAdjustments,
   SecretMappings,
   SecretMappingSchema,
   Slug,
@@ -304,7 +305,7 @@ export function showWholeIntegration(
         ? Object.values(workspaces).filter(({ enabled }) => enabled).length
         : 1,
     secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
-    pricing_adjustments: { multiplier: { default: data.priceMultiplier } },
+    pricing_adjustments: showAdjustments(data),
   };
 }
 

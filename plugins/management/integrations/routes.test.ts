@@ -247,6 +247,51 @@ describe('integrations', () => {
 });
 
 describe('models of an integration', () => {
+  test('and its factors have prices from dates on, as they were said', async (t) => {
+    const { ok, refused, organisationId } = await start(t);
+    const path = '/integrations/d/models';
+    const prices = (request: number) => ({
+      request_token: { price: request },
+      response_token: { price: 0.001 },
+    });
+    const [first, second, third] = ['2026-12-01', '2027-01-01', '2027-02-01'].map(
+      (day) => `${day}T00:00:00.000Z`,
+    );
+    const pricing_adjustments = {
+      multiplier: { default: 1 },
+      scheduled: [{ effective_from: second, multiplier: { default: 1.5 } }],
+    };
+    const body = { name: 'D', slug: 'd', ai_provider_id: 'openai', key: 'k', pricing_adjustments };
+    await ok({ path: '/integrations', body });
+    assert.deepEqual((await ok({ path: '/integrations/d' })).pricing_adjustments, pricing_adjustments);
+    const later = { effective_from: third, pay_as_you_go: prices(3) };
+    const sooner = { effective_from: second, pay_as_you_go: prices(2) };
+    const pricing_config = { type: 'static', effective_from: first, pay_as_you_go: prices(1) };
+    const models = [
+      { slug: 'own', enabled: true, pricing_config: { ...pricing_config, scheduled: [later, sooner] } },
+    ];
+    await ok({ method: 'PUT', path, body: { models } });
+    const [shown] = (await ok({ path })).models;
+    assert.deepEqual(shown.pricing_config, { ...pricing_config, scheduled: [sooner, later] });
+    // What is read can be said again.
+    await ok({ method: 'PUT', path, body: { models: [shown] } });
+    assert.deepEqual((await ok({ path })).models[0], shown);
+    const stored = await resources.read(({ records }) =>
+      records.find('integration', { organisationId }, 'd'),
+    );
+    assert.deepEqual(stored?.data.laterMultipliers, [{ from: Date.parse(String(second)), factor: 1.5 }]);
+    await ok({ method: 'PUT', path: '/integrations/d', body: { pricing_adjustments: null } });
+    assert.deepEqual((await ok({ path: '/integrations/d' })).pricing_adjustments, {
+      multiplier: { default: 1 },
+    });
+    const odd = { ...pricing_config, effective_from: 'soon' };
+    await refused(
+      { method: 'PUT', path, body: { models: [{ slug: 'own', enabled: true, pricing_config: odd }] } },
+      400,
+      /effective_from/,
+    );
+  });
+
   test('are described, priced in cents, and forgotten', async (t) => {
     const { ok, refused, organisationId } = await start(t);
     const path = '/integrations/m/models';

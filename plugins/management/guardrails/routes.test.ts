@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { testScope } from '../../../tests/kit/plugin-kit.ts';
+import { builtInPlugins } from '../../index.ts';
+import { guardrailRoutes } from './routes.ts';
 import { openResourcesOfFile, startAdministration } from '../../../tests/kit/administration-kit.ts';
 
 const resources = await openResourcesOfFile();
@@ -79,6 +82,18 @@ describe('guardrails', () => {
         const change = method === 'PUT' ? { name: 'x' } : undefined;
         assert.equal((await call(caller, { method, path, body: change })).status, 403);
       }
+    }
+  });
+
+  test('tell in their reference which parameters each check takes', () => {
+    const definition = (id: string) =>
+      [...builtInPlugins].flatMap(({ offers = [] }) => offers).find((one) => one.id === id);
+    const guards = { ids: ['default.contains', 'lasso.classify'], issues: () => undefined, definition };
+    const { scope } = testScope({ guards });
+    for (const method of ['POST', 'PUT']) {
+      const body = JSON.stringify(guardrailRoutes(scope).find((one) => one.method === method)?.body);
+      assert.match(body, /`default\.contains`: `words` \(required\), `operator`/);
+      assert.match(body, /`lasso\.classify`: .*`credentials`/);
     }
   });
 

@@ -60,6 +60,26 @@ const UpdateGuardrail = Type.Object(
   strict,
 );
 
+/** A body that says in its description which parameters each check takes; required ones are marked. */
+function describing<T extends typeof CreateGuardrail | typeof UpdateGuardrail>(
+  body: T,
+  guards: Scope['guards'],
+): T {
+  const told = guards.ids.flatMap((id) => {
+    const schema = guards.definition(id)?.schema;
+    if (schema === undefined) return [];
+    const { properties, required = [] } = schema as { properties?: object; required?: readonly string[] };
+    const names = Object.keys(properties ?? {});
+    const shown = names.map((name) => `\`${name}\`${required.includes(name) ? ' (required)' : ''}`);
+    return [`\`${id}\`: ${shown.length === 0 ? 'none' : shown.join(', ')}`];
+  });
+  const { parameters } = Check.properties;
+  const described = { ...parameters, description: `Parameters of the check. ${told.join('; ')}.` };
+  const items = { ...Check, properties: { ...Check.properties, parameters: described } };
+  const checks = { ...body.properties.checks, items };
+  return { ...body, properties: { ...body.properties, checks } };
+}
+
 /** The checks as they are stored, with their credentials in clear. Throws `invalid_request` with every mistake: there is no such check, or not so. */
 function readChecks(
   given: readonly Static<typeof Check>[],
@@ -234,7 +254,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
   return [
     guardrails.create({
       summary: 'Creates a guardrail: checks, and what happens when they have spoken',
-      body: CreateGuardrail,
+      body: describing(CreateGuardrail, guards),
       reply: Changed,
       prepare: ({ body }) => ({
         checks: readChecks(body.checks, guards),
@@ -281,7 +301,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
     }),
     guardrails.update({
       summary: 'Changes a guardrail; what is not given stays, and what it was remains as a version',
-      body: UpdateGuardrail,
+      body: describing(UpdateGuardrail, guards),
       reply: Changed,
       prepare: ({ body }) => ({
         checks: body.checks && readChecks(body.checks, guards),

@@ -27,6 +27,8 @@ import type { ProviderRow } from '../providers/provider-row.ts';
 import { compileConfig } from '../routing/plan/compile-config.ts';
 import { heldSecrets } from '../routing/plan/config-issue.ts';
 import { type KnowsProvider, providerLookup } from '../routing/plan/config-names.ts';
+import { defaultGuardrailKeys } from '../organisation/route-config.ts';
+import { readGuardrails } from '../routing/plan/read-guardrails.ts';
 import { type ConfigsCheck, laterOr, problemOfConfig } from './check-configs.ts';
 import { FileNames, hasStore, ownedProviders } from './file-names.ts';
 import { OwnedProblems, suggestion } from './problem-at.ts';
@@ -49,6 +51,8 @@ export function checkOrganisationResources(check: OrganisationResourcesCheck): P
 }
 
 const anyId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+type GuardrailDefaults = NonNullable<OrganisationBlock['defaults']>;
 
 class ResourceProblems {
   readonly #block: OrganisationBlock;
@@ -84,6 +88,10 @@ class ResourceProblems {
       const issues = checkIssues(one.checks, this.#check.guards);
       this.#problems.refuseAll(issues, pointer);
     });
+    this.#guardrailDefaults(this.#block.defaults, '/organisation');
+    (this.#block.workspaces ?? []).forEach(({ slug, defaults }, index) =>
+      this.#guardrailDefaults(defaults, `/organisation/workspaces/${index}`, slug),
+    );
     rates.forEach((one, index) => {
       const pointer = `/organisation/rate_limit_policies/${index}`;
       this.#envelope('rate-limit policy', one, pointer);
@@ -95,6 +103,29 @@ class ResourceProblems {
       this.#rules(one, usagePolicyIssues(one, changedUsage(one, unlimited)), pointer);
     });
     return this.#problems.found;
+  }
+
+  /** Guardrails that judge without being named: those of the organisation, or of `workspace` and the organisation. */
+  #guardrailDefaults(defaults: GuardrailDefaults | undefined, pointer: string, workspace?: string): void {
+    const names = new FileNames(this.#check.config, this.#knowsProvider, workspace ?? '');
+    const find = (name: string) => names.findGuardrail(name);
+    for (const [key, phase, type] of defaultGuardrailKeys)
+      readGuardrails(
+        defaults?.[key] ?? [],
+        { phase, type, place: key },
+        { checks: this.#check.guards, find },
+        ([index], message) => {
+          const place = `${pointer}/defaults/${key}/${index ?? 0}`;
+          if (names.later.has(message)) this.#problems.note(place, `"${key}": ${message}`);
+          else this.#problems.refuse(place, `"${key}": ${message}`);
+        },
+      );
+    const { workspace_exclusions: excluded = {} } = defaults ?? {};
+    for (const [key] of defaultGuardrailKeys)
+      (excluded[key] ?? []).forEach((slug, index) => {
+        const place = `${pointer}/defaults/workspace_exclusions/${key}/${index}`;
+        if (!anyId.test(slug)) this.#workspace(slug, place, key);
+      });
   }
 
   /** The workspace, and that the slug is there once. */

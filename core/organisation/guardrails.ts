@@ -72,6 +72,12 @@ export const Actions = Type.Object(
   strict,
 );
 
+/** Names of guardrails that judge without being named by a request. */
+export const DefaultGuardrailNames = (description: string) =>
+  Type.Optional(
+    Type.Array(Name('Slug or id of a guardrail.'), { maxItems: 20, uniqueItems: true, description }),
+  );
+
 /** What bodies and files say of a guardrail. */
 export const guardrailFields = {
   name: Name('For people.'),

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { keySecretProperties, oneKeySecret } from './key-secret.ts';
 import { RateLimits, UsageLimitSchema } from './limits.ts';
 import { Description, Instant, Metadata, Name, strict } from './fields.ts';
-import { guardrailFields } from './guardrails.ts';
+import { DefaultGuardrailNames, guardrailFields } from './guardrails.ts';
 import { GivenModel, integrationFields, maxModels, newIntegrationFields, Slug } from './integrations.ts';
 import {
   changeableUsage,
@@ -168,6 +168,19 @@ const defaults = {
     Type.String({ minLength: 1, maxLength: 255, description: 'A config: of this file, or a saved one.' }),
   ),
 };
+const guardrailDefaults = {
+  input_guardrails: DefaultGuardrailNames(
+    'Slugs of guardrails that judge every request, without being named.',
+  ),
+  output_guardrails: DefaultGuardrailNames(
+    'Slugs of guardrails that judge every answer, without being named.',
+  ),
+};
+const excludedWorkspaces = (of: string) =>
+  list(
+    Name('Slug of a workspace of this file, `ws-default`, or the id of any workspace.'),
+    `Workspaces whose ${of} the organisation's guardrails do not judge.`,
+  );
 const rateLimits = Type.Optional(RateLimits);
 
 const Workspace = Type.Object(
@@ -177,7 +190,10 @@ const Workspace = Type.Object(
     description: Type.Optional(Description),
     icon: Type.Optional(Type.String({ maxLength: 255, description: 'For people: an emoji, or an address.' })),
     defaults: Type.Optional(
-      Type.Object(defaults, { ...strict, description: 'What its requests begin with.' }),
+      Type.Object(
+        { ...defaults, ...guardrailDefaults },
+        { ...strict, description: 'What its requests begin with.' },
+      ),
     ),
     usage_limits: Type.Optional(Type.Array(UsageLimitSchema, { maxItems: 10 })),
     rate_limits: rateLimits,
@@ -240,11 +256,26 @@ export const Organisation = Type.Object(
   {
     name: Type.Optional(Name('What people call the organisation.')),
     defaults: Type.Optional(
-      Type.Object(defaults, {
-        ...strict,
-        description:
-          "What the organisation's requests begin with, behind what their key and workspace say. Owned by the file when it is there.",
-      }),
+      Type.Object(
+        {
+          ...defaults,
+          ...guardrailDefaults,
+          workspace_exclusions: Type.Optional(
+            Type.Object(
+              {
+                input_guardrails: excludedWorkspaces('requests'),
+                output_guardrails: excludedWorkspaces('answers'),
+              },
+              strict,
+            ),
+          ),
+        },
+        {
+          ...strict,
+          description:
+            "What the organisation's requests begin with, behind what their key and workspace say. Owned by the file when it is there.",
+        },
+      ),
     ),
     workspaces: Type.Optional(
       Type.Array(Workspace, { maxItems: 1000, description: 'Workspaces beside those of the store.' }),

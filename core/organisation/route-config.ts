@@ -375,3 +375,6 @@ export const guardrailKeys = [
   'input' | 'output',
   'guardrail' | 'mutator',
 ])[];
+
+/** Members of defaults that name guardrails: those that judge without being named by a request. */
+export const defaultGuardrailKeys = [guardrailKeys[1], guardrailKeys[4]] as const;

@@ -28,6 +28,7 @@ import type { Tokens } from '../ports/token-verifier.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName, EndpointId } from '../dialects/endpoint.ts';
 import type { Guards } from '../organisation/guardrails.ts';
+import type { CheckPhase } from '../ports/guardrails.ts';
 import type { Answer } from './answer.ts';
 import type {
   AttemptContext,
@@ -51,6 +52,7 @@ export type { ToldCall } from '../redaction/provider-call.ts';
 export { namedModels, type NamingRequest } from './named-models.ts';
 export { defineMediaRoute, defineRoute } from './define-route.ts';
 export type { Answer } from './answer.ts';
+export type { CheckPhase } from '../ports/guardrails.ts';
 export type { AnswerText } from '../dialects/dialect.ts';
 export type { StreamEvent } from '../dialects/stream-event.ts';
 export type * from './context.ts';
@@ -241,9 +243,6 @@ export type AnyPlugin = PluginDefinition<TSchema>;
 export function definePlugin<S extends TSchema>(plugin: PluginDefinition<S>): PluginDefinition<S> {
   return plugin;
 }
-
-/** What a guardrail looks at: a request before it goes to a provider, or the answer before it leaves. */
-export type CheckPhase = 'input' | 'output';
 
 /** One text of what is judged, wherever its wire keeps it. */
 export interface SubjectText {

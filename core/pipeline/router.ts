@@ -8,6 +8,7 @@ import type { Credentials } from '../ports/credentials.ts';
 import type { LimitCharges } from '../access/limit-charges.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { ProviderTable } from '../providers/provider-row.ts';
+import type { CheckPhase } from '../ports/guardrails.ts';
 import type { RecordPlace } from '../ports/records.ts';
 
 /** Which provider a request goes to and with whose credential. Holds a secret: never log it whole. */
@@ -123,6 +124,8 @@ export interface Router {
    * none of them counts); a sentence that says so when not.
    */
   missingConfig(slug: string, place?: RecordPlace): string | undefined;
+  /** Why the guardrail of this name cannot judge requests or answers in the place; undefined when it can. */
+  unusableGuardrail(name: string, phase: CheckPhase, place: RecordPlace): string | undefined;
   /**
    * Throws `invalid_config` with everything that is wrong with a config that is to be saved, as pointers from
    * `/config`.

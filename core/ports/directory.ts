@@ -1,8 +1,8 @@
-import type { ApiKeyDefaults } from './resources.ts';
+import type { ApiKeyDefaults, WorkspaceDefaults } from './resources.ts';
 import type { OwnedUsageLimit, RateLimit } from './limits.ts';
 import type { OrganisationRole, WorkspaceRole } from './people.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from './records.ts';
-import type { OrganisationDefaults, SecuritySettings } from './organisation-settings.ts';
+import type { DefaultGuardrails, OrganisationDefaults, SecuritySettings } from './organisation-settings.ts';
 
 /** A service key as the request path sees it. Secrets are not part of it. */
 export interface KeyRecord {
@@ -31,9 +31,11 @@ export interface KeyRecord {
 }
 
 /** What requests of a workspace begin with: its own defaults before the organisation's. */
-export interface DirectoryDefaults extends OrganisationDefaults {
-  /** `configId` is the workspace's own, and not the organisation's. */
-  readonly hasOwnConfig?: true;
+export interface DirectoryDefaults extends Pick<OrganisationDefaults, 'metadata' | 'configId'> {
+  /** What of it the workspace says itself. Absent for nothing. */
+  readonly own?: WorkspaceDefaults;
+  /** Of the organisation, without those that the workspace is excluded from. Absent for none. */
+  readonly organisationGuardrails?: DefaultGuardrails;
 }
 
 /** A user as the request path sees them. */

@@ -31,6 +31,9 @@ export interface GuardrailSpec {
   readonly onFail: GuardrailFeedback | undefined;
 }
 
+/** What a guardrail looks at: a request before it goes to a provider, or the answer before it leaves. */
+export type CheckPhase = 'input' | 'output';
+
 /** What judges a request and its answer, in order. */
 export interface GuardrailSpecs {
   readonly input: readonly GuardrailSpec[];

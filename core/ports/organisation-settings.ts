@@ -111,6 +111,16 @@ export interface OrganisationSettings {
 export interface OrganisationDefaults {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly configId?: string;
+  /** Those of the organisation: they judge every request of it, before those of the workspace. Absent for none. */
+  readonly guardrails?: DefaultGuardrails;
+  /** Workspaces, by id, whose requests the organisation's guardrails of a phase do not judge. Absent for none. */
+  readonly excludedWorkspaces?: DefaultGuardrails;
+}
+
+/** By phase, in order: slugs or ids of stored guardrails that judge without being named, or ids of workspaces. */
+export interface DefaultGuardrails {
+  readonly input: readonly string[];
+  readonly output: readonly string[];
 }
 
 /** What a workspace says instead of its organisation, a whole category at a time. */

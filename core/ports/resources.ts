@@ -10,7 +10,7 @@ import type {
 } from './people.ts';
 import type { RateLimit, UsageLimit } from './limits.ts';
 import type { Page, Paged } from './page.ts';
-import type { SettingsReader, SettingsWriter } from './organisation-settings.ts';
+import type { OrganisationDefaults, SettingsReader, SettingsWriter } from './organisation-settings.ts';
 import type { RecordsReader, RecordsWriter } from './records.ts';
 
 /**
@@ -110,10 +110,7 @@ export interface WorkspaceRecord {
   readonly version: number;
 }
 
-export interface WorkspaceDefaults {
-  readonly metadata?: Readonly<Record<string, string>>;
-  readonly configId?: string;
-}
+export type WorkspaceDefaults = Omit<OrganisationDefaults, 'excludedWorkspaces'>;
 
 export interface WorkspaceFilter {
   /** Part of the name, in any case. */

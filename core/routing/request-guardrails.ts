@@ -1,10 +1,12 @@
 import { RecentMap } from '../base/recent-map.ts';
 import { parseJson, type JsonObject } from '../base/json.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey, ownRequest } from '../pipeline/keys.ts';
+import type { Directory, DirectoryDefaults, KeyRecord } from '../ports/directory.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../ports/guardrails.ts';
+import type { DefaultGuardrails } from '../ports/organisation-settings.ts';
 import type { RecordPlace } from '../ports/records.ts';
 import { placeText } from './plan/config-issue.ts';
 import { SavedNames, type SavedRecords } from './plan/config-names.ts';
@@ -23,21 +25,39 @@ interface Remembered {
   readonly names: SavedNames;
 }
 
-/** The guardrails that requests themselves ask for, in headers such as `default-input-guardrails`. */
+/** Guardrails by default, and what of the store they were made of. */
+interface RememberedDefaults {
+  readonly guardrails: GuardrailSpecs | undefined;
+  readonly names: readonly SavedNames[];
+}
+
+/** Where guardrails are looked up, and those that judge every request of an organisation or a workspace. */
+type GuardrailRecords = SavedRecords & Pick<Directory, 'defaultsOf'>;
+
+/**
+ * The guardrails that judge a request whatever its config says: those of its organisation, those of its workspace, then
+ * those that it asks for itself, in headers such as `default-input-guardrails`.
+ */
 export class RequestGuardrails {
   readonly #checks: Checks | undefined;
-  readonly #records: SavedRecords;
+  readonly #records: GuardrailRecords;
   readonly #known = new RecentMap<Remembered>(maxValues);
+  /** By defaults: the directory gives the same object until they change. */
+  readonly #defaults = new WeakMap<DirectoryDefaults, RememberedDefaults>();
 
-  constructor(checks: Checks | undefined, records: SavedRecords) {
+  constructor(checks: Checks | undefined, records: GuardrailRecords) {
     this.#checks = checks;
     this.#records = records;
   }
 
-  /** Undefined for none. Throws `invalid_header` with the header and what is wrong in it. */
+  /**
+   * Undefined for none. Throws `invalid_header` with the header and what is wrong in it, `config_unknown` for a guardrail
+   * of the organisation or workspace that cannot run.
+   */
   of(exchange: Exchange): GuardrailSpecs | undefined {
+    const byDefault = this.#byDefault(exchange.get(callerKey));
     const asking = exchange.guardrailHeaders;
-    if (asking === undefined) return undefined;
+    if (asking === undefined) return byDefault;
     const found: Record<CheckPhase, GuardrailSpec[]> = { input: [], output: [] };
     for (const { lower, service = lower } of asking) {
       const value = exchange.header(lower)?.trim() ?? '';
@@ -45,7 +65,75 @@ export class RequestGuardrails {
       const phase = /(?:^|-)(?:output|after)-/.test(service) ? 'output' : 'input';
       found[phase].push(...this.#ofValue(service, value, { phase, place: placeOf(exchange) }));
     }
-    return found.input.length + found.output.length === 0 ? undefined : found;
+    return joined(byDefault, found.input.length + found.output.length === 0 ? undefined : found);
+  }
+
+  /** Why requests in a place cannot be judged by the guardrail of this name; undefined when they can. */
+  unusable(name: string, phase: CheckPhase, place: RecordPlace): string | undefined {
+    const mistakes: string[] = [];
+    this.#read([name], phase, { names: new SavedNames(this.#records, place), mistakes });
+    return mistakes[0];
+  }
+
+  #byDefault(key: KeyRecord | undefined): GuardrailSpecs | undefined {
+    if (key === undefined) return undefined;
+    const { organisationId, workspaceId } = key;
+    const defaults = this.#records.defaultsOf(organisationId, workspaceId);
+    if (defaults.organisationGuardrails === undefined && defaults.own?.guardrails === undefined)
+      return undefined;
+    let remembered = this.#defaults.get(defaults);
+    if (remembered === undefined || !remembered.names.every((names) => names.holds())) {
+      remembered = this.#readDefaults(defaults, { organisationId, workspaceId });
+      this.#defaults.set(defaults, remembered);
+    }
+    return remembered.guardrails;
+  }
+
+  #readDefaults(
+    { organisationGuardrails, own }: DirectoryDefaults,
+    { organisationId, workspaceId }: Required<RecordPlace>,
+  ): RememberedDefaults {
+    // Names of the organisation mean its own guardrails: a workspace cannot put another one in their place.
+    const ofOrganisation = this.#ofDefaults(organisationGuardrails, { organisationId });
+    const ofWorkspace = this.#ofDefaults(own?.guardrails, { organisationId, workspaceId });
+    const guardrails = joined(ofOrganisation.guardrails, ofWorkspace.guardrails);
+    return { guardrails, names: [...ofOrganisation.names, ...ofWorkspace.names] };
+  }
+
+  #ofDefaults(named: DefaultGuardrails | undefined, place: RecordPlace): RememberedDefaults {
+    if (named === undefined) return { guardrails: undefined, names: [] };
+    const names = new SavedNames(this.#records, place);
+    const mistakes: string[] = [];
+    const guardrails = {
+      input: this.#read(named.input, 'input', { names, mistakes }),
+      output: this.#read(named.output, 'output', { names, mistakes }),
+    };
+    if (mistakes.length > 0) throw this.#unusableDefault(place, mistakes);
+    return { guardrails, names: [names] };
+  }
+
+  #read(
+    list: readonly string[],
+    phase: CheckPhase,
+    { names, mistakes }: { readonly names: SavedNames; readonly mistakes: string[] },
+  ): readonly GuardrailSpec[] {
+    const find = (name: string) => names.findGuardrail(name);
+    return readGuardrails(
+      list,
+      { phase, type: 'guardrail', place: 'defaults' },
+      { checks: this.#checks, find },
+      (_, message) => void mistakes.push(message),
+    );
+  }
+
+  #unusableDefault({ workspaceId }: RecordPlace, mistakes: readonly string[]): GatewayError {
+    const owner = workspaceId === undefined ? 'the organisation' : 'the workspace';
+    if (this.#records.standing() !== 'current') return directoryBehind(`guardrails of ${owner}`);
+    return new GatewayError(
+      'config_unknown',
+      `A guardrail that judges every request of ${owner} cannot run, and no request passes without it: ${mistakes.slice(0, maxMistakes).join(' | ')}. Correct it, or take it out of the defaults of ${owner}.`,
+      { param: 'guardrails' },
+    );
   }
 
   #ofValue(
@@ -112,7 +200,10 @@ export function guardrailsOf({
   readonly guardrails: GuardrailSpecs | undefined;
 }): GuardrailSpecs | undefined {
   if (exchange.get(ownRequest) !== undefined) return undefined;
-  const first = exchange.guardrails;
+  return joined(exchange.guardrails, second);
+}
+
+function joined(first: GuardrailSpecs | undefined, second: GuardrailSpecs | undefined) {
   if (first === undefined || second === undefined) return first ?? second;
   return { input: [...first.input, ...second.input], output: [...first.output, ...second.output] };
 }

@@ -3,7 +3,7 @@ import type { Answer } from '../pipeline/answer.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
-import type { Checks } from '../pipeline/plugin.ts';
+import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import { addressedProvider, callerKey, ownRequest } from '../pipeline/keys.ts';
 import type { ExpectedPrice } from '../pipeline/estimated-usage.ts';
 import type { Limiter } from '../ports/counters.ts';
@@ -106,8 +106,8 @@ function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults): string
   if (key === undefined) return undefined;
   const own = key.defaults?.configId;
   if (own !== undefined) return own;
-  const { configId, hasOwnConfig } = defaults.defaultsOf(key.organisationId, key.workspaceId);
-  if (hasOwnConfig === true) return configId;
+  const { configId, own: ofWorkspace } = defaults.defaultsOf(key.organisationId, key.workspaceId);
+  if (ofWorkspace?.configId !== undefined) return configId;
   return madeDefault(defaults.records('config', key), key.workspaceId) ?? configId;
 }
 
@@ -244,6 +244,10 @@ class GenerationRouter implements Router {
 
   missingConfig(slug: string, place?: RecordPlace): string | undefined {
     return this.configs.missing(slug, place);
+  }
+
+  unusableGuardrail(name: string, phase: CheckPhase, place: RecordPlace): string | undefined {
+    return this.guardrails.unusable(name, phase, place);
   }
 
   checkConfig(draft: ConfigDraft): void {

@@ -66,6 +66,13 @@ describe('management: the routes', () => {
         [`workspace_users.delete${suffix}`, 'DELETE', `${path}/{userId}`, 'workspace_users.delete', 'delete'],
       ];
     };
+    const exclusions = (phase: string): unknown[] => {
+      const path = `/workspace-exclusions/${phase}-guardrails`;
+      return [
+        [`workspace_exclusions.${phase}.list`, 'GET', path, 'organisation_exclusions.list', null],
+        [`workspace_exclusions.${phase}.update`, 'PUT', path, 'organisation_exclusions.update', 'update'],
+      ];
+    };
     const ofOrganisation = (what: string): unknown[] => {
       const path = `/admin/organisation/${what}`;
       return [
@@ -250,6 +257,8 @@ describe('management: the routes', () => {
         ['cache.delete', 'DELETE', '/cache', 'cache.delete', 'delete'],
         ...ofOrganisation('settings'),
         ...ofOrganisation('defaults'),
+        ...exclusions('input'),
+        ...exclusions('output'),
         ...ofWorkspace('/admin/workspaces', ''),
         ...ofWorkspace('/workspaces', '_plain'),
         ['users.list', 'GET', '/admin/users', 'organisation_users.list', null],

@@ -17,6 +17,7 @@ function notingRouter() {
     },
     expectedPrice: () => undefined,
     missingConfig: (slug) => (slug === 'known' ? undefined : `There is no config "${slug}".`),
+    unusableGuardrail: () => undefined,
     checkConfig: () => undefined,
     providers: new Map(),
   };

@@ -162,8 +162,9 @@ for (const kind of ['embedded', 'server'] as const satisfies readonly EngineKind
   });
 }
 
-test('an embedded engine that answers nothing is replaced, and what was committed is there', async () => {
+test('an embedded engine that answers nothing is replaced, and what was committed is there', async (t) => {
   const engine = await startEngine('embedded');
+  t.after(() => engine.close());
   let replaced = 0;
   const place = engine.place as EmbeddedPlace;
   const watched: EmbeddedPlace = {
@@ -179,8 +180,10 @@ test('an embedded engine that answers nothing is replaced, and what was committe
     log,
     clock: testClock,
     migrations,
-    answerTimeoutMs: 300,
+    // Longer than a busy machine needs to start the new engine and to answer: else that one is replaced in its turn.
+    answerTimeoutMs: 3000,
   });
+  t.after(() => database.close());
   await database.query(insert('kept'));
   engine.pause();
   const error = await failure(database.ping());
@@ -200,8 +203,6 @@ test('an embedded engine that answers nothing is replaced, and what was committe
         ),
     () => 'the new engine',
   );
-  await database.close();
-  await engine.close();
 });
 
 test('work that does not end is cut off, rolled back, and lets go of the connection', async (t) => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, type TestContext as NodeTestContext } from 'node:test';
 import auth from '../../plugins/auth/index.ts';
+import guardrails from '../../plugins/guardrails/index.ts';
 import management from '../../plugins/management/index.ts';
 import policies from '../../plugins/policies/index.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
@@ -109,7 +110,7 @@ export async function startAdministration(
       { match: { routes: 'contributed' }, plugins: [auth, management] },
       ...(options.providers === undefined
         ? []
-        : [{ name: 'serving', plugins: [auth, policies, providerPlugin()] }]),
+        : [{ name: 'serving', plugins: [auth, policies, guardrails, providerPlugin()] }]),
     ],
   });
   return {

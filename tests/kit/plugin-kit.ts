@@ -201,6 +201,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
       answer: absent,
       expectedPrice: () => undefined,
       missingConfig: absent,
+      unusableGuardrail: absent,
       checkConfig: absent,
       providers: new Map(),
     },

@@ -52,7 +52,8 @@ function byName(name: string, schema: SchemaObject, named: Named): unknown {
   if (name === 'user_id' || name === 'userId') return named.user;
   if (name === 'organisation_id') return named.organisation;
   if (name === 'users[]') return { id: named.stranger };
-  if (name === 'workspaces[]') return { id: named.workspace };
+  if (name === 'workspaces[]' && !schemaMap(schema, 'properties').has('workspace_id'))
+    return { id: named.workspace };
   if (name === 'capabilities[]') return { type: 'tool', name: plantedCapability, enabled: true };
   if (name === 'scopes') return named.scopes;
   const kind = recordKinds.find((one) => name === `${one}_id`);

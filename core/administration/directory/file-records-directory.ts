@@ -1,10 +1,14 @@
 import type { OwnedUsageLimit } from '../../ports/limits.ts';
-import type { Directory, DirectoryStanding, KeyRecord } from '../../ports/directory.ts';
-import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
+import type { Directory, DirectoryDefaults, DirectoryStanding, KeyRecord } from '../../ports/directory.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { FileRecords } from './file-records.ts';
-import { mergeDefaults } from './organisation-table.ts';
-import type { Resources, ResourcesReader, WorkspaceRecord } from '../../ports/resources.ts';
+import { defaultsIn, mergeDefaults } from './organisation-table.ts';
+import type {
+  Resources,
+  ResourcesReader,
+  WorkspaceDefaults,
+  WorkspaceRecord,
+} from '../../ports/resources.ts';
 import type { Page, Paged } from '../../ports/page.ts';
 import { defaultWorkspace } from './default-records.ts';
 import { readerWithFile } from './file-records-resources.ts';
@@ -90,9 +94,9 @@ export function directoryWithFile(base: Directory, current: () => FileRecords): 
 
 /** Defaults that have been merged, and of what. */
 interface Merged {
-  readonly own: OrganisationDefaults;
-  readonly below: OrganisationDefaults;
-  readonly defaults: OrganisationDefaults;
+  readonly own: WorkspaceDefaults | undefined;
+  readonly stored: DirectoryDefaults;
+  readonly defaults: DirectoryDefaults;
 }
 
 class FileDirectory implements Directory {
@@ -136,18 +140,13 @@ class FileDirectory implements Directory {
     return own === undefined ? this.#base.workspaceId(organisationId, idOrSlug) : own.id;
   }
 
-  defaultsOf(organisationId: string, workspaceId: string): OrganisationDefaults {
+  defaultsOf(organisationId: string, workspaceId: string): DirectoryDefaults {
     const records = this.#current();
     const stored = this.#base.defaultsOf(organisationId, workspaceId);
     if (organisationId !== records.organisationId) return stored;
-    const own = records.workspace(organisationId, workspaceId);
-    if (records.defaults === undefined) {
-      return own === undefined ? stored : this.#mergedOnce(records, workspaceId, own.defaults, stored);
-    }
-    if (own !== undefined) return this.#mergedOnce(records, workspaceId, own.defaults, records.defaults);
-    // The store's settings of the organisation do not count; a workspace without defaults of its own says the same.
-    if (stored === this.#base.defaultsOf(organisationId, '')) return records.defaults;
-    return this.#mergedOnce(records, workspaceId, stored, records.defaults);
+    const own = records.workspace(organisationId, workspaceId)?.defaults;
+    if (records.defaults === undefined && own === undefined) return stored;
+    return this.#mergedOnce(records, workspaceId, own, stored);
   }
 
   rateLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['rateLimitsOf']> {
@@ -206,17 +205,18 @@ class FileDirectory implements Directory {
   #mergedOnce(
     records: FileRecords,
     workspaceId: string,
-    own: OrganisationDefaults,
-    below: OrganisationDefaults,
-  ): OrganisationDefaults {
+    own: WorkspaceDefaults | undefined,
+    stored: DirectoryDefaults,
+  ): DirectoryDefaults {
     if (this.#mergedOf !== records) {
       this.#merged.clear();
       this.#mergedOf = records;
     }
     const known = this.#merged.get(workspaceId);
-    if (known !== undefined && known.own === own && known.below === below) return known.defaults;
-    const defaults = mergeDefaults(own, below);
-    this.#merged.set(workspaceId, { own, below, defaults });
+    if (known?.own === own && known?.stored === stored) return known.defaults;
+    const below = records.defaults === undefined ? stored : defaultsIn(records.defaults, workspaceId);
+    const defaults = mergeDefaults(own ?? stored.own ?? {}, below);
+    this.#merged.set(workspaceId, { own, stored, defaults });
     return defaults;
   }
 }

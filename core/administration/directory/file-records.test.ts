@@ -101,7 +101,7 @@ describe('the directory with the file', () => {
     assert.deepEqual(own.defaultsOf('org-1', lab.id), {
       metadata: { team: 'lab' },
       configId: 'main',
-      hasOwnConfig: true,
+      own: lab.defaults,
     });
   });
 
@@ -117,13 +117,17 @@ describe('the directory with the file', () => {
   test('defaults: a workspace before the organisation, the file before the store', () => {
     const [lab, shop] = records.workspaces as [WorkspaceRecord, WorkspaceRecord];
     const ofOrganisation = { metadata: { team: 'all', region: 'eu' }, configId: 'stored' };
-    const ofStored = { metadata: { team: 'stored', region: 'eu' }, configId: 'stored' };
+    const ofStored = {
+      metadata: { team: 'stored', region: 'eu' },
+      configId: 'stored',
+      own: { metadata: { team: 'stored' } },
+    };
     const base = { defaultsOf: (_: string, id: string) => (id === 'ws-stored' ? ofStored : ofOrganisation) };
     const plain = directory(base);
     assert.deepEqual(plain.defaultsOf('org-1', lab.id), {
       metadata: { team: 'lab', region: 'eu' },
       configId: 'main',
-      hasOwnConfig: true,
+      own: lab.defaults,
     });
     assert.equal(plain.defaultsOf('org-1', lab.id), plain.defaultsOf('org-1', lab.id), 'allocates once');
     assert.deepEqual(plain.defaultsOf('org-1', shop.id), ofOrganisation);
@@ -134,7 +138,7 @@ describe('the directory with the file', () => {
     assert.deepEqual(own.defaultsOf('org-1', lab.id), {
       metadata: { level: 'file', team: 'lab' },
       configId: 'main',
-      hasOwnConfig: true,
+      own: lab.defaults,
     });
     assert.deepEqual(own.defaultsOf('org-1', 'ws-without'), { metadata: { level: 'file' } });
     assert.deepEqual(own.defaultsOf('org-1', 'ws-stored').metadata?.['team'], 'stored');

@@ -10,7 +10,7 @@ import {
 import type { Clock } from '../../ports/clock.ts';
 import type { Directory, KeyRecord } from '../../ports/directory.ts';
 import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
-import type { ApiKeyRecord, WorkspaceRecord } from '../../ports/resources.ts';
+import type { ApiKeyRecord, WorkspaceDefaults, WorkspaceRecord } from '../../ports/resources.ts';
 import type { SecretBox } from '../../ports/secret-managers.ts';
 import { fileId, type OwnedFile, ownedPlace, ownerAt } from './owned-file.ts';
 import { FileResources } from './file-resources.ts';
@@ -52,7 +52,6 @@ export class FileRecords {
     this.#source = file.source;
     this.organisationId = organisationId;
     this.name = block.name;
-    this.defaults = block.defaults === undefined ? undefined : defaultsOf(block.defaults);
     const made = { createdAt: readAt, updatedAt: readAt, version: 1, managedBy: 'file' } as const;
     this.workspaces = (block.workspaces ?? []).map((workspace) => ({
       ...workspaceOf(workspace, organisationId),
@@ -61,6 +60,7 @@ export class FileRecords {
     for (const workspace of this.workspaces) this.#workspaces.set(workspace.slug, workspace);
     const workspaceId = (slug: string): string | undefined =>
       slug === defaultWorkspaceSlug ? defaultWorkspaceId : this.#workspaces.get(slug)?.id;
+    this.defaults = block.defaults && organisationDefaultsOf(block.defaults, workspaceId);
     this.apiKeys = (block.keys ?? []).map((key) => {
       const ofKey = workspaceId(key.workspace ?? defaultWorkspaceSlug);
       return { ...keyOf(key, organisationId, ofKey), ...made };
@@ -189,6 +189,24 @@ function keyOf(
 function defaultsOf({
   metadata,
   config_id: configId,
-}: NonNullable<OrganisationBlock['defaults']> = {}): OrganisationDefaults {
-  return { ...(metadata !== undefined && { metadata }), ...(configId !== undefined && { configId }) };
+  input_guardrails: input = [],
+  output_guardrails: output = [],
+}: NonNullable<WorkspaceBlock['defaults']> = {}): WorkspaceDefaults {
+  return {
+    ...(metadata !== undefined && { metadata }),
+    ...(configId !== undefined && { configId }),
+    ...(input.length + output.length > 0 && { guardrails: { input, output } }),
+  };
+}
+
+function organisationDefaultsOf(
+  { workspace_exclusions: excluded, ...defaults }: NonNullable<OrganisationBlock['defaults']>,
+  workspaceId: (slug: string) => string | undefined,
+): OrganisationDefaults {
+  const idsOf = (names: readonly string[] = []) => names.map((name) => workspaceId(name) ?? name);
+  const { input_guardrails: input, output_guardrails: output } = excluded ?? {};
+  return {
+    ...defaultsOf(defaults),
+    ...(excluded !== undefined && { excludedWorkspaces: { input: idsOf(input), output: idsOf(output) } }),
+  };
 }

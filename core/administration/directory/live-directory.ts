@@ -10,7 +10,7 @@ import type {
 } from '../../ports/directory.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
-import type { OrganisationDefaults, SecuritySettings } from '../../ports/organisation-settings.ts';
+import type { SecuritySettings } from '../../ports/organisation-settings.ts';
 import type { WorkspaceRole } from '../../ports/people.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
@@ -161,7 +161,7 @@ class StoreDirectory implements LiveDirectory {
     return this.#known.organisations.workspaceId(organisationId, idOrSlug);
   }
 
-  defaultsOf(organisationId: string, workspaceId: string): OrganisationDefaults {
+  defaultsOf(organisationId: string, workspaceId: string): ReturnType<Directory['defaultsOf']> {
     return this.#known.organisations.defaultsOf(organisationId, workspaceId);
   }
 

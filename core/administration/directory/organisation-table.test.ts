@@ -112,7 +112,9 @@ describe('defaults of the directory', () => {
         for (const run of order === 'settings first' ? put : put.reverse()) run();
         assert.deepEqual(table.defaultsOf('org-1', 'ws-1'), {
           ...expected,
-          ...(ofWorkspace.configId !== undefined && { hasOwnConfig: true }),
+          ...(Object.values({ ...ofWorkspace.metadata, ...ofWorkspace }).some((said) => said === 'w') && {
+            own: ofWorkspace,
+          }),
         });
         assert.deepEqual(
           table.defaultsOf('org-1', ''),

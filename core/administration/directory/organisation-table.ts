@@ -10,7 +10,7 @@ import {
   type SecuritySettings,
   type WorkspaceSettings,
 } from '../../ports/organisation-settings.ts';
-import type { ChangeMarks, WorkspaceRecord } from '../../ports/resources.ts';
+import type { ChangeMarks, WorkspaceDefaults, WorkspaceRecord } from '../../ports/resources.ts';
 import type { OwnedUsageLimit, RateLimit } from '../../ports/limits.ts';
 import { RecordTable } from './record-table.ts';
 import { SharedTexts } from './key-table.ts';
@@ -47,9 +47,9 @@ class OrganisationView {
   #overriding: readonly WorkspaceSettings[] = [];
   /** Of the workspaces in which something else holds than in the organisation. */
   readonly #securityIn = new Map<string, SecuritySettings>();
-  #defaults = nothing;
-  /** Of the workspaces that have defaults. */
-  readonly #defaultsIn = new Map<string, OrganisationDefaults>();
+  #defaults: DirectoryDefaults = nothing;
+  /** Of the workspaces that have defaults, or that guardrails of the organisation leave out. */
+  readonly #defaultsIn = new Map<string, DirectoryDefaults>();
   /** Of the workspaces that have limits. */
   readonly #limitsIn = new Map<string, readonly RateLimit[]>();
   readonly #usageLimitsIn = new Map<string, readonly OwnedUsageLimit[]>();
@@ -62,7 +62,7 @@ class OrganisationView {
     return this.#ids.get(idOrSlug);
   }
 
-  defaultsOf(workspaceId: string): OrganisationDefaults {
+  defaultsOf(workspaceId: string): DirectoryDefaults {
     return this.#defaultsIn.get(workspaceId) ?? this.#defaults;
   }
 
@@ -136,10 +136,12 @@ class OrganisationView {
 
   #layOutDefaults(): void {
     const { defaults } = this.#settings;
-    this.#defaults = saysSomething(defaults) ? defaults : nothing;
+    const { input = none, output = none } = defaults.excludedWorkspaces ?? {};
+    this.#defaults = saysSomething(defaults) ? defaultsIn(defaults, '') : nothing;
     this.#defaultsIn.clear();
+    for (const id of [...input, ...output]) this.#defaultsIn.set(id, defaultsIn(defaults, id));
     for (const { id, defaults: own } of this.#workspaces)
-      if (saysSomething(own)) this.#defaultsIn.set(id, mergeDefaults(own, this.#defaults));
+      if (saysSomething(own)) this.#defaultsIn.set(id, mergeDefaults(own, this.defaultsOf(id)));
   }
 }
 
@@ -155,18 +157,38 @@ function rolesOf(members: readonly KnownMember[]): MemberRoles {
   return roles;
 }
 
-function saysSomething({ metadata, configId }: OrganisationDefaults): boolean {
-  return configId !== undefined || (metadata !== undefined && Object.keys(metadata).length > 0);
+function saysSomething({ metadata, configId, guardrails }: OrganisationDefaults): boolean {
+  if (configId !== undefined || guardrails !== undefined) return true;
+  return metadata !== undefined && Object.keys(metadata).length > 0;
 }
 
-/** What requests begin with where `own` stands before `below`: metadata name by name, the config as a whole. */
-export function mergeDefaults(own: OrganisationDefaults, below: OrganisationDefaults): DirectoryDefaults {
+/** What the organisation's defaults come to in a workspace that says nothing itself. */
+export function defaultsIn(organisation: OrganisationDefaults, workspaceId: string): DirectoryDefaults {
+  const { metadata, configId, guardrails, excludedWorkspaces: excluded } = organisation;
+  const left = guardrails && {
+    input: excluded?.input.includes(workspaceId) === true ? none : guardrails.input,
+    output: excluded?.output.includes(workspaceId) === true ? none : guardrails.output,
+  };
+  return {
+    ...(metadata !== undefined && { metadata }),
+    ...(configId !== undefined && { configId }),
+    ...(left !== undefined && { organisationGuardrails: left }),
+  };
+}
+
+/**
+ * What requests begin with where a workspace's `own` stands before `below`: metadata name by name, the config as a whole,
+ * guardrails behind those of the organisation.
+ */
+export function mergeDefaults(own: WorkspaceDefaults, below: DirectoryDefaults): DirectoryDefaults {
   const metadata = { ...below.metadata, ...own.metadata };
   const configId = own.configId ?? below.configId;
+  const { organisationGuardrails } = below;
   return {
     ...(Object.keys(metadata).length > 0 && { metadata }),
     ...(configId !== undefined && { configId }),
-    ...(own.configId !== undefined && { hasOwnConfig: true }),
+    ...(organisationGuardrails !== undefined && { organisationGuardrails }),
+    ...(saysSomething(own) && { own }),
   };
 }
 

@@ -15,6 +15,8 @@ import type {
 } from './export-schema.ts';
 import {
   defaultSecurity,
+  type DefaultGuardrails,
+  type OrganisationDefaults,
   type OrganisationSettings,
   type SecuritySettings,
   type UserKeyRules,
@@ -36,6 +38,8 @@ interface ShownDates {
 interface ShownDefaults {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly config_id?: string;
+  guardrails?: { input: string[]; output: string[] };
+  excluded_workspaces?: { input: string[]; output: string[] };
 }
 
 /** A moment in milliseconds as text. */
@@ -55,22 +59,34 @@ function readDates({ created_at: created, updated_at: updated, version }: ShownD
 function showDefaults({
   metadata,
   configId,
-}: {
-  readonly metadata?: Readonly<Record<string, string>>;
-  readonly configId?: string;
-}): { metadata?: Record<string, string>; config_id?: string } {
+  guardrails,
+  excludedWorkspaces,
+}: OrganisationDefaults): ShownDefaults {
   return {
     ...(metadata !== undefined && { metadata: { ...metadata } }),
     ...(configId !== undefined && { config_id: configId }),
+    ...(guardrails !== undefined && { guardrails: byPhase(guardrails) }),
+    ...(excludedWorkspaces !== undefined && { excluded_workspaces: byPhase(excludedWorkspaces) }),
   };
 }
 
+function byPhase({ input, output }: DefaultGuardrails): { input: string[]; output: string[] } {
+  return { input: [...input], output: [...output] };
+}
+
 /** Metadata and config of the file. */
-function readDefaults({ metadata, config_id: configId }: ShownDefaults): {
-  metadata?: Readonly<Record<string, string>>;
-  configId?: string;
-} {
-  return { ...(metadata !== undefined && { metadata }), ...(configId !== undefined && { configId }) };
+function readDefaults({
+  metadata,
+  config_id: configId,
+  guardrails,
+  excluded_workspaces: excludedWorkspaces,
+}: ShownDefaults): OrganisationDefaults {
+  return {
+    ...(metadata !== undefined && { metadata }),
+    ...(configId !== undefined && { configId }),
+    ...(guardrails !== undefined && { guardrails }),
+    ...(excludedWorkspaces !== undefined && { excludedWorkspaces }),
+  };
 }
 
 /** A workspace as it stands in the file. */

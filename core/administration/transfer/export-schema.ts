@@ -15,6 +15,11 @@ const WorkspaceRole = Type.Union([Type.Literal('manager'), Type.Literal('member'
 const Version = Type.Integer({ minimum: 1, maximum: 2_147_483_647 });
 const changed = { created_at: Moment, updated_at: Moment, version: Version };
 const defaults = { metadata: Type.Optional(Metadata), config_id: Type.Optional(Id) };
+const ByPhase = Type.Object(
+  { input: Type.Array(Id, { maxItems: 1000 }), output: Type.Array(Id, { maxItems: 1000 }) },
+  strict,
+);
+const guardedDefaults = { ...defaults, guardrails: Type.Optional(ByPhase) };
 
 /** A workspace of an export. */
 export const ExportedWorkspace = Type.Object(
@@ -26,7 +31,7 @@ export const ExportedWorkspace = Type.Object(
     icon: Text,
     status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
     is_default: Type.Boolean(),
-    defaults: Type.Object(defaults, strict),
+    defaults: Type.Object(guardedDefaults, strict),
     usage_limits: Type.Array(UsageLimitSchema, { maxItems: 10 }),
     rate_limits: RateLimits,
     ...changed,
@@ -165,7 +170,7 @@ export const ExportedSettings = Type.Object(
       ]),
       { maxItems: 5 },
     ),
-    defaults: Type.Object(defaults, strict),
+    defaults: Type.Object({ ...guardedDefaults, excluded_workspaces: Type.Optional(ByPhase) }, strict),
   },
   strict,
 );

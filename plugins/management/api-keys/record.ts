@@ -30,7 +30,7 @@ import {
   refusedBody,
   strict,
 } from '../shared/fields.ts';
-import type { ConfigNames } from '../configs/uses.ts';
+import type { DefaultNames } from '../configs/uses.ts';
 import { readDefaults } from '../workspaces/record.ts';
 import type { ApiKeyType } from '../../../core/access/scopes.ts';
 
@@ -196,7 +196,7 @@ type Body = Omit<Static<typeof UpdateKey>, 'scopes'>;
 export function changedKey(
   body: Body,
   before: KeyContent,
-  scope: Pick<Scope, 'clock'> & { readonly router: ConfigNames },
+  scope: Pick<Scope, 'clock'> & { readonly router: DefaultNames },
 ): KeyContent {
   const { usage_limits: usage, rate_limits: rates, alert_emails: emails } = body;
   return {
@@ -232,7 +232,7 @@ function readRotation(
   return rotationOf(policy, now, before);
 }
 
-function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: ConfigNames): ApiKeyDefaults {
+function readKeyDefaults(defaults: NonNullable<Body['defaults']>, router: DefaultNames): ApiKeyDefaults {
   const { allow_config_override: override, log_bodies: logBodies } = defaults;
   return {
     ...readDefaults(defaults, router),

@@ -36,7 +36,7 @@ import {
   showApiKey,
   UpdateKey,
 } from './record.ts';
-import { configNamesIn } from '../configs/uses.ts';
+import { namesIn } from '../configs/uses.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { settingsInForce } from '../settings/record.ts';
 import { staleVersion, visibleWorkspace } from '../shared/records.ts';
@@ -195,7 +195,7 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
         await write(async (writer) => {
           const named = 'workspace_id' in body ? body.workspace_id : undefined;
           const workspaceId = await workspaceFor(writer, key, type, named);
-          const router = configNamesIn(scope.router, { organisationId, workspaceId: workspaceId ?? '' });
+          const router = namesIn(scope.router, { organisationId, workspaceId: workspaceId ?? '' });
           const content = changedKey(body, { ...empty, name: body.name }, { clock: scope.clock, router });
           const placed = { ...record, ...content, workspaceId };
           const made =
@@ -369,7 +369,7 @@ function updateRoute(scope: Scope): RouteDefinition {
         await requireNotAbove(writer, { key, role }, before);
         requireVersion(before.version);
         const { organisationId, workspaceId = '' } = before;
-        const router = configNamesIn(scope.router, { organisationId, workspaceId });
+        const router = namesIn(scope.router, { organisationId, workspaceId });
         const content = changedKey(body, before, { clock: scope.clock, router });
         const after = {
           ...before,

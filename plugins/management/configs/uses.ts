@@ -1,4 +1,4 @@
-import { GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
+import { type CheckPhase, GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
 import type { RecordPlace, StoredRecord } from '../../../core/ports/records.ts';
 import type { ApiKeyFilter, ResourcesReader } from '../../../core/ports/resources.ts';
 import { eachRecord } from '../shared/records.ts';
@@ -71,10 +71,23 @@ function names(config: object, isMeant: (name: unknown) => boolean): boolean {
   );
 }
 
-/** Tells whether there is a config of a name: those of the configuration, and what else its maker says. */
-export type ConfigNames = Pick<Scope['router'], 'missingConfig'>;
+type Named = Pick<Scope['router'], 'missingConfig' | 'unusableGuardrail'>;
 
-/** The names of configs that may be used in a workspace: those of the configuration, and those that were saved in it. */
-export function configNamesIn(router: ConfigNames, place: RecordPlace): ConfigNames {
-  return { missingConfig: (slug) => router.missingConfig(slug, place) };
+/** What defaults can name: why there is no such config, and why a guardrail cannot judge; undefined for what can be used. */
+export interface DefaultNames {
+  missingConfig(slug: string): string | undefined;
+  unusableGuardrail(name: string, phase: CheckPhase): string | undefined;
+}
+
+/** What defaults can name in a workspace: configs of the configuration, and what was saved in it. */
+export function namesIn(router: Named, place: RecordPlace): DefaultNames {
+  return {
+    missingConfig: (slug) => router.missingConfig(slug, place),
+    unusableGuardrail: (name, phase) => router.unusableGuardrail(name, phase, place),
+  };
+}
+
+/** What defaults of the organisation can name: configs that are there in every workspace, and its own guardrails. */
+export function namesOfOrganisation(router: Named, organisationId: string): DefaultNames {
+  return { ...namesIn(router, { organisationId }), missingConfig: (slug) => router.missingConfig(slug) };
 }

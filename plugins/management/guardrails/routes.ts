@@ -3,8 +3,11 @@ import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import type { ResourcesWriter } from '../../../core/ports/resources.ts';
+import type { DefaultGuardrails } from '../../../core/ports/organisation-settings.ts';
+import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
+import { guardrailKeys } from '../../../core/organisation/route-config.ts';
 import {
+  eachRecord,
   keepVersion,
   newSlug,
   placeOfList,
@@ -321,8 +324,70 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
     guardrails.remove({
       summary: 'Deletes a guardrail with its versions',
       query: Type.Object(workspaceQuery, strict),
+      requireUnused,
     }),
   ];
+}
+
+/** Users of a guardrail that a refusal names. */
+const mostNamed = 10;
+
+/** Throws `resource_conflict` when defaults or configs name the guardrail: their requests would be refused without it. */
+async function requireUnused(reader: Reader, record: StoredRecord<'guardrail'>): Promise<void> {
+  const found: string[] = [];
+  for await (const user of usersOf(reader, record)) {
+    found.push(user);
+    if (found.length > mostNamed) break;
+  }
+  if (found.length === 0) return;
+  const named = found.slice(0, mostNamed).join(', ');
+  const more = found.length > mostNamed ? ', and more' : '';
+  throw new GatewayError(
+    'resource_conflict',
+    `The guardrail "${record.slug}" is in use by ${named}${more}. Take it out of there first.`,
+  );
+}
+
+type Reader = Pick<ResourcesReader, 'records' | 'settings' | 'workspaces'>;
+
+async function* usersOf(
+  reader: Reader,
+  { organisationId, workspaceId, id, slug }: StoredRecord<'guardrail'>,
+): AsyncGenerator<string> {
+  const isMeant = (name: unknown): boolean => name === id || name === slug;
+  const { defaults } = await reader.settings.ofOrganisation(organisationId);
+  if (namedIn(defaults.guardrails, isMeant)) yield 'the organisation';
+  for await (const { id: other, name, defaults } of eachWorkspace(reader, organisationId))
+    if (workspaceId === undefined || workspaceId === other)
+      if (namedIn(defaults.guardrails, isMeant)) yield `the workspace "${name}"`;
+  const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
+  for await (const config of eachRecord(reader, 'config', organisationId, alike))
+    if (configNames(config.data.config, isMeant)) yield `the config "${config.slug}"`;
+}
+
+const pageSize = 100;
+
+async function* eachWorkspace({ workspaces }: Reader, organisationId: string) {
+  for (let offset = 0; ; offset += pageSize) {
+    const { data } = await workspaces.list(organisationId, {}, { offset, limit: pageSize });
+    yield* data;
+    if (data.length < pageSize) return;
+  }
+}
+
+function namedIn(names: DefaultGuardrails | undefined, isMeant: (name: unknown) => boolean): boolean {
+  return names !== undefined && [...names.input, ...names.output].some(isMeant);
+}
+
+/** Whether a config, or a target in it, names the guardrail that is meant. */
+function configNames(config: object, isMeant: (name: unknown) => boolean): boolean {
+  const { targets, ...members } = config as Readonly<Record<string, unknown>>;
+  const lists = guardrailKeys.map(([key]) => members[key]).filter((list) => Array.isArray(list));
+  if (lists.some((list) => list.some(isMeant))) return true;
+  if (!Array.isArray(targets)) return false;
+  return targets.some(
+    (target: unknown) => typeof target === 'object' && target !== null && configNames(target, isMeant),
+  );
 }
 
 /** Keeps what the guardrail says now as its newest version, and answers with the id of that. */

@@ -11,6 +11,7 @@ import {
 import { settingsIn } from '../../../core/organisation/settings-in.ts';
 import type { Features } from '../../../core/access/features.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { showGuardrails } from '../workspaces/record.ts';
 
 const flag = (description: string) => Type.Boolean({ description });
 /** More than any key needs, and less than a calendar can hold. */
@@ -137,6 +138,8 @@ export const OrganisationDefaultsReply = Type.Object({
   object: Type.Literal('organisation-defaults'),
   metadata: Metadata,
   config_id: orNull(Type.String()),
+  input_guardrails: Type.Array(Type.String()),
+  output_guardrails: Type.Array(Type.String()),
   last_updated_at: ChangedAt,
 });
 
@@ -185,6 +188,7 @@ export function showOrganisationDefaults({
     object: 'organisation-defaults',
     metadata: { ...defaults.metadata },
     config_id: defaults.configId ?? null,
+    ...showGuardrails(defaults),
     last_updated_at: changedAt(updatedAt, version),
   };
 }

@@ -144,7 +144,14 @@ describe('the settings of an organisation', () => {
 describe('the defaults of an organisation', () => {
   test('are empty, change by parts, and share their version with the settings', async (t) => {
     const { get, put } = await start(t, 'defaults');
-    const shown = { object: 'organisation-defaults', metadata: {}, config_id: null, last_updated_at: null };
+    const shown = {
+      object: 'organisation-defaults',
+      metadata: {},
+      config_id: null,
+      input_guardrails: [],
+      output_guardrails: [],
+      last_updated_at: null,
+    };
     assert.deepEqual((await get(defaults)).json(), shown);
     const one = await put(defaults, { metadata: { team: 'a' }, config_id: 'main' });
     assert.deepEqual([one.status, one.headers['etag']], [200, '"1"'], one.text);

@@ -1,5 +1,11 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import {
+  type CheckPhase,
+  defineRoute,
+  type Scope,
+  type Static,
+  Type,
+} from '../../../core/pipeline/plugin.ts';
 import {
   defaultSettings,
   type OrganisationDefaults,
@@ -22,9 +28,16 @@ import {
   showWorkspaceSettings,
   WorkspaceSettingsReply,
 } from './record.ts';
-import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
-import { Identifier, Metadata, Name, orNull, strict } from '../shared/fields.ts';
-import { readDefaults, type WorkspacePlace, workspacePlaces } from '../workspaces/record.ts';
+import { requireActive, requireOrganisation, staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { Identifier, Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { type DefaultNames, namesOfOrganisation } from '../configs/uses.ts';
+import {
+  changedGuardrails,
+  guardrailDefaults,
+  readDefaults,
+  type WorkspacePlace,
+  workspacePlaces,
+} from '../workspaces/record.ts';
 
 const Params = Type.Object({ workspaceId: Identifier });
 
@@ -117,6 +130,7 @@ const DefaultsBody = Type.Object(
   {
     metadata: Type.Optional(orNull(Metadata)),
     config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+    ...guardrailDefaults,
   },
   strict,
 );
@@ -125,6 +139,8 @@ const defaultsExample: Static<typeof OrganisationDefaultsReply> = {
   object: 'organisation-defaults',
   metadata: { team: 'research' },
   config_id: 'main',
+  input_guardrails: ['guard_no-secrets'],
+  output_guardrails: [],
   last_updated_at: '2026-11-21T09:00:00.000Z',
 };
 
@@ -172,7 +188,7 @@ function updateDefaultsRoute({ clock, router }: Scope): RouteDefinition {
         requireVersion(before.version);
         const after: OrganisationSettings = {
           ...before,
-          defaults: changedDefaults(body, before.defaults, router),
+          defaults: changedDefaults(body, before.defaults, namesOfOrganisation(router, key.organisationId)),
           updatedAt: clock.now(),
           version: before.version + 1,
         };
@@ -188,16 +204,136 @@ function updateDefaultsRoute({ clock, router }: Scope): RouteDefinition {
 function changedDefaults(
   body: Static<typeof DefaultsBody>,
   before: OrganisationDefaults,
-  router: Scope['router'],
+  names: DefaultNames,
 ): OrganisationDefaults {
   const metadata = body.metadata === undefined ? before.metadata : (body.metadata ?? undefined);
   // The former value is not looked for again: a config may have gone meanwhile, and is no part of this change.
-  const { configId: given } = readDefaults({ config_id: body.config_id ?? null }, router, '');
+  const { configId: given } = readDefaults({ config_id: body.config_id ?? null }, names, '');
   const configId = body.config_id === undefined ? before.configId : given;
+  const { excludedWorkspaces } = before;
   return {
     ...(metadata !== undefined && { metadata }),
     ...(configId !== undefined && { configId }),
+    ...changedGuardrails(body, before, { names, pointer: '' }),
+    ...(excludedWorkspaces !== undefined && { excludedWorkspaces }),
   };
+}
+
+/** Workspaces that guardrails of the organisation can leave out, at most. */
+const mostExcluded = 1000;
+
+const ExclusionsBody = Type.Object(
+  {
+    organisation_id: Type.Optional(Name('Default: the organisation of the key.')),
+    workspaces: Type.Array(
+      Type.Object({ workspace_id: Name('Id or slug.'), excluded: Type.Boolean() }, strict),
+      { maxItems: mostExcluded },
+    ),
+    override_existing: Type.Optional(
+      Type.Boolean({ default: false, description: 'Workspaces that are not given are judged again.' }),
+    ),
+  },
+  strict,
+);
+const ExclusionsReply = Type.Object({
+  object: Type.Literal('workspace-exclusions'),
+  organisation_id: Type.String(),
+  workspaces: Type.Array(Type.Object({ workspace_id: Type.String(), excluded: Type.Literal(true) })),
+});
+const exclusionsExample: Static<typeof ExclusionsReply> = {
+  object: 'workspace-exclusions',
+  organisation_id: 'default',
+  workspaces: [{ workspace_id: workspaceExample.workspace_id, excluded: true }],
+};
+
+function showExclusions({ organisationId, defaults }: OrganisationSettings, phase: CheckPhase) {
+  return {
+    object: 'workspace-exclusions' as const,
+    organisation_id: organisationId,
+    workspaces: (defaults.excludedWorkspaces?.[phase] ?? []).map((id) => ({
+      workspace_id: id,
+      excluded: true as const,
+    })),
+  };
+}
+
+/** Workspaces whose requests, or answers, the organisation's guardrails do not judge. */
+function exclusionRoutes({ clock }: Scope, phase: CheckPhase): readonly RouteDefinition[] {
+  const path = `/workspace-exclusions/${phase}-guardrails`;
+  const judged = phase === 'input' ? 'requests' : 'answers';
+  return [
+    defineRoute({
+      id: `workspace_exclusions.${phase}.list`,
+      method: 'GET',
+      path,
+      summary: `The workspaces whose ${judged} the organisation's guardrails do not judge`,
+      scope: 'organisation_exclusions.list',
+      // Reads only.
+      audit: null,
+      query: Type.Object(
+        { organisation_id: Type.Optional(Name('Default: the organisation of the key.')) },
+        strict,
+      ),
+      reply: ExclusionsReply,
+      examples: { response: exclusionsExample },
+      async handle({ query, key, read, sendVersion }) {
+        requireOrganisation(key, query.organisation_id);
+        const found = await read(({ settings }) => settings.ofOrganisation(key.organisationId));
+        sendVersion(found.version);
+        return showExclusions(found, phase);
+      },
+    }),
+    defineRoute({
+      id: `workspace_exclusions.${phase}.update`,
+      method: 'PUT',
+      path,
+      summary: `Changes the workspaces whose ${judged} the organisation's guardrails do not judge`,
+      scope: 'organisation_exclusions.update',
+      audit: 'update',
+      body: ExclusionsBody,
+      reply: ExclusionsReply,
+      examples: {
+        request: { workspaces: [{ workspace_id: 'ws-laboratory', excluded: true }] },
+        response: exclusionsExample,
+      },
+      async handle({ body, key, write, requireVersion, sendVersion }) {
+        requireOrganisation(key, body.organisation_id);
+        const changed = await write(async (writer) => {
+          const before = await writer.settings.ofOrganisation(key.organisationId);
+          requireVersion(before.version);
+          const { input, output } = before.defaults.excludedWorkspaces ?? { input: [], output: [] };
+          const kept = body.override_existing === true ? [] : phase === 'input' ? input : output;
+          const ids = new Set(kept);
+          for (const [index, { workspace_id: named, excluded }] of body.workspaces.entries()) {
+            const found = await writer.workspaces.find(key.organisationId, named);
+            if (found === undefined)
+              throw refusedBody([{ path: `/workspaces/${index}/workspace_id`, message: noWorkspace(named) }]);
+            if (excluded) ids.add(found.id);
+            else ids.delete(found.id);
+          }
+          if (ids.size > mostExcluded)
+            throw refusedBody([{ path: '/workspaces', message: `would exclude more than ${mostExcluded}` }]);
+          const after: OrganisationSettings = {
+            ...before,
+            defaults: {
+              ...before.defaults,
+              excludedWorkspaces: { input, output, [phase]: [...ids] },
+            },
+            updatedAt: clock.now(),
+            version: before.version + 1,
+          };
+          if (!(await writer.settings.replaceOrganisation(after))) throw staleVersion();
+          return { id: key.organisationId, result: after };
+        });
+        sendVersion(changed.version);
+        return showExclusions(changed, phase);
+      },
+    }),
+  ];
+}
+
+function noWorkspace(named: string): string {
+  return `there is no workspace ${JSON.stringify(named)}; GET /workspaces lists them`;
 }
 
 const path = '/admin/organisation/settings';
@@ -218,6 +354,8 @@ export function settingsRoutes(scope: Scope): readonly RouteDefinition[] {
     getRoute(scope),
     updateRoute(scope),
     ...organisationDefaultsRoutes(scope),
+    ...exclusionRoutes(scope, 'input'),
+    ...exclusionRoutes(scope, 'output'),
     ...workspaceSettingsRoutes(scope),
   ];
 }

@@ -2,6 +2,7 @@ import { workspaceBudgetKey } from '../../../core/access/limit-charges.ts';
 import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { Member } from '../../../core/ports/people.ts';
 import type { WorkspaceDefaults, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import { DefaultGuardrailNames } from '../../../core/organisation/guardrails.ts';
 import { RateLimits } from '../../../core/organisation/limits.ts';
 import {
   readRateLimits,
@@ -14,7 +15,7 @@ import {
   UsageLimitSchema,
 } from '../shared/limits.ts';
 import { Description, ManagedBy, Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
-import type { ConfigNames } from '../configs/uses.ts';
+import type { DefaultNames } from '../configs/uses.ts';
 import { OrganisationRoleSchema, WorkspaceRoleSchema } from '../users/record.ts';
 
 /** A member of a workspace as the API shows them. */
@@ -85,6 +86,16 @@ export const workspacePlaces: readonly WorkspacePlace[] = [
   { path: '/workspaces', suffix: '_plain' },
 ];
 
+/** Guardrails that judge without being named, as bodies say them. What is not given stays; an empty list takes all away. */
+export const guardrailDefaults = {
+  input_guardrails: DefaultGuardrailNames(
+    'Guardrails that judge every request, without being named. What is not given stays.',
+  ),
+  output_guardrails: DefaultGuardrailNames(
+    'Guardrails that judge every answer, without being named. What is not given stays.',
+  ),
+};
+
 const fields = {
   description: Type.Optional(orNull(Description)),
   icon: Type.Optional(orNull(Type.String({ maxLength: 255 }))),
@@ -93,6 +104,7 @@ const fields = {
       {
         metadata: Type.Optional(Metadata),
         config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+        ...guardrailDefaults,
       },
       strict,
     ),
@@ -134,14 +146,20 @@ type WorkspaceContent = Pick<
 export function changedWorkspace(
   body: Static<typeof UpdateWorkspace>,
   before: WorkspaceContent,
-  router: ConfigNames,
+  router: DefaultNames,
 ): WorkspaceContent {
   const { usage_limits: usage, rate_limits: rates } = body;
   return {
     name: body.name ?? before.name,
     description: body.description === undefined ? before.description : (body.description ?? ''),
     icon: body.icon === undefined ? before.icon : (body.icon ?? ''),
-    defaults: body.defaults === undefined ? before.defaults : readDefaults(body.defaults, router),
+    defaults:
+      body.defaults === undefined
+        ? before.defaults
+        : {
+            ...readDefaults(body.defaults, router),
+            ...changedGuardrails(body.defaults, before.defaults, { names: router, pointer: '/defaults' }),
+          },
     usageLimits: usage === undefined ? before.usageLimits : readUsageLimits(usage ?? [], '/usage_limits'),
     rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? []),
   };
@@ -153,7 +171,7 @@ export function changedWorkspace(
  */
 export function readDefaults(
   { metadata, config_id: configId }: { metadata?: Record<string, string>; config_id?: string | null },
-  router: ConfigNames,
+  router: DefaultNames,
   pointer = '/defaults',
 ): WorkspaceDefaults {
   const missing = typeof configId === 'string' ? router.missingConfig(configId) : undefined;
@@ -161,6 +179,43 @@ export function readDefaults(
   return {
     ...(metadata !== undefined && { metadata }),
     ...(typeof configId === 'string' && { configId }),
+  };
+}
+
+interface GivenGuardrails {
+  input_guardrails?: string[];
+  output_guardrails?: string[];
+}
+
+/**
+ * The guardrails that judge without being named, after a body was read: what it does not say stays. Throws
+ * `invalid_request`, with the place below `pointer`, for those that cannot judge there.
+ */
+export function changedGuardrails(
+  body: GivenGuardrails,
+  { guardrails: before }: WorkspaceDefaults,
+  { names, pointer }: { readonly names: Pick<DefaultNames, 'unusableGuardrail'>; readonly pointer: string },
+): Pick<WorkspaceDefaults, 'guardrails'> {
+  const mistakes: { path: string; message: string }[] = [];
+  for (const [key, phase] of [
+    ['input_guardrails', 'input'],
+    ['output_guardrails', 'output'],
+  ] as const)
+    for (const [index, name] of (body[key] ?? []).entries()) {
+      const message = names.unusableGuardrail(name, phase);
+      if (message !== undefined) mistakes.push({ path: `${pointer}/${key}/${index}`, message });
+    }
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  const input = body.input_guardrails ?? before?.input ?? [];
+  const output = body.output_guardrails ?? before?.output ?? [];
+  return input.length + output.length === 0 ? {} : { guardrails: { input, output } };
+}
+
+/** The guardrails that judge without being named, as the API shows them. */
+export function showGuardrails({ guardrails }: WorkspaceDefaults) {
+  return {
+    input_guardrails: [...(guardrails?.input ?? [])],
+    output_guardrails: [...(guardrails?.output ?? [])],
   };
 }
 
@@ -177,6 +232,8 @@ export const WorkspaceReply = Type.Object({
   defaults: Type.Object({
     metadata: Metadata,
     config_id: orNull(Type.String()),
+    input_guardrails: Type.Array(Type.String()),
+    output_guardrails: Type.Array(Type.String()),
     is_default: Type.Integer({ description: '1 for the workspace that the gateway made itself.' }),
     object: Type.Literal('workspace'),
   }),
@@ -242,6 +299,7 @@ export function showWorkspace(
     defaults: {
       metadata: { ...record.defaults.metadata },
       config_id: record.defaults.configId ?? null,
+      ...showGuardrails(record.defaults),
       is_default: record.isDefault ? 1 : 0,
       object: 'workspace',
     },

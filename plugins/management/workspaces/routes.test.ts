@@ -37,7 +37,13 @@ describe('a workspace', () => {
       const created = made.json();
       assert.match(created.slug, /^ws-team-a-1-[a-z]{6}$/);
       assert.deepEqual([made.headers['etag'], created.status, created.description], ['"1"', 'active', '']);
-      assert.deepEqual(created.defaults, { ...defaults, is_default: 0, object: 'workspace' });
+      const noGuardrails = { input_guardrails: [], output_guardrails: [] };
+      assert.deepEqual(created.defaults, {
+        ...defaults,
+        ...noGuardrails,
+        is_default: 0,
+        object: 'workspace',
+      });
       assert.deepEqual(created.rate_limits, limits.rate_limits);
       assert.deepEqual(created.usage_limits[1], {
         ...{

@@ -6,7 +6,7 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { Member } from '../../../core/ports/people.ts';
 import type { ResourcesReader, WorkspaceFilter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import { insertMembers } from './members.ts';
-import { configNamesIn } from '../configs/uses.ts';
+import { namesIn, namesOfOrganisation } from '../configs/uses.ts';
 import { newSlug, requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
 import { namedUsers } from '../users/visible.ts';
@@ -137,7 +137,11 @@ function createRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefin
         slug: newSlug('ws-', body.name),
         status: 'active',
         isDefault: false,
-        ...changedWorkspace(body, { ...empty, name: body.name }, router),
+        ...changedWorkspace(
+          body,
+          { ...empty, name: body.name },
+          namesOfOrganisation(router, key.organisationId),
+        ),
         createdAt: now,
         updatedAt: now,
         version: 1,
@@ -197,7 +201,7 @@ function updateRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefin
         requireVersion(before.version);
         requireActive(before);
         const { organisationId, id: workspaceId } = before;
-        const names = configNamesIn(router, { organisationId, workspaceId });
+        const names = namesIn(router, { organisationId, workspaceId });
         const change = { updatedAt: clock.now(), version: before.version + 1 };
         const after = { ...before, ...changedWorkspace(body, before, names), ...change };
         if (!(await writer.workspaces.replace(after))) throw staleVersion();

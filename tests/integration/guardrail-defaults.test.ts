@@ -80,6 +80,8 @@ test('a workspace that is excluded is judged by its own alone, until it is not',
   assert.deepEqual([(await ask('Initech')).status, (await ask('Initech', 'other')).status], [446, 200]);
   await operate('PUT', '/admin/organisation/defaults', { metadata: { team: 'a' } });
   assert.equal((await ask('Initech', 'other')).status, 200, 'another change keeps what is excluded');
+  await operate('PUT', '/workspace-exclusions/output-guardrails', excluded);
+  assert.deepEqual((await operate('GET', path)).workspaces, excluded.workspaces);
   await operate('PUT', path, { workspaces: [], override_existing: true });
   assert.equal((await ask('Initech', 'other')).status, 446);
 });

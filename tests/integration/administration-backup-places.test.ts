@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { sql } from 'drizzle-orm';
 import { after, test } from 'node:test';
 import pg from 'pg';
 import { createDirectory } from '../../core/administration/directory/live-directory.ts';
@@ -14,7 +15,6 @@ import { openIdentity } from '../../storage/identity/open-identity.ts';
 import { readMigrations } from '../../storage/postgres/migrate.ts';
 import { openDatabase } from '../../storage/postgres/open-database.ts';
 import { createResources } from '../../storage/postgres/resources.ts';
-import { aKey } from '../conformance/resources-records.ts';
 import { type FakeProviders, startFakeProviders } from '../kit/fake-providers/fake-providers.ts';
 import { chat, makePremises, operate, type Premises } from '../kit/operator.ts';
 import { postgresMissing, startPostgres } from '../kit/postgres-server.ts';
@@ -172,16 +172,15 @@ test('a backup of the last release is restored, and the next start brings its sc
   });
   await directory.start();
   const hash = createHash('sha256').update(secret).digest('base64');
-  const key = aKey(organisationId, {
-    workspaceId: defaultWorkspaceId,
-    secrets: [{ hash, expiresAt: undefined }],
-    defaults: {},
-    expiresAt: undefined,
-    rateLimits: [],
-    usageLimits: undefined,
-    scopes: ['completions.write'],
-  });
-  await directory.resources.write(organisationId, ({ apiKeys }) => apiKeys.insert(key));
+  const key = { id: 'key-of-the-last-release' };
+  // With the columns of that release: this version names more.
+  await database.query((statements) =>
+    statements.execute(sql`
+      INSERT INTO api_keys (id, organisation_id, workspace_id, user_id, name, description, type, status, scopes,
+        rate_limits, defaults, alert_emails, masked, creation_mode, created_at, updated_at, version, change, secret_hash)
+      VALUES (${key.id}, ${organisationId}, ${defaultWorkspaceId}, '', 'Old', '', 'workspace-service', 'active',
+        ARRAY['completions.write'], '[]', '{}', '{}', 'wk_…', 'api', now(), now(), 1, 1, ${hash})`),
+  );
   directory.close();
   await database.close();
   await engine.close();

@@ -134,7 +134,9 @@ export function loadBody(request: BodyHolder, need: RequestStep['loadsBody']): M
 /**
  * What a modelled endpoint gets is JSON, whatever it calls itself; elsewhere a missing or odd type may still be JSON.
  */
-function mayHoldJson(request: BodyHolder): boolean {
+export function mayHoldJson(
+  request: Omit<BodyHolder, 'body'> & { readonly body: Pick<LazyBody, 'present'> },
+): boolean {
   if (request.endpoint.modelled || !request.body.present) return true;
   return !/^\s*((multipart|audio|image|video)\/|application\/octet-stream)/i.test(
     request.header('content-type') ?? '',

@@ -31,8 +31,8 @@ export async function holdAnswer(context: AttemptContext, answer: Answer): Promi
     throw new TypeError('Only answers to requests of the pipeline are held.');
   if (answer.body === null || answer.switched !== undefined) return undefined;
   if (!isStreamSource(answer.body)) return holdWhole(context, answer, answer.body);
-  const codec = codecFor(context.dialect.frames, headerValue(answer.headers, 'content-type'));
-  if (answer.dialect === undefined || codec === undefined || !context.endpoint.modelled) return undefined;
+  const codec = codecOf(context, answer);
+  if (codec === undefined) return undefined;
   const collected = await collectSource(context, answer.body, maxBytes);
   const bytes = await decoded(answer, collected);
   const reader = codec.reader(context.endpoint.id);
@@ -61,6 +61,16 @@ export async function holdAnswer(context: AttemptContext, answer: Answer): Promi
       };
     },
   };
+}
+
+/** Whether the texts of a streamed answer can be read: its endpoint and its format are modelled. */
+export function isReadable(context: AttemptContext, answer: Answer): boolean {
+  return codecOf(context, answer) !== undefined;
+}
+
+function codecOf({ dialect, endpoint }: AttemptContext, answer: Answer) {
+  if (answer.dialect === undefined || answer.switched !== undefined || !endpoint.modelled) return undefined;
+  return codecFor(dialect.frames, headerValue(answer.headers, 'content-type'));
 }
 
 async function holdWhole(context: Exchange, answer: Answer, body: Buffer): Promise<HeldAnswer | undefined> {

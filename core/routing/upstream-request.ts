@@ -7,11 +7,13 @@ import type { AttemptBody, JsonPath, JsonValue } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { setAt } from '../pipeline/json-splice.ts';
 import type { MayBeLarge } from '../pipeline/large-document.ts';
+import { mayHoldJson } from '../pipeline/call-step.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import { headerValue } from '../ports/header-list.ts';
 import type { Target, AttemptOptions } from '../pipeline/router.ts';
 import { type ToldTrace, toldTrace } from '../base/trace-context.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
+import { guardrailsOf } from './request-guardrails.ts';
 import { type ForwardOptions, forwardRequestHeaders } from './forward-headers.ts';
 import {
   bodyObject,
@@ -43,14 +45,17 @@ export interface PrepareSetup {
 /** Operations whose bodies flow by unread, unless their host wants them in another shape. */
 const translatable: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
 
-/** The body has to be in memory: it is signed, said in other words, or changed by the config. */
-export function needsBody(exchange: Exchange, { target, params }: AttemptParts): boolean {
+/** The body has to be in memory: it is signed, said in other words, changed by the config, or judged. */
+export function needsBody(exchange: Exchange, parts: AttemptParts): boolean {
+  const { target, params } = parts;
   const { endpoint, body, method, path, upgrade } = exchange;
   if (!body.present) return false;
   const naming = { method, path, isUpgrade: upgrade !== undefined };
   if (target.signsBody) return true;
   // The model that it names has to be allowed.
   if (target.models?.isRestricted === true && !runsNoModel(naming)) return true;
+  const { input = [] } = guardrailsOf(parts) ?? {};
+  if (input.length > 0 && mayHoldJson(exchange)) return true;
   return translatable.has(endpoint.id) && (target.dialect !== 'openai-chat' || params !== undefined);
 }
 

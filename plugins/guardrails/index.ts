@@ -1,4 +1,4 @@
-import { type HeldAnswer, holdAnswer } from '../../core/pipeline/held-answer.ts';
+import { type HeldAnswer, holdAnswer, isReadable } from '../../core/pipeline/held-answer.ts';
 import { type Answer, isStreamSource } from '../../core/pipeline/answer.ts';
 import { noteVerdict, type Verdict } from '../../core/pipeline/facts.ts';
 import {
@@ -54,9 +54,10 @@ export default definePlugin({
       attempted: (context, answer) => engine.judgeAnswer(context, answer),
       stream: (context) => context.get(said)?.tap,
       settled(context) {
-        const { tap, streaming = [] } = context.get(said) ?? {};
+        const { tap, streaming = [], after = [] } = context.get(said) ?? {};
         if (tap === undefined || tap.isComplete) return;
-        for (const name of streaming) noteVerdict(context.facts, name, 'stream');
+        const refusing = after.find(isDenying)?.id;
+        for (const name of streaming) if (name !== refusing) noteVerdict(context.facts, name, 'stream');
       },
     };
   },
@@ -107,7 +108,8 @@ class GuardrailEngine {
     const isFlagged = before.some(isFlagging);
     const running = guardrails.output.map((spec) => this.#runningOf(spec));
     const isStream = isStreamSource(answer.body);
-    const isWhole = ({ stream }: RunningGuardrail): boolean => !isStream || stream === 'hold';
+    const isUnread = isStream && !isReadable(context, answer);
+    const isWhole = ({ stream }: RunningGuardrail): boolean => !isStream || isUnread || stream === 'hold';
     const whole = running.filter(isWhole);
     const onTheWay = running.filter((one) => !isWhole(one));
     if (onTheWay.length > 0) {

@@ -31,7 +31,7 @@ export interface KeyNoticesPlace {
 }
 
 /** What somebody is told of a key. */
-export interface KeyNotice {
+interface KeyNotice {
   readonly kind: keyof KeyMoments;
   /** Milliseconds since the epoch. */
   readonly at: number;

@@ -91,7 +91,7 @@ describe('the models of an integration', () => {
     });
     assert.deepEqual(priced, found);
     const rule = { service: 'plain', model: '', own: undefined, multiplier: 1.5 };
-    assert.deepEqual(found, [{ ...rule, own }, { ...rule, model: 'gpt-4o' }, rule, 'held']);
+    assert.deepEqual(found, [{ ...rule, own: [own] }, { ...rule, model: 'gpt-4o' }, rule, 'held']);
   });
 
   test('may stand at another address, with the credential of their integration', async (t) => {

@@ -73,10 +73,14 @@ const Webhook = Type.Object(
     }),
     events: Type.Optional(
       Type.Array(
-        Type.Union([Type.Literal('usage.threshold_reached'), Type.Literal('usage.limit_exhausted')]),
+        Type.Union([
+          Type.Literal('usage.threshold_reached'),
+          Type.Literal('usage.limit_exhausted'),
+          Type.Literal('rate_limit.reached'),
+        ]),
         {
           minItems: 1,
-          maxItems: 2,
+          maxItems: 3,
           uniqueItems: true,
           description: 'What is posted there. Default: everything.',
         },

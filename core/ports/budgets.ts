@@ -1,4 +1,4 @@
-import type { UsageLimit } from './limits.ts';
+import type { RateLimit, UsageLimit } from './limits.ts';
 
 /** What a budget counts. */
 export type BudgetUnit = UsageLimit['type'];
@@ -100,7 +100,12 @@ export interface Budgets {
   groups(prefix: string): readonly string[];
   /** Begins the count of a budget anew. Resolves with its epoch when the ledger holds it; rejects when it cannot be stored. */
   reset(key: string, organisationId: string): Promise<number>;
+  /** Hands over that a limit which is counted elsewhere is reached, as `UsageAlerts.crossed`. */
+  tell(crossing: UsageCrossing): void;
 }
+
+/** Begins the keys of crossings that belong to no budget: those of rate limits. */
+export const rateCrossingPrefix = 'rate-limit:';
 
 /** What a process knows of a budget now. Whole units. */
 export interface BudgetCount {
@@ -214,7 +219,8 @@ export interface UsageCrossing {
   readonly workspaceId: string | undefined;
   /** Whose usage it is. */
   readonly subject: {
-    readonly type: 'api_key' | 'workspace' | 'provider' | 'integration' | 'usage_limit_policy';
+    readonly type:
+      'api_key' | 'workspace' | 'provider' | 'integration' | 'usage_limit_policy' | 'rate_limit_policy';
     readonly id: string;
     readonly name: string;
     /** Of a policy that counts by group: the group, such as `metadata._user=ann`. */
@@ -222,6 +228,8 @@ export interface UsageCrossing {
   };
   readonly unit: 'cost' | 'tokens' | 'requests';
   readonly limit: number;
+  /** Of a rate limit: its window. */
+  readonly per?: RateLimit['unit'];
   /** Undefined when the limit has none. */
   readonly threshold: number | undefined;
   readonly used: number;

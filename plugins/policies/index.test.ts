@@ -6,6 +6,7 @@ import { readFeatures } from '../../core/access/features.ts';
 import { noUsage } from '../../core/dialects/usage.ts';
 import type { Hooks } from '../../core/pipeline/plugin.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
+import type { Budgets, UsageCrossing } from '../../core/ports/budgets.ts';
 import type { Limiter } from '../../core/ports/counters.ts';
 import type { RateLimitPolicyData } from '../../core/ports/record-kinds.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../core/ports/records.ts';
@@ -41,6 +42,7 @@ function policy(data: Partial<RateLimitPolicyData> = {}, record: Partial<PolicyR
 }
 
 interface Setting {
+  readonly tell?: (crossing: UsageCrossing) => void;
   readonly options?: PoliciesOptions;
   readonly limiter?: Limiter;
   readonly off?: boolean;
@@ -54,6 +56,7 @@ async function enforce(records: PolicyRecord[], setting: Setting = {}) {
   let shown: readonly PolicyRecord[] = [...records];
   const { scope, clock } = testScope({
     ...(setting.limiter && { limiter: setting.limiter }),
+    ...(setting.tell && { budgets: { tell: setting.tell } as Budgets }),
     features: readFeatures(setting.off === true ? { POLICY_ENABLED: 'OFF' } : {}),
   });
   const directory = {
@@ -151,6 +154,44 @@ describe('policies: requests', () => {
     await send();
     clock.advance(62_000);
     assert.match((await refused()).message, /3 requests per hour/);
+  });
+});
+
+describe('policies: alerts', () => {
+  test('a policy that refuses tells it once a day, of each of its groups', async () => {
+    const told: UsageCrossing[] = [];
+    const perUser = policy({ groupBy: [{ key: 'metadata._user' }], unit: 'rpd' }, { name: 'Per user' });
+    const { send, refused, clock } = await enforce([perUser], { tell: (one) => void told.push(one) });
+    for (const user of ['ann', 'bob']) await send({}, { _user: user });
+    assert.equal(told.length, 0);
+    await refused({}, { _user: 'ann' });
+    await refused({}, { _user: 'ann' });
+    await refused({}, { _user: 'bob' });
+    assert.deepEqual(
+      told.map(({ subject, unit, limit, per, workspaceId }) => [
+        subject.valueKey,
+        unit,
+        limit,
+        per,
+        workspaceId,
+      ]),
+      [
+        ['metadata._user:ann', 'requests', 1, 'rpd', 'ws-1'],
+        ['metadata._user:bob', 'requests', 1, 'rpd', 'ws-1'],
+      ],
+    );
+    assert.match(told[0]?.mark ?? '', /^\d+:1$/);
+    clock.advance(86_400_000);
+    await send({}, { _user: 'ann' });
+    await refused({}, { _user: 'ann' });
+    assert.equal(told.length, 3);
+    assert.notEqual(told[2]?.id, told[0]?.id);
+  });
+
+  test('limits of a key tell nobody', async () => {
+    const { hooks } = await enforce([policy({ value: 9 })], { tell: () => assert.fail('told') });
+    const key = testKey({ rateLimits: [{ type: 'requests', unit: 'rpm', value: 0 }] });
+    await assert.rejects(async () => hooks.request?.(new TestContext({ key })), { code: 'rate_limited' });
   });
 });
 

@@ -18,6 +18,7 @@ import {
   workspaceBudgetKey,
 } from '../../core/access/limit-charges.ts';
 import { type PolicySet, PolicySets, type RatePolicy, type UsagePolicy } from './policy-set.ts';
+import { RateAlerts } from './rate-alerts.ts';
 import { Subject } from './subject.ts';
 import { type ExpectedUse, nothingExpected } from '../../core/ports/budgets.ts';
 import type { LimitReservation } from '../../core/ports/counters.ts';
@@ -123,11 +124,12 @@ export default definePlugin({
   schema: PoliciesSchema,
   capabilities: { needs: ['key'] },
   create({ max_groups: maxGroups = 10_000, on_store_failure: onStoreFailure = 'local' }, scope) {
-    const { clock, directory, features, limiter, prices, router } = scope;
+    const { budgets, clock, directory, features, limiter, prices, router } = scope;
     const hasPolicies = features.isOn('policies');
     const sets = new PolicySets(maxGroups);
     const ownLimits = new OwnLimits(directory);
     const learned = learnedUsageOf(limiter);
+    const alerts = new RateAlerts(budgets, clock);
     /** Of callers that have no limits of their own. */
     const noCharges = new LimitCharges();
     const larger = new LargerCharges();
@@ -166,14 +168,34 @@ export default definePlugin({
       return needsTokens ? learned.expectedOf(context) : nothingExpected;
     }
 
-    function decide(context: RequestContext, charges: LimitCharges | undefined): void | Promise<void> {
+    function decide(
+      context: RequestContext,
+      key: KeyRecord,
+      own: LimitCharges | undefined,
+      set: PolicySet | undefined,
+    ): void | Promise<void> {
+      const charges = chargesOf(context, key, own, set);
       if (charges === undefined) return undefined;
+      const refused = (error: unknown): never => {
+        if (set !== undefined) alerts.refused(error, set.rates, new Subject(context, key, directory));
+        throw error;
+      };
+      try {
+        const deciding = count(context, charges);
+        return deciding?.catch(refused);
+      } catch (error) {
+        return refused(error);
+      }
+    }
+
+    function count(context: RequestContext, charges: LimitCharges): undefined | Promise<void> {
       const expected = expectedUse(context, charges);
       const code = 'rate_limited';
       const reserved = takeCharges(charges, { limiter, expected, onStoreFailure, code });
       if (reserved === undefined) return undefined;
       if ('then' in reserved) return reserved.then((taken) => keep(context, taken));
       keep(context, reserved);
+      return undefined;
     }
 
     return {
@@ -193,8 +215,8 @@ export default definePlugin({
         if (set === undefined && own === undefined) return undefined;
         const needsBody = set?.needsBody === true || own?.needsTokens === true || own?.needsCost === true;
         if (needsBody && holdsJson(context))
-          return context.body.load().then(() => decide(context, chargesOf(context, key, own, set)));
-        return decide(context, chargesOf(context, key, own, set));
+          return context.body.load().then(() => decide(context, key, own, set));
+        return decide(context, key, own, set);
       },
       settled(context, outcome) {
         const reserved = context.get(reservation);

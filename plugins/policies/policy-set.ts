@@ -104,10 +104,17 @@ class PolicyRules {
     }
     return true;
   }
+
+  /** The group that the request belongs to: `metadata._user:ann`. Empty for a policy that counts everything together. */
+  groupOf(subject: Subject): string {
+    const valueKey = this.groupBy.map(({ key, read }) => `${key}:${read(subject)}`).join(',');
+    return valueKey.length > longestName ? sha256(valueKey, 'base64') : valueKey;
+  }
 }
 
 /** A stored rate-limit policy, ready to judge requests. */
 export class RatePolicy extends PolicyRules {
+  readonly record: RatePolicyRecord;
   readonly type: RatePolicyRecord['data']['type'];
   readonly windowMs: number;
   /** For refusals: `The rate-limit policy "name" (100 requests per minute)`. */
@@ -116,6 +123,7 @@ export class RatePolicy extends PolicyRules {
 
   constructor(record: RatePolicyRecord, maxGroups: number) {
     super(record);
+    this.record = record;
     const { id, name, organisationId, data } = record;
     const { type, unit, value } = data;
     this.type = type;
@@ -159,8 +167,7 @@ export class UsagePolicy extends PolicyRules {
 
   /** What the request is counted against; undefined when there is no room for its group. */
   budgetOf(subject: Subject): Budget | undefined {
-    const valueKey = this.groupBy.map(({ key, read }) => `${key}:${read(subject)}`).join(',');
-    const name = valueKey.length > longestName ? sha256(valueKey, 'base64') : valueKey;
+    const name = this.groupOf(subject);
     const known = this.#budgets.get(name);
     if (known !== undefined) return known;
     // A budget is never forgotten while its policy is the same: that would give it away anew.

@@ -1,4 +1,5 @@
 import {
+  rateCrossingPrefix,
   type Budget,
   type BudgetAmounts,
   type BudgetCount,
@@ -369,6 +370,7 @@ class MemoryBudgets implements CountedBudgets {
       const { rows, mark } = await ledger.exchange(deltas, this.#mark);
       this.#mark = mark;
       for (const { key, organisationId, epoch, used, since = unknownSince, claimed } of rows) {
+        if (key.startsWith(rateCrossingPrefix)) continue;
         let count = this.#counts.get(key);
         if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId, since)));
         count.isStored = true;
@@ -388,6 +390,10 @@ class MemoryBudgets implements CountedBudgets {
       });
       throw error;
     }
+  }
+
+  tell(crossing: UsageCrossing): void {
+    this.#alerts?.crossed(crossing);
   }
 
   #tellCrossings(): void {

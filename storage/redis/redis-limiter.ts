@@ -79,6 +79,7 @@ class OwnedLimiter implements RedisLimiter {
       usage: (budget) => budgets.usage(budget),
       groups: (prefix) => budgets.groups(prefix),
       reset: (key, organisationId) => this.#sessions.reset(key, organisationId),
+      tell: (crossing) => budgets.tell(crossing),
     };
   }
 

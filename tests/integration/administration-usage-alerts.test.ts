@@ -197,6 +197,40 @@ describe('usage that reaches a threshold or a limit', () => {
     assert.deepEqual(await newsOf(premises, 4), everybody('one', 'exhausted'));
   });
 
+  test('rate limits of policies are told once a day, those of keys to nobody', async () => {
+    const premises = await makePlace(weir.url, 'rates');
+    const { id } = await operate(weir.url, {
+      path: '/policies/rate-limits',
+      body: {
+        name: 'One a day',
+        workspace_id: premises.workspace,
+        conditions: [{ key: 'workspace_id', value: premises.workspace }],
+        group_by: [{ key: 'api_key' }],
+        ...{ type: 'requests', unit: 'rpd', value: 1 },
+      },
+    });
+    const answers: number[] = [];
+    for (let count = 0; count < 4; count += 1) answers.push(await ask(weir.url, premises));
+    assert.deepEqual(answers, [200, 429, 429, 429]);
+    const mailsOf = () => smtp.mails.filter(({ raw }) => raw.includes(id));
+    await eventually(
+      () => (mailsOf().length >= 2 && posted.some(({ event }) => event.data.subject.id === id)) || undefined,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    assert.deepEqual(
+      mailsOf()
+        .flatMap(({ to }) => to)
+        .sort(),
+      ['lead@rates.example.com', 'owner@example.com'],
+    );
+    for (const mail of mailsOf()) assert.match(mailHeader(mail, 'subject'), /Rate_limit_reached/);
+    const [event, ...more] = posted.filter(({ event }) => event.data.subject.id === id);
+    assert.deepEqual([event?.event.type, more.length], ['rate_limit.reached', 0]);
+    const { value, per, unit, subject } = event?.event.data ?? {};
+    assert.deepEqual([value, per, unit], [1, 'rpd', 'requests']);
+    assert.equal(subject.value_key, `api_key:${premises.keyId}`);
+  });
+
   test('is told as the configuration says that serves now, and nothing tells a secret', async () => {
     const output = weir.stdout() + weir.stderr();
     assert.ok(!output.includes(password) && !output.includes(secret));

@@ -1,5 +1,7 @@
 import { escapeHtml } from '../../http/openapi/render-reference.ts';
+import { limitWords } from '../../access/limit-charges.ts';
 import type { UsageCrossing } from '../../ports/budgets.ts';
+import type { RateLimit } from '../../ports/limits.ts';
 import type { Mail } from './mail.ts';
 
 /** Why somebody is told. */
@@ -14,16 +16,26 @@ export interface MailOccasion {
 }
 
 /** The events that webhooks are told. */
-type AlertEvent = 'usage.threshold_reached' | 'usage.limit_exhausted';
+type AlertEvent = 'usage.threshold_reached' | 'usage.limit_exhausted' | 'rate_limit.reached';
 
 /** Which event a crossing is. */
-export function eventOf({ kind }: Pick<UsageCrossing, 'kind'>): AlertEvent {
+export function eventOf({ kind, subject }: Pick<UsageCrossing, 'kind' | 'subject'>): AlertEvent {
+  if (subject.type === 'rate_limit_policy') return 'rate_limit.reached';
   return kind === 'threshold' ? 'usage.threshold_reached' : 'usage.limit_exhausted';
 }
 
 /** What is posted of a crossing, as JSON. */
 export function webhookBody(crossing: UsageCrossing): string {
-  const { subject, resetsAt } = crossing;
+  const { subject, resetsAt, per } = crossing;
+  const amounts =
+    per === undefined
+      ? {
+          credit_limit: crossing.limit,
+          alert_threshold: crossing.threshold ?? null,
+          current_usage: crossing.used,
+          next_usage_reset_at: resetsAt === undefined ? null : new Date(resetsAt).toISOString(),
+        }
+      : { value: crossing.limit, per };
   return JSON.stringify({
     type: eventOf(crossing),
     timestamp: new Date(crossing.at).toISOString(),
@@ -37,10 +49,7 @@ export function webhookBody(crossing: UsageCrossing): string {
         value_key: subject.valueKey ?? null,
       },
       unit: crossing.unit,
-      credit_limit: crossing.limit,
-      alert_threshold: crossing.threshold ?? null,
-      current_usage: crossing.used,
-      next_usage_reset_at: resetsAt === undefined ? null : new Date(resetsAt).toISOString(),
+      ...amounts,
     },
   });
 }
@@ -51,6 +60,7 @@ const owners: Readonly<Record<UsageCrossing['subject']['type'], string>> = {
   provider: 'provider',
   integration: 'integration',
   usage_limit_policy: 'usage-limit policy',
+  rate_limit_policy: 'rate-limit policy',
 };
 const reasons: Readonly<Record<RecipientReason, string>> = {
   named: 'the key names your address in its alert_emails',
@@ -65,6 +75,7 @@ export function composeMail(
   crossing: UsageCrossing,
   occasion: MailOccasion,
 ): Pick<Mail, 'subject' | 'text' | 'html'> {
+  if (crossing.per !== undefined) return composeRateMail({ ...crossing, per: crossing.per }, occasion);
   const { unit, limit, threshold, used, subject, resetsAt } = crossing;
   const isExhausted = crossing.kind === 'exhausted';
   const group = subject.valueKey === undefined ? '' : ` for ${line(subject.valueKey)}`;
@@ -90,6 +101,35 @@ export function composeMail(
     ? `Usage limit exhausted: ${owner}`
     : `Usage alert: ${owner} has used ${amount(used, unit)} of ${amount(limit, unit)}`;
   return mailOf({ subject: title, paragraphs, facts }, occasion);
+}
+
+/** The same of a rate limit: it has room again by itself, many times a day. */
+function composeRateMail(
+  crossing: UsageCrossing & { readonly per: RateLimit['unit'] },
+  occasion: MailOccasion,
+): Pick<Mail, 'subject' | 'text' | 'html'> {
+  const { unit, limit: value, per, subject, workspaceId } = crossing;
+  const group = subject.valueKey === undefined ? '' : ` for ${line(subject.valueKey)}`;
+  const owner = `${owners[subject.type]} "${line(subject.name)}"${group}`;
+  const limit = limitWords({ type: unit === 'tokens' ? 'tokens' : 'requests', unit: per, value });
+  const place = workspaceId === undefined ? '' : `?workspace_id=${workspaceId}`;
+  return mailOf(
+    {
+      subject: `Rate limit reached: ${owner}`,
+      paragraphs: [
+        `The ${owner} has refused a request: its limit of ${limit} is reached.`,
+        'Requests beyond it are refused with status 429 (rate_limited) until there is room again. This is told once a day (UTC), however often it happens.',
+        `What you can do: raise the limit of the policy (PUT /policies/rate-limits/${subject.id}${place} with "value", or where the configuration file sets it), or let callers send less.`,
+      ],
+      facts: [
+        [capital(owners[subject.type]), `${line(subject.name)} (${subject.id})`],
+        ...(subject.valueKey === undefined ? [] : [['Group', line(subject.valueKey)] as const]),
+        ['Limit', limit],
+        ['Seen at', minute(crossing.at)],
+      ],
+    },
+    occasion,
+  );
 }
 
 type Fact = readonly [name: string, value: string];
@@ -163,6 +203,7 @@ function remedy({ subject: { type, id }, workspaceId }: UsageCrossing): string {
     case 'integration':
       return `raise what the workspace may use of the integration ${put(`/integrations/${id}/workspaces`)}`;
     case 'usage_limit_policy':
+    case 'rate_limit_policy':
       return `raise the limit of the policy ${put(`/policies/usage-limits/${id}`, 'credit_limit', 'reset_usage_for_value')}`;
   }
 }

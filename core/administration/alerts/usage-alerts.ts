@@ -95,10 +95,7 @@ class JobAlerts implements StoredUsageAlerts {
   crossed(crossing: UsageCrossing): void {
     const { log, settings } = this.#place;
     const { smtp, webhooks } = settings();
-    log.info(
-      crossing.kind === 'exhausted' ? 'A usage limit is exhausted' : 'Usage has reached an alert threshold',
-      fieldsOf(crossing),
-    );
+    log.info(happened(crossing), fieldsOf(crossing));
     if (smtp === undefined && webhooks.length === 0) return;
     if (this.#unstored.size >= mostUnstored) this.#giveUp(crossing, `${mostUnstored} others wait already`);
     else this.#unstored.set(crossing.id, crossing);
@@ -224,6 +221,11 @@ class JobAlerts implements StoredUsageAlerts {
       reason: result.reason,
     });
   }
+}
+
+function happened({ kind, per }: UsageCrossing): string {
+  if (per !== undefined) return 'A rate limit of a policy is reached';
+  return kind === 'exhausted' ? 'A usage limit is exhausted' : 'Usage has reached an alert threshold';
 }
 
 /** Names nobody: ids and amounts. */

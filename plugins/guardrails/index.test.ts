@@ -3,6 +3,8 @@ import { describe, test, type TestContext } from 'node:test';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
 import { defineCheck, definePlugin, Type } from '../../core/pipeline/plugin.ts';
+import { testKey, TestJournal } from '../../tests/kit/plugin-kit.ts';
+import auth from '../auth/index.ts';
 import cache from '../cache/index.ts';
 import guardrails from './index.ts';
 
@@ -171,6 +173,52 @@ describe('guardrails of a config', () => {
     assert.equal(unknown.status, 400);
     assert.match(unknown.json().error.message, /there is no guardrail "no-such"/);
   });
+});
+
+describe('feedback of guardrails', () => {
+  const opinion = {
+    on_success: { feedback: { value: 3, weight: 0.5 } },
+    on_fail: { feedback: { value: -4 } },
+  };
+  const cases: readonly [string, object, { text?: string; stream?: boolean }, number[]][] = [
+    ['of success', contains('Initech', { id: 'g', ...opinion }), {}, [3]],
+    ['of a failure', contains('Hello', { id: 'g', ...opinion }), {}, [-4]],
+    ['of one that denies', contains('Hello', { id: 'g', deny: true, ...opinion }), {}, [-4]],
+    ['of one that is asynchronous', contains('Hello', { id: 'g', async: true, ...opinion }), {}, [-4]],
+    [
+      'of a window, once',
+      contains('Initech', { id: 'g', stream: 'window', ...opinion }),
+      { stream: true },
+      [3],
+    ],
+    ['none where nobody said any', contains('Initech', { id: 'g' }), {}, []],
+  ];
+  for (const [name, guardrail, { stream = false }, values] of cases)
+    test(name, async (t) => {
+      const journal = new TestJournal();
+      const caller = testKey({ organisationId: 'org-1', workspaceId: 'ws-1' });
+      const { gateway, ask } = await guarded(t, {
+        journal,
+        keys: { wk_caller: caller },
+        plugins: [auth, guardrails, providerPlugin({ default: 'mock' })],
+      });
+      const phase = stream ? 'output_guardrails' : 'input_guardrails';
+      const headers = { 'x-service-api-key': 'wk_caller', 'x-service-trace-id': 'trace-7' };
+      await ask({ text: 'Hello', config: { provider: 'mock', [phase]: [guardrail] }, stream, headers });
+      await gateway.untilSettled(1);
+      const rows = journal.rows('feedback') as Readonly<Record<string, unknown>>[];
+      assert.deepEqual(
+        rows.map((row) => row['value']),
+        values,
+      );
+      for (const row of rows) {
+        assert.deepEqual(
+          [row['trace_id'], row['workspace_id'], row['api_key_id']],
+          ['trace-7', 'ws-1', caller.id],
+        );
+        assert.equal(JSON.parse(String(row['metadata'])).guardrail, 'g');
+      }
+    });
 });
 
 describe('a guardrail that cannot run is refused', () => {

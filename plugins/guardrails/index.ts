@@ -1,16 +1,21 @@
+import { randomUUID } from 'node:crypto';
 import { type HeldAnswer, holdAnswer, isReadable } from '../../core/pipeline/held-answer.ts';
 import { type Answer, isStreamSource } from '../../core/pipeline/answer.ts';
 import { noteVerdict, type Verdict } from '../../core/pipeline/facts.ts';
+import { callerKey } from '../../core/pipeline/keys.ts';
 import {
   type AttemptContext,
   defineKey,
   definePlugin,
   GatewayError,
   type JsonValue,
+  type RequestContext,
   type Scope,
   Type,
 } from '../../core/pipeline/plugin.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../core/ports/guardrails.ts';
+import { rowTime } from '../../core/base/row-time.ts';
+import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import { builtInChecks } from './checks/index.ts';
 import { serviceChecks, ServicesSchema, withOperatorSettings } from './services/index.ts';
 import { allOf, type CheckSettings, RunningGuardrail, type ShownGuardrail } from './running-guardrail.ts';
@@ -54,7 +59,8 @@ export default definePlugin({
       attempted: (context, answer) => engine.judgeAnswer(context, answer),
       stream: (context) => context.get(said)?.tap,
       settled(context) {
-        const { tap, streaming = [], after = [] } = context.get(said) ?? {};
+        const { tap, streaming = [], before = [], after = [] } = context.get(said) ?? {};
+        engine.giveFeedback(context, [...before, ...after]);
         if (tap === undefined || tap.isComplete) return;
         const refusing = after.find(isDenying)?.id;
         for (const name of streaming) if (name !== refusing) noteVerdict(context.facts, name, 'stream');
@@ -71,6 +77,33 @@ class GuardrailEngine {
   constructor(scope: Scope, settings: CheckSettings) {
     this.#scope = scope;
     this.#settings = settings;
+  }
+
+  /** Stores the feedback that guardrails give by themselves (`on_success`, `on_fail`), as if the caller had given it. */
+  giveFeedback(context: RequestContext, shown: readonly ShownGuardrail[]): void {
+    const caller = context.get(callerKey);
+    if (caller === undefined) return;
+    const { clock, journal } = this.#scope;
+    for (const { id: guardrail, feedback, skipped } of shown) {
+      // What judged nothing has no opinion.
+      if (feedback === null || skipped) continue;
+      const id = randomUUID();
+      const row: FeedbackRow = {
+        id,
+        created_at: rowTime(clock.now()),
+        feedback_id: id,
+        revision: 1,
+        organisation_id: caller.organisationId,
+        workspace_id: caller.workspaceId,
+        api_key_id: caller.id,
+        user_id: caller.userId,
+        trace_id: context.facts.traceId,
+        value: Math.round(feedback.value),
+        weight: feedback.weight,
+        metadata: JSON.stringify({ guardrail, ...feedback.metadata }),
+      };
+      journal.append('feedback', JSON.stringify(row), caller.workspaceId);
+    }
   }
 
   /** Throws `hooks_failed` for a request that a guardrail denies. */
@@ -138,8 +171,10 @@ class GuardrailEngine {
       windows: running.filter(({ stream }) => stream === 'window'),
       observers: running.filter(({ stream }) => stream === 'observe'),
       took: (shown) => {
-        if (isDenying(shown) || !state.after.some(({ id }) => id === shown.id))
-          state.after = [...state.after, shown];
+        // A window judges piece by piece: one that did not pass counts for all.
+        const known = state.after.find(({ id }) => id === shown.id);
+        if (known === undefined || (known.verdict && !shown.verdict))
+          state.after = [...state.after.filter((one) => one !== known), shown];
         const { before, after } = state;
         if (running.some(({ spec, stream }) => spec.id === shown.id && stream === 'window'))
           refuseDenied([shown], { before, after });
@@ -158,8 +193,8 @@ class GuardrailEngine {
       const shown = this.#runningOf(spec).judge(subject, hookOf(subject), context.facts);
       if (shown instanceof Promise && !spec.isAsync)
         return this.#goOn({ specs, subject, context }, index, [...results, shown]);
-      // Of one that is asynchronous, only the log tells.
-      if (!(shown instanceof Promise) && !spec.isAsync) results.push(shown);
+      if (spec.isAsync) this.#later(context, shown);
+      else if (!(shown instanceof Promise)) results.push(shown);
     }
     return results;
   }
@@ -181,9 +216,16 @@ class GuardrailEngine {
       if (isChanging || running.changes) await allOf(results);
       isChanging = running.changes;
       const shown = running.judge(subject, hookOf(subject), context.facts);
-      if (!spec.isAsync) results.push(shown);
+      if (spec.isAsync) this.#later(context, shown);
+      else results.push(shown);
     }
     return allOf(results);
+  }
+
+  /** Of one that is asynchronous, only the log and its feedback tell. */
+  #later(context: AttemptContext, shown: ShownGuardrail | Promise<ShownGuardrail>): void {
+    if (shown instanceof Promise) void shown.then((one) => this.giveFeedback(context, [one]));
+    else this.giveFeedback(context, [shown]);
   }
 
   #runningOf(spec: GuardrailSpec): RunningGuardrail {

@@ -32,7 +32,11 @@ export interface ShownGuardrail {
   readonly type: GuardrailSpec['type'];
   readonly transformed: boolean;
   readonly checks: readonly ShownCheck[];
-  readonly feedback: { readonly value: number; readonly weight: number; readonly metadata: JsonValue } | null;
+  readonly feedback: {
+    readonly value: number;
+    readonly weight: number;
+    readonly metadata: Readonly<Record<string, string>>;
+  } | null;
   readonly execution_time: number;
   readonly async: boolean;
   readonly deny: boolean;

@@ -3,6 +3,7 @@ import { reachOf } from '../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
+import { rowTime } from '../../core/base/row-time.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import { keepRows } from './logs/reported-row.ts';
 import { plainObject, refusedBody, strict } from './shared/fields.ts';
@@ -84,7 +85,7 @@ function createRoute({ clock, journal }: Scope): RouteDefinition {
         const metadata = metadataText(one.metadata ?? {}, isList ? `/${index}/metadata` : '/metadata');
         return {
           id,
-          created_at: storedTime(clock.now()),
+          created_at: rowTime(clock.now()),
           feedback_id: id,
           revision: 1,
           ...ofCaller(key),
@@ -125,7 +126,7 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
       const row: FeedbackRow = {
         ...before,
         id: randomUUID(),
-        created_at: storedTime(now),
+        created_at: rowTime(now),
         revision: before.revision + 1,
         api_key_id: key.id,
         user_id: key.userId,
@@ -152,11 +153,6 @@ function metadataText(metadata: Readonly<Record<string, unknown>>, pointer: stri
   const text = JSON.stringify(plainObject(metadata, pointer));
   if (text.length <= mostMetadata) return text;
   throw refusedBody([{ path: pointer, message: `is longer than ${mostMetadata} characters as JSON` }]);
-}
-
-/** `YYYY-MM-DD HH:MM:SS.mmm` in UTC. */
-function storedTime(at: number): string {
-  return new Date(at).toISOString().replace('T', ' ').slice(0, -1);
 }
 
 function saved(rows: readonly FeedbackRow[]) {

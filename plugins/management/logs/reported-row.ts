@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
+import { rowTime } from '../../../core/base/row-time.ts';
 import type { BodyRow, RequestRow } from '../../../core/ports/request-row.ts';
 import type { Clock } from '../../../core/ports/clock.ts';
 import type { Redaction } from '../../../core/redaction/redaction.ts';
@@ -26,7 +27,7 @@ type Acceptance = Pick<
 export function acceptance(key: KeyRecord, now: number, id: string = randomUUID()): Acceptance {
   return {
     id,
-    created_at: new Date(now).toISOString().replace('T', ' ').slice(0, -1),
+    created_at: rowTime(now),
     organisation_id: key.organisationId,
     workspace_id: key.workspaceId,
     api_key_id: key.id,

@@ -206,7 +206,7 @@ describe('feedback of guardrails', () => {
       const headers = { 'x-service-api-key': 'wk_caller', 'x-service-trace-id': 'trace-7' };
       await ask({ text: 'Hello', config: { provider: 'mock', [phase]: [guardrail] }, stream, headers });
       await gateway.untilSettled(1);
-      const rows = journal.rows('feedback') as Readonly<Record<string, unknown>>[];
+      const rows = journal.rows<Readonly<Record<string, unknown>>>('feedback');
       assert.deepEqual(
         rows.map((row) => row['value']),
         values,

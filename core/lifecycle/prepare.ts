@@ -166,10 +166,14 @@ export function guardsOf(plugins: Iterable<AnyPlugin>): Checks {
       for (const id of [check.id, ...(check.aliases ?? [])]) offered.set(id, check);
     if (plugin.capabilities?.guardrail !== true) continue;
     for (const id of [plugin.name, ...(plugin.checks ?? [])]) plugged.set(id, plugin);
+    // What the plugin does in a pipeline, guardrails can name like it.
+    const [only, ...others] = plugin.offers ?? [];
+    if (only !== undefined && others.length === 0) offered.set(plugin.name, only);
   }
   return {
     ids: [...new Set([...plugged.keys(), ...offered.keys()])].sort(),
     definition: (id) => offered.get(id),
+    onlyPluginOf: (id) => (offered.has(id) ? undefined : plugged.get(id)?.name),
     issues(id, parameters): readonly CheckIssue[] | undefined {
       const check = offered.get(id);
       const schema = check?.schema ?? plugged.get(id)?.schema;

@@ -90,9 +90,13 @@ export type GuardrailParameters = GuardrailData['checks'][number]['parameters'];
 
 /** Checks of the member `checks` that do not exist, or whose parameters do not fit. */
 export function checkIssues(given: readonly Static<typeof Check>[], guards: Guards): readonly LimitIssue[] {
-  return given.flatMap(({ id, parameters = {} }, index): readonly LimitIssue[] => {
+  return given.flatMap((check, index): readonly LimitIssue[] => {
+    const { id, parameters = {}, is_enabled: isEnabled = true } = check;
     const issues = guards.issues(id, parameters);
     if (issues === undefined) return [{ path: `/checks/${index}/id`, message: unknownCheck(id, guards.ids) }];
+    const plugin = guards.onlyPluginOf(id);
+    if (plugin !== undefined && isEnabled)
+      return [{ path: `/checks/${index}/id`, message: onlyInPipelines(id, plugin) }];
     return issues.map(({ path, message }) => ({ path: `/checks/${index}/parameters${path}`, message }));
   });
 }
@@ -148,6 +152,11 @@ function feedbackOf(given: Static<typeof Actions>['on_fail'], usual: number) {
   return { feedback: { value, weight, metadata } };
 }
 
+/** Why a guardrail cannot run a check that only a plugin does. */
+export function onlyInPipelines(id: string, plugin: string): string {
+  return `is ${JSON.stringify(id)}, which only the plugin ${JSON.stringify(plugin)} of a pipeline does: put it there, or say "is_enabled": false`;
+}
+
 function unknownCheck(id: string, known: readonly string[]): string {
   const shown = JSON.stringify(id.slice(0, 64));
   const near = didYouMean(id.slice(0, 64), known);
@@ -168,4 +177,6 @@ export interface Guards {
   readonly ids: readonly string[];
   /** What is wrong with the parameters of a check; undefined when there is no check of this id. */
   issues(id: string, parameters: unknown): readonly CheckIssue[] | undefined;
+  /** The plugin that does a check in pipelines alone, so that no guardrail can run it; undefined for all others. */
+  onlyPluginOf(id: string): string | undefined;
 }

@@ -9,6 +9,7 @@ import {
   checkIssues,
   checksOf,
   type GuardrailParameters,
+  onlyInPipelines,
 } from '../../organisation/guardrails.ts';
 import type { CheckPhase, Checks } from '../../pipeline/plugin.ts';
 import { type GuardrailSpec, guardrailSpec } from '../../ports/guardrails.ts';
@@ -174,10 +175,7 @@ function misplaced(spec: GuardrailSpec, phase: CheckPhase, checks: Checks, refus
     const definition = checks.definition(id);
     if (!isEnabled) continue;
     if (definition === undefined) {
-      refuse(
-        [],
-        `the check ${quoted(id)} runs only as a plugin of the pipeline; put it there, or disable it`,
-      );
+      refuse([], `the check ${onlyInPipelines(id, checks.onlyPluginOf(id) ?? id)}`);
       found = true;
     } else if (!definition.phases.includes(phase)) {
       const other =

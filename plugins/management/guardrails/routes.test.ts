@@ -88,7 +88,12 @@ describe('guardrails', () => {
   test('tell in their reference which parameters each check takes', () => {
     const definition = (id: string) =>
       [...builtInPlugins].flatMap(({ offers = [] }) => offers).find((one) => one.id === id);
-    const guards = { ids: ['default.contains', 'lasso.classify'], issues: () => undefined, definition };
+    const guards = {
+      ids: ['default.contains', 'lasso.classify'],
+      issues: () => undefined,
+      definition,
+      onlyPluginOf: () => undefined,
+    };
     const { scope } = testScope({ guards });
     for (const method of ['POST', 'PUT']) {
       const body = JSON.stringify(guardrailRoutes(scope).find((one) => one.method === method)?.body);
@@ -150,6 +155,7 @@ describe('guardrails', () => {
     [{ checks: [{ id: 'default.addPrefx' }] }, /\/checks\/0\/id .*did you mean \\"default\.addPrefix\\"\?/],
     [{ checks: [check, { id: 'no.such' }] }, /\/checks\/1\/id .*this gateway has no such check. Known: /],
     [{ checks: [{ id: 'logger' }] }, /no such check/],
+    [{ checks: [{ id: 'default.inlineImage' }] }, /only the plugin \\"inline-image\\" of a pipeline does/],
     [{ checks: [{ id: 'add-prefix' }] }, /\/checks\/0\/parameters\/prefix/],
     [{ checks: [{ ...check, parameters: { parms: {} } }] }, /\/checks\/0\/parameters\/parms/],
     [{ actions: { deny: 'yes' } }, /\/actions\/deny/],

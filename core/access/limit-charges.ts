@@ -286,6 +286,8 @@ interface LimitTaking {
   readonly onStoreFailure?: OnStoreFailure | undefined;
   /** Of refusals. */
   readonly code: 'rate_limited' | 'provider_rate_limited';
+  /** Is told which window refuses, before the refusal. */
+  readonly refusedBy?: ((window: Window) => void) | undefined;
 }
 
 type Taken = LimitReservation | undefined;
@@ -305,6 +307,8 @@ export function takeCharges(charges: LimitCharges, taking: LimitTaking): Taken |
 function taken(admission: Admission, charges: LimitCharges, taking: LimitTaking): Taken {
   if (admission === undefined || admission.isAdmitted) return admission;
   if ('budget' in admission) throw budgetRefusal(admission, taking);
+  const window = charges[admission.list]?.windows[admission.index];
+  if (window !== undefined) taking.refusedBy?.(window);
   throw windowRefusal(admission, charges, taking);
 }
 

@@ -18,10 +18,16 @@ import {
   workspaceBudgetKey,
 } from '../../core/access/limit-charges.ts';
 import { type PolicySet, PolicySets, type RatePolicy, type UsagePolicy } from './policy-set.ts';
-import { RateAlerts } from './rate-alerts.ts';
 import { Subject } from './subject.ts';
-import { type ExpectedUse, nothingExpected } from '../../core/ports/budgets.ts';
-import type { LimitReservation } from '../../core/ports/counters.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
+import {
+  type Budgets,
+  type ExpectedUse,
+  nothingExpected,
+  rateCrossingPrefix,
+} from '../../core/ports/budgets.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { LimitReservation, Window } from '../../core/ports/counters.ts';
 import type { OwnedUsageLimit } from '../../core/ports/limits.ts';
 
 interface KeyCharges {
@@ -84,6 +90,55 @@ class OwnLimits {
 }
 
 const none: readonly never[] = [];
+
+const dayMs = 86_400_000;
+/** Groups that are remembered as told. One that is forgotten is told again, and the ledger knows it. */
+const mostTold = 10_000;
+
+/** Tells people of rate-limit policies that refuse requests: of each group of a policy once a day (UTC). */
+export class RateAlerts {
+  readonly #budgets: Pick<Budgets, 'tell'>;
+  readonly #clock: Pick<Clock, 'now'>;
+  /** The mark that was told last, by key. */
+  readonly #told = new RecentMap<string>(mostTold);
+
+  constructor(budgets: Pick<Budgets, 'tell'>, clock: Pick<Clock, 'now'>) {
+    this.#budgets = budgets;
+    this.#clock = clock;
+  }
+
+  /** Takes the window that has refused the request of `subject`; tells nobody unless it is one of these policies'. */
+  refused(window: Window, policies: readonly RatePolicy[], subject: Subject): void {
+    const policy = policies.find((one) => one.owns(window));
+    if (policy !== undefined) this.#tell(policy, policy.groupOf(subject));
+  }
+
+  #tell({ record }: RatePolicy, valueKey: string): void {
+    const { id, name, organisationId, workspaceId, data } = record;
+    const { type, unit, value } = data;
+    const at = this.#clock.now();
+    const key = `${rateCrossingPrefix}${id}:${valueKey}`;
+    const mark = `${Math.floor(at / dayMs)}:${value}`;
+    if (this.#told.touch(key) === mark) return;
+    this.#told.set(key, mark);
+    this.#budgets.tell({
+      id: `${key}:exhausted:${mark}`,
+      kind: 'exhausted',
+      key,
+      mark,
+      organisationId,
+      workspaceId,
+      subject: { type: 'rate_limit_policy', id, name, ...(valueKey !== '' && { valueKey }) },
+      unit: type,
+      limit: value,
+      per: unit,
+      threshold: undefined,
+      used: value,
+      resetsAt: undefined,
+      at,
+    });
+  }
+}
 
 /** Options of `policies`. */
 const PoliciesSchema = Type.Object(
@@ -176,26 +231,14 @@ export default definePlugin({
     ): void | Promise<void> {
       const charges = chargesOf(context, key, own, set);
       if (charges === undefined) return undefined;
-      const refused = (error: unknown): never => {
-        if (set !== undefined) alerts.refused(error, set.rates, new Subject(context, key, directory));
-        throw error;
-      };
-      try {
-        const deciding = count(context, charges);
-        return deciding?.catch(refused);
-      } catch (error) {
-        return refused(error);
-      }
-    }
-
-    function count(context: RequestContext, charges: LimitCharges): undefined | Promise<void> {
       const expected = expectedUse(context, charges);
+      const refusedBy =
+        set && ((window: Window) => alerts.refused(window, set.rates, new Subject(context, key, directory)));
       const code = 'rate_limited';
-      const reserved = takeCharges(charges, { limiter, expected, onStoreFailure, code });
+      const reserved = takeCharges(charges, { limiter, expected, onStoreFailure, code, refusedBy });
       if (reserved === undefined) return undefined;
       if ('then' in reserved) return reserved.then((taken) => keep(context, taken));
       keep(context, reserved);
-      return undefined;
     }
 
     return {

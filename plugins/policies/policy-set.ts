@@ -112,6 +112,10 @@ class PolicyRules {
   }
 }
 
+function prefixOf({ id }: RatePolicyRecord): string {
+  return `policy:${id}`;
+}
+
 /** A stored rate-limit policy, ready to judge requests. */
 export class RatePolicy extends PolicyRules {
   readonly record: RatePolicyRecord;
@@ -124,19 +128,24 @@ export class RatePolicy extends PolicyRules {
   constructor(record: RatePolicyRecord, maxGroups: number) {
     super(record);
     this.record = record;
-    const { id, name, organisationId, data } = record;
+    const { name, organisationId, data } = record;
     const { type, unit, value } = data;
     this.type = type;
     this.windowMs = windowMsOf(unit);
     this.words = `The rate-limit policy ${JSON.stringify(name)} (${limitWords(data)})`;
     this.#groups = new GroupTable({
-      prefix: `policy:${id}`,
+      prefix: prefixOf(record),
       organisationId,
       limit: value,
       windowMs: this.windowMs,
       isInvented: this.isInvented,
       maxGroups,
     });
+  }
+
+  /** Whether it is one of its groups that counts in the window. */
+  owns({ key }: Window): boolean {
+    return key.startsWith(`${prefixOf(this.record)}:`);
   }
 
   /** What the request is counted in; undefined when there is no room for its group. */

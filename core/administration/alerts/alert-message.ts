@@ -78,8 +78,7 @@ export function composeMail(
   if (crossing.per !== undefined) return composeRateMail({ ...crossing, per: crossing.per }, occasion);
   const { unit, limit, threshold, used, subject, resetsAt } = crossing;
   const isExhausted = crossing.kind === 'exhausted';
-  const group = subject.valueKey === undefined ? '' : ` for ${line(subject.valueKey)}`;
-  const owner = `${owners[subject.type]} "${line(subject.name)}"${group}`;
+  const owner = ownerOf(subject);
   const share = limit > 0 ? ` (${Math.floor((used / limit) * 100)}%)` : '';
   const anew = resetsAt === undefined ? undefined : minute(resetsAt);
   const paragraphs = [
@@ -90,8 +89,7 @@ export function composeMail(
     `What you can do: ${remedy(crossing)}`,
   ];
   const facts: readonly Fact[] = [
-    [capital(owners[subject.type]), `${line(subject.name)} (${subject.id})`],
-    ...(subject.valueKey === undefined ? [] : [['Group', line(subject.valueKey)] as const]),
+    ...factsOf(subject),
     ['Used', amount(used, unit)],
     ['Limit', amount(limit, unit)],
     ['Seen at', minute(crossing.at)],
@@ -108,28 +106,36 @@ function composeRateMail(
   crossing: UsageCrossing & { readonly per: RateLimit['unit'] },
   occasion: MailOccasion,
 ): Pick<Mail, 'subject' | 'text' | 'html'> {
-  const { unit, limit: value, per, subject, workspaceId } = crossing;
-  const group = subject.valueKey === undefined ? '' : ` for ${line(subject.valueKey)}`;
-  const owner = `${owners[subject.type]} "${line(subject.name)}"${group}`;
+  const { unit, limit: value, per, subject } = crossing;
+  const owner = ownerOf(subject);
   const limit = limitWords({ type: unit === 'tokens' ? 'tokens' : 'requests', unit: per, value });
-  const place = workspaceId === undefined ? '' : `?workspace_id=${workspaceId}`;
   return mailOf(
     {
       subject: `Rate limit reached: ${owner}`,
       paragraphs: [
         `The ${owner} has refused a request: its limit of ${limit} is reached.`,
         'Requests beyond it are refused with status 429 (rate_limited) until there is room again. This is told once a day (UTC), however often it happens.',
-        `What you can do: raise the limit of the policy (PUT /policies/rate-limits/${subject.id}${place} with "value", or where the configuration file sets it), or let callers send less.`,
+        `What you can do: ${remedy(crossing)}`,
       ],
-      facts: [
-        [capital(owners[subject.type]), `${line(subject.name)} (${subject.id})`],
-        ...(subject.valueKey === undefined ? [] : [['Group', line(subject.valueKey)] as const]),
-        ['Limit', limit],
-        ['Seen at', minute(crossing.at)],
-      ],
+      facts: [...factsOf(subject), ['Limit', limit], ['Seen at', minute(crossing.at)]],
     },
     occasion,
   );
+}
+
+type Subject = UsageCrossing['subject'];
+
+/** Whose limit it is: `usage-limit policy "Free" for metadata._user:ann`. */
+function ownerOf({ type, name, valueKey }: Subject): string {
+  const group = valueKey === undefined ? '' : ` for ${line(valueKey)}`;
+  return `${owners[type]} "${line(name)}"${group}`;
+}
+
+function factsOf({ type, id, name, valueKey }: Subject): readonly Fact[] {
+  return [
+    [capital(owners[type]), `${line(name)} (${id})`],
+    ...(valueKey === undefined ? [] : [['Group', line(valueKey)] as const]),
+  ];
 }
 
 type Fact = readonly [name: string, value: string];
@@ -203,8 +209,9 @@ function remedy({ subject: { type, id }, workspaceId }: UsageCrossing): string {
     case 'integration':
       return `raise what the workspace may use of the integration ${put(`/integrations/${id}/workspaces`)}`;
     case 'usage_limit_policy':
-    case 'rate_limit_policy':
       return `raise the limit of the policy ${put(`/policies/usage-limits/${id}`, 'credit_limit', 'reset_usage_for_value')}`;
+    case 'rate_limit_policy':
+      return `raise the limit of the policy (PUT /policies/rate-limits/${id}${place} with "value", or where the configuration file sets it), or let callers send less.`;
   }
 }
 

@@ -22,6 +22,11 @@ export function quoteWithin(text: string): string {
   return plain.test(text) ? `\\"${text}\\"` : JSON.stringify(JSON.stringify(text)).slice(1, -1);
 }
 
+/** JSON in ASCII alone: half of a surrogate pair at a time, as JSON escapes them. */
+export function asciiOnly(json: string): string {
+  return json.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
 /** A number of 16 digits or more, where `JSON.parse` may round. May also match inside a string; that only costs time. */
 const longNumber = /(?:^|[:[,\s])-?\d{16,}/;
 /** Its digits alone, written out: V8 then looks at one character of sixteen where `\d{16}` has it look at each. */

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { didYouMean } from '../base/did-you-mean.ts';
+import { parseJson } from '../base/json.ts';
 import { checkCredentials } from '../ports/guardrails.ts';
 import type { GuardrailData } from '../ports/record-kinds.ts';
 import type { LimitIssue } from './limits.ts';
@@ -132,6 +133,15 @@ export function withoutCredentials(checks: GuardrailData['checks']): {
     return { ...check, parameters };
   });
   return { checks: bare, plain };
+}
+
+/** The inverse for one check: `text` is what the record keeps sealed of it; undefined for nothing. */
+export function withCredentials(
+  parameters: GuardrailParameters,
+  text: string | undefined,
+): GuardrailParameters {
+  if (text === undefined) return parameters;
+  return { ...parameters, credentials: parseJson(text) as GuardrailParameters };
 }
 
 /** The actions as they are stored, with what was left out. */

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { type HeldAnswer, holdAnswer, isReadable } from '../../core/pipeline/held-answer.ts';
 import { type Answer, isStreamSource } from '../../core/pipeline/answer.ts';
 import { noteVerdict, type Verdict } from '../../core/pipeline/facts.ts';
@@ -14,8 +13,7 @@ import {
   Type,
 } from '../../core/pipeline/plugin.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../core/ports/guardrails.ts';
-import { rowTime } from '../../core/base/row-time.ts';
-import type { FeedbackRow } from '../../core/ports/request-row.ts';
+import { newFeedback } from '../../core/organisation/new-feedback.ts';
 import { builtInChecks } from './checks/index.ts';
 import { serviceChecks, ServicesSchema, withOperatorSettings } from './services/index.ts';
 import { allOf, type CheckSettings, RunningGuardrail, type ShownGuardrail } from './running-guardrail.ts';
@@ -87,21 +85,16 @@ class GuardrailEngine {
     for (const { id: guardrail, feedback, skipped } of shown) {
       // What judged nothing has no opinion.
       if (feedback === null || skipped) continue;
-      const id = randomUUID();
-      const row: FeedbackRow = {
-        id,
-        created_at: rowTime(clock.now()),
-        feedback_id: id,
-        revision: 1,
-        organisation_id: caller.organisationId,
-        workspace_id: caller.workspaceId,
-        api_key_id: caller.id,
-        user_id: caller.userId,
-        trace_id: context.facts.traceId,
-        value: Math.round(feedback.value),
-        weight: feedback.weight,
-        metadata: JSON.stringify({ guardrail, ...feedback.metadata }),
-      };
+      const row = newFeedback(
+        caller,
+        {
+          trace_id: context.facts.traceId,
+          value: Math.round(feedback.value),
+          weight: feedback.weight,
+          metadata: JSON.stringify({ guardrail, ...feedback.metadata }),
+        },
+        clock.now(),
+      );
       journal.append('feedback', JSON.stringify(row), caller.workspaceId);
     }
   }

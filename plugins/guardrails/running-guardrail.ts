@@ -6,7 +6,7 @@ import {
   GatewayError,
   type Scope,
 } from '../../core/pipeline/plugin.ts';
-import { parseJson } from '../../core/base/json.ts';
+import { withCredentials } from '../../core/organisation/guardrails.ts';
 import { checkCredentials, type GuardrailSpec } from '../../core/ports/guardrails.ts';
 import { secretContext } from '../../core/ports/secret-managers.ts';
 import type { Judged } from './subjects.ts';
@@ -74,8 +74,7 @@ function opened(
   const field = checkCredentials(index);
   const secret = sealed?.secrets[field];
   if (sealed === undefined || secret === undefined) return parameters;
-  const credentials = parseJson(box.open(secret, secretContext(sealed.recordId, field)));
-  return { ...parameters, credentials: credentials as CheckParameters };
+  return withCredentials(parameters, box.open(secret, secretContext(sealed.recordId, field)));
 }
 
 /** A guardrail whose checks have been created; one for each guardrail and generation. */

@@ -3,6 +3,7 @@ import { reachOf } from '../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
+import { newFeedback } from '../../core/organisation/new-feedback.ts';
 import { rowTime } from '../../core/base/row-time.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import { keepRows } from './logs/reported-row.ts';
@@ -81,19 +82,9 @@ function createRoute({ clock, journal }: Scope): RouteDefinition {
     async handle({ body, key }) {
       const isList = Array.isArray(body);
       const rows = (isList ? body : [body]).map((one, index): FeedbackRow => {
-        const id = randomUUID();
         const metadata = metadataText(one.metadata ?? {}, isList ? `/${index}/metadata` : '/metadata');
-        return {
-          id,
-          created_at: rowTime(clock.now()),
-          feedback_id: id,
-          revision: 1,
-          ...ofCaller(key),
-          trace_id: one.trace_id,
-          value: one.value,
-          weight: one.weight ?? 1,
-          metadata,
-        };
+        const { trace_id, value, weight = 1 } = one;
+        return newFeedback(key, { trace_id, value, weight, metadata }, clock.now());
       });
       await keep(journal, key, rows);
       return saved(rows);
@@ -138,10 +129,6 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
       return saved([row]);
     },
   });
-}
-
-function ofCaller({ organisationId, workspaceId, id, userId }: KeyRecord) {
-  return { organisation_id: organisationId, workspace_id: workspaceId, api_key_id: id, user_id: userId };
 }
 
 function keep(journal: Scope['journal'], key: KeyRecord, rows: readonly FeedbackRow[]): Promise<void> {

@@ -96,7 +96,7 @@ const dayMs = 86_400_000;
 const mostTold = 10_000;
 
 /** Tells people of rate-limit policies that refuse requests: of each group of a policy once a day (UTC). */
-export class RateAlerts {
+class RateAlerts {
   readonly #budgets: Pick<Budgets, 'tell'>;
   readonly #clock: Pick<Clock, 'now'>;
   /** The mark that was told last, by key. */

@@ -1,3 +1,4 @@
+import { asciiOnly } from '../../core/base/json.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Between, RequestFilter, TimeWindow, Visibility } from '../../core/ports/analytics.ts';
 
@@ -246,11 +247,6 @@ export function textForms(text: string): string[] {
 
 function escaped(text: string): string {
   return JSON.stringify(text).slice(1, -1);
-}
-
-/** Half of a surrogate pair at a time, as JSON does. */
-function asciiOnly(text: string): string {
-  return text.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** Throws `invalid_request` unless the value is a whole number from 0 to `max`. */

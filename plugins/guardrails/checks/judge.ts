@@ -1,5 +1,5 @@
 /** A check that asks a model, on the way of all requests. */
-import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { asciiOnly, parseJson, writeJson } from '../../../core/base/json.ts';
 import { providerFields } from '../../../core/providers/provider-fields.ts';
 import {
   type CheckSubject,
@@ -173,10 +173,7 @@ function headersOf(
 
 /** JSON as a header can carry it. */
 function asciiJson(value: unknown): string {
-  return writeJson(value).replace(
-    /[\u0080-\uffff]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return asciiOnly(writeJson(value));
 }
 
 function ascii(text: string): string {

@@ -1,13 +1,9 @@
-import { type CheckPhase, GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
+import type { CheckPhase, Scope } from '../../../core/pipeline/plugin.ts';
 import type { RecordPlace, StoredRecord } from '../../../core/ports/records.ts';
 import type { ApiKeyFilter, ResourcesReader } from '../../../core/ports/resources.ts';
-import { eachRecord } from '../shared/records.ts';
+import { eachOf, eachRecord, requireNobody } from '../shared/records.ts';
 
 type Reader = Pick<ResourcesReader, 'apiKeys' | 'records' | 'settings' | 'workspaces'>;
-
-/** Users that a refusal names. */
-const mostNamed = 10;
-const pageSize = 100;
 
 /**
  * Throws `resource_conflict`, with up to 10 of them, when keys, workspaces, the organisation or other configs of its
@@ -18,18 +14,8 @@ export async function requireUnused(
   record: StoredRecord<'config'>,
   now: number,
 ): Promise<void> {
-  const found: string[] = [];
-  for await (const user of usersOf(reader, record, now)) {
-    found.push(user);
-    if (found.length > mostNamed) break;
-  }
-  if (found.length === 0) return;
-  const named = found.slice(0, mostNamed).join(', ');
-  const more = found.length > mostNamed ? ', and more' : '';
-  throw new GatewayError(
-    'resource_conflict',
-    `The config "${record.slug}" is in use by ${named}${more}. Let them name another one first.`,
-  );
+  const users = usersOf(reader, record, now);
+  await requireNobody(`The config "${record.slug}"`, users, 'Let them name another one first.');
 }
 
 async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: number): AsyncGenerator<string> {
@@ -46,28 +32,27 @@ async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: num
     { types: ['organisation-service'], aliveAt: now },
   ];
   for (const filter of filters)
-    for await (const { name, defaults } of eachKey(reader, organisationId, filter))
+    for await (const { name, defaults } of eachOf((page) =>
+      reader.apiKeys.list(organisationId, filter, page),
+    ))
       if (isMeant(defaults.configId)) yield `the key "${name}"`;
   const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
   for await (const other of eachRecord(reader, 'config', organisationId, alike))
-    if (other.id !== id && names(other.data.config, isMeant)) yield `the config "${other.slug}"`;
+    if (other.id !== id && someNode(other.data.config, ({ config }) => isMeant(config)))
+      yield `the config "${other.slug}"`;
 }
 
-async function* eachKey({ apiKeys }: Reader, organisationId: string, filter: ApiKeyFilter) {
-  for (let offset = 0; ; offset += pageSize) {
-    const { data } = await apiKeys.list(organisationId, filter, { offset, limit: pageSize });
-    yield* data;
-    if (data.length < pageSize) return;
-  }
-}
-
-/** Whether a config, or a target in it, stands for the one that is meant. */
-function names(config: object, isMeant: (name: unknown) => boolean): boolean {
-  const { config: named, targets } = config as { readonly config?: unknown; readonly targets?: unknown };
-  if (isMeant(named)) return true;
+/** Whether a config, or a target in it, is one of those that are meant. */
+export function someNode(
+  config: object,
+  isMeant: (node: Readonly<Record<string, unknown>>) => boolean,
+): boolean {
+  const node = config as Readonly<Record<string, unknown>>;
+  if (isMeant(node)) return true;
+  const { targets } = node;
   if (!Array.isArray(targets)) return false;
   return targets.some(
-    (target: unknown) => typeof target === 'object' && target !== null && names(target, isMeant),
+    (target: unknown) => typeof target === 'object' && target !== null && someNode(target, isMeant),
   );
 }
 

@@ -6,12 +6,15 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { DefaultGuardrails } from '../../../core/ports/organisation-settings.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { guardrailKeys } from '../../../core/organisation/route-config.ts';
+import { someNode } from '../configs/uses.ts';
 import {
+  eachOf,
   eachRecord,
   keepVersion,
   newSlug,
   placeOfList,
   placeOfNew,
+  requireNobody,
   requireOrganisation,
   requireOwn,
 } from '../shared/records.ts';
@@ -32,9 +35,10 @@ import {
   checkIssues,
   checksOf,
   guardrailFields as fields,
+  withCredentials,
   withoutCredentials,
 } from '../../../core/organisation/guardrails.ts';
-import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { writeJson } from '../../../core/base/json.ts';
 import { checkCredentials } from '../../../core/ports/guardrails.ts';
 import type { SecretBox } from '../../../core/ports/secret-managers.ts';
 import { mark, maskOf, openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
@@ -144,11 +148,10 @@ function kept({ parameters: { credentials } }: GuardrailData['checks'][number]):
 /** The checks with their credentials in clear. */
 function wholeChecks(record: StoredRecord<'guardrail'>, box: SecretBox): GuardrailData['checks'] {
   const plain = openSecrets(box, record);
-  return record.data.checks.map((check, index) => {
-    const text = plain[checkCredentials(index)];
-    if (text === undefined) return check;
-    return { ...check, parameters: { ...check.parameters, credentials: parseJson(text) as Parameters } };
-  });
+  return record.data.checks.map((check, index) => ({
+    ...check,
+    parameters: withCredentials(check.parameters, plain[checkCredentials(index)]),
+  }));
 }
 
 /** Credentials as answers show them; where a secret stands elsewhere, its name is none. */
@@ -329,22 +332,12 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
   ];
 }
 
-/** Users of a guardrail that a refusal names. */
-const mostNamed = 10;
-
 /** Throws `resource_conflict` when defaults or configs name the guardrail: their requests would be refused without it. */
 async function requireUnused(reader: Reader, record: StoredRecord<'guardrail'>): Promise<void> {
-  const found: string[] = [];
-  for await (const user of usersOf(reader, record)) {
-    found.push(user);
-    if (found.length > mostNamed) break;
-  }
-  if (found.length === 0) return;
-  const named = found.slice(0, mostNamed).join(', ');
-  const more = found.length > mostNamed ? ', and more' : '';
-  throw new GatewayError(
-    'resource_conflict',
-    `The guardrail "${record.slug}" is in use by ${named}${more}. Take it out of there first.`,
+  await requireNobody(
+    `The guardrail "${record.slug}"`,
+    usersOf(reader, record),
+    'Take it out of there first.',
   );
 }
 
@@ -357,37 +350,23 @@ async function* usersOf(
   const isMeant = (name: unknown): boolean => name === id || name === slug;
   const { defaults } = await reader.settings.ofOrganisation(organisationId);
   if (namedIn(defaults.guardrails, isMeant)) yield 'the organisation';
-  for await (const { id: other, name, defaults } of eachWorkspace(reader, organisationId))
+  for await (const { id: other, name, defaults } of eachOf((page) =>
+    reader.workspaces.list(organisationId, {}, page),
+  ))
     if (workspaceId === undefined || workspaceId === other)
       if (namedIn(defaults.guardrails, isMeant)) yield `the workspace "${name}"`;
   const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
   for await (const config of eachRecord(reader, 'config', organisationId, alike))
-    if (configNames(config.data.config, isMeant)) yield `the config "${config.slug}"`;
+    if (someNode(config.data.config, (node) => listsOf(node).some((list) => list.some(isMeant))))
+      yield `the config "${config.slug}"`;
 }
 
-const pageSize = 100;
-
-async function* eachWorkspace({ workspaces }: Reader, organisationId: string) {
-  for (let offset = 0; ; offset += pageSize) {
-    const { data } = await workspaces.list(organisationId, {}, { offset, limit: pageSize });
-    yield* data;
-    if (data.length < pageSize) return;
-  }
+function listsOf(node: Readonly<Record<string, unknown>>): readonly (readonly unknown[])[] {
+  return guardrailKeys.map(([key]) => node[key]).filter((list) => Array.isArray(list));
 }
 
 function namedIn(names: DefaultGuardrails | undefined, isMeant: (name: unknown) => boolean): boolean {
   return names !== undefined && [...names.input, ...names.output].some(isMeant);
-}
-
-/** Whether a config, or a target in it, names the guardrail that is meant. */
-function configNames(config: object, isMeant: (name: unknown) => boolean): boolean {
-  const { targets, ...members } = config as Readonly<Record<string, unknown>>;
-  const lists = guardrailKeys.map(([key]) => members[key]).filter((list) => Array.isArray(list));
-  if (lists.some((list) => list.some(isMeant))) return true;
-  if (!Array.isArray(targets)) return false;
-  return targets.some(
-    (target: unknown) => typeof target === 'object' && target !== null && configNames(target, isMeant),
-  );
 }
 
 /** Keeps what the guardrail says now as its newest version, and answers with the id of that. */

@@ -2,11 +2,13 @@ import { reachOf } from '../../../core/access/scopes.ts';
 import { emptyIntegration } from '../../../core/organisation/integrations.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { Page } from '../../../core/ports/page.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { RecordResource } from '../shared/record-resource.ts';
 import {
   changeRecord,
+  eachOf,
   everyRecord,
   newSlug,
   staleVersion,
@@ -228,12 +230,8 @@ async function providedWorkspaces(
   const slug = body.default_provider_slug;
   const wanted = new Map<string, string | undefined>();
   if (byDefault && body.global_workspace_access?.enabled === true) {
-    for (let offset = 0; ; offset += 100) {
-      const page = { offset, limit: 100 };
-      const { data } = await reader.workspaces.list(organisationId, { statuses: ['active'] }, page);
-      for (const { id } of data) wanted.set(id, slug);
-      if (data.length < 100) break;
-    }
+    const list = (page: Page) => reader.workspaces.list(organisationId, { statuses: ['active'] }, page);
+    for await (const { id } of eachOf(list)) wanted.set(id, slug);
   }
   for (const [id, one] of said) {
     if (one.create_default_provider ?? byDefault) wanted.set(id, one.default_provider_slug ?? slug);

@@ -5,7 +5,7 @@ import type { Member } from '../../../core/ports/people.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import { changeRecord } from '../shared/records.ts';
+import { changeRecord, eachOf } from '../shared/records.ts';
 import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
 import { type BodyMistake, Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
 import { visibleServer } from './record.ts';
@@ -13,7 +13,6 @@ import { findUser } from '../users/visible.ts';
 
 const path = '/mcp-servers/{mcpServerId}/user-access';
 const Params = Type.Object({ mcpServerId: Identifier });
-const membersPage = 100;
 
 const Default = Type.Union([Type.Literal('allow'), Type.Literal('deny')], {
   description: 'What holds for members of whom nothing is said.',
@@ -110,16 +109,13 @@ async function membersOf(
   const wanted = search.toLowerCase();
   const data: Member[] = [];
   let total = 0;
-  for (let offset = 0; ; offset += membersPage) {
-    const next = await members.list(organisationId, workspaceId, {}, { offset, limit: membersPage });
-    for (const member of next.data) {
-      const { firstName, lastName, email } = member.user;
-      if (!`${firstName} ${lastName} ${email}`.toLowerCase().includes(wanted)) continue;
-      if (total >= page.offset && data.length < page.limit) data.push(member);
-      total += 1;
-    }
-    if (next.data.length < membersPage) return { total, data };
+  for await (const member of eachOf((part) => members.list(organisationId, workspaceId, {}, part))) {
+    const { firstName, lastName, email } = member.user;
+    if (!`${firstName} ${lastName} ${email}`.toLowerCase().includes(wanted)) continue;
+    if (total >= page.offset && data.length < page.limit) data.push(member);
+    total += 1;
   }
+  return { total, data };
 }
 
 function showAccess(

@@ -10,7 +10,7 @@ import {
   type WantedVersion,
 } from '../../../core/administration/prompts/find-prompt.ts';
 import { storedSource, type TemplateKind } from '../../../core/administration/prompts/prompt-source.ts';
-import { changeRecord, eachRecord, noSuchRecord, visibleRecord } from '../shared/records.ts';
+import { changeRecord, eachOf, eachRecord, noSuchRecord, visibleRecord } from '../shared/records.ts';
 import type { Actor } from '../api-keys/access.ts';
 import { settingsFor } from '../shared/data-visibility.ts';
 import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
@@ -21,7 +21,6 @@ import { withoutFullStop } from '../../../core/errors/gateway-error.ts';
 import { includedPartials } from '../../../core/administration/prompts/included-partials.ts';
 
 const maxNamed = 10;
-const pageSize = 100;
 
 type Reader = Pick<ResourcesReader, 'records'>;
 
@@ -80,12 +79,12 @@ function nounOf(kind: RecordKind): string {
 async function isUser({ records }: Reader, record: StoredRecord<TemplateKind>, uses: Uses): Promise<boolean> {
   const { kind, organisationId, id } = record;
   if (uses({ data: record.data, labelId: '' }, kind)) return true;
-  for (let offset = 0; ; offset += pageSize) {
-    const { data } = await records.versions(kind, organisationId, id, { offset, limit: pageSize });
-    const served = data.filter((one, index) => (offset === 0 && index === 0) || one.labelId !== '');
-    if (served.some((one) => uses(one, kind))) return true;
-    if (data.length < pageSize) return false;
+  let isNewest = true;
+  for await (const one of eachOf((page) => records.versions(kind, organisationId, id, page))) {
+    if ((isNewest || one.labelId !== '') && uses(one, kind)) return true;
+    isNewest = false;
   }
+  return false;
 }
 
 /** The number of a version in a body. */

@@ -1,4 +1,4 @@
-import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
 import {
   type CheckPhase,
   defineRoute,
@@ -12,6 +12,7 @@ import {
   type OrganisationSettings,
   type WorkspaceSettings,
 } from '../../../core/ports/organisation-settings.ts';
+import type { ResourcesWriter } from '../../../core/ports/resources.ts';
 import {
   changedOverrides,
   changedSecurity,
@@ -124,6 +125,32 @@ function updateOverridesRoute({ clock }: Scope, { path, suffix }: WorkspacePlace
   });
 }
 
+/** Changes the settings of the caller's organisation, and tells the new version. Throws for one that was not the last. */
+async function changeSettings(
+  {
+    key,
+    write,
+    requireVersion,
+    sendVersion,
+  }: Pick<RouteInput<unknown, unknown, unknown>, 'key' | 'write' | 'requireVersion' | 'sendVersion'>,
+  clock: Scope['clock'],
+  change: (
+    before: OrganisationSettings,
+    writer: ResourcesWriter,
+  ) => Partial<OrganisationSettings> | Promise<Partial<OrganisationSettings>>,
+): Promise<OrganisationSettings> {
+  const changed = await write(async (writer) => {
+    const before = await writer.settings.ofOrganisation(key.organisationId);
+    requireVersion(before.version);
+    const stamp = { updatedAt: clock.now(), version: before.version + 1 };
+    const after: OrganisationSettings = { ...before, ...(await change(before, writer)), ...stamp };
+    if (!(await writer.settings.replaceOrganisation(after))) throw staleVersion();
+    return { id: key.organisationId, result: after };
+  });
+  sendVersion(changed.version);
+  return changed;
+}
+
 const defaultsPath = '/admin/organisation/defaults';
 
 const DefaultsBody = Type.Object(
@@ -182,20 +209,11 @@ function updateDefaultsRoute({ clock, router }: Scope): RouteDefinition {
       request: { metadata: defaultsExample.metadata, config_id: 'main' },
       response: defaultsExample,
     },
-    async handle({ body, key, write, requireVersion, sendVersion }) {
-      const changed = await write(async ({ settings }) => {
-        const before = await settings.ofOrganisation(key.organisationId);
-        requireVersion(before.version);
-        const after: OrganisationSettings = {
-          ...before,
-          defaults: changedDefaults(body, before.defaults, namesOfOrganisation(router, key.organisationId)),
-          updatedAt: clock.now(),
-          version: before.version + 1,
-        };
-        if (!(await settings.replaceOrganisation(after))) throw staleVersion();
-        return { id: key.organisationId, result: after };
-      });
-      sendVersion(changed.version);
+    async handle(call) {
+      const names = namesOfOrganisation(router, call.key.organisationId);
+      const changed = await changeSettings(call, clock, ({ defaults }) => ({
+        defaults: changedDefaults(call.body, defaults, names),
+      }));
       return showOrganisationDefaults(changed);
     },
   });
@@ -296,16 +314,15 @@ function exclusionRoutes({ clock }: Scope, phase: CheckPhase): readonly RouteDef
         request: { workspaces: [{ workspace_id: 'ws-laboratory', excluded: true }] },
         response: exclusionsExample,
       },
-      async handle({ body, key, write, requireVersion, sendVersion }) {
+      async handle(call) {
+        const { body, key } = call;
         requireOrganisation(key, body.organisation_id);
-        const changed = await write(async (writer) => {
-          const before = await writer.settings.ofOrganisation(key.organisationId);
-          requireVersion(before.version);
-          const { input, output } = before.defaults.excludedWorkspaces ?? { input: [], output: [] };
+        const changed = await changeSettings(call, clock, async ({ defaults }, { workspaces }) => {
+          const { input, output } = defaults.excludedWorkspaces ?? { input: [], output: [] };
           const kept = body.override_existing === true ? [] : phase === 'input' ? input : output;
           const ids = new Set(kept);
           for (const [index, { workspace_id: named, excluded }] of body.workspaces.entries()) {
-            const found = await writer.workspaces.find(key.organisationId, named);
+            const found = await workspaces.find(key.organisationId, named);
             if (found === undefined)
               throw refusedBody([{ path: `/workspaces/${index}/workspace_id`, message: noWorkspace(named) }]);
             if (excluded) ids.add(found.id);
@@ -313,19 +330,8 @@ function exclusionRoutes({ clock }: Scope, phase: CheckPhase): readonly RouteDef
           }
           if (ids.size > mostExcluded)
             throw refusedBody([{ path: '/workspaces', message: `would exclude more than ${mostExcluded}` }]);
-          const after: OrganisationSettings = {
-            ...before,
-            defaults: {
-              ...before.defaults,
-              excludedWorkspaces: { input, output, [phase]: [...ids] },
-            },
-            updatedAt: clock.now(),
-            version: before.version + 1,
-          };
-          if (!(await writer.settings.replaceOrganisation(after))) throw staleVersion();
-          return { id: key.organisationId, result: after };
+          return { defaults: { ...defaults, excludedWorkspaces: { input, output, [phase]: [...ids] } } };
         });
-        sendVersion(changed.version);
         return showExclusions(changed, phase);
       },
     }),
@@ -397,21 +403,12 @@ function updateRoute({ clock, features }: Scope): RouteDefinition {
       },
       response: showOrganisationSettings(defaultSettings(''), features),
     },
-    async handle({ body, key, write, requireVersion, sendVersion }) {
-      const changed = await write(async ({ settings }) => {
-        const before = await settings.ofOrganisation(key.organisationId);
-        requireVersion(before.version);
-        const after: OrganisationSettings = {
-          ...before,
-          security: changedSecurity(body, before.security),
-          overridable: body.allow_workspace_overrides ?? before.overridable,
-          updatedAt: clock.now(),
-          version: before.version + 1,
-        };
-        if (!(await settings.replaceOrganisation(after))) throw staleVersion();
-        return { id: key.organisationId, result: after };
-      });
-      sendVersion(changed.version);
+    async handle(call) {
+      const { body } = call;
+      const changed = await changeSettings(call, clock, ({ security, overridable }) => ({
+        security: changedSecurity(body, security),
+        overridable: body.allow_workspace_overrides ?? overridable,
+      }));
       return showOrganisationSettings(changed, features);
     },
   });

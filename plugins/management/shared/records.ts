@@ -1,6 +1,7 @@
 import { reachOf } from '../../../core/access/scopes.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { Page, Paged } from '../../../core/ports/page.ts';
 import type { RecordFilter, RecordKind, RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import { refusedBody } from './fields.ts';
@@ -17,6 +18,23 @@ export function requireNoUsers(what: string, users: Users, remedy: string): void
   if (named.length === 0) return;
   const kinds = named.map(([kind, slugs]) => `the ${kind} ${listed(slugs)}`);
   throw new GatewayError('resource_conflict', `${what} is in use by ${kinds.join(' and ')}. ${remedy}`);
+}
+
+/** Throws `resource_conflict` with the first ten users, each in words, unless there are none. */
+export async function requireNobody(
+  what: string,
+  users: AsyncIterable<string>,
+  remedy: string,
+): Promise<void> {
+  const found: string[] = [];
+  for await (const user of users) {
+    found.push(user);
+    if (found.length > maxNamed) break;
+  }
+  if (found.length === 0) return;
+  const named = found.slice(0, maxNamed).join(', ');
+  const more = found.length > maxNamed ? ', and more' : '';
+  throw new GatewayError('resource_conflict', `${what} is in use by ${named}${more}. ${remedy}`);
 }
 
 function listed(slugs: readonly string[]): string {
@@ -86,18 +104,23 @@ async function bySlugAnywhere<K extends RecordKind>(
 
 const pageSize = 100;
 
-/** Every record of a kind that passes the filter, oldest first, read page by page. */
-export async function* eachRecord<K extends RecordKind>(
+/** Everything that a list has, read page by page. */
+export async function* eachOf<T>(list: (page: Page) => Promise<Paged<T>>): AsyncGenerator<T> {
+  for (let offset = 0; ; offset += pageSize) {
+    const { data } = await list({ offset, limit: pageSize });
+    yield* data;
+    if (data.length < pageSize) return;
+  }
+}
+
+/** Every record of a kind that passes the filter, oldest first. */
+export function eachRecord<K extends RecordKind>(
   { records }: Pick<ResourcesReader, 'records'>,
   kind: K,
   organisationId: string,
   filter: RecordFilter,
 ): AsyncGenerator<StoredRecord<K>> {
-  for (let offset = 0; ; offset += pageSize) {
-    const { data } = await records.list(kind, organisationId, filter, { offset, limit: pageSize });
-    yield* data;
-    if (data.length < pageSize) return;
-  }
+  return eachOf((page) => records.list(kind, organisationId, filter, page));
 }
 
 /** The same as a list; for what there is not much of. */

@@ -4,6 +4,7 @@ import type { Member } from '../../../core/ports/people.ts';
 import type { WorkspaceDefaults, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import { DefaultGuardrailNames } from '../../../core/organisation/guardrails.ts';
 import { RateLimits } from '../../../core/organisation/limits.ts';
+import { defaultGuardrailKeys } from '../../../core/organisation/route-config.ts';
 import {
   readRateLimits,
   readUsageLimits,
@@ -197,10 +198,7 @@ export function changedGuardrails(
   { names, pointer }: { readonly names: Pick<DefaultNames, 'unusableGuardrail'>; readonly pointer: string },
 ): Pick<WorkspaceDefaults, 'guardrails'> {
   const mistakes: { path: string; message: string }[] = [];
-  for (const [key, phase] of [
-    ['input_guardrails', 'input'],
-    ['output_guardrails', 'output'],
-  ] as const)
+  for (const [key, phase] of defaultGuardrailKeys)
     for (const [index, name] of (body[key] ?? []).entries()) {
       const message = names.unusableGuardrail(name, phase);
       if (message !== undefined) mistakes.push({ path: `${pointer}/${key}/${index}`, message });

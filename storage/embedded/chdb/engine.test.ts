@@ -1,52 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { chdbMissing, startTestChdb } from '../chdb-fixture.ts';
 import type { EmbeddedChdb } from '../start-chdb.ts';
-import { type ChdbModule, Engine } from './engine.ts';
-
-const purge = 'SYSTEM JEMALLOC PURGE';
-
-test('freed pages go back to the system every minute in which there was a statement', async (t) => {
-  t.mock.timers.enable({ apis: ['setInterval'] });
-  const sent: string[] = [];
-  class Session {
-    queryAsync(sql: string) {
-      sent.push(sql);
-      return Promise.resolve({ bytes: () => new Uint8Array(), rowsRead: 0, bytesRead: 0 });
-    }
-    close(): void {}
-  }
-  const module = { Session, drainPending: () => Promise.resolve() } as unknown as ChdbModule;
-  const engine = await Engine.open(module, {
-    directory: 'unused',
-    memory: { engine: 1, insert: 1, query: 1 },
-    sessions: { inserts: 1, queries: 1 },
-    configFile: 'unused',
-  });
-  const minute = () => {
-    t.mock.timers.tick(60_000);
-    return turn();
-  };
-  const purges = () => sent.filter((sql) => sql === purge).length;
-  await minute();
-  assert.equal(purges(), 0, 'nothing ran');
-  const request = {
-    ...{ queryId: 'q', database: 'default', format: 'TSV', data: Buffer.alloc(0) },
-    ...{ settings: new Map<string, string>(), parameters: new Map<string, string>() },
-    statement: { sql: 'SELECT 1', insert: undefined },
-  } as unknown as Parameters<Engine['run']>[0];
-  await engine.run(request, new AbortController().signal);
-  await minute();
-  assert.equal(purges(), 1);
-  await minute();
-  assert.equal(purges(), 1, 'nothing ran since');
-  await engine.close(0);
-  await minute();
-  assert.equal(purges(), 1);
-});
 
 describe('the embedded engine under load', { skip: chdbMissing }, () => {
   let engine: EmbeddedChdb;
@@ -86,10 +43,6 @@ describe('the embedded engine under load', { skip: chdbMissing }, () => {
     stop.abort();
     await Promise.all(slow);
     assert.equal(Number(await value('SELECT count() FROM t')), 20);
-  });
-
-  test('it knows the statement that gives freed pages back', async () => {
-    await client.command({ query: purge });
   });
 
   test('it was given its share of memory, small caches and parts that are written with little of it', async () => {

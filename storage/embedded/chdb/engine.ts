@@ -235,8 +235,6 @@ interface Sessions {
 const maxWaiting = 128;
 const maxResultBytes = 128 * 1024 * 1024;
 const killEveryMs = 200;
-/** How often freed pages go back to the system. */
-const purgeEveryMs = 60_000;
 
 /**
  * The embedded engine: sessions on one data folder for raw inserts, others for queries, so that none waits for the
@@ -249,10 +247,7 @@ export class Engine {
   readonly #queries: SessionPool<EngineSession>;
   readonly #control: SessionPool<EngineSession>;
   readonly #stop = new AbortController();
-  readonly #purging: NodeJS.Timeout;
   #serial = 0;
-  /** What `#serial` was when freed pages last went back. */
-  #purgedAt = 0;
 
   private constructor(module: ChdbModule, sessions: Sessions) {
     this.#module = module;
@@ -260,7 +255,6 @@ export class Engine {
     this.#inserts = new SessionPool(sessions.inserts, maxWaiting);
     this.#queries = new SessionPool(sessions.queries, maxWaiting);
     this.#control = new SessionPool(sessions.control, maxWaiting);
-    this.#purging = setInterval(() => void this.#purge(), purgeEveryMs).unref();
   }
 
   /** Opens the folder. Throws what the engine throws when it is damaged or in use. */
@@ -315,23 +309,11 @@ export class Engine {
     const grace = new AbortController();
     const idle = Promise.all([this.#inserts.close(), this.#queries.close()]).then(() => grace.abort());
     await delay(graceMs, undefined, { signal: grace.signal }).catch(() => undefined);
-    clearInterval(this.#purging);
     this.#stop.abort();
     await idle;
     await this.#control.close();
     for (const session of this.#sessions) session.close();
     await this.#module.drainPending();
-  }
-
-  /**
-   * Gives freed pages back to the system. A server's engine does so by itself; embedded, each thread's arena keeps them,
-   * and resident memory grows by 2 MiB a minute under steady writes. A build without jemalloc refuses the statement, and
-   * has nothing to give back.
-   */
-  async #purge(): Promise<void> {
-    if (this.#serial === this.#purgedAt) return;
-    this.#purgedAt = this.#serial;
-    await this.#control.use((session) => session.command('SYSTEM JEMALLOC PURGE')).catch(() => undefined);
   }
 
   /** The statement may not have reached the engine's list yet, hence more than one attempt. */

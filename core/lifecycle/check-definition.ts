@@ -1,4 +1,4 @@
-import type { AnyPlugin } from '../pipeline/plugin.ts';
+import { type AnyPlugin, pluginApi } from '../pipeline/plugin.ts';
 import { suggestion } from './problem-at.ts';
 
 const streamModes = ['ignore', 'observe', 'window', 'hold'];
@@ -11,7 +11,9 @@ const parts = [
   'response.text',
 ];
 const contextNames = ['key'];
-const members = ['name', 'description', 'schema', 'capabilities', 'check', 'create'];
+/** The versions of the contract that plugins may be written for. */
+const spokenApis: readonly number[] = [pluginApi];
+const members = ['name', 'apiVersion', 'description', 'schema', 'capabilities', 'check', 'create'];
 const hookNames = [
   'admit',
   'request',
@@ -63,6 +65,9 @@ export function checkDefinition(value: unknown): { definition: AnyPlugin } | { f
     const found = value === undefined ? 'has no default export' : `exports ${show(value)} as default`;
     return { faults: [`it ${found}; end it with "export default definePlugin({ name, create })"`] };
   }
+  // What another version of the contract knows, this one would call a mistake: nothing more is said.
+  const otherVersion = versionFault(value['apiVersion']);
+  if (otherVersion !== undefined) return { faults: [otherVersion] };
   const faults: string[] = [];
   const { name, schema, capabilities } = value;
   if (typeof name !== 'string' || !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
@@ -79,6 +84,17 @@ export function checkDefinition(value: unknown): { definition: AnyPlugin } | { f
   faults.push(...unknownMembers('the definition', value, members));
   faults.push(...capabilityFaults(capabilities));
   return faults.length === 0 && isDefinition(value) ? { definition: value } : { faults };
+}
+
+/** Says why a plugin of this version of the contract cannot be run here; undefined when it can. */
+function versionFault(version: unknown): string | undefined {
+  if (version === undefined) return undefined;
+  if (typeof version !== 'number' || !Number.isInteger(version))
+    return `its apiVersion must be a whole number, ${pluginApi} for this gateway, not ${show(version)}`;
+  if (spokenApis.includes(version)) return undefined;
+  const wanted = version > pluginApi ? 'gateway' : 'version of the plugin';
+  const spoken = spokenApis.join(' and ');
+  return `it is written for version ${version} of the plugin contract, and this gateway speaks version ${spoken}; install a newer ${wanted}, or write the plugin for that contract and say "apiVersion: ${pluginApi}"`;
 }
 
 function isDefinition(value: object): value is AnyPlugin {

@@ -102,6 +102,22 @@ const wrong: { use: string; files?: Record<string, string>; message: RegExp }[] 
   },
   {
     use: './p.ts',
+    files: { 'p.ts': `export default { name: 'p', apiVersion: 2, create() {} };` },
+    message:
+      /plugin ".\/p.ts": it is written for version 2 of the plugin contract, and this gateway speaks version 1; install a newer gateway, or .*"apiVersion: 1"/,
+  },
+  {
+    use: './p.ts',
+    files: { 'p.ts': `export default { name: 'p', apiVersion: 0, create() {} };` },
+    message: /written for version 0 of .* speaks version 1; install a newer version of the plugin/,
+  },
+  {
+    use: './p.ts',
+    files: { 'p.ts': `export default { name: 'p', apiVersion: '1', create() {} };` },
+    message: /its apiVersion must be a whole number, 1 for this gateway, not "1"/,
+  },
+  {
+    use: './p.ts',
     files: { 'p.ts': source('auth') },
     message: /the name "auth" belongs to a built-in plugin/,
   },
@@ -118,6 +134,24 @@ for (const { use, files = {}, message } of wrong) {
     if (use.startsWith('./')) assert.ok(loaded.inputs.includes(where.path(use)), 'mending it is noticed');
   });
 }
+
+test('a plugin of another version of the contract is told so, and of nothing else', async (t) => {
+  const where = await pluginFolder(t);
+  await where.write({ 'p.ts': `export default { name: 'p', apiVersion: 9, hooks: {}, make() {} };` });
+  const loaded = await load(where, './p.ts');
+  assert.equal(loaded.ok ? 0 : loaded.problems.length, 1);
+});
+
+test('a plugin may say the version that this gateway speaks', async (t) => {
+  const where = await pluginFolder(t);
+  await where.write({
+    'p.ts': `import { definePlugin, pluginApi } from 'weir-gateway/plugin';
+      if (pluginApi !== 1) throw new Error('not 1');
+      export default definePlugin({ name: 'p', apiVersion: 1, create: () => ({}) });`,
+  });
+  const loaded = await load(where, './p.ts');
+  assert.ok(loaded.ok, JSON.stringify(loaded));
+});
 
 test('every fault of a definition is named at once', async (t) => {
   const where = await pluginFolder(t);

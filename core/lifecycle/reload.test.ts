@@ -74,6 +74,13 @@ const bad: {
     watched: 'p.ts',
   },
   {
+    name: 'the version that a plugin is written for',
+    plugins: ['./p.ts', 'provider'],
+    files: { 'p.ts': `export default { name: 'p', apiVersion: 2, create: () => ({}) };` },
+    line: /:6:9: plugin "\.\/p\.ts": it is written for version 2 .* speaks version 1/,
+    watched: 'p.ts',
+  },
+  {
     name: 'a create',
     plugins: ['./p.ts', 'provider'],
     files: { 'p.ts': theirs('theirs', `throw new Error('no');`), 'lib/word.ts': 'export const word = 1;' },

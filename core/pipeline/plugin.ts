@@ -57,6 +57,12 @@ export type { AnswerText } from '../dialects/dialect.ts';
 export type { StreamEvent } from '../dialects/stream-event.ts';
 export type * from './context.ts';
 
+/**
+ * The version of this contract. It grows when something that plugins were written against is taken away or changes its
+ * meaning; what is only added does not make a new one.
+ */
+export const pluginApi = 1;
+
 /** What a plugin reads and changes of requests and answers. */
 export type Part =
   'request.body' | 'request.json' | 'request.text' | 'response.body' | 'response.json' | 'response.text';
@@ -200,6 +206,8 @@ export interface OptionFault {
 export interface PluginDefinition<S extends TSchema = TSchema> {
   /** Kebab-case; the key in YAML and the label in logs and metrics. */
   readonly name: string;
+  /** The version of the contract that it is written for (`pluginApi` when it was written). Default 1. */
+  readonly apiVersion?: number;
   /** One sentence for the generated reference. */
   readonly description?: string;
   /** Schema of the options; unknown options are refused with a suggestion. */

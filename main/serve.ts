@@ -40,6 +40,7 @@ import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
 import { compilePipeline } from '../core/pipeline/compile.ts';
 import { createHookTimes, type HookRuntime, PendingHooks } from '../core/pipeline/call-hook.ts';
+import { PluginWork } from '../core/pipeline/plugin-work.ts';
 import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
@@ -107,7 +108,9 @@ export async function serve(serving: Serving): Promise<void> {
   const managers = openSecretManagers({ clock, log, transport, credentials, environment: env });
 
   const countError = pluginErrors(metrics);
+  const work = new PluginWork({ metrics, log, clock });
   const hooks: HookRuntime = {
+    work,
     log,
     clock,
     countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
@@ -251,7 +254,7 @@ export async function serve(serving: Serving): Promise<void> {
       home: createHomePages(config.server),
       invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
-      status: () => status(reloader, gateway, { dependencies, following }),
+      status: () => status(reloader, gateway, { dependencies, following, work }),
     }),
   });
   const { host = config.server.host, port = config.server.port } = command;
@@ -307,10 +310,15 @@ function analyticsPlace({ storage }: GatewayConfig, data: string): string {
   return `embedded ClickHouse in ${path.join(data, 'analytics')}`;
 }
 
+interface StatusParts extends Pick<Stores, 'following'> {
+  readonly dependencies: Dependencies;
+  readonly work: PluginWork;
+}
+
 function status(
   reloader: Reloader<unknown>,
   gateway: Gateway,
-  { dependencies, following }: { readonly dependencies: Dependencies } & Pick<Stores, 'following'>,
+  { dependencies, following, work }: StatusParts,
 ): Record<string, unknown> {
   const { known } = dependencies;
   const reasons = following?.unready() ?? [];
@@ -325,6 +333,7 @@ function status(
     active_requests: gateway.activeRequests,
     buffered_bytes: gateway.bufferedBytes,
     retiring_generations: reloader.retiring,
+    loop_blocks: work.blocks.map(({ at, ...block }) => ({ ...block, at: new Date(at).toISOString() })),
     config_error: reloader.lastError
       ? {
           at: new Date(reloader.lastError.at).toISOString(),

@@ -135,28 +135,6 @@ describe('callHook', () => {
     assert.equal(errors.length, 3);
   });
 
-  it('names a third-party hook that held the event loop, and spares the built-in ones the measuring', () => {
-    const lines: Line[] = [];
-    let now = 0;
-    const clock = { now: () => now, monotonic: () => now, after: () => () => undefined };
-    const runtime = { clock, log: recordingLog(lines), countPluginError: () => undefined };
-    const instance: PluginInstance = {
-      definition: definePlugin({ name: 'one', create: () => ({}) }),
-      name: 'one',
-      hooks: {},
-      onError: 'fail',
-      timeoutMs: 0,
-      builtIn: false,
-    };
-    void callHook(instance, 'request', runtime, () => void (now += 51));
-    void callHook(instance, 'request', runtime, () => void (now += 49));
-    void callHook({ ...instance, builtIn: true }, 'request', runtime, () => void (now += 51));
-    assert.deepEqual(
-      lines.map(({ level, fields }) => [level, fields]),
-      [['warn', { plugin: 'one', hook: 'request', ms: 51 }]],
-    );
-  });
-
   it('takes anything with a `then` for a promise, and nothing else', () => {
     assert.equal(isPromise<unknown>({ then: () => undefined }), true);
     for (const value of [null, undefined, 0, 'then', {}, { then: 1 }]) assert.equal(isPromise(value), false);

@@ -2,6 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { AnyPlugin, Hooks } from './plugin.ts';
+import type { PluginWork } from './plugin-work.ts';
 import type { Histogram, Metrics } from '../ports/metrics.ts';
 
 /** Times the request hooks of some requests. */
@@ -49,6 +50,8 @@ export interface HookRuntime {
   readonly clock: Clock;
   /** Counts a failure of a plugin's code (not a refusal). */
   countPluginError(plugin: string, hook: string): void;
+  /** Measures the hooks of third-party plugins. Default: nothing is measured. */
+  readonly work?: PluginWork | undefined;
   /** Bounds hooks of third-party plugins while the gateway shuts down. Default: their own bounds alone. */
   readonly pending?: PendingHooks;
 }
@@ -91,9 +94,6 @@ export class PendingHooks {
   }
 }
 
-/** A synchronous hook that holds the event loop for longer is named in the log. */
-const syncBudgetMs = 50;
-
 export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   return (
     typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
@@ -111,28 +111,54 @@ export function callHook<T>(
   runtime: HookRuntime,
   call: () => T | Promise<T>,
 ): T | undefined | Promise<T | undefined> {
+  if (!instance.builtIn && runtime.work !== undefined)
+    return callMeasured(instance, hook, runtime, runtime.work, call);
   let result: T | Promise<T>;
   try {
-    if (instance.builtIn) {
-      result = call();
-    } else {
-      const startedAt = runtime.clock.monotonic();
-      result = call();
-      const took = runtime.clock.monotonic() - startedAt;
-      if (took > syncBudgetMs) {
-        runtime.log.warn('A plugin held the event loop', {
-          plugin: instance.name,
-          hook,
-          ms: Math.round(took),
-        });
-      }
-    }
+    result = call();
   } catch (error) {
     return failed(instance, hook, runtime, error);
   }
   if (!isPromise(result)) return result;
   return bounded(instance, hook, runtime, result).catch((error: unknown) =>
     failed(instance, hook, runtime, error),
+  );
+}
+
+/** The same for a third-party plugin: two looks at the clock, and a third one for a hook that waits. */
+function callMeasured<T>(
+  instance: PluginInstance,
+  hook: string,
+  runtime: HookRuntime,
+  work: PluginWork,
+  call: () => T | Promise<T>,
+): T | undefined | Promise<T | undefined> {
+  const { clock } = runtime;
+  const { name } = instance;
+  const startedAt = clock.monotonic();
+  let result: T | Promise<T>;
+  try {
+    result = call();
+  } catch (error) {
+    work.returned(name, hook, clock.monotonic() - startedAt);
+    return failed(instance, hook, runtime, error);
+  }
+  const heldMs = clock.monotonic() - startedAt;
+  if (!isPromise(result)) {
+    work.returned(name, hook, heldMs);
+    return result;
+  }
+  work.waits(name, hook, heldMs);
+  const ended = (): void => work.ended(name, hook, clock.monotonic() - startedAt);
+  return bounded(instance, hook, runtime, result).then(
+    (value) => {
+      ended();
+      return value;
+    },
+    (error: unknown) => {
+      ended();
+      return failed(instance, hook, runtime, error);
+    },
   );
 }
 

@@ -37,7 +37,7 @@ function bench() {
 describe('what third-party plugins take', () => {
   it('counts the time on the event loop, and the time with all waiting, by plugin and hook', async () => {
     const { time, call, series } = bench();
-    call(() => void (time.now += 5));
+    void call(() => void (time.now += 5));
     let answer = (): void => undefined;
     const waiting = call(() => {
       time.now += 10;
@@ -46,7 +46,7 @@ describe('what third-party plugins take', () => {
     time.now += 1000;
     answer();
     await waiting;
-    call(() => void (time.now += 3), {}, 'settled');
+    void call(() => void (time.now += 3), {}, 'settled');
     assert.deepEqual(await series('weir_plugin_loop_seconds_total'), [
       'weir_plugin_loop_seconds_total{plugin="one",hook="request"} 0.015',
       'weir_plugin_loop_seconds_total{plugin="one",hook="settled"} 0.003',
@@ -66,7 +66,7 @@ describe('what third-party plugins take', () => {
       time.now += 500;
       throw error;
     };
-    call(late(new Error('broken')));
+    void call(late(new Error('broken')));
     assert.throws(() => call(late(new GatewayError('hooks_failed', 'No.'))));
     await call(() => Promise.reject(new Error('broken')));
     assert.deepEqual(await series('weir_plugin_hook_seconds_count'), [
@@ -79,7 +79,7 @@ describe('what third-party plugins take', () => {
 
   it('names a call that holds the event loop for more than 200 ms, and logs one in 10 s', () => {
     const { time, call, lines, work } = bench();
-    for (const ms of [200, 201, 300, 400, 10_000, 250]) call(() => void (time.now += ms));
+    for (const ms of [200, 201, 300, 400, 10_000, 250]) void call(() => void (time.now += ms));
     assert.deepEqual(
       lines.map(({ level, message, fields }) => [level, message, fields['ms'], fields['unlogged']]),
       [
@@ -96,14 +96,14 @@ describe('what third-party plugins take', () => {
 
   it('remembers the newest 20', () => {
     const { time, call, work } = bench();
-    for (let i = 1; i <= 25; i++) call(() => void (time.now += 1000 + i));
+    for (let i = 1; i <= 25; i++) void call(() => void (time.now += 1000 + i));
     assert.equal(work.blocks.length, 20);
     assert.equal(work.blocks[0]?.ms, 1025);
   });
 
   it('spares plugins of the gateway itself the measuring', async () => {
     const { time, call, work, series } = bench();
-    call(() => void (time.now += 500), { builtIn: true });
+    void call(() => void (time.now += 500), { builtIn: true });
     assert.deepEqual(work.blocks, []);
     assert.deepEqual(await series('weir_plugin_loop_seconds_total'), []);
   });

@@ -98,6 +98,18 @@ export class IncomingRequest {
     return typeof value === 'string' ? value : value?.[0];
   }
 
+  /** Puts a header in the place of all of its name; undefined takes them out. */
+  setHeader(name: string, value: string | undefined): void {
+    const { headers, rawHeaders } = this.message;
+    const lower = name.toLowerCase();
+    for (let i = rawHeaders.length - 2; i >= 0; i -= 2)
+      if ((rawHeaders[i] as string).toLowerCase() === lower) rawHeaders.splice(i, 2);
+    delete headers[lower];
+    if (value === undefined) return;
+    rawHeaders.push(name, value);
+    headers[lower] = value;
+  }
+
   /** A body is announced by its length or by chunked framing; a GET without either has none. */
   get hasBody(): boolean {
     const { headers } = this.message;

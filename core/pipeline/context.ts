@@ -112,6 +112,13 @@ export interface RequestContext {
   service(name: string): string | undefined;
   /** What follows our prefixes in the request's own headers: `api-key`, `provider`, … */
   serviceNames(): readonly string[];
+  /**
+   * Sets a header of the request, in `admit` and `request` hooks: whatever looks at it later (hooks, routing, the log) and
+   * the provider, by the rules of headers of clients, see it as if the client had sent it; undefined takes it out.
+   * `x-service-config` and the like steer the request. Trace and metadata are read before: `facts` has them. Throws for
+   * what can be no header, for those that the gateway sets anew, and once there is an attempt.
+   */
+  setHeader(name: string, value: string | undefined): void;
   get<T>(key: ContextKey<T>): T | undefined;
   set<T>(key: ContextKey<T>, value: T): void;
   /** Adds a header to whatever answer leaves, refusals included. */

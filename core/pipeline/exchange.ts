@@ -12,6 +12,7 @@ import type {
   ResponseView,
 } from './context.ts';
 import { randomUUID } from 'node:crypto';
+import { validateHeaderValue } from 'node:http';
 import type { Conversation, Dialect } from '../dialects/dialect.ts';
 import type { DialectName, Endpoint } from '../dialects/endpoint.ts';
 import { matchEndpoint } from '../dialects/match-endpoint.ts';
@@ -23,7 +24,7 @@ import type { IncomingRequest } from '../connection/incoming.ts';
 import type { ResponseSink } from '../connection/sink.ts';
 import type { ClientUpgrade } from '../connection/upgrade.ts';
 import type { HeaderList } from '../ports/header-list.ts';
-import type { HeaderName, HeaderNames } from '../base/header-names.ts';
+import { type HeaderName, type HeaderNames, isHeaderName } from '../base/header-names.ts';
 import type { LimitReservation } from '../ports/counters.ts';
 import type { GuardrailSpecs } from '../ports/guardrails.ts';
 import type { CompiledPipeline } from './compile.ts';
@@ -108,7 +109,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   dialect: Dialect;
   private readonly dialects: ReadonlyMap<DialectName, Dialect> | undefined;
   /** What is known of the names in `headers`, in their order. */
-  readonly headerNames: readonly HeaderName[];
+  headerNames: readonly HeaderName[];
   /** All header names of this gateway, with its prefixes. */
   readonly knownNames: HeaderNames;
   /** What the gateway adds to the head of every answer. */
@@ -140,7 +141,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   /** What the request itself asks to be judged by; set when it is routed. */
   guardrails: GuardrailSpecs | undefined;
   /** The gateway's own headers of this request: few, and asked for many times. */
-  private readonly serviceHeaders: HeaderName[] = [];
+  private serviceHeaders: HeaderName[] = [];
   /** Keys and values in turn: a handful of slots is found faster by looking than by hashing. */
   private slots: unknown[] = [];
   private abortListeners: (() => void)[] | undefined;
@@ -265,6 +266,20 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     if (name.asksForGuardrails) (this.guardrailHeaders ??= []).push(name);
     if (rank === 0 || this.aliasRanks?.includes(rank) === true) return;
     (this.aliasRanks ??= []).push(rank);
+  }
+
+  setHeader(name: string, value: string | undefined): void {
+    if (this.currentAttempt !== undefined)
+      throw new Error('The request is on its way: call `setHeader` in an `admit` or `request` hook.');
+    if (!isHeaderName(name)) throw new TypeError(`"${name}" is no name of a header.`);
+    const { hopByHop, ours } = this.knownNames.of(name);
+    if (hopByHop || ours) throw new TypeError(`The gateway itself sets the header ${name} for each provider.`);
+    if (value !== undefined) validateHeaderValue(name, value);
+    this.incoming.setHeader(name, value);
+    this.headerNames = this.knownNames.ofList(this.headers);
+    this.serviceHeaders = [];
+    this.guardrailHeaders = undefined;
+    for (const one of this.headerNames) if (one.service !== undefined) this.noteServiceHeader(one);
   }
 
   get<T>(key: ContextKey<T>): T | undefined {

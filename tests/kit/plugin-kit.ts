@@ -237,7 +237,7 @@ export class TestContext implements RequestContext {
   readonly method: string;
   path: string;
   readonly query: string;
-  readonly headers: string[];
+  headers: string[];
   readonly remoteAddress = '127.0.0.1';
   endpoint: Endpoint;
   readonly generation = 'generation-1';
@@ -308,6 +308,13 @@ export class TestContext implements RequestContext {
 
   service(name: string): string | undefined {
     return this.header(`x-service-${name}`);
+  }
+
+  setHeader(name: string, value: string | undefined): void {
+    const kept = this.headers.flatMap((one, i) =>
+      i % 2 === 0 && one.toLowerCase() !== name.toLowerCase() ? [one, this.headers[i + 1] as string] : [],
+    );
+    this.headers = value === undefined ? kept : [...kept, name, value];
   }
 
   get<T>(key: ContextKey<T>): T | undefined {

@@ -273,7 +273,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
       throw new Error('The request is on its way: call `setHeader` in an `admit` or `request` hook.');
     if (!isHeaderName(name)) throw new TypeError(`"${name}" is no name of a header.`);
     const { hopByHop, ours } = this.knownNames.of(name);
-    if (hopByHop || ours) throw new TypeError(`The gateway itself sets the header ${name} for each provider.`);
+    if (hopByHop || ours)
+      throw new TypeError(`The gateway itself sets the header ${name} for each provider.`);
     if (value !== undefined) validateHeaderValue(name, value);
     this.incoming.setHeader(name, value);
     this.headerNames = this.knownNames.ofList(this.headers);

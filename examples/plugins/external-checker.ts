@@ -45,7 +45,7 @@ export default definePlugin({
         else if (verdict?.allowed === false)
           throw new GatewayError(
             'hooks_failed',
-            `The prompt is refused: ${String(verdict.reason ?? 'no reason given')}`,
+            `The prompt is refused: ${JSON.stringify(verdict.reason ?? 'no reason')}`,
           );
         else if (whenAway === 'refuse')
           throw new GatewayError('hooks_failed', 'The prompt could not be checked. Try again later.');

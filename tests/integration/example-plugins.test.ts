@@ -113,7 +113,7 @@ describe('the examples of plugins', { timeout: 90_000 }, () => {
     assert.equal((await asked({ content: 'Is this fine?' })).status, 200);
     assert.deepEqual(JSON.parse(seen.join('')), { texts: ['Is this fine?'] });
     says = '{"allowed":false,"reason":"too rude"}';
-    await refused({ content: 'You!' }, 446, /The prompt is refused: too rude/);
+    await refused({ content: 'You!' }, 446, /The prompt is refused: \\"too rude\\"/);
     says = 'no JSON';
     await refused({}, 446, /could not be checked/);
     await new Promise((closed) => checker.close(closed));

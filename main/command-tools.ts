@@ -30,7 +30,7 @@ interface AnalyticsPlace {
 }
 
 /** The configuration that a command works with, and what it opens beside it. */
-interface CommandPlace {
+export interface CommandPlace {
   readonly config: GatewayConfig;
   /** The configuration's file. */
   readonly file: string;

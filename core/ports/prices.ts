@@ -93,8 +93,16 @@ export interface RequestPlace {
 
 /** A request that used tokens while no price was known. */
 export interface UnpricedRequest extends RequestPlace {
+  readonly organisationId: string;
+  readonly workspaceId: string;
   /** The kind of provider. */
   readonly service: string;
+  /** The provider as addressed, without an `@`. */
+  readonly provider: string;
+  /** Whether it was told of by somebody else, and not served here. */
+  readonly isReported: boolean;
+  /** As the provider was asked for it. */
+  readonly requested: string;
   /** As answered. */
   readonly model: string;
   readonly usage: Usage;

@@ -3,6 +3,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { DatedTokenPrice, PricedModels } from '../ports/prices.ts';
 import type { IntegrationModel } from '../ports/record-kinds.ts';
 import type { StoredRecord } from '../ports/records.ts';
+import type { ProviderRow } from '../providers/provider-row.ts';
 
 /** Models that a refusal names at most, and characters of the one that was asked for. */
 const maxNamed = 10;
@@ -18,22 +19,27 @@ interface StoredDeployment {
 
 /** What an integration says of its models, without any secret: which may be asked for, and at what price. */
 export class StoredModels {
+  /** The kind of provider that prices are known by. */
+  readonly service: string;
   readonly isRestricted: boolean;
   /** Slugs of the models that are enabled. */
   readonly listed: readonly string[];
   readonly #provider: string;
-  readonly #service: string;
   readonly #factors: Pick<PricedModels, 'multiplier' | 'laterMultipliers'>;
   readonly #enabled = new Map<string, IntegrationModel>();
   readonly #deployments: ReadonlyMap<string, StoredDeployment>;
   readonly #prices = new Map<string, PricedModels>();
   readonly #otherwise: PricedModels | undefined;
 
-  /** `provider` is the slug by which requests name it, `service` the kind of provider that prices are known by. */
-  constructor(provider: string, service: string, { data }: StoredRecord<'integration'>) {
+  /** `slug` is that by which requests name the provider, `row` the one of the provider table. */
+  constructor(
+    { slug }: Pick<StoredRecord<'provider'>, 'slug'>,
+    { data }: Pick<StoredRecord<'integration'>, 'data'>,
+    row: Pick<ProviderRow, 'service'> | undefined,
+  ) {
     const { allowAllModels, models, priceMultiplier, laterMultipliers: later = [], configurations } = data;
-    this.#provider = provider;
-    this.#service = service;
+    this.#provider = slug;
+    this.service = row?.service ?? data.aiProviderId;
     this.#factors = { multiplier: priceMultiplier, ...(later.length > 0 && { laterMultipliers: later }) };
     this.isRestricted = !allowAllModels;
     this.#deployments = deploymentsOf(configurations['deployments']);
@@ -68,6 +74,11 @@ export class StoredModels {
     return this.#prices.get(model) ?? this.#otherwise;
   }
 
+  /** What the model's requests are priced by: the integration, or the kind of provider. */
+  pricedBy(model: string): PricedModels | string {
+    return this.pricesOf(model) ?? this.service;
+  }
+
   /** The model's own settings, when the integration has it. */
   enabled(model: string): IntegrationModel | undefined {
     return this.#enabled.get(model);
@@ -95,7 +106,7 @@ export class StoredModels {
   }
 
   #priced(model: string, own: PricedModels['own']): PricedModels {
-    return { service: this.#service, model, own, ...this.#factors };
+    return { service: this.service, model, own, ...this.#factors };
   }
 
   #refusal(model: string): GatewayError {

@@ -200,8 +200,7 @@ export class StoredProviders {
     const record = this.#setup.directory.record('provider', place, slug);
     const integration = record && this.#integrationOf(record, place);
     if (record === undefined || integration === undefined) return undefined;
-    const { models, row } = this.#compiledOf(record, integration, place);
-    return models.pricesOf(model) ?? row.service ?? integration.data.aiProviderId;
+    return this.#compiledOf(record, integration, place).models.pricedBy(model);
   }
 
   /**
@@ -270,7 +269,7 @@ export class StoredProviders {
         integration.slug,
         `there is no provider ${JSON.stringify(aiProviderId)} in this gateway`,
       );
-    const models = new StoredModels(record.slug, row.service ?? aiProviderId, integration);
+    const models = new StoredModels(record, integration, row);
     const limits = storedLimits(record, integration, place);
     const bounds = { origins: allOrigins(originsOf(integration.data, row)), found: new WeakSet() };
     const compiled: Compiled = {

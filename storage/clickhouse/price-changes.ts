@@ -84,7 +84,12 @@ function turnAfter(parts: RepricingParts, number: number, completed: boolean): R
 interface UnpricedRow {
   readonly row_at: number;
   readonly row_id: string;
+  readonly organisation: string;
+  readonly workspace: string;
   readonly service: string;
+  readonly addressed: string;
+  readonly origin: string;
+  readonly asked: string;
   readonly answered: string;
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -109,7 +114,9 @@ async function unpriced(
     );
   const rows = await select<UnpricedRow>(
     [
-      'SELECT toUnixTimestamp64Milli(created_at) AS row_at, toString(id) AS row_id, toString(ai_service) AS service, toString(model) AS answered,',
+      'SELECT toUnixTimestamp64Milli(created_at) AS row_at, toString(id) AS row_id,',
+      'toString(organisation_id) AS organisation, toString(workspace_id) AS workspace, toString(source) AS origin,',
+      'toString(ai_service) AS service, toString(provider) AS addressed, toString(model_requested) AS asked, toString(model) AS answered,',
       'prompt_tokens, completion_tokens, total_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, input_audio_tokens, output_audio_tokens',
       `FROM requests WHERE ${conditions.join(' AND ')} ORDER BY created_at, id LIMIT {most:UInt32}`,
     ].join('\n'),
@@ -125,7 +132,12 @@ async function unpriced(
   return rows.map((row) => ({
     createdAt: row.row_at,
     id: row.row_id,
+    organisationId: row.organisation,
+    workspaceId: row.workspace,
     service: row.service,
+    provider: row.addressed,
+    isReported: row.origin !== '',
+    requested: row.asked,
     model: row.answered,
     usage: {
       promptTokens: row.prompt_tokens,

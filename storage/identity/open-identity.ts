@@ -127,6 +127,14 @@ export async function openIdentity(
   return identityOf(email);
 }
 
+/** The ids of a data folder's default organisation and workspace, for a command; undefined before its first start. */
+export async function knownOrganisation(
+  directory: string,
+): Promise<Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'> | undefined> {
+  const stored = await read(path.join(directory, 'identity.json'));
+  return stored && { defaultOrganisationId: stored.organisation_id, defaultWorkspaceId: stored.workspace_id };
+}
+
 function readEmail(given: string | undefined): string {
   const email = given?.trim().toLowerCase() ?? '';
   if (email === '') return 'owner@localhost';

@@ -173,6 +173,28 @@ describe('budgets', () => {
     assert.equal(there.budgets.usage(daily).used, 3);
   });
 
+  test('the ledger knows since when a request counts that costs nothing, in each period once', async () => {
+    const clock = new TestClock();
+    const { ledger, budgets } = open({ clock });
+    const monthly = budget(1, { unit: 'cost', period: budgetPeriod({ periodicReset: 'monthly' }, 0) });
+    const free = () => {
+      const reserved = budgets.reserve([monthly], expects(1));
+      assert.ok(!isRefusal(reserved));
+      reserved.settle(none);
+    };
+    free();
+    await budgets.sync();
+    const row = ledger.rows.get(monthly.key);
+    assert.deepEqual([row?.used, row?.since], [0, clock.time - 50]);
+    free();
+    await budgets.sync();
+    assert.equal(ledger.rows.get(monthly.key)?.change, row?.change);
+    clock.time += 31 * day;
+    free();
+    await budgets.sync();
+    assert.deepEqual([ledger.rows.get(monthly.key)?.since], [clock.time - 50]);
+  });
+
   test('what is counted during an exchange waits for the next one', async () => {
     const { ledger, budgets, use } = open();
     use(budget(1000), 1);

@@ -51,7 +51,8 @@ class Count implements BudgetCount {
   /** Counted here since a store that all gateways share was last heard of. */
   alone = 0;
   isDirty = false;
-  isStored = false;
+  /** The period that the ledger knows of. */
+  #storedEpoch = -1;
   /** The last budget that was counted here: its limits are those that alerts are about. Set before a crossing is noted. */
   budget: Budget | undefined;
   /** The last crossings that were told here, or claimed somewhere: their marks. */
@@ -61,6 +62,16 @@ class Count implements BudgetCount {
     this.key = key;
     this.organisationId = organisationId;
     this.since = since;
+  }
+
+  /** Whether the ledger knows that something is counted in this period. */
+  get isStored(): boolean {
+    return this.#storedEpoch === this.epoch;
+  }
+
+  /** The ledger knows of the present period. */
+  stored(): void {
+    this.#storedEpoch = this.epoch;
   }
 
   /** Begins anew at `epoch` when that is later, with a request that is counted `now`. */
@@ -280,7 +291,11 @@ class MemoryBudgets implements CountedBudgets {
 
   readonly #settle = (budget: Budget, count: Count, reserved: number, used: number): void => {
     count.reserved -= reserved;
-    if (used <= 0) return;
+    if (used <= 0) {
+      // What has no price may get one later: since when it counts is told by the ledger alone.
+      if (budget.unit === 'cost' && !count.isStored) this.#touch(count);
+      return;
+    }
     count.usual = count.usual === 0 ? used : count.usual + (used - count.usual) * learning;
     const now = this.#clock.now();
     count.beginAt(budget.period(now).start, now);
@@ -373,10 +388,10 @@ class MemoryBudgets implements CountedBudgets {
         if (key.startsWith(rateCrossingPrefix)) continue;
         let count = this.#counts.get(key);
         if (count === undefined) this.#counts.set(key, (count = new Count(key, organisationId, since)));
-        count.isStored = true;
         count.hear(claimed);
         if (epoch > count.epoch) count.restart(epoch, since);
         if (count.epoch !== epoch) continue;
+        count.stored();
         if (since < count.since) count.since = since;
         // The row does not hold what was counted here meanwhile.
         count.used = used + count.pending;

@@ -82,6 +82,7 @@ const insert = (rows: readonly RequestRow[]) =>
 const parts = async (): Promise<RepriceParts> => ({
   repricing: await analytics.repricing(),
   prices,
+  pricedBy: ({ service }) => Promise.resolve(service),
   ...nothingTold,
 });
 
@@ -149,8 +150,9 @@ describe('requests without a price', { skip: chdbMissing }, () => {
     const known = rows.filter(({ model, pricing }) => pricing === 'unpriced' && model === 'house-model');
     assert.equal(house?.requests, known.length);
     assert.equal(picos(exactText(house?.cost ?? 0n)), sumOf(known));
+    const reason = 'no price of this model is known';
     assert.deepEqual(report.unpriced, [
-      { service: 'openai', model: 'no-such', requests: unknown.length, tokens, cost: 0n },
+      { service: 'openai', model: 'no-such', requests: unknown.length, tokens, cost: 0n, reason },
     ]);
     assert.deepEqual([report.completed, report.isCut], [false, false]);
 

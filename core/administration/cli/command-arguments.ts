@@ -349,15 +349,17 @@ ${costStore}`,
 
   Requests of models for which no price is known are "unpriced" and count as 0 in every sum; they are never taken for free.
   --list names those models: requests and tokens of each, and whether a price is known now. Without it such requests get the
-  price that this version and this configuration know for the time of the request, in their rows and in all sums; requests
-  that have a price already, and models without one still, stay as they are. Usage limits are not charged afterwards.
+  price that the integration of their provider, this configuration and this version know for the time of the request, in their
+  rows and in all sums; requests that have a price already, and those without one still, stay as they are. Usage limits are
+  not charged afterwards; weir reconcile --budgets does so.
 
   DAY      like 2026-05-17 (UTC); both are included. With --list the last 30 days are the default
   P, M     a kind of provider, such as openai, and a model as it was answered
   --dry-run  says what would get a price, with its cost, and changes nothing
 
   A command that was broken off, by Ctrl-C too, is run again: it goes on where it was, and counts nothing twice. Ends with 1
-  when it was broken off, or when the store cannot be read or changed.
+  when it was broken off, or when the store cannot be read or changed. Integrations stand in storage.resources: an embedded
+  store there needs the data folder as well, and --list reads none.
 
 ${costStore}`,
 } as const;

@@ -10,6 +10,7 @@ import { compareCosts, type ComparedCost, type CostComparison } from '../costs/c
 import { exactText, fixedText, percentText, type ExactAmount } from '../costs/exact-amount.ts';
 import { FileMistake } from '../costs/file-mistake.ts';
 import { readBilled } from '../costs/read-billed.ts';
+import type { RowPrices } from '../costs/row-prices.ts';
 import type {
   ReconcileBillsCommand,
   ReconcileBudgetsCommand,
@@ -27,11 +28,18 @@ export interface CostPlace {
   readonly prices: Prices;
 }
 
+/** The same for changing what rows of requests cost. */
+export interface RowsPlace extends CostPlace {
+  readonly pricedBy: RowPrices;
+}
+
 /** What these commands need from outside. Everything rejects with an error whose message is for the operator. */
 export interface CostTools {
   readonly clock: Pick<Clock, 'now'>;
   /** Opens the analytics store of the configuration, and closes it when `use` has settled. */
   atCosts(place: StorePlace, use: (place: CostPlace) => Promise<number>): Promise<number>;
+  /** The same with the store of what is administered beside it. */
+  atRows(place: StorePlace, use: (place: RowsPlace) => Promise<number>): Promise<number>;
   /** Compares what usage limits have counted with the rows of requests. */
   compareBudgets(command: ReconcileBudgetsCommand): Promise<BudgetComparison>;
   /** The signal says that the operator wants an end: the next one ends the process at once. */

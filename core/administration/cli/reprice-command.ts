@@ -2,7 +2,7 @@ import { exactText, fixedText } from '../costs/exact-amount.ts';
 import { type RepricedModel, type RepriceReport, repriceRequests } from '../costs/reprice-requests.ts';
 import type { RepriceCommand } from './command-arguments.ts';
 import { inColumns } from './in-columns.ts';
-import type { CostPlace, CostTools } from './reconcile-command.ts';
+import type { CostPlace, CostTools, RowsPlace } from './reconcile-command.ts';
 
 const dayMs = 86_400_000;
 const usualDays = 30;
@@ -36,9 +36,9 @@ export async function runRepriceCommand(command: RepriceCommand, tools: CostTool
     const from = command.from === undefined ? to - (usualDays - 1) * dayMs : Date.parse(command.from);
     const days = { from: dayText(from), to: dayText(to) };
     if (from > to) throw new Error(`The days end (${days.to}) before they begin (${days.from}).`);
-    return await tools.atCosts(command, (place) =>
-      command.action === 'list' ? list(command, days, place, tools) : reprice(command, days, place, tools),
-    );
+    return await (command.action === 'list'
+      ? tools.atCosts(command, (place) => list(command, days, place, tools))
+      : tools.atRows(command, (place) => reprice(command, days, place, tools)));
   } catch (error) {
     tools.complain(error instanceof Error ? error.message : String(error));
     return 1;
@@ -97,7 +97,7 @@ function nameOf(model: string): string {
 async function reprice(
   command: RepriceCommand,
   days: Days,
-  { analytics, prices }: CostPlace,
+  { analytics, prices, pricedBy }: RowsPlace,
   tools: CostTools,
 ): Promise<number> {
   const { provider, model } = command;
@@ -108,7 +108,7 @@ async function reprice(
     repriceRequests(
       { window: windowOf(days), provider, model, dryRun },
       {
-        ...{ repricing, prices, stop },
+        ...{ repricing, prices, pricedBy, stop },
         progress({ looked, priced, at }) {
           if (tools.clock.now() - told < progressMs) return;
           told = tools.clock.now();
@@ -144,8 +144,8 @@ function reportText({ priced, unpriced, completed }: RepriceReport, days: Days, 
     ['total', '', String(total.requests), String(total.tokens), fixedText(total.cost, places)],
   ]);
   const verb = dryRun ? 'would get' : 'have got';
-  const left = unpriced.map(({ service, model, requests, tokens }) => [
-    ...[service, nameOf(model), String(requests), String(tokens)],
+  const left = unpriced.map(({ service, model, requests, tokens, reason }) => [
+    ...[service, nameOf(model), String(requests), String(tokens), reason],
   ]);
   return [
     ...(completed ? ['What an earlier command had begun is complete now.', ''] : []),
@@ -154,7 +154,7 @@ function reportText({ priced, unpriced, completed }: RepriceReport, days: Days, 
       : [`${total.requests} requests ${span} ${verb} a price:`, '', ...table]),
     ...(left.length === 0
       ? []
-      : ['', 'Without a price still:', '', ...inColumns([titles.slice(0, 4), ...left])]),
+      : ['', 'Without a price still:', '', ...inColumns([[...titles.slice(0, 4), 'because'], ...left])]),
   ].join('\n');
 }
 
@@ -173,7 +173,13 @@ function reportJson(
     completed_earlier: completed,
     priced: priced.map((model) => ({ ...model, cost: exactText(model.cost) })),
     total: { ...total, cost: exactText(total.cost) },
-    unpriced: unpriced.map(({ service, model, requests, tokens }) => ({ service, model, requests, tokens })),
+    unpriced: unpriced.map(({ service, model, requests, tokens, reason }) => ({
+      service,
+      model,
+      requests,
+      tokens,
+      reason,
+    })),
   };
   return JSON.stringify(content, null, 2);
 }

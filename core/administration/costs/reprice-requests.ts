@@ -8,6 +8,7 @@ import {
   type UnpricedRequest,
 } from '../../ports/prices.ts';
 import { type ExactAmount, readAmount } from './exact-amount.ts';
+import type { RowPrices } from './row-prices.ts';
 
 /** Which requests are to get a price. */
 interface RepriceWish {
@@ -24,6 +25,7 @@ interface RepriceWish {
 export interface RepriceParts {
   readonly repricing: Repricing;
   readonly prices: Pick<Prices, 'price'>;
+  readonly pricedBy: RowPrices;
   /** Ends the work behind the batch that is being done. */
   readonly stop: AbortSignal;
   /** Is told after each batch. */
@@ -40,12 +42,18 @@ export interface RepricedModel {
   readonly cost: ExactAmount;
 }
 
+/** Requests of one model that have no price, for one reason. */
+interface UnpricedModel extends RepricedModel {
+  /** Goes on from "has no price: ". */
+  readonly reason: string;
+}
+
 /** What has become of requests without a price; models in the order of their tokens, the most first. */
 export interface RepriceReport {
   /** Have a price now, or would have one. */
   readonly priced: readonly RepricedModel[];
   /** Have none still. */
-  readonly unpriced: readonly RepricedModel[];
+  readonly unpriced: readonly UnpricedModel[];
   /** Whether a batch was completed that an earlier command had begun; it is not among the models. */
   readonly completed: boolean;
   /** Whether the work was ended before everything was looked at. */
@@ -55,6 +63,7 @@ export interface RepriceReport {
 /** Callers choose names of models: those beyond are counted together. */
 const mostModels = 10_000;
 const otherModels = '(other models)';
+const notKnown = 'no price of this model is known';
 
 /**
  * Gives prices to requests that were recorded without one: what `prices` says of their usage at the time of each request.
@@ -63,7 +72,7 @@ const otherModels = '(other models)';
 export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): Promise<RepriceReport> {
   const { repricing, stop } = parts;
   const priced = new ModelSums();
-  const unpriced = new ModelSums();
+  const unpriced = new Map<string, ModelSums>();
   let completed = false;
   let [looked, changed] = [0, 0];
   for (const window of monthsOf(wish.window)) {
@@ -80,17 +89,22 @@ export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): P
         limit: mostPriceChanges,
       });
       const known: (PriceChange & { readonly request: UnpricedRequest })[] = [];
-      const unknown: UnpricedRequest[] = [];
+      const unknown: { readonly request: UnpricedRequest; readonly reason: string }[] = [];
       for (const request of found) {
-        const { createdAt, id, service, model, usage } = request;
-        const { cost, status, version } = parts.prices.price(usage, service, model, createdAt);
+        const { createdAt, id, model, usage } = request;
+        const by = await parts.pricedBy(request);
+        if (typeof by === 'object' && 'reason' in by) {
+          unknown.push({ request, reason: by.reason });
+          continue;
+        }
+        const { cost, status, version } = parts.prices.price(usage, by, model, createdAt);
         if (status === 'priced') known.push({ createdAt, id, cost, version, request });
-        else unknown.push(request);
+        else unknown.push({ request, reason: notKnown });
       }
       // Another command was quicker: what is left is another question.
       if (turn !== undefined && known.length > 0 && !(await turn.change(known))) continue;
       for (const { request, cost } of known) priced.add(request, cost);
-      for (const request of unknown) unpriced.add(request, '0');
+      for (const { request, reason } of unknown) sumsFor(reason).add(request, '0');
       after = found.at(-1);
       if (after === undefined) break;
       [looked, changed] = [looked + found.length, changed + known.length];
@@ -101,7 +115,15 @@ export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): P
   return report(false);
 
   function report(isCut: boolean): RepriceReport {
-    return { priced: priced.list(), unpriced: unpriced.list(), completed, isCut };
+    const left = [...unpriced].flatMap(([reason, sums]) => sums.list().map((one) => ({ ...one, reason })));
+    return { priced: priced.list(), unpriced: left.sort(byTokens), completed, isCut };
+  }
+
+  /** Reasons name providers of the store: callers make none up. */
+  function sumsFor(reason: string): ModelSums {
+    let sums = unpriced.get(reason);
+    if (sums === undefined) unpriced.set(reason, (sums = new ModelSums()));
+    return sums;
   }
 }
 
@@ -141,6 +163,10 @@ class ModelSums {
   }
 
   list(): readonly RepricedModel[] {
-    return [...this.#models.values()].sort((one, other) => other.tokens - one.tokens);
+    return [...this.#models.values()].sort(byTokens);
   }
+}
+
+function byTokens(one: RepricedModel, other: RepricedModel): number {
+  return other.tokens - one.tokens;
 }

@@ -17,7 +17,8 @@ const lockFile = path.join(root, 'package-lock.json');
 /** Gateways that run may still load a part of what they were started from. */
 const keptBuilds = 4;
 
-const entryPoints = {
+/** What runs: the gateway, and what it starts as a process or a thread. */
+export const entryPoints = {
   main: 'main.ts',
   'pglite-child': 'storage/embedded/pglite-child.ts',
   'chdb-child': 'storage/embedded/chdb-child.ts',
@@ -60,8 +61,9 @@ async function build() {
   const built = path.join(folder, name);
   try {
     await mkdir(folder, { recursive: true });
-    const made = await bundle(built);
-    const inputs = [lockFile, here, ...made].map((file) => path.relative(root, file));
+    const made = await bundle({ outdir: built, entryPoints, placeOf: (file) => pathToFileURL(file).href });
+    const own = made.filter((file) => !file.startsWith('node_modules/'));
+    const inputs = [...[lockFile, here].map((file) => path.relative(root, file)), ...own];
     // All or nothing: others may be starting at the same time.
     const temporary = `${index}.${name}`;
     await writeFile(temporary, JSON.stringify({ name, inputs, hash: hashOf(inputs) }));
@@ -74,8 +76,11 @@ async function build() {
   }
 }
 
-/** Makes the files; the sources that they were made of. */
-async function bundle(outdir) {
+/**
+ * Makes the files; the sources and the files of libraries that they were made of, from the root. `placeOf` says where a
+ * source takes itself to be: a URL, from the root or relative to the files that are made.
+ */
+export async function bundle({ outdir, entryPoints, placeOf }) {
   // Loaded here: this file is read before anything is installed.
   const esbuild = await import('esbuild');
   const { metafile } = await esbuild.build({
@@ -94,24 +99,22 @@ async function bundle(outdir) {
     sourcesContent: false,
     define: { 'import.meta.url': 'weirSourceUrl' },
     banner: {
-      js: "import { createRequire as weirRequire } from 'node:module'; const require = weirRequire(import.meta.url);",
+      js: "import { createRequire as weirRequire } from 'node:module'; const weirBuiltUrl = import.meta.url; const require = weirRequire(weirBuiltUrl);",
     },
-    plugins: [{ name: 'weir-sources', setup: resolveSources }],
+    plugins: [{ name: 'weir-sources', setup: (builder) => resolveSources(builder, placeOf) }],
   });
   // Its process would stay with 300 MB for as long as the gateway runs.
   await esbuild.stop();
-  return Object.keys(metafile.inputs)
-    .map((file) => path.join(root, file))
-    .filter((file) => !file.includes(`${path.sep}node_modules${path.sep}`));
+  return Object.keys(metafile.inputs);
 }
 
-function resolveSources(builder) {
+function resolveSources(builder, placeOf) {
   builder.onResolve({ filter: /^[^./]/ }, ({ path: name, importer, kind }) => {
     const isInside = kind === 'entry-point' || bundled.test(name) || isPartOfBundled(importer);
     return isInside ? undefined : { path: name, external: true };
   });
   builder.onLoad({ filter: /\.ts$/ }, async ({ path: file }) => ({
-    contents: withPlace(file, await readFile(file, 'utf8')),
+    contents: withPlace(placeOf(file), await readFile(file, 'utf8')),
     loader: 'ts',
   }));
 }
@@ -123,14 +126,14 @@ function isPartOfBundled(importer) {
 }
 
 /** A source finds its neighbours where it stands; children of the gateway have been made as well, beside all others. */
-function withPlace(file, source) {
+function withPlace(place, source) {
   if (!source.includes('import.meta.url')) return source;
   const text = source.replace(
     /new URL\('\.\/([a-z-]+)\.ts', import\.meta\.url\)/g,
     "new URL(import.meta.resolve('./$1.mjs'))",
   );
   // On the first line, so that the numbers of the lines stay right.
-  return `const weirSourceUrl = ${JSON.stringify(pathToFileURL(file).href)};${text}`;
+  return `const weirSourceUrl = new URL(${JSON.stringify(place)}, weirBuiltUrl).href;${text}`;
 }
 
 async function prune() {

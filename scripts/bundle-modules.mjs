@@ -8,14 +8,16 @@ import { fileURLToPath } from 'node:url';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const folder = path.join(root, 'node_modules', '.weir');
 const configuration = path.join(root, 'tsconfig.run.json');
-const { paths } = JSON.parse(readFileSync(configuration, 'utf8')).compilerOptions;
+const made = Object.entries(JSON.parse(readFileSync(configuration, 'utf8')).compilerOptions.paths).filter(
+  ([, [file]]) => file.startsWith('./node_modules/.weir/'),
+);
 
 /** What tsx has to find in the environment of a process that shall use the bundles. */
 export const runEnvironment = { TSX_TSCONFIG_PATH: configuration };
 
 /** Makes the bundles anew. */
 export async function bundleModules() {
-  const names = Object.keys(paths);
+  const names = made.map(([name]) => name);
   // Loaded here: this file is read before anything is installed.
   const { build } = await import('esbuild');
   const entryPoints = Object.fromEntries(names.map((name) => [nameOf(name), name]));
@@ -36,7 +38,7 @@ export async function bundleModules() {
 
 /** True when every bundle is there. */
 export function isBundled() {
-  return Object.values(paths).every(([file]) => existsSync(path.join(root, file)));
+  return made.every(([, [file]]) => existsSync(path.join(root, file)));
 }
 
 function nameOf(specifier) {

@@ -1,8 +1,15 @@
 // main.ts on Node: what was made of it, or the source itself through tsx where nothing could be made.
-import { builtMain } from './built-sources.mjs';
+import { existsSync } from 'node:fs';
 
 // Errors name the lines of the sources.
 process.setSourceMapsEnabled(true);
-const built = await builtMain();
-if (built === undefined) (await import('tsx/esm/api')).register();
-await import(built ?? new URL('../main.ts', import.meta.url).href);
+const source = new URL('../main.ts', import.meta.url);
+if (existsSync(source)) {
+  const { builtMain } = await import('./built-sources.mjs');
+  const built = await builtMain();
+  if (built === undefined) (await import('tsx/esm/api')).register();
+  await import(built ?? source.href);
+} else {
+  // The package, which `scripts/build-package.mjs` has made.
+  await import(new URL('../dist/main.mjs', import.meta.url).href);
+}

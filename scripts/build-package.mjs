@@ -1,0 +1,68 @@
+// `npm pack` runs this (`prepack`): what of the package is made of the sources goes into `dist/`. The gateway and its
+// entries for authors of plugins as JavaScript, with the libraries of scripts/built-sources.mjs in it and their licences
+// beside it, and the declarations that the entries' types need.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { bundle, entryPoints } from './built-sources.mjs';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const dist = path.join(root, 'dist');
+/** What other packages import of this one, by the name of its file in `dist/`. */
+const authorEntries = { plugin: 'core/pipeline/plugin.ts' };
+
+rmSync(dist, { recursive: true, force: true });
+const made = await bundle({
+  outdir: dist,
+  entryPoints: { ...entryPoints, ...authorEntries },
+  // The sources stay here; what lies beside them (migrations, the first configuration) is in the package, at its place.
+  placeOf: (file) => `../${path.relative(root, file).replaceAll(path.sep, '/')}`,
+});
+writeFileSync(path.join(dist, 'LICENSES.txt'), licences(made));
+declare();
+
+/** The licences of the libraries that these files belong to. */
+function licences(files) {
+  const names = new Set(
+    files.flatMap((file) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? []),
+  );
+  return [...names]
+    .sort()
+    .map((name) => {
+      const folder = path.join(root, 'node_modules', name);
+      const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
+      const { version, license } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
+      const text = file === undefined ? `License: ${license}` : readFileSync(path.join(folder, file), 'utf8');
+      return `${name} ${version}\n\n${text.trim()}\n`;
+    })
+    .join(`\n${'-'.repeat(72)}\n\n`);
+}
+
+/** Writes the declarations of the entries, and of what they name, into `dist/types`. */
+function declare() {
+  const all = path.join(dist, 'all-types');
+  const compiler = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+  const args = ['-p', path.join(root, 'tsconfig.package.json'), '--outDir', all];
+  const { status } = spawnSync(process.execPath, [compiler, ...args], { cwd: root, stdio: 'inherit' });
+  if (status !== 0) throw new Error('The declarations could not be made; the lines above say why.');
+  const wanted = Object.values(authorEntries).map((file) => file.replace(/\.ts$/, '.d.ts'));
+  const seen = new Set(wanted);
+  for (const file of wanted) {
+    // A name that ends with .ts is one of a source, which is not in the package.
+    const text = readFileSync(path.join(all, file), 'utf8').replace(
+      /((?:from|import\()\s*)(['"])(\.[^'"]+)\.ts\2/g,
+      (_, before, quote, name) => {
+        const target = `${path.posix.join(path.posix.dirname(file), name)}.d.ts`;
+        if (!seen.has(target)) wanted.push(target);
+        seen.add(target);
+        return `${before}${quote}${name}.js${quote}`;
+      },
+    );
+    const target = path.join(dist, 'types', file);
+    mkdirSync(path.dirname(target), { recursive: true });
+    // Streams and buffers: compilers look for these types only where they are named.
+    writeFileSync(target, `/// <reference types="node" />\n${text}`);
+  }
+  rmSync(all, { recursive: true });
+}

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { strangerFolder, type StrangerFolder } from './stranger-folder.ts';
+
+const configuration = `version: 1
+storage: { analytics: { url: 'none:' }, resources: { url: 'none:' } }
+pipelines:
+  - name: gateway
+    match: { path: /** }
+    plugins:
+      - ./guards/no-names.ts: { names: [Initech] }
+      - provider: { default: mock }
+      - logger
+`;
+
+const plugin = `import {
+  definePlugin, defineKey, defineRoute, GatewayError, linearPattern, pluginApi, redactor, Type,
+  type StreamEvent, type Hooks,
+} from 'weir-gateway/plugin';
+
+const found = defineKey<string>('found');
+const more: readonly unknown[] = [defineRoute, linearPattern, redactor];
+const first: StreamEvent['type'] = 'text-delta';
+
+export default definePlugin({
+  name: 'no-names',
+  apiVersion: pluginApi,
+  schema: Type.Object({ names: Type.Array(Type.String(), { minItems: 1 }) }),
+  capabilities: { reads: ['request.text'] },
+  create({ names }): Hooks {
+    return {
+      settled() {
+        more.includes(first);
+      },
+      request(context) {
+        const name = names.find((one) => context.conversation.texts.some(({ text }) => text.includes(one)));
+        if (name === undefined) return;
+        context.set(found, name);
+        throw new GatewayError('hooks_failed', \`The prompt mentions \${name}.\`);
+      },
+    };
+  },
+});
+`;
+
+const compiler = (more: object): string =>
+  JSON.stringify({
+    compilerOptions: {
+      strict: true,
+      noEmit: true,
+      target: 'ES2022',
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
+      ...more,
+    },
+    include: ['guards'],
+  });
+
+describe('the package, installed in a folder of somebody else', () => {
+  let folder: StrangerFolder;
+  before(async () => {
+    folder = await strangerFolder();
+    await folder.write({
+      'package.json': JSON.stringify({ name: 'mine', type: 'module', private: true }),
+      'gateway.config.yaml': configuration,
+      'guards/no-names.ts': plugin,
+      'tsconfig.node.json': compiler({ module: 'nodenext', skipLibCheck: false }),
+      'tsconfig.bundler.json': compiler({
+        module: 'preserve',
+        moduleResolution: 'bundler',
+        skipLibCheck: true,
+      }),
+    });
+  });
+  after(() => folder.remove());
+
+  test('holds what runs and what documents it, and no test, bench or source', () => {
+    for (const name of [
+      'dist/main.mjs',
+      'dist/plugin.mjs',
+      'docs/plugins.md',
+      'gateway.config.yaml',
+      'README.md',
+    ])
+      assert.ok(folder.packed.includes(name), name);
+    const own = folder.packed.filter((name) => /\.ts$/.test(name) && !/^(dist\/types|examples)\//.test(name));
+    assert.deepEqual(own, []);
+    assert.deepEqual(
+      folder.packed.filter((name) => /test|bench/.test(name) && !name.startsWith('dist/types/')),
+      [],
+    );
+  });
+
+  test('has types that a strict compiler takes, libraries included', async () => {
+    const { code, stdout } = await folder.node('tsc', '-p', 'tsconfig.node.json');
+    assert.equal(code, 0, stdout);
+  });
+
+  test('has them for bundlers as well, and they refuse what is wrong', async () => {
+    await folder.write({
+      'guards/no-names.ts': plugin.replace('context.set(found, name)', 'context.set(found, 1)'),
+    });
+    const { code, stdout } = await folder.node('tsc', '-p', 'tsconfig.bundler.json');
+    assert.equal(code, 2);
+    assert.match(stdout, /^guards\/no-names\.ts\(\d+,28\): error TS2345: [^\n]*\n$/, 'and nothing else');
+    await folder.write({ 'guards/no-names.ts': plugin });
+  });
+
+  test('checks a configuration and says which version a plugin is of', async () => {
+    const { code, stdout, stderr } = await folder.node('weir', 'check');
+    assert.deepEqual([code, stdout, stderr], [0, 'gateway.config.yaml is valid.\n', '']);
+    await folder.write({ 'guards/no-names.ts': plugin.replace('pluginApi,\n  schema', '2,\n  schema') });
+    const refused = await folder.node('weir', 'check');
+    assert.equal(refused.code, 1);
+    assert.match(
+      refused.stderr,
+      /gateway\.config\.yaml:7:9: plugin "\.\/guards\/no-names\.ts": it is written for version 2 .* speaks version 1;/,
+    );
+    await folder.write({ 'guards/no-names.ts': plugin });
+  });
+
+  test('serves with a plugin of the folder, which has the classes of the gateway', async () => {
+    const { url, stop } = await folder.start();
+    const ask = async (content: string) => {
+      const body = JSON.stringify({ model: 'mock-gpt', messages: [{ role: 'user', content }] });
+      const headers = { 'content-type': 'application/json' };
+      const answer = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body });
+      return { status: answer.status, text: await answer.text() };
+    };
+    const refused = await ask('Buy Initech');
+    assert.equal(refused.status, 446);
+    assert.match(refused.text, /"The prompt mentions Initech\."/);
+    assert.equal((await ask('Hello')).status, 200);
+    await stop();
+  });
+});

@@ -1,0 +1,107 @@
+/** A folder of somebody else's, in which the packed gateway is installed: `npm pack`, and the packages that it depends on. */
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const commandMs = 120_000;
+
+/** How a command ended. */
+interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The folder. */
+export interface StrangerFolder {
+  readonly path: string;
+  /** Names of the files in the package. */
+  readonly packed: readonly string[];
+  write(files: Readonly<Record<string, string>>): Promise<void>;
+  /** Runs Node; `weir`, `tsc` stand for the installed commands. Never rejects. */
+  node(...args: readonly string[]): Promise<Ran>;
+  /** Starts `weir start` on a free port. */
+  start(): Promise<{ readonly url: string; stop(): Promise<void> }>;
+  remove(): Promise<void>;
+}
+
+/** Packs the package and installs it in a new folder, with nothing from any registry. Takes some seconds. */
+export async function strangerFolder(): Promise<StrangerFolder> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'weir-stranger-'));
+  const modules = path.join(folder, 'node_modules');
+  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], {
+    cwd: root,
+    maxBuffer: 16_000_000,
+  });
+  const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('['))) as [
+    { filename: string; files: readonly { readonly path: string }[] },
+  ];
+  const own = path.join(modules, 'weir-gateway');
+  await mkdir(own, { recursive: true });
+  await run('tar', ['-xzf', path.join(folder, filename), '--strip-components=1', '-C', own]);
+  for (const name of await installed()) {
+    await mkdir(path.dirname(path.join(modules, name)), { recursive: true });
+    await symlink(path.join(root, 'node_modules', name), path.join(modules, name));
+  }
+  const programs: Readonly<Record<string, string>> = {
+    weir: path.join(own, 'scripts', 'weir.mjs'),
+    tsc: path.join(root, 'node_modules', 'typescript', 'bin', 'tsc'),
+  };
+  const argsOf = ([first = '', ...rest]: readonly string[]): string[] => [programs[first] ?? first, ...rest];
+  const env = { PATH: process.env['PATH'], HOME: folder };
+  return {
+    path: folder,
+    packed: files.map((file) => file.path),
+    async write(texts) {
+      for (const [name, text] of Object.entries(texts)) {
+        await mkdir(path.dirname(path.join(folder, name)), { recursive: true });
+        await writeFile(path.join(folder, name), text);
+      }
+    },
+    async node(...args) {
+      const options = { cwd: folder, env, timeout: commandMs, maxBuffer: 16_000_000 };
+      const child = run(process.execPath, argsOf(args), options);
+      return child.then(
+        (out) => ({ code: 0, ...out }),
+        ({ code, stdout: said, stderr }: Ran) => ({ code, stdout: said, stderr }),
+      );
+    },
+    async start() {
+      const child = spawn(process.execPath, argsOf(['weir', 'start', '--port', '0']), { cwd: folder, env });
+      const ended = once(child, 'exit');
+      child.stderr.resume();
+      let said = '';
+      for await (const line of createInterface({ input: child.stdout })) {
+        said += `${line}\n`;
+        const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(line) ?? [];
+        if (url === undefined) continue;
+        child.stdout.resume();
+        const stop = async (): Promise<void> => {
+          child.kill('SIGTERM');
+          await ended;
+        };
+        return { url, stop };
+      }
+      throw new Error(`It ended before it listened: ${said}`);
+    },
+    remove: () => rm(folder, { recursive: true, force: true, maxRetries: 5 }),
+  };
+}
+
+/** The packages that `npm install` of this one brings, as the lock file says: none that only tests need. */
+async function installed(): Promise<string[]> {
+  const lock = JSON.parse(await readFile(path.join(root, 'package-lock.json'), 'utf8')) as {
+    readonly packages: Readonly<Record<string, { readonly dev?: boolean; readonly os?: readonly string[] }>>;
+  };
+  return Object.entries(lock.packages).flatMap(([place, { dev }]) => {
+    const [, name] = /^node_modules\/((?:@[^/]+\/)?[^/]+)$/.exec(place) ?? [];
+    return name === undefined || dev === true ? [] : [name];
+  });
+}

@@ -2,7 +2,7 @@
 import type { ExplainTools } from '../core/administration/cli/explain-command.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
 import { GatewayError } from '../core/errors/gateway-error.ts';
-import { guardsOf } from '../core/lifecycle/prepare.ts';
+import { guardsOf } from '../core/lifecycle/offered-checks.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Transport } from '../core/ports/transport.ts';
 import { Breakers } from '../core/routing/attempts/breakers.ts';
@@ -16,6 +16,7 @@ import { providerTable } from '../adapters/providers.ts';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import { builtInPlugins } from '../plugins/index.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
+import { builtIns } from './built-ins.ts';
 
 /** The tools of `runExplainCommand`; `configFile` gives the file that is named, or the usual one. */
 export function explainTools(parts: {
@@ -32,7 +33,10 @@ export function explainTools(parts: {
   return {
     ...rest,
     providerNames: new Set(providerTable.keys()),
-    checks: guardsOf(builtInPlugins),
+    checks({ pipelines }) {
+      const entries = pipelines.flatMap(({ plugins }) => plugins);
+      return guardsOf(builtInPlugins, { isComplete: entries.every(({ use }) => builtIns.has(use)) });
+    },
     async plan(request, config, gateway) {
       const write = (line: string): void => void process.stderr.write(line);
       const log = createLog({ level: 'warn', format: 'text', write, clock });

@@ -30,7 +30,6 @@ import { createReferencePages } from '../core/http/openapi/reference-pages.ts';
 import { createRequestMetrics } from '../core/http/request-metrics.ts';
 import { startServer } from '../core/http/server.ts';
 import { compilePipelines, leftOutPlugins } from '../core/http/route-table.ts';
-import { guardsOf } from '../core/lifecycle/prepare.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { installProcessGuards, restartExitCode, startWatchdog } from '../core/lifecycle/process-guards.ts';
 import { Reloader } from '../core/lifecycle/reload.ts';
@@ -40,6 +39,7 @@ import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
 import { compilePipeline } from '../core/pipeline/compile.ts';
 import { createHookTimes, type HookRuntime, PendingHooks } from '../core/pipeline/call-hook.ts';
+import type { Checks } from '../core/pipeline/plugin.ts';
 import { PluginWork } from '../core/pipeline/plugin-work.ts';
 import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
@@ -126,7 +126,6 @@ export async function serve(serving: Serving): Promise<void> {
   opened.push(() => priceData.close());
   const routingState = new RoutingState(clock);
   const breakers = new Breakers({ counters, clock, log, metrics });
-  const guards = guardsOf([...builtIns.values()]);
   const shared = {
     log,
     clock,
@@ -139,7 +138,6 @@ export async function serve(serving: Serving): Promise<void> {
     secrets,
     credentials,
     ownRequests: { send: (request: OwnRequest) => gateway.send(request) },
-    guards,
     dialects,
     ...stores,
   };
@@ -149,9 +147,10 @@ export async function serve(serving: Serving): Promise<void> {
     const mcp = createMcpClients({ log, clock, trustedHosts: security.trusted_hosts });
     return { guardedFetch, secretManagers, mcp, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
   };
-  const services = (next: GatewayConfig, own = guarded(next.security)): Services => ({
+  const services = (next: GatewayConfig, guards: Checks, own = guarded(next.security)): Services => ({
     ...shared,
     ...own,
+    guards,
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
       ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
@@ -193,9 +192,9 @@ export async function serve(serving: Serving): Promise<void> {
     log,
     metrics,
     clock,
-    services(next, source) {
+    services({ config: next, source, checks }) {
       fileRecords.prepare({ config: next, source });
-      return services(next);
+      return services(next, checks);
     },
     compile: (pipelines) =>
       compilePipelines(

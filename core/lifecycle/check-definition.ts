@@ -1,4 +1,6 @@
+import { compileSchema } from '../config/ajv.ts';
 import { type AnyPlugin, pluginApi } from '../pipeline/plugin.ts';
+import { ownPrefix } from './offered-checks.ts';
 import { suggestion } from './problem-at.ts';
 
 const streamModes = ['ignore', 'observe', 'window', 'hold'];
@@ -13,7 +15,8 @@ const parts = [
 const contextNames = ['key'];
 /** The versions of the contract that plugins may be written for. */
 const spokenApis: readonly number[] = [pluginApi];
-const members = ['name', 'apiVersion', 'description', 'schema', 'capabilities', 'check', 'create'];
+const members = ['name', 'apiVersion', 'description', 'schema', 'offers', 'capabilities', 'check', 'create'];
+const phases = ['input', 'output'];
 const hookNames = [
   'admit',
   'request',
@@ -82,7 +85,7 @@ export function checkDefinition(value: unknown): { definition: AnyPlugin } | { f
   if (schema !== undefined && !isObject(schema))
     faults.push('its schema must be made with Type.Object({ … })');
   faults.push(...unknownMembers('the definition', value, members));
-  faults.push(...capabilityFaults(capabilities));
+  faults.push(...capabilityFaults(capabilities), ...offersFaults(value['offers']));
   return faults.length === 0 && isDefinition(value) ? { definition: value } : { faults };
 }
 
@@ -128,6 +131,78 @@ function capabilityFaults(capabilities: unknown): string[] {
     if (fault !== undefined) faults.push(`its capabilities.${name} ${fault}`);
   }
   return faults;
+}
+
+/** What is wrong with the checks that a plugin offers to guardrails. */
+function offersFaults(offers: unknown): string[] {
+  if (offers === undefined) return [];
+  if (!Array.isArray(offers)) return [`its offers must be a list of checks, not ${show(offers)}`];
+  return offers.flatMap((check: unknown, index): string[] => {
+    if (!isObject(check))
+      return [`its offers[${index}] must be made with defineCheck({ … }), not ${show(check)}`];
+    const { id, aliases = [] } = check;
+    const named = `its check ${typeof id === 'string' ? show(id) : `offers[${index}]`}`;
+    const faults = unknownMembers(named, check, Object.keys(checkMembers));
+    for (const [name, fault] of Object.entries(checkMembers)) {
+      const found = fault(check[name]);
+      if (found !== undefined) faults.push(`${named} ${found}`);
+    }
+    const ids: readonly unknown[] = [id, ...(Array.isArray(aliases) ? (aliases as readonly unknown[]) : [])];
+    if (new Set(ids).size < ids.length) faults.push(`${named} has the same id twice`);
+    return faults;
+  });
+}
+
+const idFault: Check = (id) => {
+  if (typeof id !== 'string' || id.length > 255 || !/^[a-z][\w-]*(\.[\w-]+)+$/i.test(id))
+    return `must have ids like "acme.tone", with a dot, not ${show(id)}`;
+  if (!id.startsWith(ownPrefix)) return undefined;
+  return `has the id ${show(id)}, and what begins with "${ownPrefix}" comes with the gateway; begin it with a name of your own`;
+};
+const functionOr =
+  (name: string, needed: boolean): Check =>
+  (value) =>
+    typeof value === 'function' || (!needed && value === undefined)
+      ? undefined
+      : `must have a function ${name}, not ${show(value)}`;
+
+/** What is wrong with each member of a check; the words go on behind its name. */
+const checkMembers: Readonly<Record<string, Check>> = {
+  id: idFault,
+  aliases: (value) => {
+    if (value === undefined) return undefined;
+    if (!Array.isArray(value)) return `must have a list of aliases, not ${show(value)}`;
+    return value.map(idFault).find((fault) => fault !== undefined);
+  },
+  description: (value) =>
+    typeof value === 'string' && value !== ''
+      ? undefined
+      : 'needs a description: one sentence for the reference',
+  schema: schemaFault,
+  phases: (value) =>
+    Array.isArray(value) && value.length > 0 && value.every((phase) => phases.includes(phase as string))
+      ? undefined
+      : 'must have phases: ["input"], ["output"] or both',
+  changes: (value) =>
+    value === undefined || value === true ? undefined : 'must have changes: true, or leave it out',
+  timeoutMs: (value) =>
+    value === undefined || (Number.isInteger(value) && Number(value) > 0)
+      ? undefined
+      : 'must have a timeoutMs of at least 1',
+  check: functionOr('check', false),
+  reach: functionOr('reach', false),
+  create: functionOr('create', true),
+};
+
+function schemaFault(schema: unknown): string | undefined {
+  if (!isObject(schema) || schema['type'] !== 'object')
+    return 'must have a schema of its parameters, made with Type.Object({ … })';
+  try {
+    compileSchema(schema);
+    return undefined;
+  } catch (error) {
+    return `has a schema that cannot be used: ${error instanceof Error ? error.message : String(error)}`;
+  }
 }
 
 function unknownMembers(place: string, value: object, known: readonly string[]): string[] {

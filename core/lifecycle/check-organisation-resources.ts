@@ -86,7 +86,11 @@ class ResourceProblems {
       const pointer = `/organisation/guardrails/${index}`;
       this.#envelope('guardrail', one, pointer);
       const issues = checkIssues(one.checks, this.#check.guards);
-      this.#problems.refuseAll(issues, pointer);
+      const named = issues.map(({ path, message }) => ({
+        path,
+        message: `${message} (guardrail ${quoted(one.slug)})`,
+      }));
+      this.#problems.refuseAll(named, pointer);
     });
     this.#guardrailDefaults(this.#block.defaults, '/organisation');
     (this.#block.workspaces ?? []).forEach(({ slug, defaults }, index) =>

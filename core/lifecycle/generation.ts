@@ -45,7 +45,7 @@ export interface StartOptions<C> {
   readonly log: Log;
   readonly clock: Clock;
   /** What plugins of this configuration may use. */
-  readonly services: (config: GatewayConfig, source: ConfigSource) => Services;
+  readonly services: (prepared: Pick<Prepared, 'config' | 'source' | 'checks'>) => Services;
   /** Lays out the pipelines, in file order; throwing keeps the generation from starting. */
   readonly compile: (pipelines: readonly CreatedPipeline[]) => C;
   /** Longest time for one plugin's `create`, in milliseconds. Default 10000. */
@@ -75,7 +75,7 @@ export async function startGeneration<C>(
     return { ok: false, problems, pluginInputs: prepared.pluginInputs };
   };
   try {
-    const services = options.services(prepared.config, prepared.source);
+    const services = options.services(prepared);
     const created = await createInstances({ prepared, services, stack, createTimeoutMs });
     if (!created.ok) return await refuse(created.problems);
     const compiled = options.compile(created.pipelines);

@@ -100,6 +100,32 @@ const wrong: { use: string; files?: Record<string, string>; message: RegExp }[] 
     files: { 'p.ts': `export default { name: 'p', capabilities: { reads: ['request.txt'] }, create() {} };` },
     message: /capabilities.reads has no part "request.txt"; did you mean "request.text"\?/,
   },
+  ...(
+    [
+      ['{}', /its offers must be a list of checks, not an object/],
+      ['[7]', /its offers\[0\] must be made with defineCheck/],
+      [
+        `[{ ...check, id: 'tone' }]`,
+        /its check "tone" must have ids like "acme\.tone", with a dot, not "tone"/,
+      ],
+      [`[{ ...check, id: 'default.tone' }]`, /what begins with "default\." comes with the gateway/],
+      [`[{ ...check, aliases: ['acme.tone'] }]`, /its check "acme\.tone" has the same id twice/],
+      [`[{ ...check, phase: ['input'] }]`, /cannot have a member "phase"; did you mean "phases"\?/],
+      [`[{ ...check, phases: ['before'] }]`, /must have phases: \["input"\]/],
+      [
+        `[{ ...check, schema: { type: 'object', propertys: {} } }]`,
+        /has a schema that cannot be used: .*propertys/,
+      ],
+      [`[{ ...check, create: undefined }]`, /must have a function create, not undefined/],
+    ] as const
+  ).map(([offers, message]) => ({
+    use: './p.ts',
+    files: {
+      'p.ts': `const check = { id: 'acme.tone', description: 'Tone.', phases: ['input'], schema: { type: 'object' }, create() {} };
+        export default { name: 'p', offers: ${offers}, create() {} };`,
+    },
+    message,
+  })),
   {
     use: './p.ts',
     files: { 'p.ts': `export default { name: 'p', apiVersion: 2, create() {} };` },

@@ -12,15 +12,13 @@ import { checkOrganisation } from './check-organisation.ts';
 import { checkOrganisationResources } from './check-organisation-resources.ts';
 import { bounded } from './undo-stack.ts';
 import { problemAt, suggestion } from './problem-at.ts';
-import { Type } from 'typebox';
-import { compileSchema } from '../config/ajv.ts';
-import type { AnyCheck, AnyPlugin, Checks } from '../pipeline/plugin.ts';
-import type { CheckIssue } from '../organisation/guardrails.ts';
+import type { AnyPlugin, Checks } from '../pipeline/plugin.ts';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { frameWithin } from './plugin-errors.ts';
 import type { PluginBundle, PluginBundler } from './plugin-bundler.ts';
 import { checkDefinition } from './check-definition.ts';
+import { guardsOfGeneration, offerProblems } from './offered-checks.ts';
 
 /** A plugin's definition and where its code came from. */
 interface LoadedPlugin {
@@ -154,37 +152,6 @@ function defaultExport(exports: Readonly<Record<string, unknown>>): unknown {
   return isCompiled ? found.default : found;
 }
 
-const mostExplained = 20;
-const withoutOptions = Type.Object({}, { additionalProperties: false });
-
-/** The checks of these plugins: those that they offer, and the guardrails among them, which run only in a pipeline. */
-export function guardsOf(plugins: Iterable<AnyPlugin>): Checks {
-  const plugged = new Map<string, AnyPlugin>();
-  const offered = new Map<string, AnyCheck>();
-  for (const plugin of plugins) {
-    for (const check of plugin.offers ?? [])
-      for (const id of [check.id, ...(check.aliases ?? [])]) offered.set(id, check);
-    if (plugin.capabilities?.guardrail !== true) continue;
-    for (const id of [plugin.name, ...(plugin.checks ?? [])]) plugged.set(id, plugin);
-    // What the plugin does in a pipeline, guardrails can name like it.
-    const [only, ...others] = plugin.offers ?? [];
-    if (only !== undefined && others.length === 0) offered.set(plugin.name, only);
-  }
-  return {
-    ids: [...new Set([...plugged.keys(), ...offered.keys()])].sort(),
-    definition: (id) => offered.get(id),
-    onlyPluginOf: (id) => (offered.has(id) ? undefined : plugged.get(id)?.name),
-    issues(id, parameters): readonly CheckIssue[] | undefined {
-      const check = offered.get(id);
-      const schema = check?.schema ?? plugged.get(id)?.schema;
-      if (schema === undefined && !plugged.has(id)) return undefined;
-      const validate = compileSchema(schema ?? withoutOptions, { all: true, most: mostExplained });
-      const issues = validate(parameters).map(({ path, message }) => ({ path, message }));
-      return issues.length > 0 || check?.check === undefined ? issues : check.check(parameters);
-    },
-  };
-}
-
 const longestMs = 10_000;
 
 /** What the plugin's own `check` finds wrong with its options, each where it stands; that it failed is a problem too. */
@@ -269,6 +236,8 @@ export interface Prepared {
   /** Hashes of the bundles that it uses. */
   readonly codeHashes: ReadonlySet<string>;
   readonly warnings: readonly Problem[];
+  /** What guardrails of it can be made of. */
+  readonly checks: Checks;
 }
 
 /** The result of `prepareGeneration`; `pluginInputs` are to be watched in either case. */
@@ -281,7 +250,7 @@ type PrepareResult =
  * `weir check` does. Returns all problems at once, in the order of the file. Runs the top level of plugins' modules.
  */
 export async function prepareGeneration(input: PrepareInput): Promise<PrepareResult> {
-  const { loads, parts, problems } = await examine(input);
+  const { loads, parts, problems, checks } = await examine(input);
   const pluginInputs = [...new Set([...loads.values()].flatMap((load) => load.inputs))];
   if (problems.some(isError)) return { ok: false, problems, pluginInputs };
   const codeHashes = new Set([...loads.values()].flatMap((load) => (load.ok && load.plugin.codeHash) || []));
@@ -295,6 +264,7 @@ export async function prepareGeneration(input: PrepareInput): Promise<PrepareRes
       pluginInputs,
       codeHashes,
       warnings: problems,
+      checks,
     },
   };
 }
@@ -320,7 +290,9 @@ async function examine(input: CheckInput): Promise<Examined> {
   const isComplete = parts.every(
     ({ pipeline }) => pipeline.plugins.length === pipeline.config.plugins.length,
   );
-  const guards = guardsOf(input.builtIns.values());
+  const builtIns = [...input.builtIns.values()];
+  const plugins = parts.flatMap(({ pipeline }) => pipeline.plugins);
+  const guards = guardsOfGeneration(builtIns, plugins, { isComplete });
   const problems = arrangeProblems(
     [
       ...checkConfigs({ ...input, guards }),
@@ -328,6 +300,7 @@ async function examine(input: CheckInput): Promise<Examined> {
       ...checkOrganisation(input),
       ...checkOrganisationResources({ ...input, guards }),
       ...parts.flatMap((part) => part.problems),
+      ...offerProblems(builtIns, plugins, input.source),
       ...checkPipelines(input.config.pipelines, locate),
       ...(isComplete
         ? checkRoutes(
@@ -338,13 +311,14 @@ async function examine(input: CheckInput): Promise<Examined> {
     ],
     namesOf(input),
   );
-  return { loads, parts, problems };
+  return { loads, parts, problems, checks: guards };
 }
 
 interface Examined {
   readonly loads: ReadonlyMap<string, PluginLoad>;
   readonly parts: readonly Awaited<ReturnType<typeof preparePipeline>>[];
   readonly problems: readonly Problem[];
+  readonly checks: Checks;
 }
 
 /** The configuration's files as messages name them, in the order in which plugins appear. */

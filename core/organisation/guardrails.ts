@@ -163,14 +163,17 @@ function feedbackOf(given: Static<typeof Actions>['on_fail'], usual: number) {
 }
 
 /** Why a guardrail cannot run a check that only a plugin does. */
-export function onlyInPipelines(id: string, plugin: string): string {
+function onlyInPipelines(id: string, plugin: string): string {
   return `is ${JSON.stringify(id)}, which only the plugin ${JSON.stringify(plugin)} of a pipeline does: put it there, or say "is_enabled": false`;
 }
 
 function unknownCheck(id: string, known: readonly string[]): string {
   const shown = JSON.stringify(id.slice(0, 64));
   const near = didYouMean(id.slice(0, 64), known);
-  const hint = near === undefined ? `. Known: ${known.join(', ')}` : `; did you mean "${near}"?`;
+  const hint =
+    near === undefined
+      ? `; list the plugin that offers it, or use one of ${known.join(', ')}`
+      : `; did you mean "${near}"?`;
   return `is ${shown}, and this gateway has no such check${hint}`;
 }
 

@@ -192,6 +192,7 @@ export type AddPrefixOptions = Static<typeof AddPrefixSchema>;
 /** The same for guardrails of configs. */
 const addPrefixCheck = defineCheck({
   id: 'default.addPrefix',
+  aliases: ['add-prefix'],
   description:
     'Puts a text in front of the last message of a role, on chat completions, completions, responses and messages, and passes.',
   phases: ['input'],
@@ -221,7 +222,6 @@ export default definePlugin({
     'Puts a text in front of the last message of a role, on chat completions, completions, responses and messages. Everything else of the body stays as it was sent.',
   schema: AddPrefixSchema,
   // No `changes`: that would hold the uploads of other endpoints in memory. Bodies that can be edited are loaded below.
-  checks: [addPrefixCheck.id],
   offers: [addPrefixCheck],
   capabilities: { guardrail: true },
   create(options) {

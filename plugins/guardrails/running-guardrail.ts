@@ -1,11 +1,5 @@
 import { noteVerdict, type RequestFacts, type Verdict } from '../../core/pipeline/facts.ts';
-import {
-  type Judge,
-  type JsonValue,
-  type CheckResult,
-  GatewayError,
-  type Scope,
-} from '../../core/pipeline/plugin.ts';
+import { type Judge, type JsonValue, type CheckResult, type Scope } from '../../core/pipeline/plugin.ts';
 import { withCredentials } from '../../core/organisation/guardrails.ts';
 import { checkCredentials, type GuardrailSpec } from '../../core/ports/guardrails.ts';
 import { secretContext } from '../../core/ports/secret-managers.ts';
@@ -64,11 +58,51 @@ type CheckParameters = Check['parameters'];
 /** Adds to parameters what the operator says of all checks of an id. */
 export type CheckSettings = (check: Pick<Check, 'id' | 'parameters'>) => CheckParameters;
 
+interface SpecCheck {
+  readonly check: Check;
+  /** Its place in the guardrail. */
+  readonly index: number;
+  readonly spec: GuardrailSpec;
+}
+
+/** Never throws: a check that cannot be made breaks whenever it is asked, so that it has passed nothing. */
+function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): RunningCheck {
+  const { check, spec } = of;
+  const { id, onError, timeoutMs = defaultTimeoutMs } = check;
+  const fails = (failOnError: unknown): boolean =>
+    onError === undefined ? spec.deny || failOnError === true : onError === 'fail';
+  try {
+    const definition = scope.guards.definition(id);
+    if (definition === undefined)
+      throw new Error(`this gateway has no check "${id.slice(0, 64)}": ${remedy}`);
+    const given = opened(of, scope);
+    // What is written out in a config was looked at with it; a record may be older than the check.
+    const [issue] = (spec.version === undefined ? undefined : scope.guards.issues(id, given)) ?? [];
+    if (issue !== undefined)
+      throw new Error(`its parameters do not fit it: ${issue.path} ${issue.message}; correct the guardrail`);
+    const parameters = settings({ id: definition.id, parameters: given });
+    return {
+      id,
+      judge: definition.create(parameters, scope),
+      changes: definition.changes === true,
+      timeoutMs: check.timeoutMs ?? definition.timeoutMs ?? defaultTimeoutMs,
+      failsOnError: fails((parameters as { readonly failOnError?: unknown }).failOnError),
+      reach: definition.reach?.(parameters) ?? Infinity,
+    };
+  } catch (error) {
+    const judge: Judge = () => {
+      throw error;
+    };
+    const failsOnError = fails(check.parameters['failOnError']);
+    return { id, judge, changes: false, timeoutMs, failsOnError, reach: Infinity };
+  }
+}
+
+const remedy = 'list the plugin that offers it, or take it out of the guardrail';
+
 /** Parameters with the credentials that the record keeps sealed. */
 function opened(
-  { sealed }: GuardrailSpec,
-  index: number,
-  parameters: CheckParameters,
+  { spec: { sealed }, index, check: { parameters } }: SpecCheck,
   { secrets: box }: Scope,
 ): CheckParameters {
   const field = checkCredentials(index);
@@ -94,24 +128,8 @@ export class RunningGuardrail {
   constructor(spec: GuardrailSpec, scope: Scope, settings: CheckSettings) {
     this.spec = spec;
     this.#scope = scope;
-    this.#checks = spec.checks.flatMap(
-      ({ id, isEnabled, parameters: stored, onError, timeoutMs }, index): RunningCheck[] => {
-        if (!isEnabled) return [];
-        const definition = scope.guards.definition(id);
-        if (definition === undefined) throw unavailable(spec.id, id);
-        const parameters = settings({ id: definition.id, parameters: opened(spec, index, stored, scope) });
-        const { failOnError } = parameters as { readonly failOnError?: unknown };
-        return [
-          {
-            id,
-            judge: definition.create(parameters, scope),
-            changes: definition.changes === true,
-            timeoutMs: timeoutMs ?? definition.timeoutMs ?? defaultTimeoutMs,
-            failsOnError: onError === undefined ? spec.deny || failOnError === true : onError === 'fail',
-            reach: definition.reach?.(parameters) ?? Infinity,
-          },
-        ];
-      },
+    this.#checks = spec.checks.flatMap((check, index) =>
+      check.isEnabled ? [runningCheck({ check, index, spec }, scope, settings)] : [],
     );
     const longest = Math.max(0, ...this.#checks.map(({ reach }) => reach));
     this.refuses = spec.deny && !spec.isAsync;
@@ -162,7 +180,7 @@ export class RunningGuardrail {
     const { clock } = this.#scope;
     const begunAt = clock.monotonic();
     const note = noteVerdict(facts, `${this.spec.id}/${check.id}`, hook);
-    const asked = new AskedSubject(subject);
+    const asked = new AskedSubject(subject, check.changes);
     const done = (result: CheckResult): ShownCheck => this.#judged(check, result, { note, asked, begunAt });
     const broke = (error: unknown): ShownCheck => this.#errored(check, error, { note, asked, begunAt });
     try {
@@ -297,11 +315,13 @@ interface Asking {
 class AskedSubject {
   isChanged = false;
   readonly #subject: Judged;
+  readonly #mayChange: boolean;
   #controller: AbortController | undefined;
   #isOver = false;
 
-  constructor(subject: Judged) {
+  constructor(subject: Judged, mayChange: boolean) {
     this.#subject = subject;
+    this.#mayChange = mayChange;
   }
 
   get phase() {
@@ -361,7 +381,7 @@ class AskedSubject {
   }
 
   setTexts(change: Parameters<Judged['setTexts']>[0]): void {
-    this.#requireTime();
+    this.#requireRight();
     this.#subject.setTexts((text) => {
       const value = change(text);
       if (value !== text.text) this.isChanged = true;
@@ -370,7 +390,7 @@ class AskedSubject {
   }
 
   set(...[path, value]: Parameters<Judged['set']>): void {
-    this.#requireTime();
+    this.#requireRight();
     this.#subject.set(path, value);
     this.isChanged = true;
   }
@@ -381,15 +401,10 @@ class AskedSubject {
     this.#controller?.abort();
   }
 
-  /** What has been judged without this check must not change any more. */
-  #requireTime(): void {
+  /** What has been judged without this check must not change any more, and others judge beside one that changes nothing. */
+  #requireRight(): void {
+    if (!this.#mayChange)
+      throw new Error('The check changes what it judges and does not declare "changes: true".');
     if (this.#isOver) throw new Error('The check is out of time, and changes nothing any more.');
   }
-}
-
-function unavailable(guardrail: string, check: string): GatewayError {
-  return new GatewayError(
-    'hooks_failed',
-    `The guardrail "${guardrail}" cannot run: this gateway has no check "${check.slice(0, 64)}". Correct the guardrail, or remove it.`,
-  );
 }

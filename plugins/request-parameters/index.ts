@@ -93,6 +93,7 @@ export type RequestParametersOptions = Static<typeof RequestParametersSchema>;
 /** The same rules for guardrails of configs: they judge the request of each attempt as it goes out. */
 const requestParametersCheck = defineCheck({
   id: 'default.requestParametersCheck',
+  aliases: ['request-parameters'],
   description:
     'Passes when the request uses no blocked, and only allowed, tools, functions, parameters and parameter values. Bodies that are no JSON objects are judged by rules over `model` alone.',
   phases: ['input'],
@@ -123,7 +124,6 @@ export default definePlugin({
   description:
     'Refuses requests that use blocked, or not allowed, tools, functions, parameters or parameter values: as they come, and as a config makes them for each target. Rules over `model` hold wherever a model is said: body, form, `@slug/`, path, query, `override_params`, `default_params`; a blocked name may not be that of the deployment either. A request whose model cannot be read (a batch, a list) is refused then; one that names none passes. Other rules judge JSON objects; uploads are read for rules over `model` alone.',
   schema: RequestParametersSchema,
-  checks: [requestParametersCheck.id],
   offers: [requestParametersCheck],
   capabilities: { guardrail: true, reads: ['request.json'] },
   create(options, { clock }) {

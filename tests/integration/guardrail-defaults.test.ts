@@ -1,11 +1,15 @@
 // Guardrails that judge every request of an organisation or a workspace, as its next requests meet them.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { openResourcesOfFile, startAdministration } from '../kit/administration-kit.ts';
+import { type Administration, openResourcesOfFile, startAdministration } from '../kit/administration-kit.ts';
+import type { TestGatewayOptions } from '../kit/gateway-kit.ts';
 import { send } from '../kit/http-kit.ts';
 import { openTestDirectory } from '../kit/live-directory-kit.ts';
+import { defineCheck, definePlugin, failed, passed, Type } from '../../core/pipeline/plugin.ts';
 
 const resources = await openResourcesOfFile();
+
+const providers = { plain: { base_url: 'mock:', credentials: 'none' as const } };
 
 const without = (word: string, actions: object = { deny: true }) => ({
   name: `No ${word}`,
@@ -14,11 +18,12 @@ const without = (word: string, actions: object = { deny: true }) => ({
 });
 
 /** An organisation with a workspace, and a second workspace with a key of its own. */
-async function begin(t: TestContext) {
+async function begin(t: TestContext, checksOf: TestGatewayOptions['checksOf'] = []) {
   const opened = await openTestDirectory(t, resources);
   const administration = await startAdministration(t, opened.resources, {
     directory: opened.directory,
-    providers: { plain: { base_url: 'mock:', credentials: 'none' } },
+    providers,
+    checksOf,
   });
   const { owner, workspaceId } = await administration.tenant('guarded');
   const call = (method: string, path: string, body?: object) =>
@@ -35,8 +40,13 @@ async function begin(t: TestContext) {
   const other = (await operate('POST', '/workspaces', { name: 'Other' })).id;
   const secrets = { own: await keyIn(workspaceId), other: await keyIn(other) };
   /** The status, and what judged in which order. */
-  const ask = async (text: string, of: 'own' | 'other' = 'own', headers: Record<string, string> = {}) => {
-    const answer = await send(administration.gateway.url, {
+  const ask = async (
+    text: string,
+    of: 'own' | 'other' = 'own',
+    headers: Record<string, string> = {},
+    { gateway }: Pick<Administration, 'gateway'> = administration,
+  ) => {
+    const answer = await send(gateway.url, {
       path: '/v1/chat/completions',
       headers: { 'x-service-api-key': secrets[of], 'x-service-provider': '@plain', ...headers },
       body: { model: 'mock', messages: [{ role: 'user', content: text }] },
@@ -47,7 +57,10 @@ async function begin(t: TestContext) {
   };
   const guardrail = async (word: string, place: object, actions?: object) =>
     (await operate('POST', '/guardrails', { ...without(word, actions), ...place })).slug as string;
-  return { administration, call, operate, ask, guardrail, workspaceId, other };
+  /** Another generation of the same gateway, with the checks of these plugins. */
+  const next = (checksOf: TestGatewayOptions['checksOf'] = []) =>
+    startAdministration(t, opened.resources, { directory: opened.directory, providers, checksOf });
+  return { administration, call, operate, ask, guardrail, workspaceId, other, next };
 }
 
 test('those of the organisation judge first, then those of the workspace, then those of the request', async (t) => {
@@ -142,4 +155,70 @@ test('one that is unknown, or judges only requests, is refused where it is named
   const unknown = { workspaces: [{ workspace_id: 'ws-nowhere', excluded: true }] };
   const exclusion = await call('PUT', '/workspace-exclusions/input-guardrails', unknown);
   assert.match(exclusion.text, /there is no workspace/);
+});
+
+/** A plugin outside of the gateway; each version takes its parameter by another name. */
+const toneBy = (parameter: 'rude' | 'forbidden') =>
+  definePlugin({
+    name: 'tone',
+    offers: [
+      defineCheck({
+        id: 'acme.tone',
+        description: 'Fails for a rude word.',
+        phases: ['input'],
+        schema: Type.Object({ [parameter]: Type.String() }, { additionalProperties: false }),
+        create:
+          ({ [parameter]: word = '' }) =>
+          ({ text }) =>
+            text.includes(word) ? failed() : passed(),
+      }),
+    ],
+    create: () => ({}),
+  });
+
+test('a check of a plugin is stored like any other; once the plugin is gone it breaks, and passes nothing', async (t) => {
+  const { operate, call, ask, next } = await begin(t, [toneBy('rude')]);
+  const tone = (parameters: object, actions: object = { deny: true }) => ({
+    name: 'Tone',
+    checks: [{ id: 'acme.tone', parameters }],
+    actions,
+  });
+  for (const [body, message] of [
+    [tone({ rud: 'darn' }), /\/checks\/0\/parameters\/rud .*did you mean \\"rude\\"/],
+    [{ ...tone({}), checks: [{ id: 'acme.tune' }] }, /\/checks\/0\/id .*did you mean \\"acme\.tone\\"/],
+  ] as const) {
+    const refused = await call('POST', '/guardrails', body);
+    assert.equal(refused.status, 400, refused.text);
+    assert.match(refused.text, message);
+  }
+  const { slug } = await operate('POST', '/guardrails', tone({ rude: 'darn' }));
+  await operate('PUT', '/admin/organisation/defaults', { input_guardrails: [slug] });
+  assert.deepEqual([(await ask('hello')).status, (await ask('darn')).status], [200, 446]);
+
+  for (const [later, message] of [
+    [
+      await next(),
+      /could not judge it: this gateway has no check "acme\.tone": list the plugin that offers it/,
+    ],
+    [
+      await next([toneBy('forbidden')]),
+      /could not judge it: its parameters do not fit it: \/forbidden missing key/,
+    ],
+  ] as const) {
+    const denied = await ask('hello', 'own', {}, later);
+    assert.equal(denied.status, 446);
+    assert.match(denied.message ?? '', message);
+    assert.deepEqual(
+      later.gateway.settled.at(-1)?.facts.verdicts.map(({ verdict }) => verdict),
+      ['failed'],
+    );
+  }
+  await operate('PUT', `/guardrails/${slug}`, tone({ rude: 'darn' }, { deny: false }));
+  const open = await next();
+  assert.equal((await ask('darn', 'own', {}, open)).status, 200, 'on_error decides, and the log tells');
+  await open.gateway.untilSettled();
+  assert.deepEqual(
+    open.gateway.settled[0]?.facts.verdicts.map(({ verdict }) => verdict),
+    ['failed'],
+  );
 });

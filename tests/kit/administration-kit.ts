@@ -87,6 +87,7 @@ export async function startAdministration(
   options: Pick<
     TestGatewayOptions,
     | 'analytics'
+    | 'checksOf'
     | 'clock'
     | 'directory'
     | 'exports'

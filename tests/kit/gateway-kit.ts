@@ -25,7 +25,7 @@ import {
   recordingLog,
   type Line,
 } from '../../core/lifecycle/recording-services.test-support.ts';
-import { guardsOf } from '../../core/lifecycle/prepare.ts';
+import { guardsOf } from '../../core/lifecycle/offered-checks.ts';
 import { createPluginScope, type Services } from '../../core/lifecycle/scope.ts';
 import { compilePipeline } from '../../core/pipeline/compile.ts';
 import type { Outcome } from '../../core/pipeline/context.ts';

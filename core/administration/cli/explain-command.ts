@@ -197,8 +197,8 @@ export interface ExplainTools {
   load(file: string): Promise<LoadResult>;
   /** Rows of the provider table. */
   readonly providerNames: ReadonlySet<string>;
-  /** The checks of guardrails. */
-  readonly checks: Checks;
+  /** The checks of guardrails; those of plugins whose code is not run are taken to be there. */
+  checks(config: GatewayConfig): Checks;
   /** Works out the plan. Throws a `GatewayError` for a request that cannot be used. */
   plan(request: RequestFile, config: CompiledConfig, gateway: GatewayConfig): Promise<OfflinePlan>;
   print(text: string): void;
@@ -215,7 +215,7 @@ export async function runExplainCommand(command: ExplainCommand, tools: ExplainT
   const found = await findConfig(command.config, {
     loaded,
     providerNames: tools.providerNames,
-    checks: tools.checks,
+    checks: tools.checks(loaded.config),
   });
   report(found.problems, tools);
   if (found.config === undefined) return 1;

@@ -1,0 +1,128 @@
+import { Type } from 'typebox';
+import { compileSchema } from '../config/ajv.ts';
+import type { ConfigSource } from '../config/config-source.ts';
+import type { Problem } from '../config/problem.ts';
+import type { PluginEntry } from '../config/schema.ts';
+import type { CheckIssue } from '../organisation/guardrails.ts';
+import type { AnyCheck, AnyPlugin, CheckResult, Checks, Judge } from '../pipeline/plugin.ts';
+import { problemAt } from './problem-at.ts';
+
+const mostExplained = 20;
+const withoutOptions = Type.Object({}, { additionalProperties: false });
+
+/** What begins so comes with the gateway. */
+export const ownPrefix = 'default.';
+
+/**
+ * The checks of these plugins: those that they offer, and the guardrails among them, which run only in a pipeline.
+ * `isComplete: false`: the code of other plugins has not been run, so that any id may be that of one of their checks.
+ */
+export function guardsOf(plugins: Iterable<AnyPlugin>, { isComplete = true } = {}): Checks {
+  const plugged = new Map<string, AnyPlugin>();
+  const offered = new Map<string, AnyCheck>();
+  for (const plugin of plugins) {
+    for (const check of plugin.offers ?? []) for (const id of idsOf(check)) offered.set(id, check);
+    if (plugin.capabilities?.guardrail !== true) continue;
+    for (const id of [plugin.name, ...(plugin.checks ?? [])]) plugged.set(id, plugin);
+  }
+  return {
+    ids: [...new Set([...plugged.keys(), ...offered.keys()])].sort(),
+    definition: (id) => offered.get(id),
+    onlyPluginOf: (id) => (offered.has(id) ? undefined : plugged.get(id)?.name),
+    issues(id, parameters): readonly CheckIssue[] | undefined {
+      const check = offered.get(id);
+      const schema = check?.schema ?? plugged.get(id)?.schema;
+      if (schema === undefined && !plugged.has(id))
+        return isComplete || id.startsWith(ownPrefix) ? undefined : [];
+      const validate = compileSchema(schema ?? withoutOptions, { all: true, most: mostExplained });
+      const issues = validate(parameters).map(({ path, message }) => ({ path, message }));
+      return issues.length > 0 || check?.check === undefined ? issues : check.check(parameters);
+    },
+  };
+}
+
+/** The checks of a generation: those that come with the gateway, and those of the plugins that it lists. */
+export function guardsOfGeneration(
+  builtIns: Iterable<AnyPlugin>,
+  plugins: readonly ListedPlugin[],
+  { isComplete }: { readonly isComplete: boolean },
+): Checks {
+  const theirs = foreign(plugins).map(({ definition }) => definition);
+  const offering = theirs.map(({ name, offers = [] }) => ({ name, offers: offers.map(sound), create }));
+  return guardsOf([...builtIns, ...offering], { isComplete });
+}
+
+const create = () => ({});
+
+/** A plugin of a pipeline, as far as its checks are concerned. */
+interface ListedPlugin {
+  readonly entry: PluginEntry;
+  readonly plugin: { readonly builtIn: boolean; readonly codeHash: string | undefined };
+  readonly definition: AnyPlugin;
+}
+
+/** Checks that two plugins offer, or that come with the gateway: nobody could tell which one judges. */
+export function offerProblems(
+  builtIns: Iterable<AnyPlugin>,
+  plugins: readonly ListedPlugin[],
+  source: ConfigSource,
+): Problem[] {
+  const taken = new Map<string, string>();
+  for (const { name, offers = [] } of builtIns)
+    for (const check of offers) for (const id of idsOf(check)) taken.set(id, `the built-in plugin "${name}"`);
+  return foreign(plugins).flatMap(({ entry, definition: { name, offers = [] } }) => {
+    const place = source.locate(entry.pointer, 'value');
+    const twice = offers.flatMap(idsOf).filter((id) => taken.has(id));
+    for (const id of offers.flatMap(idsOf))
+      if (!taken.has(id)) taken.set(id, `the plugin "${name}" (${place.file}:${place.line})`);
+    return twice.map((id) => {
+      const message = `plugin "${name}" offers the check "${id}", which ${taken.get(id) ?? ''} offers already; give it another id, or list one of the two plugins`;
+      return problemAt(place, entry.pointer, message);
+    });
+  });
+}
+
+/** Plugins that do not come with the gateway, each once, however often and by whatever path it is listed. */
+function foreign(plugins: readonly ListedPlugin[]): readonly ListedPlugin[] {
+  const byCode = new Map<string | undefined, ListedPlugin>();
+  for (const one of plugins)
+    if (!one.plugin.builtIn && !byCode.has(one.plugin.codeHash)) byCode.set(one.plugin.codeHash, one);
+  return [...byCode.values()];
+}
+
+function idsOf({ id, aliases = [] }: AnyCheck): readonly string[] {
+  return [id, ...aliases];
+}
+
+/** A check whose author may have got wrong what it returns: what is no verdict is never taken for one that passed. */
+function sound(check: AnyCheck): AnyCheck {
+  return {
+    ...check,
+    create(parameters, scope) {
+      const judge: unknown = check.create(parameters, scope);
+      if (typeof judge !== 'function') throw new Error('its create function must return a function');
+      return (subject) => {
+        const result: unknown = (judge as Judge)(subject);
+        return isThenable(result) ? Promise.resolve(result).then(soundResult) : soundResult(result);
+      };
+    },
+  };
+}
+
+const verdicts: readonly unknown[] = ['passed', 'failed', 'skipped'];
+/** Of what a check says beside its verdict, as JSON. */
+const longestData = 65_536;
+
+function soundResult(result: unknown): CheckResult {
+  const { verdict, data } = Object(result) as { readonly verdict?: unknown; readonly data?: unknown };
+  if (!verdicts.includes(verdict))
+    throw new Error('it must return passed(), failed() or skipped(), and has returned something else');
+  const text = data === undefined ? '' : (JSON.stringify(data) as string | undefined);
+  if (text === undefined || text.length > longestData)
+    throw new Error(`its data must be JSON of ${longestData} characters at most`);
+  return result as CheckResult;
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (Object(value) as { readonly then?: unknown }).then === 'function';
+}

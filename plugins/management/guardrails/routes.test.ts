@@ -153,7 +153,10 @@ describe('guardrails', () => {
   const refusals: [object, RegExp][] = [
     [{ checks: [] }, /checks expected a list of 1 to 50 items/],
     [{ checks: [{ id: 'default.addPrefx' }] }, /\/checks\/0\/id .*did you mean \\"default\.addPrefix\\"\?/],
-    [{ checks: [check, { id: 'no.such' }] }, /\/checks\/1\/id .*this gateway has no such check; list the plugin that offers it, or use one of /],
+    [
+      { checks: [check, { id: 'no.such' }] },
+      /\/checks\/1\/id .*this gateway has no such check; list the plugin that offers it, or use one of /,
+    ],
     [{ checks: [{ id: 'logger' }] }, /no such check/],
     [{ checks: [{ id: 'default.inlineImage' }] }, /only the plugin \\"inline-image\\" of a pipeline does/],
     [{ checks: [{ id: 'add-prefix' }] }, /\/checks\/0\/parameters\/prefix/],

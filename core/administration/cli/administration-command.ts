@@ -10,17 +10,17 @@ import type { StoredRecord } from '../../ports/records.ts';
 import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
 
 const actor = 'weir rotate-secrets';
-/** Running gateways may store secrets with the key before: so often the store is looked through again. */
+/** Passes over the store: a running gateway may still seal secrets with the previous key meanwhile. */
 const maxPasses = 5;
 const maxNamed = 20;
 
 interface Tally {
-  /** Secrets that were sealed anew, and those that no key opens; each by its record. */
+  /** Secrets that were sealed anew, and those that no key opens, each by its record. */
   resealed: number;
   readonly failed: Map<string, string>;
 }
 
-/** Runs `weir rotate-secrets`: 1 when something could not be opened. Rejects with a sentence for the operator. */
+/** Runs `weir rotate-secrets`: 1 when a secret could not be opened. Rejects with a sentence for the operator. */
 function runRotateSecretsCommand(
   place: StorePlace,
   { atKeys, clock, print, complain }: RotationTools,
@@ -93,7 +93,7 @@ async function resealOne(
   found: StoredRecord,
   { box, clock, tally }: Resealing,
 ): Promise<number> {
-  // Somebody may have changed it since the page was read; nobody does within this transaction.
+  // The record may have changed since the page was read; it cannot change within this transaction.
   const record = await records.find(found.kind, { organisationId: found.organisationId }, found.id);
   if (record === undefined) return 0;
   const secrets: Record<string, string> = { ...record.secrets };
@@ -145,7 +145,10 @@ function auditEntry({ organisationId, at, resealed, keyId }: Resealed): AuditEnt
   };
 }
 
-/** Runs `weir export`, `weir import`, `weir audit verify` or `weir rotate-secrets` and resolves to its exit code: 0, or 1 when something is wrong. */
+/**
+ * Runs `weir export`, `weir import`, `weir audit verify` or `weir rotate-secrets`. Resolves to its exit code: 0, or 1
+ * when something is wrong.
+ */
 export async function runAdministrationCommand(
   command: AdministrationCommand,
   tools: AdministrationTools,
@@ -163,7 +166,7 @@ export async function runAdministrationCommand(
 
 type Tools = Pick<AdministrationTools, 'atStore' | 'chainStart' | 'verifyChain' | 'print' | 'complain'>;
 
-/** Runs `weir audit verify`: 1 when a chain is not as it was written. Rejects with a sentence for the operator. */
+/** Runs `weir audit verify`: 1 when a chain was altered. Rejects with a sentence for the operator. */
 function runAuditCommand(
   command: Extract<AdministrationCommand, { name: 'audit' }>,
   tools: Tools,
@@ -188,7 +191,7 @@ function runAuditCommand(
   });
 }
 
-/** Every organisation with its name; those that have changes and no record of their own are there too. */
+/** Every organisation with its name; includes those that have changes but no record of their own. */
 async function chains(
   resources: Pick<Resources, 'read' | 'changes'>,
 ): Promise<ReadonlyMap<string, string | undefined>> {
@@ -200,7 +203,7 @@ async function chains(
 
 interface Verdict {
   readonly records: number;
-  /** Undefined when everything is as it was written. */
+  /** Undefined when the chain is intact. */
   readonly fault: string | undefined;
 }
 
@@ -212,7 +215,7 @@ async function verify(
   let last = chainStart;
   for (;;) {
     const { number } = last;
-    // The end is read on the same view as the records: a gateway may be writing meanwhile.
+    // The end is read on the same view as the records: a gateway may write meanwhile.
     const { records, head } = await resources.read(async ({ audit }) => ({
       records: await audit.chain(organisationId, number),
       head: await audit.head(organisationId),

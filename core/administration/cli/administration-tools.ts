@@ -6,16 +6,16 @@ import type { StorePlace } from './command-arguments.ts';
 /** A store, and the keys of its secrets. */
 export interface KeyRotation {
   readonly resources: Resources;
-  /** Seals with the present key, and opens what older ones sealed. */
+  /** Seals with the present key; opens what older keys sealed. */
   readonly box: SecretBox;
-  /** Ends the use of older keys, when nothing is sealed with them any more; a sentence about it. */
+  /** Ends the use of older keys once no secret is sealed with them. Resolves to a sentence about it. */
   finish(): Promise<string>;
 }
 
-/** What `weir rotate-secrets` needs from outside. */
+/** Outside dependencies of `weir rotate-secrets`. */
 export interface RotationTools {
   /**
-   * Opens the store and its keys; a key file gets a new key, unless a rotation before was cut short. Rejects with a
+   * Opens the store and its keys; a key file gets a new key, unless the previous rotation was cut short. Rejects with a
    * sentence for the operator.
    */
   atKeys(place: StorePlace, use: (rotation: KeyRotation) => Promise<number>): Promise<number>;
@@ -30,11 +30,11 @@ interface ChainPlace {
   readonly hash: string;
 }
 
-/** What these commands need from outside. Everything rejects with an error whose message is for the operator. */
+/** Outside dependencies of these commands. Everything rejects with an error whose message is for the operator. */
 export interface AdministrationTools extends Pick<RotationTools, 'atKeys'> {
   /**
-   * Opens the store of the configuration, and closes it when `use` has settled. An embedded store that is not there is
-   * refused, unless it may be new.
+   * Opens the store of the configuration and closes it when `use` has settled. Rejects when an embedded store does not
+   * exist, unless `mayBeNew`.
    */
   atStore(
     place: StorePlace & { readonly mayBeNew?: boolean },
@@ -44,7 +44,7 @@ export interface AdministrationTools extends Pick<RotationTools, 'atKeys'> {
   secretBox(place: StorePlace): Promise<SecretBox>;
   /** The place before the first record of every chain. */
   readonly chainStart: ChainPlace;
-  /** Whether these are the records that were appended after `previous`; the first that is not, and why. */
+  /** Checks that these records were appended after `previous`; gives the first one that was not, and why. */
   verifyChain(
     records: readonly AuditRecord[],
     previous: ChainPlace,

@@ -19,26 +19,26 @@ import {
   type RepriceCommand,
 } from './command-arguments.ts';
 
-/** What `weir --version` prints: the version of the package. */
+/** Version of the package; `weir --version` prints it. */
 export const version = '0.1.0';
 
-/** What the command line and the environment ask for. */
+/** Command of the command line and the environment. */
 export type Command =
   | {
       readonly name: 'start';
       readonly config: string | undefined;
       readonly port: number | undefined;
-      /** Address to listen on, instead of `server.host`. */
+      /** Listening address that overrides `server.host`. */
       readonly host: string | undefined;
       readonly data: string;
-      /** Instead of `server.drain_delay_ms`. */
+      /** Overrides `server.drain_delay_ms`. */
       readonly drainDelayMs?: number;
     }
   | {
       readonly name: 'check';
       readonly file: string | undefined;
       readonly data: string;
-      /** Modules of third-party plugins are not run. */
+      /** Skips the modules of third-party plugins. */
       readonly withoutCode: boolean;
     }
   | { readonly name: 'version' }
@@ -60,7 +60,7 @@ type HelpTopic =
   | ReconcileCommand['name']
   | RepriceCommand['name'];
 
-/** The most that `server.drain_delay_ms` may say. */
+/** Upper bound of `server.drain_delay_ms`. */
 const longestDrainDelayMs = 300_000;
 
 const usage = `weir: a gateway in front of model providers
@@ -94,7 +94,7 @@ export function helpText(topic: HelpTopic | undefined): string {
   return { ...ofJournal, ...administrationUsage, ...backupUsage, ...costUsage, all: usage }[topic ?? 'all'];
 }
 
-/** Reads the command line; the command line wins over the environment. Anything unclear becomes `help` with the reason. */
+/** Reads the command line, which overrides the environment. Unclear input becomes `help` with the reason. */
 export function readArguments(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
@@ -134,7 +134,10 @@ export function readArguments(
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** How the commands with a help text of their own read what follows them. Each throws the reason for anything unclear. */
+/**
+ * Reads the rest of the command line for each command with a help text of its own. Each reader throws the reason for
+ * unclear input.
+ */
 const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environment) => Command>> = {
   journal: (args, env) => readJournalArguments(args, placeOf(env)),
   explain: (args, env) => readExplainArguments(args, given(env['WEIR_CONFIG'])),
@@ -152,7 +155,7 @@ function isTopic(name: string): name is HelpTopic {
   return Object.hasOwn(readers, name);
 }
 
-/** These need nothing more; the others say what they are for when nothing follows them. */
+/** These commands run without further arguments; the others print their help. */
 const standsAlone = new Set<HelpTopic>(['export', 'rotate-secrets']);
 
 function withTopic(topic: HelpTopic, args: readonly string[], env: Environment): Command {
@@ -203,7 +206,7 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
   };
 }
 
-/** A variable that is set to nothing counts as not set. */
+/** An empty variable counts as not set. */
 function given(variable: string | undefined): string | undefined {
   return variable === '' ? undefined : variable;
 }

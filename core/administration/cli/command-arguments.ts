@@ -17,7 +17,7 @@ export type JournalCommand =
       readonly data: string;
       readonly json: boolean;
       readonly config: string | undefined;
-      /** Everything in the journal's quarantine, instead of files. */
+      /** Replays everything in the journal's quarantine, instead of files. */
       readonly quarantine: boolean;
       readonly files: readonly string[];
       readonly table: JournalTable | undefined;
@@ -46,7 +46,7 @@ export const journalUsage = `weir journal: the log rows on disk that wait for th
   The table of a row comes from its quarantine entry, from --table, or from a file name that begins with requests-,
   bodies- or feedback-. WEIR_DATA and WEIR_CONFIG name the data folder and the configuration.`;
 
-/** Reads what follows `journal`. Throws an error with the reason for anything unclear. */
+/** Reads the arguments of `journal`. Throws an error with the reason for unclear input. */
 export function readJournalArguments(
   args: readonly string[],
   defaults: { readonly data: string; readonly config: string | undefined },
@@ -95,7 +95,7 @@ export interface ExplainCommand {
   readonly config: string;
   /** File with the request. */
   readonly request: string;
-  /** The gateway's configuration; undefined for the usual one. */
+  /** The gateway's configuration; undefined for the default one. */
   readonly file: string | undefined;
   readonly json: boolean;
 }
@@ -112,7 +112,7 @@ export const explainUsage = `weir explain: how a request would be routed by a co
   Prints what each branch decides and why, the order of attempts with the settings of each, and where a failure leads.
   Ends with 1 when the config, the configuration or the request cannot be used.`;
 
-/** Reads what follows `explain`. Throws an error with the reason for anything unclear. */
+/** Reads the arguments of `explain`. Throws an error with the reason for unclear input. */
 export function readExplainArguments(args: readonly string[], file: string | undefined): ExplainCommand {
   const { values } = parseArgs({
     args: [...args],
@@ -159,7 +159,7 @@ ${passphrase}`,
 ${passphrase}`,
 } as const;
 
-/** Reads what follows the command. Throws an error with the reason for anything unclear. */
+/** Reads the arguments of the command. Throws an error with the reason for unclear input. */
 export function readBackupArguments(
   name: BackupCommand['name'],
   args: readonly string[],
@@ -182,7 +182,7 @@ export function readBackupArguments(
   return { name, ...place, file };
 }
 
-/** Where the store of a command is found. */
+/** Configuration and data folder in which a command finds the store. */
 export interface StorePlace {
   readonly config: string | undefined;
   readonly data: string;
@@ -245,7 +245,7 @@ ${common}`,
 ${common}`,
 } as const;
 
-/** Reads what follows the command. Throws an error with the reason for anything unclear. */
+/** Reads the arguments of the command. Throws an error with the reason for unclear input. */
 export function readAdministrationArguments(
   name: AdministrationCommand['name'],
   args: readonly string[],
@@ -309,7 +309,7 @@ export type ReconcileCommand = ReconcileBillsCommand | ReconcileBudgetsCommand;
 export type RepriceCommand = StorePlace & {
   readonly name: 'reprice';
   readonly action: 'list' | 'dry-run' | 'price';
-  /** A kind of provider, and a model as answered; undefined: all. */
+  /** Kind of provider, and model as answered; undefined: all. */
   readonly provider: string | undefined;
   readonly model: string | undefined;
   /** `YYYY-MM-DD`, both included; undefined: the last 30 days. */
@@ -321,7 +321,7 @@ export type RepriceCommand = StorePlace & {
 const costStore = `  The store is the one of storage.analytics: [--config FILE] (WEIR_CONFIG), and for the embedded one [--data DIR]
   (WEIR_DATA), which no gateway may be using meanwhile. A ClickHouse server is used beside its gateways.`;
 
-/** The help of the commands about costs. */
+/** Help texts of the commands about costs. */
 export const costUsage = {
   reconcile: `weir reconcile: what a provider billed beside what the gateway recorded, by day (UTC) and model
 
@@ -364,7 +364,7 @@ ${costStore}`,
 ${costStore}`,
 } as const;
 
-/** Reads what follows `reconcile`. Throws an error with the reason for anything unclear. */
+/** Reads the arguments of `reconcile`. Throws an error with the reason for unclear input. */
 export function readReconcileArguments(args: readonly string[], defaults: StorePlace): ReconcileCommand {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
@@ -397,7 +397,7 @@ export function readReconcileArguments(args: readonly string[], defaults: StoreP
   };
 }
 
-/** Reads what follows `reprice`. Throws an error with the reason for anything unclear. */
+/** Reads the arguments of `reprice`. Throws an error with the reason for unclear input. */
 export function readRepriceArguments(args: readonly string[], defaults: StorePlace): RepriceCommand {
   const text = { type: 'string' } as const;
   const flag = { type: 'boolean' } as const;

@@ -24,7 +24,7 @@ import type { BranchPreview, CandidatePreview } from '../../routing/explain/plan
 
 type OfflineAttempt = OfflinePlan['attempts'][number];
 
-/** Longest value of a parameter that is shown, in UTF-16 units. */
+/** Longest parameter value that is shown, in UTF-16 units. */
 const maxValue = 200;
 
 /** The plan for people. */
@@ -192,7 +192,7 @@ function attemptJson({ leaf, hedge, rules, target }: OfflineAttempt): object {
 
 /** Outside dependencies of `runExplainCommand`. */
 export interface ExplainTools {
-  /** The file that is named, or the usual one. */
+  /** The named file, or the default one. */
   configFile(named: string | undefined): string;
   load(file: string): Promise<LoadResult>;
   /** Rows of the provider table. */
@@ -208,7 +208,7 @@ export interface ExplainTools {
 /** Largest request file, in bytes. */
 const maxRequestBytes = 64 * 1024 * 1024;
 
-/** Runs `weir explain …` and resolves to its exit code: 0, or 1 when something cannot be used. */
+/** Runs `weir explain …`. Resolves to its exit code: 0, or 1 when the config or the request is unusable. */
 export async function runExplainCommand(command: ExplainCommand, tools: ExplainTools): Promise<number> {
   const loaded = await tools.load(tools.configFile(command.file));
   if (!loaded.ok) return report(loaded.problems, tools);
@@ -250,7 +250,7 @@ function report(problems: readonly Problem[], { complain }: ExplainTools): numbe
   return problems.some(isError) ? 1 : 0;
 }
 
-/** The configuration in which a config is looked up, or into which it is thought. */
+/** Configuration in which a config is looked up or compiled. */
 interface ConfigPlace {
   readonly loaded: Extract<LoadResult, { ok: true }>;
   /** Rows of the provider table. */
@@ -258,7 +258,7 @@ interface ConfigPlace {
   readonly checks: Checks;
 }
 
-/** A config, undefined when it cannot be used, and what is to be said about it. */
+/** A config, undefined when it is unusable, with its problems. */
 interface FoundConfig {
   readonly config: CompiledConfig | undefined;
   readonly problems: readonly Problem[];
@@ -272,7 +272,7 @@ interface Written {
   readonly slug: string | undefined;
 }
 
-/** Finds a config by its name, in a file, or in the text itself (`{ … }`), and compiles it. */
+/** Finds a config by its slug, in a file, or in the text itself (`{ … }`), and compiles it. */
 async function findConfig(named: string, place: ConfigPlace): Promise<FoundConfig> {
   const { config, source } = place.loaded;
   if (named.trimStart().startsWith('{')) return given(named, { path: '--config', name: '--config' }, place);

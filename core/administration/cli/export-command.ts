@@ -44,7 +44,7 @@ export function runExportCommand(
   });
 }
 
-/** The organisations that a command is about: one by its id, or all. Throws when there is none with this id. */
+/** Organisations of a command: one by its id, or all. Throws when none has this id. */
 async function chosenOrganisations(
   resources: Pick<Resources, 'read'>,
   id: string | undefined,
@@ -58,7 +58,7 @@ async function chosenOrganisations(
   );
 }
 
-/** The lines of the records of these organisations, each as soon as it was read; a transaction for each page. */
+/** Lines of the records of these organisations, each as soon as it is read; one transaction per page. */
 async function eachRecordLine(
   resources: Pick<Resources, 'read'>,
   organisations: readonly StoredOrganisation[],
@@ -73,7 +73,7 @@ async function eachRecordLine(
   }
 }
 
-/** No reader ever sees half of the file, and only this user may read it. */
+/** Writes the file atomically, readable by this user only. */
 async function writeWhole(
   file: string,
   content: (write: (text: string) => Promise<void>) => Promise<void>,
@@ -82,7 +82,7 @@ async function writeWhole(
   try {
     const handle = await open(temporary, 'w', 0o600);
     try {
-      // One write at a time: as much of it is held as one line has.
+      // One write at a time: memory holds one line.
       await content(async (text) => void (await handle.appendFile(text)));
     } finally {
       await handle.close();

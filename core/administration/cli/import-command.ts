@@ -22,7 +22,7 @@ const mostNamed = 50;
 type ImportCommand = Extract<AdministrationCommand, { name: 'import' }>;
 type Tools = Pick<AdministrationTools, 'atStore' | 'secretBox' | 'clock' | 'print' | 'complain'>;
 
-/** Runs `weir import`: nothing is opened before the whole file is valid. Rejects with a sentence for the operator. */
+/** Runs `weir import`: opens nothing before the whole file is valid. Rejects with a sentence for the operator. */
 export async function runImportCommand(command: ImportCommand, tools: Tools): Promise<number> {
   const file = path.resolve(command.file);
   const { head, lines } = await readHead(file, maxImportBytes).catch((error: unknown) => {
@@ -51,10 +51,10 @@ export async function runImportCommand(command: ImportCommand, tools: Tools): Pr
 interface ImportWork {
   readonly command: ImportCommand;
   readonly tools: Tools;
-  /** Absolute. */
+  /** Absolute path. */
   readonly file: string;
   readonly source: ConfigSource;
-  /** By id of the organisation. */
+  /** By organisation id. */
   readonly sections: ReadonlyMap<string, RecordSection> | undefined;
 }
 
@@ -85,7 +85,7 @@ async function importOne(
   }
 }
 
-/** The records of an organisation; rejects when their secrets cannot be opened here. */
+/** Records of an organisation. Rejects when their secrets cannot be opened here. */
 async function recordsOf(
   organisationId: string,
   { command, tools, file, sections }: ImportWork,

@@ -12,7 +12,7 @@ import type {
 import type { JournalCommand } from './command-arguments.ts';
 import { inColumns } from './in-columns.ts';
 
-/** What a replay works with once the data folder is ours. */
+/** Store and bounds of a replay, once the data folder is locked. */
 interface ReplayPlace {
   /** Undefined when the configuration names no store. */
   readonly analytics: Pick<Analytics, 'storedIds'> | undefined;
@@ -22,7 +22,7 @@ interface ReplayPlace {
 /** Outside dependencies of `runJournalCommand`. Everything rejects with an error whose message is for the operator. */
 export interface JournalTools {
   inventory(directory: string): Promise<JournalInventory>;
-  /** What the gateway of a data folder last told of its journal; undefined when it told nothing. */
+  /** Last journal status that the gateway of a data folder reported; undefined when it reported none. */
   told(data: string): Promise<JournalStatus | undefined>;
   verify(directory: string): Promise<JournalVerdict>;
   quarantine(directory: string): Promise<readonly ReplaySource[]>;
@@ -32,9 +32,9 @@ export interface JournalTools {
     readonly stored: FindStored;
     readonly maxBytes: number;
   }): Promise<ReplayReport>;
-  /** The process that holds a data folder, or undefined. */
+  /** Process that holds a data folder, or undefined. */
   holder(data: string): Promise<number | undefined>;
-  /** Takes the data folder, opens the store, and gives both back when `use` has settled. */
+  /** Locks the data folder, opens the store, and releases both when `use` has settled. */
   atStore(
     data: string,
     config: string | undefined,
@@ -44,7 +44,7 @@ export interface JournalTools {
   complain(text: string): void;
 }
 
-/** Runs `weir journal …` and resolves to its exit code: 0, or 1 when something is wrong or bad rows were found. */
+/** Runs `weir journal …`. Resolves to its exit code: 0, or 1 when something is wrong or bad rows were found. */
 export async function runJournalCommand(command: JournalCommand, tools: JournalTools): Promise<number> {
   const data = path.resolve(command.data);
   const directory = path.join(data, 'journal');
@@ -71,7 +71,7 @@ async function replay(
   tools: JournalTools,
 ): Promise<number> {
   const directory = path.join(data, 'journal');
-  // Also tells a wrong folder before anything is made there.
+  // Also rejects a wrong folder before anything is created there.
   await tools.inventory(directory);
   return tools.atStore(data, command.config, async ({ analytics, maxBytes }) => {
     if (analytics === undefined) {
@@ -90,8 +90,8 @@ async function replay(
 }
 
 /**
- * What `weir journal status` prints. `holder` is the process of the gateway, when one runs; `told` is what it, or the one
- * before, last said.
+ * Output of `weir journal status`. `holder` is the process of the running gateway; `told` is the last report of it or
+ * of its predecessor.
  */
 function inventoryText(
   { directory, tables }: JournalInventory,
@@ -188,7 +188,7 @@ function toldJson({ maxBytes, lastError, tables, ...told }: JournalStatus): unkn
   };
 }
 
-/** What `weir journal verify` prints. `holder` is the process of the gateway, when one runs. */
+/** Output of `weir journal verify`. `holder` is the process of the running gateway. */
 function verdictText(verdict: JournalVerdict, holder: number | undefined): string {
   const { directory, segments, rows, bytes, unfinished, faultCount } = verdict;
   const ends = holder === undefined ? 'is torn; the next start cuts it' : 'is being written';
@@ -204,7 +204,7 @@ function verdictJson({ faultCount, ...verdict }: JournalVerdict): string {
   return JSON.stringify({ ...verdict, fault_count: faultCount }, null, 2);
 }
 
-/** What `weir journal replay` prints. */
+/** Output of `weir journal replay`. */
 function replayText(report: ReplayReport): string {
   const { added, known, removedFiles, faultCount } = report;
   const total = added.requests + added.bodies + added.feedback;

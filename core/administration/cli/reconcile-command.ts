@@ -19,30 +19,30 @@ import type {
 } from './command-arguments.ts';
 import { inColumns } from './in-columns.ts';
 
-/** What a command about costs works with while the store is open. */
+/** Store and prices of a command about costs, while the store is open. */
 export interface CostPlace {
   readonly analytics: Analytics;
-  /** The name that the price data has for a model of a kind of provider. */
+  /** Name of a provider kind's model in the price data. */
   nameModel(provider: string, model: string): string | undefined;
-  /** Those of this version and of the configuration. */
+  /** Prices of this version and of the configuration. */
   readonly prices: Prices;
 }
 
-/** The same for changing what rows of requests cost. */
+/** `CostPlace` for commands that change the cost of request rows. */
 export interface RowsPlace extends CostPlace {
   readonly pricedBy: RowPrices;
 }
 
-/** What these commands need from outside. Everything rejects with an error whose message is for the operator. */
+/** Outside dependencies of these commands. Everything rejects with an error whose message is for the operator. */
 export interface CostTools {
   readonly clock: Pick<Clock, 'now'>;
   /** Opens the analytics store of the configuration, and closes it when `use` has settled. */
   atCosts(place: StorePlace, use: (place: CostPlace) => Promise<number>): Promise<number>;
-  /** The same with the store of what is administered beside it. */
+  /** `atCosts` that also opens the resources store. */
   atRows(place: StorePlace, use: (place: RowsPlace) => Promise<number>): Promise<number>;
-  /** Compares what usage limits have counted with the rows of requests. */
+  /** Compares the counts of usage limits with the request rows. */
   compareBudgets(command: ReconcileBudgetsCommand): Promise<BudgetComparison>;
-  /** The signal says that the operator wants an end: the next one ends the process at once. */
+  /** The signal aborts when the operator interrupts; a second interrupt ends the process at once. */
   untilInterrupted<T>(use: (stop: AbortSignal) => Promise<T>): Promise<T>;
   print(text: string): void;
   complain(text: string): void;
@@ -57,7 +57,7 @@ interface Days {
 const dayMs = 86_400_000;
 const mostDays = 366;
 
-/** Runs `weir reconcile` and resolves to its exit code: 0 when both sides were compared, 1 when they could not be. */
+/** Runs `weir reconcile`. Resolves to its exit code: 0 when both sides were compared, else 1. */
 export async function runReconcileCommand(command: ReconcileCommand, tools: CostTools): Promise<number> {
   try {
     if (command.compares === 'budgets') {
@@ -110,7 +110,7 @@ interface Report {
   readonly days: Days;
   readonly file: BilledFile;
   readonly comparison: CostComparison;
-  /** Billed amounts of other days. */
+  /** Billed amounts outside these days. */
   readonly leftOut: number;
 }
 
@@ -202,7 +202,7 @@ function sideText({ billed, recorded }: Pick<ComparedCost, 'billed' | 'recorded'
   return recorded === undefined ? 'not recorded' : '';
 }
 
-/** The same for programs; amounts are texts with all of their digits. */
+/** The same for programs; amounts are texts with all their digits. */
 function reportJson({ command, days, file, comparison, leftOut }: Report): string {
   const shown = (amount: ExactAmount | undefined): string | null =>
     amount === undefined ? null : exactText(amount);

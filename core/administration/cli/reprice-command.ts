@@ -16,7 +16,7 @@ interface UnpricedModel {
   readonly last: string;
   readonly requests: number;
   readonly tokens: number;
-  /** The name that the price data has for it now, or its own when the configuration has a price for it. */
+  /** Its present name in the price data, or its own when the configuration prices it. */
   readonly known: string | null;
 }
 
@@ -26,7 +26,7 @@ interface Days {
 }
 
 /**
- * Runs `weir reprice` and resolves to its exit code: 0, or 1 when the store cannot be read or changed, or when the work was
+ * Runs `weir reprice`. Resolves to its exit code: 0, or 1 when the store cannot be read or changed, or the work was
  * interrupted.
  */
 export async function runRepriceCommand(command: RepriceCommand, tools: CostTools): Promise<number> {
@@ -158,7 +158,7 @@ function reportText({ priced, unpriced, completed }: RepriceReport, days: Days, 
   ].join('\n');
 }
 
-/** The same for programs; amounts are texts with all of their digits. */
+/** The same for programs; amounts are texts with all their digits. */
 function reportJson(
   { priced, unpriced, completed, isCut }: RepriceReport,
   days: Days,

@@ -1,6 +1,6 @@
 import { featureVariables, type Feature } from '../../access/features.ts';
 
-/** Facts of the message that tells the operator that the gateway has started. */
+/** Facts of the start message. */
 export interface WelcomeFacts {
   readonly url: string;
   readonly config: string;
@@ -8,15 +8,15 @@ export interface WelcomeFacts {
   readonly analytics: string;
   readonly basePath: string;
   readonly headerPrefix: string;
-  /** Set only when it was generated just now. */
+  /** Set only when it has just been generated. */
   readonly newOwnerKey: string | undefined;
-  /** What is switched off. */
+  /** Features that are switched off. */
   readonly off: readonly Feature[];
-  /** The names of configured plugins that do not run because guardrails are off. */
+  /** Names of configured plugins that do not run because guardrails are off. */
   readonly leftOut: readonly string[];
 }
 
-/** What an operator gives up with each feature, for the line at start; `docs/features.md` says it at length. */
+/** Loss from switching off each feature, for the line at start; `docs/features.md` describes it in full. */
 const withoutFeature: Readonly<Record<Feature, string>> = {
   guardrails: 'guardrails do not run',
   api_access: 'the administration API refuses every request',

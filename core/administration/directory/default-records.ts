@@ -12,7 +12,7 @@ export interface DefaultOwner {
   readonly email: string;
 }
 
-/** What `ensureDefaultRecords` makes records of. */
+/** Content of the records that `ensureDefaultRecords` makes. */
 interface DefaultRecords {
   readonly base: Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'>;
   readonly owner: DefaultOwner;
@@ -21,9 +21,9 @@ interface DefaultRecords {
 }
 
 /**
- * Puts the default organisation and workspace into the store, once, for everything administered hangs below them; and
- * the owner, while the organisation has no users at all. Does nothing when they are there. Warns when the store has
- * organisations, and this one is new: most likely it was meant to be one of them. Rejects like `Resources.write`.
+ * Puts the default organisation and workspace into the store, once, since every administered record belongs to them;
+ * adds the owner while the organisation has no users. Does nothing when they exist. Warns when the store has other
+ * organisations and this one is new: the configured id is probably wrong. Rejects like `Resources.write`.
  */
 export async function ensureDefaultRecords(
   resources: Pick<Resources, 'read' | 'write'>,
@@ -67,7 +67,7 @@ function ownerOf(organisationId: string, { id, email }: DefaultOwner, now: numbe
   };
 }
 
-/** The workspace that the gateway makes itself. */
+/** Default workspace, made by the gateway itself. */
 export function defaultWorkspace(organisationId: string, id: string, now: number): WorkspaceRecord {
   return {
     id,

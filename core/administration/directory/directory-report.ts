@@ -11,32 +11,32 @@ interface DirectoryReportOptions {
   readonly metrics: Metrics;
   /** How many keys the directory holds now. */
   readonly keys: () => number;
-  /** For so many milliseconds after the last look that succeeded, what it found is relied on. `Infinity`: for ever. */
+  /** Milliseconds for which the result of the last successful look remains valid. `Infinity`: for ever. */
   readonly maxAgeMs: number;
 }
 
-/** What `/status` tells of the directory. */
+/** Directory section of `/status`. */
 export interface DirectoryStatus {
   readonly standing: DirectoryStanding;
-  /** Where what is known was read; null while nothing has been. */
+  /** Source of the present state; null before the first read. */
   readonly source: 'store' | 'snapshot' | null;
-  /** Since the store was known to hold what is known here; null while nothing has been read. */
+  /** Seconds since the store held the present state; null before the first read. */
   readonly age_seconds: number | null;
-  /** Null for a store that nobody else changes. */
+  /** Null for a store that only this process changes. */
   readonly max_age_seconds: number | null;
 }
 
-/** Keeps how well the directory follows its store, and tells it: to the log, the metrics and the pages for operators. */
+/** Tracks how well the directory follows its store; reports it to the log, the metrics and the operators' pages. */
 export class DirectoryReport {
   readonly #options: DirectoryReportOptions;
   readonly #current: Gauge;
   readonly #stopScrapes: () => void;
   #maxAgeMs: number;
   #awaySince: number | undefined;
-  /** Why the store cannot be read although it answers. */
+  /** Reason why the store answers but cannot be read. */
   #fault: string | undefined;
   #source: DirectoryStatus['source'] = null;
-  /** By the clock's `monotonic`; of what a snapshot says, it may be before the process began. */
+  /** By the clock's `monotonic`; for a snapshot it may lie before the start of the process. */
   #asOf = 0;
   #isTooOld = false;
   #cancelAge: () => void = () => undefined;
@@ -67,7 +67,7 @@ export class DirectoryReport {
     });
   }
 
-  /** True while nothing has been read, neither from the store nor from a snapshot. */
+  /** True before the first read of the store or a snapshot. */
   get knowsNothing(): boolean {
     return this.#source === null;
   }
@@ -87,7 +87,7 @@ export class DirectoryReport {
     };
   }
 
-  /** Why requests with keys of the store cannot be served as they should, in sentences for anybody. */
+  /** Reasons why requests with keys of the store are not served properly, in sentences for anybody. */
   unready(): readonly string[] {
     const reasons: string[] = [];
     if (this.#source === null)
@@ -102,14 +102,14 @@ export class DirectoryReport {
     return reasons;
   }
 
-  /** From now on another age is the greatest. */
+  /** Changes `maxAgeMs` from now on. */
   limitAge(maxAgeMs: number): void {
     if (maxAgeMs === this.#maxAgeMs) return;
     this.#maxAgeMs = maxAgeMs;
     if (this.#source !== null) this.#watchAge();
   }
 
-  /** The store was asked at `asOf` (`monotonic`), and everything that it said is known. */
+  /** The store was asked at `asOf` (`monotonic`), and its whole answer is known. */
   succeeded(asOf: number): void {
     this.#current.set(1);
     this.#source = 'store';
@@ -125,7 +125,7 @@ export class DirectoryReport {
     });
   }
 
-  /** The store could not be read. Only the first time of an outage is logged, and when its nature changes. */
+  /** The store could not be read. Logs the first failure of an outage, and each change of its kind. */
   failed(error: unknown): void {
     const { clock, log } = this.#options;
     this.#current.set(0);
@@ -148,7 +148,7 @@ export class DirectoryReport {
       );
   }
 
-  /** What a snapshot said is known; the store held it so many milliseconds ago. */
+  /** A snapshot has been restored; the store held its content `ageMs` milliseconds ago. */
   restored(ageMs: number): void {
     const { clock, log } = this.#options;
     this.#source = 'snapshot';

@@ -15,8 +15,8 @@ import { readerWithFile } from './file-records-resources.ts';
 import { noStore, readerWithoutStore } from '../../organisation/without-store.ts';
 
 /**
- * What the configuration owns, where there is no store: for reading. There are no people then; settings, invites and
- * the audit trail reject with `not_supported`.
+ * Reader of the records that the configuration owns, for a gateway without a store. It has no people; settings, invites
+ * and the audit trail reject with `not_supported`.
  */
 export function ownedAlone(
   current: () => FileRecords,
@@ -66,7 +66,7 @@ function emptyReader({
 
 type Records = readonly StoredRecord[];
 
-/** Lists of the file with those of the store behind them: the same list for as long as both are the same. */
+/** File lists followed by the store's; the same list as long as both are unchanged. */
 class JoinedLists {
   readonly #known = new WeakMap<Records, WeakMap<Records, Records>>();
 
@@ -85,14 +85,14 @@ class JoinedLists {
 }
 
 /**
- * The directory with what the configuration owns: its keys (behind the owner's own, before those of the store),
- * workspaces, defaults and records. `current` is asked for every look-up, so that a reload is seen at once.
+ * The directory with the records that the configuration owns: keys (after the owner's, before the store's), workspaces,
+ * defaults and records. `current` is called for every look-up, so that a reload takes effect at once.
  */
 export function directoryWithFile(base: Directory, current: () => FileRecords): Directory {
   return new FileDirectory(base, current);
 }
 
-/** Defaults that have been merged, and of what. */
+/** Merged defaults with their sources. */
 interface Merged {
   readonly own: WorkspaceDefaults | undefined;
   readonly stored: DirectoryDefaults;
@@ -104,7 +104,7 @@ class FileDirectory implements Directory {
   readonly defaultWorkspaceId: string;
   readonly #base: Directory;
   readonly #current: () => FileRecords;
-  /** By workspace; of `#mergedOf` alone. */
+  /** By workspace; valid for `#mergedOf` only. */
   readonly #merged = new Map<string, Merged>();
   #mergedOf: FileRecords | undefined;
   readonly #joined = new JoinedLists();
@@ -123,7 +123,7 @@ class FileDirectory implements Directory {
 
   keyByHash(hash: string): KeyRecord | undefined {
     const known = this.#base.keyByHash(hash);
-    // Nothing in the file may lock the owner out.
+    // The file must not lock the owner out.
     return known?.kind === 'owner' ? known : (this.#current().keyByHash(hash) ?? known);
   }
 

@@ -9,9 +9,9 @@ import { readAllKeys } from './read-changes.ts';
 const mostWarnings = 20;
 
 /**
- * Warns of records of the store that have the slug, name or secret of one that the file owns; at most 20 times. They
- * stay: a workspace or another record is found by its id alone, of keys with one secret the file's is used. Never rejects; says so when
- * the store cannot be asked.
+ * Warns of store records that share a slug, name or secret with one that the file owns; at most 20 times. They stay: a
+ * workspace or record remains reachable by id; of keys with one secret the file's wins. Never rejects; logs a failure
+ * to ask the store.
  */
 export async function warnOfTwins(
   resources: Pick<Resources, 'read'>,
@@ -91,7 +91,7 @@ async function warnOfKeys(
 const ownedKinds: readonly RecordKind[] = [
   ...(['integration', 'provider', 'config', 'guardrail', 'rate_limit_policy', 'usage_limit_policy'] as const),
 ];
-/** Stored records that are looked at for one of the file. */
+/** Bound of stored records compared with one of the file. */
 const mostAlike = 100;
 
 async function warnOfRecords(
@@ -117,7 +117,7 @@ async function warnOfRecords(
   }
 }
 
-/** The records of the configuration that serves: after a reload, those of the new one. */
+/** Records of the serving configuration; follows reloads. */
 export class FileRecordsInUse {
   readonly #recordsOf: (file: OwnedFile) => FileRecords;
   #serving: () => OwnedFile;
@@ -125,7 +125,7 @@ export class FileRecordsInUse {
   #records: FileRecords;
   #changed: (records: FileRecords) => void = () => undefined;
 
-  /** `first` is the configuration that the process starts with. */
+  /** `first` is the configuration at the start of the process. */
   constructor(first: OwnedFile, place: FileRecordsPlace, clock: Pick<Clock, 'now'>) {
     this.#recordsOf = fileRecordsOf(place, clock);
     this.#serving = () => first;
@@ -133,7 +133,7 @@ export class FileRecordsInUse {
     this.#records = this.#recordsOf(first);
   }
 
-  // Handed on by itself.
+  // Passed on unbound.
   readonly current = (): FileRecords => {
     const file = this.#serving();
     if (file.config !== this.#config) {
@@ -144,17 +144,17 @@ export class FileRecordsInUse {
     return this.#records;
   };
 
-  /** From now on those of the configuration that this gives. */
+  /** Switches to the configuration that `serving` gives. */
   follow(serving: () => OwnedFile): void {
     this.#serving = serving;
   }
 
-  /** Works the records of a configuration out before it serves, so that no request waits for it. */
+  /** Computes the records of a configuration before it serves, so that no request waits for it. */
   prepare(file: OwnedFile): void {
     this.#recordsOf(file);
   }
 
-  /** Calls `changed` with the present records, and with others as soon as somebody has asked for them. */
+  /** Calls `changed` with the present records, and with new ones at their first use. */
   onChange(changed: (records: FileRecords) => void): void {
     this.#changed = changed;
     changed(this.current());

@@ -30,7 +30,7 @@ import type {
 } from '../../ports/records.ts';
 import { fileId } from './owned-file.ts';
 
-/** What messages call the kinds that a file can own. */
+/** Nouns of the kinds that a file can own, for messages. */
 const nouns: { readonly [K in RecordKind]?: string } = {
   rate_limit_policy: 'rate-limit policy',
   usage_limit_policy: 'usage-limit policy',
@@ -40,7 +40,7 @@ function named({ kind, name }: StoredRecord): string {
   return `${nouns[kind] ?? kind} "${name}"`;
 }
 
-/** The records of the store behind those that the file owns. */
+/** Records reader that puts the file's records before the store's. */
 function recordsReader(stored: RecordsReader, records: FileRecords): RecordsReader {
   const { organisationId, resources } = records;
   const owned = <K extends RecordKind>(kind: K, organisation: string, id: string) =>
@@ -78,7 +78,7 @@ function recordsReader(stored: RecordsReader, records: FileRecords): RecordsRead
   };
 }
 
-/** The same for changes: what the file owns is refused, and so is what would be its twin. */
+/** The same for writes: refuses changes to the file's records and duplicates of them. */
 function recordsWriter(
   stored: RecordsReader & RecordsWriter,
   records: FileRecords,
@@ -126,19 +126,19 @@ function isWantedRecord(record: StoredRecord, filter: RecordFilter): boolean {
   return record.name.toLowerCase().includes(part) || record.slug.toLowerCase().includes(part);
 }
 
-/** In the store these are of workspaces alone: those that the file has for all of them belong to each. */
+/** Such store records belong to one workspace each; the file's shared ones belong to every workspace. */
 function isShared({ kind, workspaceId }: StoredRecord): boolean {
   return workspaceId === undefined && (kind === 'config' || kind === 'provider');
 }
 
-/** A provider for all workspaces is one of those alone that may use its integration. */
+/** A shared provider belongs only to workspaces that may use its integration. */
 function isUsable(record: StoredRecord, { workspaceId }: RecordFilter, { resources }: FileRecords): boolean {
   if (workspaceId === undefined || record.kind !== 'provider') return true;
   const integration = resources.table.find('integration', workspaceId, record.parentId);
   return integration === undefined || accessTo(integration, workspaceId) !== undefined;
 }
 
-/** Records of the file have no history. */
+/** File records have no history. */
 function onlyVersion<K extends RecordKind>(record: StoredRecord<K>): RecordVersion<K> {
   const { id: recordId, organisationId, name, data, createdBy, createdAt } = record;
   return {
@@ -155,9 +155,9 @@ function onlyVersion<K extends RecordKind>(record: StoredRecord<K>): RecordVersi
 }
 
 /**
- * The store with what the configuration owns: its workspaces, keys and records stand before those of the store in every
- * list, and are refused (`resource_conflict`) where something would change them. What would be their twin is refused with
- * `already_exists`. While the store is away, what needs only the file is still read.
+ * The store with the records that the configuration owns: its workspaces, keys and records come first in every list.
+ * Changes to them reject with `resource_conflict`, duplicates of them with `already_exists`. While the store is away,
+ * reads that need only the file still succeed.
  */
 export function withFileRecords(resources: Resources, current: () => FileRecords): Resources {
   return {
@@ -179,7 +179,7 @@ export function withFileRecords(resources: Resources, current: () => FileRecords
   };
 }
 
-/** The reader with what the configuration owns. */
+/** The reader with the records that the configuration owns. */
 export function readerWithFile(reader: ResourcesReader, records: FileRecords): ResourcesReader {
   return {
     organisations: organisationsReader(reader.organisations, records),
@@ -352,7 +352,7 @@ function settingsWriter(stored: SettingsReader & SettingsWriter, records: FileRe
         return stored.replaceOrganisation(settings);
       if (!isDeepStrictEqual(defaults, records.defaults))
         throw ownedBy(records.defaultsOwner, 'What requests begin with');
-      // The store does not get a copy of the file's defaults: its former ones hold again without the file.
+      // The store keeps its own defaults, not a copy of the file's: they apply again once the file has none.
       const before = await stored.ofOrganisation(organisationId);
       return stored.replaceOrganisation({ ...settings, defaults: before.defaults });
     },
@@ -368,7 +368,7 @@ function ofOrganisation<T extends { readonly organisationId: string }>(
   return records.filter((one) => one.organisationId === organisationId && wanted(one));
 }
 
-/** A page of a list that begins with `own`; of the store only what is missing is asked for. */
+/** A page of a list that begins with `own`; the store is asked only for the rest. */
 async function listed<T>(
   own: readonly T[],
   { offset, limit }: Page,
@@ -388,7 +388,7 @@ function refuseOwned(records: FileRecords, id: string, subject: string): void {
   if (owner !== undefined) throw ownedBy(owner, subject);
 }
 
-/** The refusal of a change to what stands in the file. */
+/** Error for a change to a record of the file. */
 function ownedBy(owner: string, subject: string): GatewayError {
   return new GatewayError('resource_conflict', `${subject} is owned by ${owner}; change it there.`);
 }

@@ -16,25 +16,25 @@ import { fileId, type OwnedFile, ownedPlace, ownerAt } from './owned-file.ts';
 import { FileResources } from './file-resources.ts';
 import { KeyTable } from './key-table.ts';
 
-/** Where the records of the file belong. */
+/** Organisation and workspace of the file's records. */
 export interface FileRecordsPlace extends Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'> {
-  /** Seals what its integrations hold. */
+  /** Seals the secrets of its integrations. */
   readonly secrets: SecretBox;
 }
 
 /**
- * The workspaces and keys that the configuration owns, and what requests can be configured with, as records. Their ids are made of the organisation's id and
- * their slug, or their type, workspace and name: the same in every process and after every reload.
+ * Records of the workspaces, keys and request configuration that the configuration owns. Ids derive from the
+ * organisation's id and the slug, or the type, workspace and name: the same in every process and after every reload.
  */
 export class FileRecords {
   readonly organisationId: string;
-  /** What the file calls the organisation; undefined when it does not. */
+  /** Name of the organisation in the file; undefined when absent. */
   readonly name: string | undefined;
-  /** What the organisation's requests begin with; undefined when the file leaves that to the API. */
+  /** The organisation's request defaults; undefined when the file leaves them to the API. */
   readonly defaults: OrganisationDefaults | undefined;
-  /** In the order of the file. */
+  /** In file order. */
   readonly workspaces: readonly WorkspaceRecord[];
-  /** In the order of the file. */
+  /** In file order. */
   readonly apiKeys: readonly ApiKeyRecord[];
   /** Configs, integrations, providers, guardrails and policies. */
   readonly resources: FileResources;
@@ -45,7 +45,7 @@ export class FileRecords {
   readonly #pointers: Map<string, string>;
   readonly #secrets: KeyTable;
 
-  /** `file` has been checked; `readAt`, in milliseconds, is what its records say of when they were made. */
+  /** `file` has been checked; `readAt`, in milliseconds, becomes the creation time of its records. */
   constructor(file: OwnedFile, place: FileRecordsPlace, readAt: number) {
     const { defaultOrganisationId: organisationId, defaultWorkspaceId, secrets } = place;
     const block = file.config.organisation ?? {};
@@ -99,7 +99,7 @@ export class FileRecords {
     return this.#secrets.findById(id);
   }
 
-  /** Where in the file the record with this id stands: `organisation.workspaces[2]`; undefined for all others. */
+  /** Place of the record with this id in the file: `organisation.workspaces[2]`; undefined for all others. */
   placeOf(id: string): string | undefined {
     const pointer = this.#pointers.get(id);
     return pointer === undefined ? undefined : ownedPlace(pointer);
@@ -111,13 +111,13 @@ export class FileRecords {
     return pointer === undefined ? undefined : ownerAt(pointer, this.#source);
   }
 
-  /** The same for what the organisation's requests begin with. */
+  /** The same for the organisation's request defaults. */
   get defaultsOwner(): string {
     return ownerAt('/organisation/defaults', this.#source);
   }
 }
 
-/** Makes the records of a configuration, once each. */
+/** Makes the records of each configuration once. */
 export function fileRecordsOf(
   place: FileRecordsPlace,
   clock: Pick<Clock, 'now'>,
@@ -177,7 +177,7 @@ function keyOf(
       ...(logBodies !== undefined && { logBodies }),
     },
     alertEmails: [],
-    // Of a hash there is nothing to show.
+    // A hash has nothing to show.
     masked: '***',
     secrets: [{ hash: keySecretHash(block) ?? '', expiresAt: undefined }],
     creationMode: 'auto',

@@ -25,20 +25,17 @@ import { integrationOfFile } from '../../organisation/file-integration.ts';
 import { RecordTable } from './record-table.ts';
 import { providerFields } from '../../providers/provider-fields.ts';
 
-/** What stands for a secret, and for what came from a variable. */
+/** Shown instead of secrets and of values from variables. */
 const hidden = '***';
 const secretNames: ReadonlySet<string> = new Set([
   'api_key',
-  // Of checks that ask services.
+  // Credentials of checks that call services.
   'credentials',
   ...providerFields.filter(({ secret }) => secret).map(({ name }) => name),
 ]);
 const withCredentials = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]*@/i;
 
-/**
- * A copy of what a file says at `pointer`, fit for being shown: without credentials, and without anything that was
- * put together from variables.
- */
+/** Copy of the value at `pointer` for display: without credentials and without values from variables. */
 function shownValue<T>(value: T, pointer: string, source: OwnedFile['source']): T {
   return shown(value, pointer, source) as T;
 }
@@ -58,22 +55,22 @@ function shown(value: unknown, pointer: string, source: OwnedFile['source']): un
   return typeof value === 'string' && withCredentials.test(value) ? hidden : value;
 }
 
-/** Where the records of a file belong, and what their names stand for. */
+/** Organisation of the file's records, and look-ups of their names. */
 interface FileResourcesPlace {
   readonly organisationId: string;
-  /** The id of the workspace of this slug: one of the file, or the default one. */
+  /** Id of the workspace with this slug: one of the file, or the default one. */
   readonly workspaceId: (slug: string) => string | undefined;
-  /** The id of the file's only key of this name. */
+  /** Id of the file's only key with this name. */
   readonly keyId: (name: string) => string | undefined;
-  /** Seals what its integrations hold, as the store's are sealed. */
+  /** Seals the secrets of its integrations, like those of the store. */
   readonly secrets: SecretBox;
-  /** Milliseconds: when its records were made, as they say. */
+  /** Creation time of its records, in milliseconds. */
   readonly readAt: number;
 }
 
 type Kinds = { [K in RecordKind]?: StoredRecord<K>[] };
 
-/** What every record of a file says. */
+/** Fields that every record of a file has. */
 interface Envelope {
   readonly slug: string;
   readonly name: string;
@@ -85,13 +82,13 @@ interface Envelope {
 const none: readonly never[] = [];
 
 /**
- * What requests can be configured with, as the configuration owns it: laid out once for each configuration, for look-ups
- * of requests and for the administration.
+ * Request configuration that the configuration owns: indexed once per configuration, for look-ups of requests and for
+ * the administration.
  */
 export class FileResources {
-  /** What requests are served with. */
+  /** Records that serve requests. */
   readonly table = new RecordTable();
-  /** What the administration shows: `table`, and the top-level `configs` and `providers`, without secrets. */
+  /** Records that the administration shows: `table`, and the top-level `configs` and `providers`, without secrets. */
   readonly shown = new RecordTable();
   /** JSON pointers by id. */
   readonly pointers = new Map<string, string>();
@@ -114,7 +111,7 @@ export class FileResources {
     organisation.usage_limit_policies?.forEach((one, index) => this.#usagePolicy(one, index));
   }
 
-  /** Those that the administration shows, in the order of the file. */
+  /** Records that the administration shows, in file order. */
   list<K extends RecordKind>(kind: K): readonly StoredRecord<K>[] {
     return this.#kinds[kind] ?? none;
   }
@@ -161,7 +158,7 @@ export class FileResources {
     const workspaceId = block.workspace && this.#place.workspaceId(block.workspace);
     const integration = this.table.find('integration', workspaceId, named);
     const { expires_at: expires } = block;
-    // The store is asked for a record that the file does not have, by the name that stands here.
+    // A record that the file lacks is looked up in the store, by this name.
     const own = { ...block, parentId: integration?.id ?? named };
     const record = this.#record('provider', own, `/organisation/providers/${index}`, {
       ...plainProvider,
@@ -210,7 +207,7 @@ export class FileResources {
     this.#add(this.#record('usage_limit_policy', own, `/organisation/usage_limit_policies/${index}`, data));
   }
 
-  /** The rules with every name as requests are told by it: ids of keys and workspaces, slugs of the rest. */
+  /** The rules with the names that requests carry: ids of keys and workspaces, slugs otherwise. */
   #rules(block: Required<GivenRules>): PolicyRules {
     const { conditions, groupBy } = policyRulesOf(block);
     const { workspaceId, keyId } = this.#place;
@@ -257,7 +254,7 @@ export class FileResources {
     };
   }
 
-  /** `shown`: what the administration shows of it, where that is less. */
+  /** `shown`: the part of the data that the administration shows. Default: all of it. */
   #add<K extends RecordKind>(record: StoredRecord<K>, shown: RecordKinds[K] = record.data): void {
     this.table.put(record);
     this.#show(shown === record.data ? record : { ...record, data: shown });

@@ -2,15 +2,15 @@ import type { KeyRecord } from '../../ports/directory.ts';
 import type { ApiKeyDefaults, ApiKeySecret, DirectoryKey } from '../../ports/resources.ts';
 import type { RateLimit } from '../../ports/limits.ts';
 
-/** So many texts are remembered; beyond it the memory starts anew, which costs sharing and nothing else. */
+/** Bound of remembered texts; beyond it the memory starts anew, which costs only sharing. */
 const maxTexts = 100_000;
 
-/** Gives equal texts and equal lists of texts one place in memory. */
+/** Interns equal texts and equal lists of texts. */
 export class SharedTexts {
   readonly #texts = new Map<string, string>();
   readonly #lists = new Map<string, readonly string[]>();
 
-  /** The first text that was equal to this one. */
+  /** The first text equal to this one. */
   text(text: string): string {
     const known = this.#texts.get(text);
     if (known !== undefined) return known;
@@ -19,7 +19,7 @@ export class SharedTexts {
     return text;
   }
 
-  /** The first list that had the same texts in the same order; frozen. */
+  /** The first list with the same texts in the same order; frozen. */
   list(list: readonly string[]): readonly string[] {
     const key = JSON.stringify(list);
     const known = this.#lists.get(key);
@@ -31,16 +31,16 @@ export class SharedTexts {
   }
 }
 
-/** Says which workspace the requests of an organisation's own keys belong to. */
+/** Workspace of the requests with an organisation's own keys. */
 type WorkspaceOf = (organisationId: string) => string;
 
-/** So many lists of limits are remembered; beyond it they are shared anew. */
+/** Bound of remembered lists of limits; beyond it sharing starts anew. */
 const maxSharedLimits = 10_000;
 
-/** The keys of the store by the hashes of their secrets. Its records are small and share what they have in common. */
+/** Keys of the store by the hashes of their secrets. Records are small and share equal parts. */
 export class KeyTable {
   readonly #byHash = new Map<string, KeyRecord>();
-  /** The hashes of each key by its id: one of them as it is, several as a list. */
+  /** Hashes of each key by its id: a single one as text, several as a list. */
   readonly #hashes = new Map<string, string | readonly string[]>();
   readonly #shared = new SharedTexts();
   readonly #limits = new Map<string, readonly RateLimit[]>();
@@ -50,17 +50,17 @@ export class KeyTable {
     this.#workspaceOf = workspaceOf;
   }
 
-  /** How many keys there are. */
+  /** Number of keys. */
   get size(): number {
     return this.#hashes.size;
   }
 
-  /** The key one of whose secrets has this SHA-256 (base64), also when that secret has ended. */
+  /** Key with a secret of this SHA-256 (base64), even when that secret has expired. */
   find(sha256: string): KeyRecord | undefined {
     return this.#byHash.get(sha256);
   }
 
-  /** The key with this id, as its secret that ends last knows it. */
+  /** Key with this id, as of its secret that expires last. */
   findById(id: string): KeyRecord | undefined {
     const hashes = this.#hashes.get(id);
     if (hashes === undefined) return undefined;
@@ -69,7 +69,7 @@ export class KeyTable {
     return records.find((record) => record?.isReplaced === false) ?? records[0];
   }
 
-  /** Adds the key, or puts it in the place of the one with its id. `definedAt` as in `KeyRecord`. */
+  /** Adds the key, or replaces the one with its id. `definedAt` as in `KeyRecord`. */
   put(key: DirectoryKey, definedAt?: string): void {
     this.remove(key.id);
     const present = this.#present(key);
@@ -82,12 +82,12 @@ export class KeyTable {
     this.#hashes.set(base.id, hashes.length === 1 ? (hashes[0] ?? []) : hashes);
   }
 
-  /** Every secret's hash with what it stands for; what `restore` takes. */
+  /** Hash and record of every secret; input of `restore`. */
   entries(): readonly (readonly [string, KeyRecord])[] {
     return [...this.#byHash];
   }
 
-  /** Adds one secret of a key as `entries` gave it, beside those of the same key that are there. */
+  /** Adds one secret of a key, as `entries` gave it, to its others. */
   restore(hash: string, record: KeyRecord): void {
     const { organisationId, workspaceId, userId, scopes } = record;
     const shared = {
@@ -101,7 +101,7 @@ export class KeyTable {
     this.#hashes.set(record.id, known === undefined ? hash : [known, hash].flat());
   }
 
-  /** Forgets the key with this id; does nothing when there is none. */
+  /** Removes the key with this id, if present. */
   remove(id: string): void {
     const hashes = this.#hashes.get(id);
     if (hashes === undefined) return;
@@ -134,7 +134,7 @@ export class KeyTable {
     };
   }
 
-  /** The first list that said the same: many keys are made alike. */
+  /** The first equal list: many keys have the same limits. */
   #sharedLimits(limits: readonly RateLimit[]): readonly RateLimit[] {
     const said = limits.map(({ type, unit, value }) => `${type} ${unit} ${value}`).join();
     const known = this.#limits.get(said);
@@ -150,7 +150,7 @@ function saysSomething({ metadata, configId, allowConfigOverride, logBodies }: A
   return metadata !== undefined && Object.keys(metadata).length > 0;
 }
 
-/** A key that was marked expired has ended, whatever its date says. */
+/** A key marked expired has ended, whatever its date. */
 function endOf({ status, expiresAt, updatedAt }: DirectoryKey): number | null {
   if (status !== 'expired') return expiresAt ?? null;
   return Math.min(expiresAt ?? updatedAt, updatedAt);

@@ -21,62 +21,64 @@ import { OrganisationTable } from './organisation-table.ts';
 import { readAllKeys, readChanged, type Known, type StoreReader } from './read-changes.ts';
 import { restoreRows, SnapshotKeeper } from './snapshot-keeper.ts';
 
-/** Notifications may be lost: this often the numbers of changes are read anyway. */
+/** Interval of reading the change numbers: notifications may be lost. */
 const lookEveryMs = 2000;
-/** Between attempts while nothing has been read yet. */
+/** Wait between attempts before the first successful read. */
 const retryMs = 500;
-/** What answers slowly is waited for at the start… */
+/** Bound of the wait at the start for a slow store… */
 const startMs = 30_000;
-/** …and so long what fails: whoever opened the store has waited for it already. */
+/** …and for a failing one: its opening has waited already. */
 const awayMs = 1000;
-/** One question to the store. */
+/** Time limit of one query to the store. */
 const questionTimeoutMs = 10_000;
-/** All questions of one look. */
+/** Time limit of all queries of one look. */
 const lookTimeoutMs = 60_000;
-/** The store remembers removals for a day; who was away for longer than this reads everything again. */
+/** The store remembers removals for a day; after a longer outage than this the directory reads everything again. */
 const forgetsAfterMs = 12 * 3_600_000;
 
 /** Options of `createDirectory`. */
 interface DirectoryOptions {
   /** Runs once, before the default records are made and anything is read from the store. Default: nothing. */
   readonly prepareStore?: () => Promise<void>;
-  /** What is known without a store: the default organisation and workspace, the owner's key. Its keys come first. */
+  /** Records that need no store: the default organisation and workspace, the owner's key. Its keys come first. */
   readonly base: Directory;
-  /** Who owns the default organisation when it is made. */
+  /** Owner of the default organisation when it is created. */
   readonly owner: DefaultOwner;
   readonly resources: Resources;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Milliseconds after which what could not be read again is not relied on any more. Default: never. */
+  /** Milliseconds after which unrefreshed data are no longer relied on. Default: never. */
   readonly maxAgeMs?: number;
-  /** Where what is known is kept for a start without the store; undefined for a store that starts with the gateway. */
+  /** Storage of snapshots for a start without the store; undefined for a store that starts with the gateway. */
   readonly snapshots?: DirectorySnapshots | undefined;
 }
 
 /** A directory that follows a store. */
 export interface LiveDirectory extends Directory {
-  /** The store, with writes that resolve when this directory knows of them (unless it cannot read just then). */
+  /** The store; its writes resolve when this directory has read them (unless it cannot read just then). */
   readonly resources: Resources;
   /**
-   * Reads everything, and follows the store from then on. Resolves when everything is known, or when the store has
-   * failed for a second or been read for 30: then the snapshot serves until the store answers. Never rejects.
+   * Reads everything, then follows the store. Resolves when everything is known, or when the store has failed for 1
+   * second or been read for 30: then the snapshot serves until the store answers. Never rejects.
    */
   start(): Promise<void>;
-  /** Resolves when everything that the store holds now is known, or could not be read. Never rejects. */
+  /** Resolves when the present content of the store is known, or could not be read. Never rejects. */
   refresh(): Promise<void>;
-  /** Why requests with keys of the store cannot be served now, in sentences for anybody; empty when they can. */
+  /**
+   * Reasons why requests with keys of the store cannot be served now, in sentences for anybody; empty when they can.
+   */
   unready(): readonly string[];
   status(): DirectoryStatus;
-  /** Another `maxAgeMs`, from now on. */
+  /** Changes `maxAgeMs` from now on. */
   limitAge(maxAgeMs: number): void;
-  /** Ends following; what is known stays. Does not close the store. */
+  /** Stops following; keeps the present data. Does not close the store. */
   close(): void;
 }
 
 /**
- * Makes the request path's view of the store: all keys in memory, never a database call. While the store is away it
- * keeps what it knew.
+ * Makes the request path's view of the store: all keys in memory, no database calls. During an outage of the store it
+ * keeps its data.
  */
 export function createDirectory(options: DirectoryOptions): LiveDirectory {
   return new StoreDirectory(options);
@@ -91,11 +93,11 @@ class StoreDirectory implements LiveDirectory {
   readonly #keeper: SnapshotKeeper | undefined;
   readonly #store: StoreReader & Pick<Resources, 'changes'>;
   #known: Known;
-  /** The number of each organisation's last change that is known; undefined until everything has been read. */
+  /** Last known change number of each organisation; undefined until everything has been read. */
   #numbers: Map<string, number> | undefined;
   #lookedAt = 0;
   #hasDefaults = false;
-  /** Counts looks: one that was given up must not change anything when it ends late. */
+  /** Counts looks: an abandoned look must not change anything when it ends late. */
   #turn = 0;
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
@@ -196,7 +198,7 @@ class StoreDirectory implements LiveDirectory {
   async start(): Promise<void> {
     const { resources, clock, log } = this.#options;
     this.#unsubscribe = resources.onChange(() => void this.refresh());
-    // The clock's timers do not keep the process alive, and while the store is away nothing else may.
+    // The clock's timers do not keep the process alive, and during an outage of the store nothing else may.
     const alive = setInterval(() => undefined, startMs);
     const bound = { clock, ms: startMs, late: () => late(startMs) };
     await bounded(() => this.#firstLooks(), bound).catch(() => undefined);
@@ -208,7 +210,7 @@ class StoreDirectory implements LiveDirectory {
       );
   }
 
-  /** Resolves when everything is known or the store fails; looks go on behind it. */
+  /** Resolves when everything is known or the store fails; further looks are scheduled. */
   async #firstLooks(): Promise<void> {
     const since = this.#options.clock.monotonic();
     for (;;) {
@@ -220,7 +222,7 @@ class StoreDirectory implements LiveDirectory {
     this.#scheduleLook();
   }
 
-  /** Takes what the snapshot knows, unless the store has answered meanwhile. It is read whole then all the same. */
+  /** Restores the snapshot, unless the store has answered meanwhile. The store is still read in full afterwards. */
   async #restore(): Promise<void> {
     const snapshot = await this.#options.snapshots?.read();
     if (snapshot === undefined || this.#numbers !== undefined || this.#closed) return;
@@ -249,7 +251,7 @@ class StoreDirectory implements LiveDirectory {
   refresh(): Promise<void> {
     if (this.#next !== undefined) return this.#next;
     if (this.#running === undefined) return this.#begin();
-    // The look that runs may have read before what the caller wants to see; the one behind it has not begun.
+    // The running look may have read before the caller's change; the next one has not begun.
     this.#next = this.#running.then(() => {
       this.#next = undefined;
       return this.#begin();
@@ -257,7 +259,7 @@ class StoreDirectory implements LiveDirectory {
     return this.#next;
   }
 
-  /** A store that has come this moment may lack the default records, which others refer to and callers expect. */
+  /** A store that has just become available may lack the default records, which others refer to and callers expect. */
   async #untilDefaults(): Promise<void> {
     if (!this.#hasDefaults) await this.refresh();
   }
@@ -298,7 +300,7 @@ class StoreDirectory implements LiveDirectory {
       this.#hasDefaults = true;
     }
     const isWanted = (): boolean => turn === this.#turn;
-    // Before the rest: what changes while that is read has a higher number, and is read again.
+    // Read first: later changes have higher numbers and are read again.
     const numbers = await this.#store.changes();
     const known = this.#nothingKnown();
     await readAllKeys(this.#store, (key) => known.keys.put(key));
@@ -315,7 +317,7 @@ class StoreDirectory implements LiveDirectory {
     for (const [organisationId, number] of await this.#store.changes()) {
       const after = this.#numbers?.get(organisationId) ?? 0;
       if (number === after) continue;
-      // Numbers only grow: this is another store, or an older state of it. Nothing that is known holds.
+      // Numbers only grow: this is another store, or an older state of it. The present data are invalid.
       if (number < after) return this.#readAll(turn);
       await readChanged(this.#store, { organisationId, after, known: this.#known, isWanted });
       if (!isWanted()) return;
@@ -340,7 +342,7 @@ class StoreDirectory implements LiveDirectory {
   }
 }
 
-/** A store that does not answer in time is away, like one that refuses connections. */
+/** A store that does not answer in time counts as away, like one that refuses connections. */
 function late(ms: number): Error {
   return new GatewayError('store_unavailable', `The resources store has not answered within ${ms} ms.`);
 }

@@ -15,23 +15,23 @@ import type { OwnedUsageLimit, RateLimit } from '../../ports/limits.ts';
 import { RecordTable } from './record-table.ts';
 import { SharedTexts } from './key-table.ts';
 
-/** What the directory needs of a workspace. */
+/** Workspace fields that the directory needs. */
 export type DirectoryWorkspace = Pick<
   WorkspaceRecord,
   'id' | 'slug' | 'status' | 'defaults' | 'rateLimits' | 'usageLimits' | 'createdAt'
 >;
-/** What it needs of somebody. */
+/** User fields that the directory needs. */
 export type KnownUser = Pick<UserRecord, 'id' | 'email' | 'role'>;
-/** What it needs of a membership. */
+/** Membership fields that the directory needs. */
 export type KnownMember = Pick<MemberRecord, 'workspaceId' | 'userId' | 'role'>;
-/** The roles of the members of workspaces, by workspace and user. */
+/** Roles of workspace members, by workspace and user. */
 type MemberRoles = ReadonlyMap<string, ReadonlyMap<string, WorkspaceRole>>;
 
 const nothing = withoutStore.defaultsOf('', '');
 
-/** What is known of one organisation beside its keys, laid out for look-ups that allocate nothing. */
+/** Data of one organisation except its keys, in a form whose look-ups allocate nothing. */
 class OrganisationView {
-  /** The changes up to which each part is known; -1 for what has not been read. */
+  /** Change up to which each part is known; -1 for an unread part. */
   readonly marks: { -readonly [K in keyof ChangeMarks]: number } = {
     workspaces: -1,
     people: -1,
@@ -45,12 +45,12 @@ class OrganisationView {
   #workspaces: readonly DirectoryWorkspace[] = [];
   #settings: OrganisationSettings;
   #overriding: readonly WorkspaceSettings[] = [];
-  /** Of the workspaces in which something else holds than in the organisation. */
+  /** Workspaces whose settings differ from the organisation's. */
   readonly #securityIn = new Map<string, SecuritySettings>();
   #defaults: DirectoryDefaults = nothing;
-  /** Of the workspaces that have defaults, or that guardrails of the organisation leave out. */
+  /** Workspaces with defaults of their own, or exempt from guardrails of the organisation. */
   readonly #defaultsIn = new Map<string, DirectoryDefaults>();
-  /** Of the workspaces that have limits. */
+  /** Workspaces with limits. */
   readonly #limitsIn = new Map<string, readonly RateLimit[]>();
   readonly #usageLimitsIn = new Map<string, readonly OwnedUsageLimit[]>();
 
@@ -82,7 +82,7 @@ class OrganisationView {
     return this.#users.get(idOrEmail) ?? this.#byEmail.get(idOrEmail.toLowerCase());
   }
 
-  /** All workspaces of the organisation, in the place of those that were known. */
+  /** Replaces all workspaces of the organisation. */
   putWorkspaces(workspaces: readonly DirectoryWorkspace[]): void {
     this.#workspaces = workspaces;
     this.#ids.clear();
@@ -101,7 +101,7 @@ class OrganisationView {
     this.#layOutDefaults();
   }
 
-  /** The organisation's settings with what its workspaces override, in the place of those that were known. */
+  /** Replaces the organisation's settings and the overrides of its workspaces. */
   putSettings(settings: OrganisationSettings, overriding: readonly WorkspaceSettings[]): void {
     this.#settings = settings;
     this.#overriding = overriding;
@@ -112,7 +112,7 @@ class OrganisationView {
     this.#layOutDefaults();
   }
 
-  /** Everybody of the organisation, in the place of those who were known. */
+  /** Replaces all users of the organisation. */
   putUsers(users: readonly KnownUser[]): void {
     this.#users.clear();
     this.#byEmail.clear();
@@ -123,7 +123,7 @@ class OrganisationView {
     }
   }
 
-  /** What was put here, as it came. */
+  /** The data as put here. */
   contents(): {
     readonly workspaces: readonly DirectoryWorkspace[];
     readonly settings: OrganisationSettings;
@@ -162,7 +162,7 @@ function saysSomething({ metadata, configId, guardrails }: OrganisationDefaults)
   return metadata !== undefined && Object.keys(metadata).length > 0;
 }
 
-/** What the organisation's defaults come to in a workspace that says nothing itself. */
+/** The organisation's defaults in a workspace without its own. */
 export function defaultsIn(organisation: OrganisationDefaults, workspaceId: string): DirectoryDefaults {
   const { metadata, configId, guardrails, excludedWorkspaces: excluded } = organisation;
   const left = guardrails && {
@@ -177,8 +177,8 @@ export function defaultsIn(organisation: OrganisationDefaults, workspaceId: stri
 }
 
 /**
- * What requests begin with where a workspace's `own` stands before `below`: metadata name by name, the config as a whole,
- * guardrails behind those of the organisation.
+ * Request defaults of a workspace: `own` before `below`. Metadata merge by name, the config is taken whole, guardrails
+ * follow those of the organisation.
  */
 export function mergeDefaults(own: WorkspaceDefaults, below: DirectoryDefaults): DirectoryDefaults {
   const metadata = { ...below.metadata, ...own.metadata };
@@ -192,7 +192,7 @@ export function mergeDefaults(own: WorkspaceDefaults, below: DirectoryDefaults):
   };
 }
 
-/** Everything of the store that the directory knows beside keys: workspaces, settings, people, records by organisation. */
+/** Everything the directory knows of the store except keys: workspaces, settings, people, records by organisation. */
 export class OrganisationTable implements Omit<DirectoryOfStore, 'standing' | 'keyById'> {
   readonly #views = new Map<string, OrganisationView>();
   readonly #archived = new Set<string>();
@@ -217,7 +217,7 @@ export class OrganisationTable implements Omit<DirectoryOfStore, 'standing' | 'k
     return this.#views.get(organisationId)?.rateLimitsOf(workspaceId);
   }
 
-  /** How much the keys of a workspace may use together; undefined for no limit. */
+  /** Usage limits shared by the keys of a workspace; undefined for none. */
   usageLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['usageLimitsOf']> {
     return this.#views.get(organisationId)?.usageLimitsOf(workspaceId);
   }
@@ -242,14 +242,14 @@ export class OrganisationTable implements Omit<DirectoryOfStore, 'standing' | 'k
     return this.#views.get(place.organisationId)?.records.list(kind, place.workspaceId) ?? none;
   }
 
-  /** What is known of the organisation; nothing yet, when it has not been heard of. */
+  /** Data of the organisation; empty for an unknown one. */
   view(organisationId: string): OrganisationView {
     let view = this.#views.get(organisationId);
     if (view === undefined) this.#views.set(organisationId, (view = new OrganisationView(organisationId)));
     return view;
   }
 
-  /** What is known of every organisation that has been heard of, by its id. */
+  /** Data of every known organisation, by its id. */
   all(): readonly (readonly [string, OrganisationView])[] {
     return [...this.#views];
   }
@@ -261,7 +261,7 @@ export class OrganisationTable implements Omit<DirectoryOfStore, 'standing' | 'k
     );
   }
 
-  /** All workspaces of the organisation, in the place of those that were known. */
+  /** Replaces all workspaces of the organisation. */
   putWorkspaces(organisationId: string, workspaces: readonly DirectoryWorkspace[]): void {
     this.view(organisationId).putWorkspaces(workspaces);
     for (const id of this.#archivedOf.get(organisationId) ?? []) this.#archived.delete(id);
@@ -270,7 +270,7 @@ export class OrganisationTable implements Omit<DirectoryOfStore, 'standing' | 'k
     this.#archivedOf.set(organisationId, archived);
   }
 
-  /** Everybody of the organisation and what they are in its workspaces, in the place of those who were known. */
+  /** Replaces all users of the organisation and their roles in its workspaces. */
   putPeople(organisationId: string, users: readonly KnownUser[], members: readonly KnownMember[]): void {
     this.view(organisationId).putUsers(users);
     for (const id of this.#rolesIn.get(organisationId) ?? []) this.#roles.delete(id);
@@ -282,7 +282,7 @@ export class OrganisationTable implements Omit<DirectoryOfStore, 'standing' | 'k
 
 const none: readonly never[] = [];
 
-/** An organisation of which nothing is known. */
+/** Data of an unknown organisation. */
 const withoutView = {
   defaultsOf: (workspaceId: string) => withoutStore.defaultsOf('', workspaceId),
   settingsIn: (workspaceId: string) => withoutStore.settingsIn('', workspaceId),

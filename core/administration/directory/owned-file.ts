@@ -7,11 +7,11 @@ import { sha256 } from '../../base/sha256.ts';
 /** A configuration, as the owner of records. */
 export interface OwnedFile {
   readonly config: Partial<Pick<GatewayConfig, 'organisation' | 'configs' | 'providers'>>;
-  /** Where it was read from. Absent: messages name `gateway.config.yaml`, and nothing is known of variables. */
+  /** Source of the configuration. Absent: messages name `gateway.config.yaml`, and the origin of values is unknown. */
   readonly source?: Pick<ConfigSource, 'fileOf' | 'origin'> | undefined;
 }
 
-/** `organisation.workspaces[2]`, for the JSON pointer of what a file owns. */
+/** Place of an owned record, from its JSON pointer: `organisation.workspaces[2]`. */
 export function ownedPlace(pointer: string): string {
   const segments = pointerSegments(pointer);
   const isList = segments[0] === 'organisation';
@@ -21,13 +21,15 @@ export function ownedPlace(pointer: string): string {
     .slice(1);
 }
 
-/** `gateway.config.yaml (organisation.workspaces[2])`: the file and the place of what stands at this pointer. */
+/** File and place of a JSON pointer: `gateway.config.yaml (organisation.workspaces[2])`. */
 export function ownerAt(pointer: string, source: OwnedFile['source']): string {
   const file = source === undefined ? 'gateway.config.yaml' : basename(source.fileOf(pointer));
   return `${file} (${ownedPlace(pointer)})`;
 }
 
-/** The id of what the configuration owns: a UUID (version 8, RFC 9562) of these names, the same in every process. */
+/**
+ * Id of a record that the configuration owns: a UUID (version 8, RFC 9562) of these names, the same in every process.
+ */
 export function fileId(...names: readonly string[]): string {
   const hex = sha256(JSON.stringify(['weir-file-1', ...names]), 'hex');
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);

@@ -4,20 +4,20 @@ import type { KeyTable } from './key-table.ts';
 import type { DirectoryWorkspace, KnownMember, KnownUser, OrganisationTable } from './organisation-table.ts';
 import { directoryKinds } from './record-table.ts';
 
-/** What `all` and `changedSince` of the store give at once. */
+/** Page size of `all` and `changedSince`. */
 const rowsAPage = 1000;
 const workspacesAPage = 100;
 
-/** What the directory knows of the store. */
+/** Data that the directory reads from the store. */
 export interface Known {
   readonly keys: KeyTable;
   readonly organisations: OrganisationTable;
 }
 
-/** What reading needs of the store. */
+/** Part of the store that reading needs. */
 export type StoreReader = Pick<Resources, 'read'>;
 
-/** Calls `add` with every key of the store, a page at a time. Changes meanwhile may be missing: read those after. */
+/** Calls `add` with every key of the store, page by page. May miss concurrent changes: read those afterwards. */
 export async function readAllKeys(store: StoreReader, add: (key: DirectoryKey) => void): Promise<void> {
   await inPages(
     (after: string) => store.read(({ apiKeys }) => apiKeys.all(after)),
@@ -27,20 +27,20 @@ export async function readAllKeys(store: StoreReader, add: (key: DirectoryKey) =
   );
 }
 
-/** What `readChanged` reads, and where to. */
+/** Scope and destination of `readChanged`. */
 interface ChangedPart {
   readonly organisationId: string;
-  /** The organisation's change up to which its keys are known. */
+  /** Change of the organisation up to which its keys are known. */
   readonly after: number;
   readonly known: Known;
-  /** False once nobody wants the result any more: nothing is changed from then on. */
+  /** False once the result is abandoned: `known` stays unchanged from then on. */
   readonly isWanted: () => boolean;
 }
 
 /**
- * Reads what the changes of an organisation left behind: the keys that they touched, and of workspaces, settings and
- * people those parts that have changed since they were read. A part that was read first has changed again when it is torn: its
- * mark was taken before. All of it is known at the same moment: a request never meets a key without its config.
+ * Reads the changes of an organisation: its changed keys, and those parts of its workspaces, settings and people that
+ * have changed since they were read. A part that changes during the read is read again, because its mark was taken
+ * first. All changes apply at the same moment: a request never meets a key without its config.
  */
 export async function readChanged(store: StoreReader, part: ChangedPart): Promise<void> {
   const { organisationId, known, isWanted } = part;
@@ -74,7 +74,7 @@ interface KeyChanges {
   readonly marks: ChangeMarks;
 }
 
-/** On one consistent view. */
+/** Reads on one consistent view. */
 function readKeyChanges(store: StoreReader, { organisationId, after }: ChangedPart): Promise<KeyChanges> {
   return store.read(async ({ apiKeys, marks }) => {
     const removed = await apiKeys.removedSince(organisationId, after);
@@ -94,7 +94,7 @@ interface RecordChanges {
   readonly removed: readonly string[];
 }
 
-/** What changes after this one stored and removed. What is removed meanwhile is so at the next look. */
+/** Records stored and removed by changes after `after`. A removal during the read appears at the next look. */
 async function readRecordChanges(
   store: StoreReader,
   organisationId: string,
@@ -107,7 +107,7 @@ async function readRecordChanges(
     page = await store.read(({ records }) =>
       records.changedSince(organisationId, after, directoryKinds, afterId),
     );
-    // Pages are bounded in bytes as well: a short one is not the last.
+    // Pages are bounded in bytes too: a short one need not be the last.
     if (page.length === 0) return { stored, removed };
   }
 }
@@ -164,7 +164,7 @@ async function readMembers(store: StoreReader, organisationId: string): Promise<
   return found;
 }
 
-/** Goes through pages, each of which begins behind the last row of the one before. */
+/** Reads pages, each after the last row of the previous one. */
 async function inPages<T, A>(
   pageAfter: (after: A) => Promise<readonly T[]>,
   from: A,
@@ -176,7 +176,7 @@ async function inPages<T, A>(
     const page = await next;
     const last = page.at(-1);
     const behind = last === undefined || page.length < rowsAPage ? undefined : placeOf(last);
-    // The store makes the next page while this one is added.
+    // The store prepares the next page while this one is added.
     if (behind !== undefined) next = pageAfter(behind);
     next.catch(() => undefined);
     for (const row of page) add(row);

@@ -1,6 +1,6 @@
 import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
 
-/** The kinds that requests are served with: the directory holds these and no others. */
+/** The only kinds in the directory: those that serve requests. */
 export const directoryKinds: readonly RecordKind[] = [
   'config',
   'integration',
@@ -15,16 +15,16 @@ export const directoryKinds: readonly RecordKind[] = [
   'label',
 ];
 
-/** Where records of the organisation itself are kept; no workspace has an empty id. */
+/** Key for records of the organisation itself; no workspace has an empty id. */
 const ofOrganisation = '';
 const none: readonly never[] = [];
 
-/** The active records of one organisation, laid out for look-ups that allocate nothing. */
+/** Active records of one organisation, in a form whose look-ups allocate nothing. */
 export class RecordTable {
   readonly #byId = new Map<string, StoredRecord>();
   readonly #kinds: { [K in RecordKind]?: RecordsOfKind<K> } = {};
 
-  /** An active record of the workspace, or else of the organisation. */
+  /** Active record of the workspace, or else of the organisation. */
   find<K extends RecordKind>(
     kind: K,
     workspaceId: string | undefined,
@@ -35,7 +35,7 @@ export class RecordTable {
     return this.#kinds[kind]?.bySlug(workspaceId, idOrSlug);
   }
 
-  /** Those of the workspace, and behind them those of the organisation; the same array until one of them changes. */
+  /** Records of the workspace followed by those of the organisation; the same array until one changes. */
   list<K extends RecordKind>(kind: K, workspaceId: string | undefined): readonly StoredRecord<K>[] {
     return this.#kinds[kind]?.list(workspaceId ?? ofOrganisation) ?? none;
   }
@@ -45,7 +45,7 @@ export class RecordTable {
     return [...this.#byId.values()];
   }
 
-  /** Adds the record, or puts it in the place of the one with its id. One that is archived is only taken away. */
+  /** Adds the record, or replaces the one with its id. An archived record is only removed. */
   put<K extends RecordKind>(record: StoredRecord<K>): void {
     this.remove(record.id);
     if (record.status !== 'active') return;
@@ -53,7 +53,7 @@ export class RecordTable {
     this.#ofKind(record.kind).add(record);
   }
 
-  /** Forgets the record with this id; does nothing when there is none. */
+  /** Removes the record with this id, if present. */
   remove(id: string): void {
     const known = this.#byId.get(id);
     if (known === undefined) return;
@@ -134,7 +134,7 @@ class RecordsInPlace<K extends RecordKind> {
 
   remove(record: StoredRecord<K>): void {
     this.#records.delete(record);
-    // Another one has taken the slug over when they are read in that order.
+    // Another record takes over the slug when the changes arrive in that order.
     if (this.slugs.get(record.slug) === record) this.slugs.delete(record.slug);
     this.#order = undefined;
   }

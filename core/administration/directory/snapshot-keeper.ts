@@ -6,14 +6,14 @@ import type { StoredRecord } from '../../ports/records.ts';
 import type { DirectoryWorkspace, KnownMember, KnownUser } from './organisation-table.ts';
 import type { Known } from './read-changes.ts';
 
-/** An unchanged snapshot is confirmed so often. */
+/** Interval at which an unchanged snapshot is confirmed. */
 const confirmEveryMs = 5000;
-/** Between two snapshots at the least… */
+/** Shortest pause between two snapshots… */
 const pauseMs = 1000;
-/** …and so many times as long as the last one took: a large directory that changes all the time costs a tenth of a core. */
+/** …and its multiple of the last one's duration: a large directory under constant change costs a tenth of a core. */
 const pauseFactor = 10;
 
-/** One row of a snapshot. Its shapes may only grow by optional members, or the format of the snapshots gets a new number. */
+/** One row of a snapshot. Shapes may only gain optional members; any other change needs a new format number. */
 type SnapshotRow = KeyRow | OrganisationRow | RecordRow;
 
 interface KeyRow {
@@ -37,7 +37,7 @@ interface RecordRow {
   readonly record: StoredRecord;
 }
 
-/** What is known as rows. What changes after the call is not in them: the records themselves never change. */
+/** The present data as rows. Later changes are not in them: the records themselves are immutable. */
 function snapshotRows({ keys, organisations }: Known): Iterable<SnapshotRow> {
   const secrets = keys.entries();
   const views = organisations.all().map(([id, view]) => ({
@@ -58,7 +58,7 @@ function snapshotRows({ keys, organisations }: Known): Iterable<SnapshotRow> {
   })();
 }
 
-/** Puts rows that `snapshotRows` made into what is known. Only what a sealed snapshot gives is given to it. */
+/** Adds the rows of `snapshotRows` to the data. Only rows of a sealed snapshot come here. */
 export function restoreRows(rows: Iterable<unknown>, { keys, organisations }: Known): void {
   for (const row of rows as Iterable<SnapshotRow>) {
     if (row.type === 'key') keys.restore(row.hash, row.key);
@@ -79,7 +79,7 @@ interface SnapshotKeeperOptions {
   readonly known: () => Known;
 }
 
-/** Writes a snapshot when the directory has changed, and confirms the last one while it has not. */
+/** Writes a snapshot when the directory has changed; confirms the last one otherwise. */
 export class SnapshotKeeper {
   readonly #options: SnapshotKeeperOptions;
   #hasChanged = false;
@@ -92,12 +92,14 @@ export class SnapshotKeeper {
     this.#options = options;
   }
 
-  /** Something is known that the last snapshot does not hold. */
+  /** The directory has changed since the last snapshot. */
   changed(): void {
     this.#hasChanged = true;
   }
 
-  /** A look that began at `at` (wall clock) has succeeded. Called after every one: nothing here has a timer of its own. */
+  /**
+   * A look that began at `at` (wall clock) has succeeded. Called after every one: this class has no timer of its own.
+   */
   looked(at: number): void {
     if (this.#isBusy) return;
     const { clock, snapshots, known } = this.#options;

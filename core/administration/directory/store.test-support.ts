@@ -30,16 +30,13 @@ import type {
 
 type Marks = { -readonly [K in keyof ChangeMarks]: number };
 
-/**
- * A store of what the directory reads, in memory, that follows the port's rules for changes; nothing else of it is
- * there.
- */
+/** In-memory store for the directory's reads, with the port's rules for changes; the rest is absent. */
 export class StoreInMemory implements Resources {
   readonly keys = new Map<string, ApiKeyRecord & { readonly change: number }>();
   readonly workspaces = new Map<string, WorkspaceRecord>();
   readonly organisations = new Map<string, OrganisationRecord>();
   readonly users = new Map<string, UserRecord>();
-  /** By workspace and user, with a blank between them. */
+  /** By workspace and user, separated by a blank. */
   readonly members = new Map<string, MemberRecord>();
   readonly settings = new Map<string, OrganisationSettings>();
   /** By workspace. */
@@ -50,19 +47,19 @@ export class StoreInMemory implements Resources {
   readonly marks = new Map<string, Marks>();
   readonly removedRecords: Removal[] = [];
   readonly removed: Removal[] = [];
-  /** What `changedSince` gives of records at once. */
+  /** Page size of `changedSince` for records. */
   recordsAPage = 1000;
   readonly numbers = new Map<string, number>();
   readonly lookers = new Set<() => void>();
-  /** What was asked, in order. */
+  /** Calls, in order. */
   readonly calls: string[] = [];
-  /** Which tables were read, in order. */
+  /** Tables read, in order. */
   readonly reads: string[] = [];
-  /** Thrown at every call while it is set. */
+  /** Thrown at every call while set. */
   away: Error | undefined;
-  /** What `changes` waits for with its answer. */
+  /** `changes` answers only after this promise. */
   held: Promise<void> | undefined;
-  /** What `read` waits for with its answer. */
+  /** `read` answers only after this promise. */
   heldReads: Promise<void> | undefined;
 
   async write<T>(organisationId: string, work: (writer: ResourcesWriter) => Promise<T>): Promise<T> {

@@ -3,7 +3,7 @@ import type { MemberRecord, UserRecord } from '../../ports/people.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import type { ApiKeyRecord, WorkspaceRecord } from '../../ports/resources.ts';
 
-/** A key of a store; override what the test is about. */
+/** A stored key with overrides. */
 export function storedKey(overrides: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
   const id = overrides.id ?? 'key-1';
   return {
@@ -32,7 +32,7 @@ export function storedKey(overrides: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
   };
 }
 
-/** A workspace of a store; override what the test is about. */
+/** A stored workspace with overrides. */
 export function storedWorkspace(overrides: Partial<WorkspaceRecord> = {}): WorkspaceRecord {
   const id = overrides.id ?? 'ws-1';
   return {
@@ -54,7 +54,7 @@ export function storedWorkspace(overrides: Partial<WorkspaceRecord> = {}): Works
   };
 }
 
-/** Somebody of a store; override what the test is about. */
+/** A stored user with overrides. */
 export function storedUser(overrides: Partial<UserRecord> = {}): UserRecord {
   const id = overrides.id ?? 'user-1';
   return {
@@ -71,7 +71,7 @@ export function storedUser(overrides: Partial<UserRecord> = {}): UserRecord {
   };
 }
 
-/** A membership of a store; override what the test is about. */
+/** A stored membership with overrides. */
 export function storedMember(overrides: Partial<MemberRecord> = {}): MemberRecord {
   return {
     organisationId: 'org-1',
@@ -85,7 +85,7 @@ export function storedMember(overrides: Partial<MemberRecord> = {}): MemberRecor
   };
 }
 
-/** A config of a store; override what the test is about. */
+/** A stored config with overrides. */
 export function storedRecord(overrides: Partial<StoredRecord> = {}): StoredRecord {
   const id = overrides.id ?? 'r-1';
   return {
@@ -108,7 +108,7 @@ export function storedRecord(overrides: Partial<StoredRecord> = {}): StoredRecor
   };
 }
 
-/** Seals nothing, so that tests see what would be sealed, and for whom. */
+/** Seals nothing, so that tests see the text and its context. */
 export const plainBox: SecretBox = {
   keyId: 'none',
   seal: (text, context) => `${context}:${text}`,

@@ -10,7 +10,7 @@ import type { Resources } from '../../ports/resources.ts';
 import type { SecretBox } from '../../ports/secret-managers.ts';
 import type { VisibilityRule } from './export-rights.ts';
 
-/** What exports work with. */
+/** Dependencies of exports. */
 export interface ExportPlace {
   readonly resources: Resources;
   readonly directory: Directory;
@@ -18,14 +18,14 @@ export interface ExportPlace {
   readonly blobs: Blobs;
   readonly jobs: Pick<Jobs, 'define' | 'repeat' | 'add'>;
   readonly formats: FileFormats;
-  /** Seals links, so that nobody can make one. */
+  /** Seals links, so that they cannot be forged. */
   readonly secrets: SecretBox;
   readonly features: Pick<Features, 'isOn'>;
   readonly settings: Pick<ExportSettings, 'expires_days' | 'max_rows' | 'link_minutes' | 'denied_fields'>;
-  /** Whose rows somebody may read. */
+  /** Visibility rule of log rows. */
   readonly rule: VisibilityRule;
   readonly clock: Clock;
   readonly log: Log;
-  /** How long one attempt collects rows before another job may take its turn. Default 10,000 ms. */
+  /** How long one attempt collects rows before another job may run. Default 10,000 ms. */
   readonly sliceMs?: number;
 }

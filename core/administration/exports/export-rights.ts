@@ -6,10 +6,10 @@ import type { ExportCreator } from '../../ports/record-kinds.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import { ExportFailure } from './manifest.ts';
 
-/** The scope that exports need. */
+/** Scope that exports require. */
 export const exportScope = 'logs.export';
 
-/** The owners of the rows of an export. A caller who may not read all of these rows does not see the export. */
+/** Owners of an export's rows. Only a caller who may read all of these rows sees the export. */
 export function exportVisibility({
   organisationId,
   workspaceId = '',
@@ -23,7 +23,7 @@ export function exportVisibility({
   };
 }
 
-/** Whether whoever sees the one sees all of the other. */
+/** Whether `wide` includes every row of `narrow`. */
 export function covers(wide: Visibility, narrow: Visibility): boolean {
   const { organisationId, workspaceId, userId, apiKeyId } = wide;
   return (
@@ -34,7 +34,7 @@ export function covers(wide: Visibility, narrow: Visibility): boolean {
   );
 }
 
-/** What the maker of an export is, for its record. */
+/** Maker of an export, for its record. */
 export function creatorOf(key: KeyRecord, directory: Pick<Directory, 'keyById' | 'user'>): ExportCreator {
   const { id, name, kind, organisationId, workspaceId, userId } = key;
   return {
@@ -48,15 +48,15 @@ export function creatorOf(key: KeyRecord, directory: Pick<Directory, 'keyById' |
   };
 }
 
-/** Whose rows somebody may read: the rule that every route keeps to. */
+/** Visibility of log rows for an actor: the rule of every route. */
 export type VisibilityRule = (
   actor: { readonly key: KeyRecord; readonly role: Role },
   directory: Directory,
 ) => Visibility;
 
 /**
- * Throws `ExportFailure`, with a sentence, when whoever made the export may not read (any more) what it is about: their
- * key is gone, has ended or lacks the scope, their user is gone, their workspace is archived, or they see less by now.
+ * Throws `ExportFailure`, with a sentence, when the maker of the export may no longer read its rows: their key is gone,
+ * has expired or lacks the scope, their user is gone, their workspace is archived, or their visibility has shrunk.
  */
 export function requireRights(
   record: StoredRecord<'log_export'>,
@@ -79,7 +79,10 @@ export function requireRights(
     throw lost('whoever made it may not read all of these logs any more');
 }
 
-/** As the directory knows it now; of what it never knew (a token, a key of a plugin's options) what was known then. */
+/**
+ * The key as the directory knows it now; for one that the directory never knew (a token, a key of a plugin's options),
+ * as recorded at creation.
+ */
 function presentKey(
   creator: ExportCreator,
   organisationId: string,

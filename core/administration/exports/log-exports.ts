@@ -19,12 +19,12 @@ import { organisationsOf } from '../jobs/expiry-jobs.ts';
 import type { Resources } from '../../ports/resources.ts';
 
 const pageSize = 100;
-/** A run writes what it has done every few seconds, unless it puts a long file together. */
+/** Longest silence of a live run: it records progress every few seconds, except while it assembles a long file. */
 const silentMs = 1_800_000;
 
 /**
- * Removes the files whose time is over, and gives runs that nobody is at to `resume`. One export that cannot be served
- * keeps nobody from the others; the first error is thrown at the end.
+ * Removes expired files and passes stalled runs to `resume`. An export that fails does not hold up the others; the
+ * first error is thrown at the end.
  */
 async function expireExports(
   { resources, blobs, clock }: Pick<ExportPlace, 'resources' | 'blobs' | 'clock'>,
@@ -49,7 +49,7 @@ async function expireExports(
     throw new Error(`${failures.length} exports could not be looked after.`, { cause: failures[0] });
 }
 
-/** The record stays: it says what was exported, and by whom. */
+/** Clears the expiry and keeps the record as evidence of the export and its maker. */
 async function forget(
   resources: Pick<Resources, 'write'>,
   { organisationId, id }: StoredRecord<'log_export'>,
@@ -82,13 +82,13 @@ async function* everyExport(
 
 const runName = 'exports.run';
 const expireName = 'exports.expire';
-/** Rows are collected for seconds; putting a long file together takes longer. */
+/** Collecting takes seconds; assembling a long file takes longer. */
 const runTimeoutMs = 3_600_000;
 const expireTimeoutMs = 600_000;
 const expireEveryMs = 600_000;
-/** Rows of the last moments may still be on their way to the store. */
+/** Rows of the last moments may not have reached the store yet. */
 const settleMs = 3000;
-/** A writer of a run that was ended has noticed its end by then. */
+/** By then the writer of an ended run has stopped. */
 const discardAfterMs = 2000;
 
 interface Running {
@@ -101,7 +101,7 @@ class ExportWork {
   readonly #place: ExportPlace;
   readonly #running = new Map<string, Running>();
 
-  /** Defines `exports.run` and `exports.expire`; before the jobs are started. */
+  /** Defines `exports.run` and `exports.expire`; call it before the jobs start. */
   constructor(place: ExportPlace) {
     this.#place = place;
     const { jobs } = place;
@@ -119,19 +119,19 @@ class ExportWork {
     jobs.repeat({ name: expireName, everyMs: expireEveryMs });
   }
 
-  /** Puts a run into the queue. */
+  /** Enqueues a run. */
   async enqueue(record: StoredRecord<'log_export'>): Promise<void> {
     const delayMs = Math.max(0, settleMs - (this.#place.clock.now() - record.data.to));
     await this.#add(record, 'start', delayMs);
   }
 
-  /** Ends what this process does for an export, and has what is left of it removed. */
+  /** Ends this process's work on an export and has its remains removed. */
   async discard(record: StoredRecord<'log_export'>): Promise<void> {
     this.#running.get(record.id)?.controller.abort(new ExportStopped());
     await this.#add(record, 'discard', discardAfterMs);
   }
 
-  /** A run whose job was lost goes on; one that is under way notices nothing. */
+  /** Continues a run whose job was lost; no effect on a running one. */
   async #resume(record: StoredRecord<'log_export'>): Promise<void> {
     if (this.#running.has(record.id)) return;
     await this.#add(record, `resume-${record.version}`, 0);
@@ -147,7 +147,7 @@ class ExportWork {
   }
 
   async #handle({ data, signal, attempt }: JobRun<ExportRun>): Promise<void> {
-    // An attempt that took too long may still be at its last page.
+    // A timed-out attempt may still be at its last page.
     await this.#running.get(data.exportId)?.done.catch(() => undefined);
     const controller = new AbortController();
     const both = AbortSignal.any([signal, controller.signal]);
@@ -159,7 +159,7 @@ class ExportWork {
       const { exportId, run } = data;
       await this.#place.jobs.add(runName, `${runName}:${exportId}:${run}:${slice.slices}`, data);
     } catch (error) {
-      // The store of what is administered has been told before: what is left is removed by a job of its own.
+      // The resources store already has the end of the run; a job of its own removes the remains.
       if (error instanceof ExportStopped || controller.signal.aborted) return;
       if (GatewayError.is(error) && error.code === 'shutting_down') signal.throwIfAborted();
       throw error;
@@ -171,7 +171,7 @@ class ExportWork {
 
 type LinkPlace = Pick<ExportPlace, 'blobs' | 'formats' | 'secrets' | 'settings' | 'clock'>;
 
-/** No record has this id: what is sealed for a link opens nothing else. */
+/** No record has this id: a token sealed for a link opens nothing else. */
 const context = 'log_export/link';
 const Sealed = Type.Object({
   organisationId: Type.String(),
@@ -181,8 +181,8 @@ const Sealed = Type.Object({
 });
 
 /**
- * A link to the file of a finished export: to the store of files where that hands them out itself, else to this gateway,
- * with a token that the gateway has sealed. Gateways that share `WEIR_SECRET_KEY` open each other's.
+ * Link to the file of a finished export: to the blob store where it serves links itself, else to this gateway, with a
+ * sealed token. Gateways that share `WEIR_SECRET_KEY` accept each other's.
  */
 async function exportLink(
   { blobs, formats, secrets, settings, clock }: LinkPlace,
@@ -204,7 +204,7 @@ async function exportLink(
   return { url: `${origin}/logs/exports/${record.id}/file?token=${encodeURIComponent(sealed)}`, expiresAt };
 }
 
-/** What the token of a link is for. Throws `key_invalid` when it is none, or has ended. */
+/** Content of a link's token. Throws `key_invalid` for an invalid or expired one. */
 function readExportToken(
   { secrets, clock }: Pick<LinkPlace, 'secrets' | 'clock'>,
   token: string,

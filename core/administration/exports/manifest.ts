@@ -8,7 +8,7 @@ import type { StoredRecord } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
 import type { ExportFormat } from '../../ports/export-fields.ts';
 
-/** Ends an export for good: trying again would not help. The message is shown to people. */
+/** Ends an export for good: a retry would not help. The message is shown to people. */
 export class ExportFailure extends Error {
   constructor(message: string) {
     super(message);
@@ -16,14 +16,14 @@ export class ExportFailure extends Error {
   }
 }
 
-/** One run of an export: what its jobs are told. */
+/** One run of an export: the data of its jobs. */
 export interface ExportRun {
   readonly organisationId: string;
   readonly exportId: string;
   readonly run: number;
 }
 
-/** Thrown where the work of a run ends because somebody ended it. */
+/** Thrown where the work on a run stops because the run was ended. */
 export class ExportStopped extends Error {
   constructor() {
     super('The export was stopped.');
@@ -31,7 +31,7 @@ export class ExportStopped extends Error {
   }
 }
 
-/** The record of an export, as it is now. */
+/** Present record of the export. */
 export function findExport(
   resources: Pick<Resources, 'read'>,
   { organisationId, exportId }: Pick<ExportRun, 'organisationId' | 'exportId'>,
@@ -39,12 +39,12 @@ export function findExport(
   return resources.read(({ records }) => records.find('log_export', { organisationId }, exportId));
 }
 
-/** Whether the run is to go on. */
+/** Whether the run is still in progress. */
 export function isUnderWay(record: StoredRecord<'log_export'> | undefined, { run }: ExportRun): boolean {
   return record?.data.state === 'in_progress' && record.data.run === run;
 }
 
-/** Writes what has become of a run. False when it is not under way any more: nothing is written then. */
+/** Writes the progress of a run. Returns false and writes nothing when it is no longer in progress. */
 export function writeProgress(
   { resources, clock }: { readonly resources: Pick<Resources, 'write'>; readonly clock: Pick<Clock, 'now'> },
   run: ExportRun,
@@ -67,7 +67,7 @@ const Part = Type.Object(
     bytes: Count,
     /** Of the bytes, in hexadecimal. */
     sha256: Type.String(),
-    /** Of the part's notes, of which there is a blob of this name; absent for none. */
+    /** Of the part's notes, stored in a blob of this name; absent for none. */
     notes: Type.Optional(Type.String()),
   },
   strict,
@@ -76,13 +76,13 @@ const Part = Type.Object(
 const Manifest = Type.Object(
   {
     version: Type.Literal(1),
-    /** Where the next page begins; absent before the first. */
+    /** Cursor of the next page; absent before the first. */
     after: Type.Optional(Type.Object({ createdAt: Type.Number(), id: Type.String() }, strict)),
-    /** Rows that were read, of them those that were left out at the beginning, and bytes that are written. */
+    /** Rows read (including those skipped at the beginning), rows exported, and bytes written. */
     seen: Count,
     rows: Count,
     bytes: Count,
-    /** Attempts that have ended in between. */
+    /** Number of attempts that ended before the end. */
     slices: Count,
     /** No row is left. */
     isWhole: Type.Boolean(),
@@ -91,9 +91,9 @@ const Manifest = Type.Object(
   strict,
 );
 
-/** How far a run of an export has come: everything that it needs to go on elsewhere. */
+/** Checkpoint of a run: everything needed to continue it elsewhere. */
 export type Manifest = Static<typeof Manifest>;
-/** A piece of the file that is stored. */
+/** A stored piece of the file. */
 export type ManifestPart = Manifest['parts'][number];
 
 /** Before the first row. */
@@ -107,7 +107,7 @@ const emptyManifest: Manifest = {
   parts: [],
 };
 
-/** What stands in the folder; the empty one when nothing does, or when it is not one of ours. */
+/** Manifest of the folder; the empty one when it is absent or foreign. */
 export async function readManifest(blobs: Blobs, folder: string): Promise<Manifest> {
   const text = await blobText(blobs, `${folder}/manifest.json`);
   if (text === undefined) return emptyManifest;
@@ -119,12 +119,12 @@ export async function readManifest(blobs: Blobs, folder: string): Promise<Manife
   }
 }
 
-/** Replaces it; parts that it names are stored before. */
+/** Replaces the manifest; store the parts that it names first. */
 export async function writeManifest(blobs: Blobs, folder: string, manifest: Manifest): Promise<void> {
   await blobs.write(`${folder}/manifest.json`, Buffer.from(JSON.stringify(manifest)));
 }
 
-/** The whole of a small blob, as text; undefined when there is none. */
+/** The whole of a small blob, as text; undefined when absent. */
 export async function blobText(blobs: Blobs, name: string): Promise<string | undefined> {
   const blob = await blobs.read(name);
   if (blob === undefined) return undefined;
@@ -133,25 +133,25 @@ export async function blobText(blobs: Blobs, name: string): Promise<string | und
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** The export as its files are named after it. */
+/** Fields of an export that name its files. */
 type NamedExport = Pick<StoredRecord<'log_export'>, 'organisationId' | 'id'>;
 
-/** Everything that is stored of an export. */
+/** Folder of everything stored for an export. */
 export function exportFolder({ organisationId, id }: NamedExport): string {
   return `${organisationId}/${id}`;
 }
 
-/** Pieces of a run that is not finished, and the list of them. */
+/** Folder of an unfinished run's parts and manifest. */
 export function partsFolder(one: NamedExport, run: number): string {
   return `${exportFolder(one)}/parts-${run}`;
 }
 
-/** The finished file of a run. */
+/** Finished file of a run. */
 export function finishedFile(one: NamedExport, run: number, format: ExportFormat): string {
   return `${exportFolder(one)}/${run}/${savedAs(one, format)}`;
 }
 
-/** Under which people save it. */
+/** File name of the download. */
 export function savedAs({ id }: Pick<NamedExport, 'id'>, format: ExportFormat): string {
   return `logs-${id}.${format}`;
 }

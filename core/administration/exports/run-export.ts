@@ -26,7 +26,7 @@ import type { Analytics, LogCursor, LogQuery, LogRecord } from '../../ports/anal
 import type { Clock } from '../../ports/clock.ts';
 import { Readable } from 'node:stream';
 
-/** Pieces of a file that are not stored yet. */
+/** Pieces of the file that are not stored yet. */
 class PartBuffer {
   #pieces: Uint8Array[] = [];
   #notes: string[] = [];
@@ -39,15 +39,15 @@ class PartBuffer {
 
   add({ bytes, note }: FilePiece): void {
     if (bytes.length > 0) this.#pieces.push(bytes);
-    // Of the whole part at once it would take long.
+    // Hashing the whole part at once would block for long.
     this.#hash.update(bytes);
     if (note !== undefined) this.#notes.push(note);
     this.#bytes += bytes.length;
   }
 
   /**
-   * Stores them as one part in the folder, under a name that no other run of the work uses: two of them must not write
-   * into one file. Empties the buffer.
+   * Stores them as one part in the folder, under a name unique to this attempt: two attempts must not write into one
+   * file. Empties the buffer.
    */
   async store(blobs: Blobs, folder: string, index: number): Promise<ManifestPart> {
     const name = `${folder}/part-${index}-${randomUUID()}`;
@@ -66,13 +66,13 @@ class PartBuffer {
 
 const firstRows = 200;
 
-/** How many rows the next page asks for: as many as fit, going by the last one. */
+/** Size of the next page: as many rows as fit, judged by the last page. */
 class PageSize {
   readonly #most: number;
   readonly #wantedBytes: number;
   #rows = firstRows;
 
-  /** Bodies may be long, and how long the next ones are is not known. `wantedBytes`: of the texts of a page. */
+  /** Bodies may be long, and the length of the next ones is unknown. `wantedBytes`: target for the texts of a page. */
   constructor(withBodies: boolean, wantedBytes: number) {
     this.#wantedBytes = wantedBytes;
     this.#most = withBodies ? 500 : 2000;
@@ -83,7 +83,7 @@ class PageSize {
     return this.#rows;
   }
 
-  /** At most twice as many as before, for rows are not all alike. */
+  /** Grows to twice at most, because rows differ. */
   learn(rows: number, bytes: number): void {
     if (rows === 0) return;
     const fitting = Math.floor((this.#wantedBytes * rows) / Math.max(1, bytes));
@@ -96,30 +96,30 @@ class PageSize {
   }
 }
 
-/** A part of about this length is stored at a time; a kill loses one at the most. */
+/** Approximate length of a part; a kill loses one at most. */
 const partBytes = 8 * 1024 * 1024;
-/** A page that the store cannot make is asked for so often, each time with half as many rows. */
+/** Attempts at a page that the store cannot make, each with half as many rows. */
 const pageAttempts = 4;
-/** Of a row without its bodies, about. */
+/** Approximate bytes of a row without its bodies. */
 const rowBytes = 500;
 
-/** What rows are collected with. */
+/** Dependencies of collecting rows. */
 interface Collecting {
   readonly record: StoredRecord<'log_export'>;
   readonly analytics: Pick<Analytics, 'logs'>;
   readonly blobs: Blobs;
   readonly format: FileFormat;
   readonly clock: Clock;
-  /** Where parts and the manifest go. */
+  /** Folder of parts and manifest. */
   readonly folder: string;
-  /** After so long it stops behind the page that it is at. */
+  /** Stops after the page during which this time ends. */
   readonly sliceMs: number;
-  /** Asked before every page: throws when the work is to end. */
+  /** Called before every page; throws when the work must end. */
   check(): Promise<void>;
 }
 
 /**
- * Reads on behind the last stored part, page by page, and stores what comes in parts, each with the manifest that names
+ * Continues after the last stored part, page by page, and stores the rows in parts, each with the manifest that names
  * it. Resolves to the manifest when no row is left or the time is over.
  */
 async function collectRows(collecting: Collecting, from: Manifest): Promise<Manifest> {
@@ -137,7 +137,7 @@ async function collectRows(collecting: Collecting, from: Manifest): Promise<Mani
     manifest = { ...manifest, ...(after !== undefined && { after }), seen, rows, bytes, isWhole, parts };
     await writeManifest(blobs, folder, manifest);
   };
-  /** A store that comes and goes must not have us begin at the same place again and again. */
+  /** With a store that comes and goes, the next attempt must not restart at the same place each time. */
   const keep = async (error: unknown): Promise<never> => {
     if (seen > manifest.seen) await store().catch(() => undefined);
     throw error;
@@ -159,7 +159,7 @@ async function collectRows(collecting: Collecting, from: Manifest): Promise<Mani
     isWhole = page.length === 0;
     if (buffer.bytes >= partBytes) await store();
     if (clock.monotonic() >= endsAt) break;
-    // Requests that are served by this process come first.
+    // Requests that this process serves come first.
     await nextTurn();
   }
   await store();
@@ -173,7 +173,7 @@ async function nextPage(
 ): Promise<readonly LogRecord[]> {
   const { from, to, filter } = record.data;
   const query: Omit<LogQuery, 'limit'> = {
-    // What lies before the cursor need not be looked at.
+    // Rows before the cursor have been read already.
     window: { from: after?.createdAt ?? from, to },
     visibility: exportVisibility(record),
     filter,
@@ -195,7 +195,7 @@ function needsBodies({ data: { requestedData } }: StoredRecord<'log_export'>): b
   return requestedData.includes('request') || requestedData.includes('response');
 }
 
-/** About what rows are as texts: their bodies, and what every row has. */
+/** Approximate bytes of rows as texts: their bodies, plus a constant per row. */
 function textBytes(records: readonly LogRecord[]): number {
   let bytes = records.length * rowBytes;
   for (const { body } of records) bytes += (body?.request.length ?? 0) + (body?.response.length ?? 0);
@@ -211,17 +211,17 @@ function cursorOf(record: LogRecord | undefined): LogCursor | undefined {
 const dayMs = 86_400_000;
 const sliceMsByDefault = 10_000;
 
-/** Attempts in all: with the waits between them, half an hour in which a store may be away. */
+/** Attempts in all: with their waits they bridge an outage of half an hour. */
 export const attempts = 40;
-/** The same where nothing says that it is worth another attempt. */
+/** The same for errors of unknown cause. */
 const attemptsAtMost = 3;
 
-/** What one attempt ends with: the run is over, or another one goes on. */
+/** Result of one attempt: the run is over, or another attempt follows. */
 type Slice = { readonly isOver: true } | { readonly isOver: false; readonly slices: number };
 
 /**
- * One attempt at a run: collects rows for a while, and puts the file together when there are no more. What is stored of
- * a run that was ended is removed.
+ * One attempt at a run: collects rows for a while, and assembles the file when none are left. Removes the remains of an
+ * ended run.
  */
 export async function runExport(
   place: ExportPlace,
@@ -302,7 +302,7 @@ async function succeed(
   log.info('An export of logs is ready', { export: run.exportId, rows, bytes });
 }
 
-/** Throws `ExportFailure` when rules that hold now are against it. */
+/** Throws `ExportFailure` when the present rules forbid the export. */
 function requireAllowed(place: ExportPlace, record: StoredRecord<'log_export'>): void {
   const { features, settings, directory, clock, rule } = place;
   if (!features.isOn('data_exports'))
@@ -313,7 +313,7 @@ function requireAllowed(place: ExportPlace, record: StoredRecord<'log_export'>):
   requireRights(record, directory, { rule, now: clock.now() });
 }
 
-/** Why the run fails for good; undefined when it is to be tried again. */
+/** Reason for a final failure; undefined for a retry. */
 function failureOf(error: unknown, attempt: number): string | undefined {
   if (error instanceof ExportFailure) return error.message;
   const isKnown = GatewayError.is(error);
@@ -324,7 +324,7 @@ function failureOf(error: unknown, attempt: number): string | undefined {
   return `The export was given up after ${attempt} attempts: ${reason} Start it again when that is mended.`;
 }
 
-/** Removes what the run has left; of a run that succeeded, all but its file. */
+/** Removes the remains of the run; keeps the file of a successful one. */
 async function ended(
   { blobs, resources }: ExportPlace,
   record: StoredRecord<'log_export'>,
@@ -337,7 +337,7 @@ async function ended(
   return { isOver: true };
 }
 
-/** What a file is put together from. */
+/** Input of the assembly of a file. */
 interface Assembly {
   readonly blobs: Blobs;
   readonly format: FileFormat;
@@ -349,8 +349,8 @@ interface Assembly {
 }
 
 /**
- * Puts the parts together to the file, reading each part and checking that it is what was stored. Resolves to the
- * length of the file. Throws `ExportFailure` when a part is gone or damaged.
+ * Assembles the file from its parts and checks each against its digest. Resolves to the length of the file. Throws
+ * `ExportFailure` when a part is missing or damaged.
  */
 async function assembleFile(assembly: Assembly): Promise<number> {
   const { blobs, name, signal } = assembly;

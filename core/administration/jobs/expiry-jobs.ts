@@ -9,29 +9,29 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 const everyMs = 60_000;
 const hourMs = 3_600_000;
 const dayMs = 86_400_000;
-/** Thousands of organisations take a while; another run in between does no harm. */
+/** Thousands of organisations take a while; an overlapping run does no harm. */
 const timeoutMs = 600_000;
-/** So many the store changes in one go. */
+/** Changes that the store makes at a time. */
 const fullPage = 1000;
-/** So many keys it tells of whose rotation is due. */
+/** Keys due for rotation that the store lists at a time. */
 const fullPageOfRotations = 200;
-/** Ids of one audit entry: its details stay below 16 KiB. */
+/** Ids of one audit entry: keeps its details below 16 KiB. */
 const idsOfEntry = 300;
 
-/** What the jobs work on. */
+/** Dependencies of the jobs. */
 interface ExpiryJobsPlace {
   readonly resources: Resources;
   readonly clock: Clock;
-  /** `audit_logs` decides whether what they change is audited. */
+  /** `audit_logs` decides whether the changes are audited. */
   readonly features: Pick<Features, 'isOn'>;
 }
 
 /**
- * Defines `keys.expire`, `invites.expire` and `keys.rotate`, each once a minute. Keys and invites that have ended are
- * marked as such, and secrets whose time of transition is over after a rotation are dropped; none of them was accepted any
- * more before that, the marks are for those who look. A key whose rotation is due gets an end for its secret: the new one
- * is made when somebody who may rotate the key asks for it, so that no secret is stored that nobody has seen. Each change
- * is audited in the same transaction, as an action of the system; where nothing is due, nothing is written.
+ * Defines `keys.expire`, `invites.expire` and `keys.rotate`, each once a minute. Marks expired keys and invites, and
+ * drops secrets whose transition period after a rotation has ended; none of them was accepted before that, the marks
+ * are for readers. A key due for rotation gets an expiry for its secret: the new secret is made when somebody who may
+ * rotate the key asks for it, so that no unseen secret is stored. Each change is audited in the same transaction, as an
+ * action of the system; without due records nothing is written.
  */
 export function defineExpiryJobs(jobs: Pick<Jobs, 'define' | 'repeat'>, place: ExpiryJobsPlace): void {
   define(jobs, place, {
@@ -71,7 +71,7 @@ export function defineExpiryJobs(jobs: Pick<Jobs, 'define' | 'repeat'>, place: E
   });
 }
 
-/** Whether the present secret of a key has no end yet: the secret of the rotation before was asked for. */
+/** Whether the present secret of a key has no expiry yet: the secret of the previous rotation was asked for. */
 function isWhole({ secrets: [present] }: ApiKeyRecord): boolean {
   return present !== undefined && present.expiresAt === undefined;
 }
@@ -91,8 +91,8 @@ function rotatedKey(key: ApiKeyRecord, now: number): ApiKeyRecord {
 }
 
 /**
- * Defines `attempts.remove`, once an hour: attempts at administration that were refused longer ago than `days`
- * are removed. 0 keeps them for ever.
+ * Defines `attempts.remove`, once an hour: removes refused administration attempts older than `days`. 0 keeps them for
+ * ever.
  */
 export function defineRefusedAttemptsJob(
   jobs: Pick<Jobs, 'define' | 'repeat'>,
@@ -118,9 +118,9 @@ interface Expiry {
   readonly resourceType: string;
   /** In the audit trail. */
   readonly action: 'expire' | 'rotate';
-  /** Of one go. */
+  /** Page size. */
   readonly mostChanged: number;
-  /** Marks what is due, a page of it at the most, and says what the audit trail is to hold of it. */
+  /** Marks one page of due records and returns their audit entries. */
   expire(writer: ResourcesWriter, organisationId: string, now: number): Promise<Expired>;
 }
 
@@ -135,7 +135,7 @@ function define(jobs: Pick<Jobs, 'define' | 'repeat'>, place: ExpiryJobsPlace, e
   jobs.repeat({ name, everyMs });
 }
 
-/** One organisation that cannot be served keeps nobody from the others; the job is tried again for it. */
+/** A failing organisation does not hold up the others; the job is retried for it. */
 async function expireAll(
   { id, signal }: JobRun<unknown>,
   place: ExpiryJobsPlace,
@@ -208,7 +208,7 @@ function auditEntry(
     action,
     resourceType,
     resourceId,
-    // No caller asked for it: there is no request to name.
+    // No caller asked for it, so there is no request.
     method: '',
     uri: '',
     requestId,
@@ -222,7 +222,10 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** For repeated jobs. None while the store is away: others tell of that, once for each outage, and the job comes again. */
+/**
+ * Organisations for repeated jobs. Empty during an outage of the store: others report it once per outage, and the job
+ * repeats.
+ */
 export async function organisationsOf(
   resources: Pick<Resources, 'read'>,
 ): Promise<readonly { readonly id: string }[]> {

@@ -10,8 +10,8 @@ const shown = {
 } as const;
 
 /**
- * Shows `weir_jobs_waiting`, `weir_jobs_running` and `weir_jobs_failed` at every scrape. The store is asked meanwhile,
- * and its answer shown at the next one; while it is away the last one stands.
+ * Sets `weir_jobs_waiting`, `weir_jobs_running` and `weir_jobs_failed` at every scrape. Each scrape shows the store's
+ * previous answer and asks anew; during an outage the last values stay.
  */
 export function reportJobs(metrics: Metrics, jobs: Pick<Jobs, 'counts'>): void {
   const gauge = (name: keyof typeof shown) =>
@@ -27,7 +27,7 @@ export function reportJobs(metrics: Metrics, jobs: Pick<Jobs, 'counts'>): void {
       gauges.running.set(counts.running);
       gauges.failed.set(counts.failed);
     } catch {
-      // The store's own metrics and log tell that it is away.
+      // The store's own metrics and log report its outage.
     } finally {
       asking = false;
     }
@@ -43,12 +43,12 @@ const longestId = 255;
 const closingMs = 5000;
 const mostBytes = 65_536;
 
-/** What every store of jobs knows in the same way: how jobs are done. */
+/** Dependencies that every job store shares. */
 interface JobRegistryOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics?: Metrics | undefined;
-  /** Wait after the first attempt that fails; it doubles up to the longest one. Default 1,000 ms. */
+  /** Wait after the first failed attempt; doubles up to the longest wait. Default 1,000 ms. */
   readonly firstWaitMs?: number;
 }
 
@@ -60,13 +60,13 @@ interface Attempt {
   readonly data: unknown;
   /** From 1. */
   readonly attempt: number;
-  /** Attempts in all; by default what the definition says. */
+  /** Attempts in all; default: that of the definition. */
   readonly attempts?: number | undefined;
 }
 
 /**
- * How an attempt ended: `retried` and `given_up` are failures with and without another attempt to come; `interrupted`
- * is one that the end of the gateway cut, which counts as none.
+ * How an attempt ended: `retried` and `given_up` are failures with and without another attempt; `interrupted` means cut
+ * by the shutdown of the gateway and does not count.
  */
 export interface AttemptResult {
   readonly outcome: 'done' | 'retried' | 'given_up' | 'interrupted';
@@ -74,8 +74,8 @@ export interface AttemptResult {
 }
 
 /**
- * How jobs are done, the same for every store of them: keeps definitions, checks what is added, and makes attempts
- * with their time limit, log lines and `weir_jobs_total{name, outcome}`. A handler that throws harms nothing here.
+ * Execution of jobs, the same for every store: keeps definitions, checks added jobs, and makes attempts with their time
+ * limit, log lines and `weir_jobs_total{name, outcome}`. Catches the errors of handlers.
  */
 export class JobRegistry {
   private readonly options: JobRegistryOptions;
@@ -120,39 +120,39 @@ export class JobRegistry {
     this.periods.set(job.name, job);
   }
 
-  /** Ends definitions: jobs are run from now on. */
+  /** Ends definitions: jobs run from now on. */
   seal(): void {
     this.sealed = true;
   }
 
-  /** What comes again and again. */
+  /** Repeated jobs. */
   get repeated(): readonly RepeatedJob[] {
     return [...this.periods.values()];
   }
 
-  /** How often a job is tried in all. */
+  /** Attempts in all for a job of this name. */
   attemptsOf(name: string): number {
     return this.definitions.get(name)?.attempts ?? defaultAttempts;
   }
 
-  /** Milliseconds that the id of a job of this name is remembered after it was done; 0 for not at all. */
+  /** Milliseconds for which the id of a finished job of this name is remembered; 0 for not at all. */
   onceForMs(name: string): number {
     return this.definitions.get(name)?.onceForMs ?? 0;
   }
 
-  /** Milliseconds to wait after so many attempts at a job of this name have failed. */
+  /** Milliseconds to wait after `failed` failed attempts at a job of this name. */
   waitMs(name: string, failed: number): number {
     const { firstWaitMs = 1000 } = this.options;
     const longest = this.definitions.get(name)?.longestWaitMs ?? defaultLongestWaitMs;
     return Math.min(longest, firstWaitMs * 2 ** Math.min(failed - 1, 30));
   }
 
-  /** What is stored of a new job's data, as JSON. Throws `TypeError` when the job cannot be stored. */
+  /** Validates a new job. Returns its data as JSON. Throws `TypeError` when the job cannot be stored. */
   check(name: string, id: string, data: unknown): string {
     if (!this.definitions.has(name)) throw new TypeError(`The job "${name}" is not defined.`);
     if (id === '' || id.length > longestId)
       throw new TypeError(`The id of a job "${name}" needs 1 to ${longestId} characters.`);
-    // Undefined, and what holds a function alone, have no JSON.
+    // Undefined and functions have no JSON.
     const text = JSON.stringify(data) as string | undefined;
     if (text === undefined) throw new TypeError(`The data of a job "${name}" must be plain JSON.`);
     const bytes = Buffer.byteLength(text);
@@ -163,7 +163,7 @@ export class JobRegistry {
 
   /** Makes one attempt. Never rejects. */
   async attempt(work: Attempt): Promise<AttemptResult> {
-    // One that was on its way here when the gateway began to stop.
+    // The gateway began to stop before this attempt started.
     if (this.stopping.signal.aborted) return { outcome: 'interrupted' };
     try {
       await this.run(work);
@@ -176,7 +176,7 @@ export class JobRegistry {
     }
   }
 
-  /** Tells every handler under way to stop. False when they have not `ended` within 5 s. */
+  /** Aborts every running handler. False when they have not `ended` within 5 s. */
   async stop(ended: Promise<unknown>): Promise<boolean> {
     this.sealed = true;
     this.stopping.abort(new Error('the gateway stops'));
@@ -211,7 +211,7 @@ export class JobRegistry {
       });
     });
     try {
-      // The definition of the name says what its data are: `define` and `add` share the type.
+      // The definition of the name fixes the type of the data: `define` and `add` share it.
       const work = definition.handle({ id, data: data as never, attempt, signal: ending.signal });
       await Promise.race([work, late]);
     } finally {
@@ -223,11 +223,11 @@ export class JobRegistry {
   private ended(work: Attempt, result: AttemptResult): AttemptResult {
     const { name, id, attempt } = work;
     const { outcome, error } = result;
-    // Names that nobody defined come from a store, and could be any number.
+    // Undefined names come from a store and could be any number.
     this.total?.({ name: this.definitions.has(name) ? name : 'unknown', outcome }).inc();
     const fields = { job: name, id, attempt, error };
     const again = `The job "${name}" failed and is tried again`;
-    // Once is enough: how it ended is told again.
+    // One warning is enough: the end is logged too.
     if (outcome === 'retried' && attempt === 1) this.options.log.warn(again, fields);
     else if (outcome === 'retried') this.options.log.debug(again, fields);
     if (outcome === 'given_up') this.options.log.error(`The job "${name}" failed and is given up`, fields);

@@ -5,16 +5,19 @@ import type { Log } from '../../ports/log.ts';
 import type { Counter, Metrics } from '../../ports/metrics.ts';
 import { type Mail, MailFailure, type SendMail } from './mail.ts';
 
-/** How jobs of alerts are tried: waits double from a second to an hour, 36 attempts take a day; done once in three days. */
+/**
+ * Retries of alert jobs: waits double from a second to an hour, so that 36 attempts take a day; ids stay known for
+ * three days.
+ */
 export const patience = { attempts: 36, longestWaitMs: 3_600_000, onceForMs: 3 * 86_400_000 };
-/** Of several steps of a mail each may take 15 s. */
+/** A mail has several steps of up to 15 s each. */
 export const mailTimeoutMs = 120_000;
-/** Alerts leave room for other jobs. */
+/** Bound of waiting jobs for alerts, so that other jobs have room. */
 export const mostJobs = 5000;
 
-/** What the channels need. */
+/** Dependencies of the channels. */
 interface AlertChannelsPlace {
-  /** The block `alerts` of the configuration that serves now. */
+  /** Block `alerts` of the configuration in force. */
   readonly settings: () => AlertSettings;
   readonly sendMail: SendMail;
   readonly clock: Clock;
@@ -22,7 +25,7 @@ interface AlertChannelsPlace {
   readonly metrics: Metrics;
 }
 
-/** Counts what becomes of alerts, and hands mail over as the configuration says at that moment. */
+/** Counts the outcomes of alerts, and sends mail with the settings in force. */
 export class AlertChannels {
   readonly #place: AlertChannelsPlace;
   readonly count: (labels: Record<'channel' | 'outcome', string>) => Counter;
@@ -38,7 +41,7 @@ export class AlertChannels {
     });
   }
 
-  /** Sends one mail; rejects when it is to be tried again. `about` is for the log, and `what` is what it calls the mail. */
+  /** Sends one mail; rejects when a retry is due. `about` goes to the log, `what` names the mail there. */
   async mail(mail: Mail, what: string, about: Readonly<Record<string, unknown>>): Promise<void> {
     const { sendMail, settings, log, clock } = this.#place;
     const { smtp } = settings();
@@ -63,8 +66,8 @@ export class AlertChannels {
 }
 
 /**
- * A server that has just failed is left alone for four times as long as that took, or as long as it asks for, so that many jobs for one that
- * swallows connections do not keep the others from being run.
+ * Back-off per mail server: after a failure, four times the duration of the failed attempt, or as long as the server
+ * asks. Many jobs for a server that swallows connections then do not block the others.
  */
 class RecentFailures {
   readonly #clock: Pick<Clock, 'monotonic'>;
@@ -74,13 +77,15 @@ class RecentFailures {
     this.#clock = clock;
   }
 
-  /** Throws while a server is left alone. */
+  /** Throws during the back-off of a server. */
   check(server: string): void {
     if ((this.#until.get(server) ?? 0) > this.#clock.monotonic())
       throw new Error('The server has failed a moment ago; it is tried again later');
   }
 
-  /** An attempt that began then has failed; the server wants to be left alone for `askedMs`, an hour at the most. */
+  /**
+   * Records a failed attempt that began at `started`; the server asked for `askedMs` of back-off, capped at an hour.
+   */
   note(server: string, started: number, askedMs = 0): void {
     const now = this.#clock.monotonic();
     this.#until.set(server, now + Math.max(4 * (now - started), Math.min(askedMs, patience.longestWaitMs)));

@@ -4,27 +4,27 @@ import type { UsageCrossing } from '../../ports/budgets.ts';
 import type { RateLimit } from '../../ports/limits.ts';
 import type { Mail } from './mail.ts';
 
-/** Why somebody is told. */
+/** Reason why a person receives the mail. */
 export type RecipientReason = 'named' | 'holder' | 'manager' | 'administrator';
 
-/** What a mail says beside what has happened. */
+/** Context of a mail, apart from the event itself. */
 export interface MailOccasion {
-  /** Names; of the workspace undefined for what belongs to the organisation. */
+  /** Names; `workspace` is undefined for records of the organisation. */
   readonly organisation: string;
   readonly workspace: string | undefined;
   readonly reason: RecipientReason;
 }
 
-/** The events that webhooks are told. */
+/** Events of webhooks. */
 type AlertEvent = 'usage.threshold_reached' | 'usage.limit_exhausted' | 'rate_limit.reached';
 
-/** Which event a crossing is. */
+/** Event of a crossing. */
 export function eventOf({ kind, subject }: Pick<UsageCrossing, 'kind' | 'subject'>): AlertEvent {
   if (subject.type === 'rate_limit_policy') return 'rate_limit.reached';
   return kind === 'threshold' ? 'usage.threshold_reached' : 'usage.limit_exhausted';
 }
 
-/** What is posted of a crossing, as JSON. */
+/** JSON body of the webhook post for a crossing. */
 export function webhookBody(crossing: UsageCrossing): string {
   const { subject, resetsAt, per } = crossing;
   const amounts =
@@ -101,7 +101,7 @@ export function composeMail(
   return mailOf({ subject: title, paragraphs, facts }, occasion);
 }
 
-/** The same of a rate limit: it has room again by itself, many times a day. */
+/** The mail about a rate limit, which frees up by itself many times a day. */
 function composeRateMail(
   crossing: UsageCrossing & { readonly per: RateLimit['unit'] },
   occasion: MailOccasion,
@@ -125,7 +125,7 @@ function composeRateMail(
 
 type Subject = UsageCrossing['subject'];
 
-/** Whose limit it is: `usage-limit policy "Free" for metadata._user:ann`. */
+/** Owner of the limit: `usage-limit policy "Free" for metadata._user:ann`. */
 function ownerOf({ type, name, valueKey }: Subject): string {
   const group = valueKey === undefined ? '' : ` for ${line(valueKey)}`;
   return `${owners[type]} "${line(name)}"${group}`;
@@ -140,7 +140,7 @@ function factsOf({ type, id, name, valueKey }: Subject): readonly Fact[] {
 
 type Fact = readonly [name: string, value: string];
 
-/** What a mail says, without where it happened and why somebody gets it. */
+/** Content of a mail without its place and the reason of its recipient. */
 interface MailContent {
   readonly subject: string;
   readonly paragraphs: readonly string[];
@@ -181,7 +181,7 @@ ${rows.join('\n')}
 `;
 }
 
-/** What becomes of requests. A threshold may be reached together with the limit. */
+/** Effect on requests. A threshold may be reached together with the limit. */
 function consequence({ subject: { type }, used, limit, resetsAt }: UsageCrossing): string {
   const refused =
     type === 'provider' || type === 'integration'
@@ -194,7 +194,7 @@ function consequence({ subject: { type }, used, limit, resetsAt }: UsageCrossing
     : `The limit is exhausted: ${until}`;
 }
 
-/** Where a limit is set, and its count is begun anew. */
+/** Sentence on how to raise the limit or reset its count. */
 function remedy({ subject: { type, id }, workspaceId }: UsageCrossing): string {
   const place = workspaceId === undefined ? '' : `?workspace_id=${workspaceId}`;
   const put = (path: string, limit = 'usage_limits', reset = 'reset_usage'): string =>

@@ -19,18 +19,18 @@ const everyMs = 60_000;
 const dayMs = 86_400_000;
 const fullPage = 200;
 
-/** What the notices need. */
+/** Dependencies of the notices. */
 export interface KeyNoticesPlace {
   readonly jobs: Pick<Jobs, 'define' | 'repeat' | 'add' | 'counts'>;
   readonly resources: Pick<Resources, 'read' | 'write'>;
   readonly channels: AlertChannels;
-  /** Whether there is a mail server. */
+  /** Whether a mail server is configured. */
   readonly canMail: () => boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** What somebody is told of a key. */
+/** One notice about a key. */
 interface KeyNotice {
   readonly kind: keyof KeyMoments;
   /** Milliseconds since the epoch. */
@@ -45,10 +45,11 @@ interface MailData {
 }
 
 /**
- * Defines `keys.tell`, once a minute, and `keys.mail`, one for each recipient: people are told a day before a key is
- * rotated by its policy, when it was, a day before a secret ends whose successor nobody asked for, and a day before the
- * key itself ends. What was told is noted after the mails are stored: a process that is killed in between stores them again,
- * under the same ids. No mail holds a secret. Without a mail server nothing is told and nothing noted.
+ * Defines `keys.tell`, once a minute, and `keys.mail`, one for each recipient. Notices are due a day before a key is
+ * rotated by its policy, at the rotation, a day before a secret expires whose successor was not asked for, and a day
+ * before the key itself expires. They are recorded as told after the mails are stored: a process killed in between
+ * stores the mails again, under the same ids. No mail holds a secret. Without a mail server nothing is sent or
+ * recorded.
  */
 export function defineKeyNotices(place: KeyNoticesPlace): void {
   const { jobs, channels } = place;
@@ -69,7 +70,7 @@ async function tellAll({ signal }: JobRun<unknown>, place: KeyNoticesPlace): Pro
   for (const { id } of await organisationsOf(resources)) {
     for (let found = fullPage; found >= fullPage;) {
       signal.throwIfAborted();
-      // What cannot be stored now is told a minute later.
+      // A write that fails is retried after a minute.
       if ((await jobs.counts()).waiting >= mostJobs) return;
       const now = clock.now();
       const untold = await resources.read(({ apiKeys }) => apiKeys.untold(id, now, now + dayMs));
@@ -82,7 +83,7 @@ async function tellAll({ signal }: JobRun<unknown>, place: KeyNoticesPlace): Pro
   }
 }
 
-/** The moments of a key that are to be told now. */
+/** Notices of a key that are due now. */
 function momentsOf({ key, told }: UntoldKey, now: number): KeyMoments {
   const secret = key.secrets[0]?.expiresAt;
   const moments: KeyMoments = {
@@ -105,9 +106,9 @@ async function tell(one: UntoldKey, now: number, place: KeyNoticesPlace): Promis
   const { rotated, secret, end, ...others } = momentsOf(one, now);
   const told: KeyMoments = {
     ...others,
-    // The end of the secret stands in the mail about its rotation.
+    // The mail about the rotation also states the end of the secret.
     ...(rotated === undefined ? { secret } : { rotated }),
-    // Somebody has just made a key that is to live for hours.
+    // A key made to live for hours needs no notice of its end.
     ...(end !== undefined && end - createdAt > dayMs && { end }),
   };
   const due = Object.entries(told).filter(
@@ -127,7 +128,7 @@ async function tell(one: UntoldKey, now: number, place: KeyNoticesPlace): Promis
   }
 }
 
-/** Those whom the key names and whose it is; where there is nobody, who manages it. */
+/** Recipients that the key names, and its user; without any, the managers of its workspace, else the administrators. */
 async function recipientsOf(reader: ResourcesReader, key: ApiKeyRecord) {
   const { organisationId, workspaceId, userId, alertEmails } = key;
   const recipients = new Recipients(reader, organisationId);
@@ -145,7 +146,7 @@ async function recipientsOf(reader: ResourcesReader, key: ApiKeyRecord) {
   };
 }
 
-/** Names nobody: ids. */
+/** Contains ids only, no names. */
 function fieldsOf({ kind, at, key: { id, organisationId } }: KeyNotice) {
   return { notice: kind, organisation: organisationId, key: id, at: new Date(at).toISOString() };
 }

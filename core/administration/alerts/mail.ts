@@ -1,35 +1,35 @@
 /** One mail to one person. */
 export interface Mail {
-  /** One address, whatever is in it. */
+  /** One address, used verbatim. */
   readonly to: string;
   /** Without line breaks. */
   readonly subject: string;
   readonly text: string;
   readonly html: string;
-  /** Letters and digits; the same for the same mail, so that mail systems know a second one. */
+  /** Letters and digits; equal for equal mails, so that mail systems detect a duplicate. */
   readonly id: string;
 }
 
-/** The mail server and how it is spoken to. */
+/** Mail server, credentials and TLS. */
 export interface MailSettings {
-  /** `smtp://` or `smtps://`, host and port, perhaps with a user and a password. */
+  /** `smtp://` or `smtps://`, host and port, optionally with a user and a password. */
   readonly url: string;
-  /** Instead of those in `url`. */
+  /** Overrides the user and password in `url`. */
   readonly username?: string;
   readonly password?: string;
-  /** With `smtp://`: nothing is sent without STARTTLS. Default: true where there is a password, else false. */
+  /** With `smtp://`: requires STARTTLS before anything is sent. Default: true with a password, else false. */
   readonly require_tls?: boolean;
-  /** Certificates (PEM) that the server's own has to lead to. Default: those of public authorities. */
+  /** Certificate authorities (PEM) for the server's certificate. Default: the public ones. */
   readonly ca?: string;
   /** `weir@example.com` or `Weir <weir@example.com>`. */
   readonly from: string;
 }
 
-/** A mail was not handed over. The message holds no address and no password. */
+/** A mail that was not accepted. The message holds no address and no password. */
 export class MailFailure extends Error {
   /**
-   * What failed: the server (away, slow, refuses the login: every other mail would fail too), this mail for now, or this
-   * mail for ever.
+   * Scope of the failure: the server (away, slow, or refuses the login: every other mail would fail too), this mail
+   * temporarily (`mail`), or this mail for ever (`refused`).
    */
   readonly kind: 'server' | 'mail' | 'refused';
 
@@ -39,5 +39,5 @@ export class MailFailure extends Error {
   }
 }
 
-/** Hands a mail over to a server. Rejects with `MailFailure`. */
+/** Submits a mail to a server. Rejects with `MailFailure`. */
 export type SendMail = (settings: MailSettings, mail: Mail) => Promise<void>;

@@ -4,35 +4,35 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { GuardedFetch } from '../../ports/transport.ts';
 
 const timeoutMs = 15_000;
-/** An answer is read no further. */
+/** Bytes read of an answer. */
 const maxBytes = 1_048_576;
-/** The receiver refuses this message, or the address has been given up: it would be refused again. */
+/** The receiver refuses this message, or the address has been abandoned: a retry would fail too. */
 const finalStatuses = new Set([400, 405, 410, 413, 415, 422]);
 
-/** One event for one system. */
+/** One event for one receiver. */
 interface WebhookPost {
   readonly url: string;
   /** `whsec_` and base64. */
   readonly secret: string;
-  /** The same for each attempt at the same event. */
+  /** Same for every attempt at an event. */
   readonly id: string;
   /** JSON. */
   readonly body: string;
 }
 
-/** How a post ended: taken, refused for ever, or neither, with the reason. */
+/** Result of a post: taken, refused for ever, or to be retried, with the reason. */
 type WebhookResult =
   | { readonly outcome: 'taken' }
   | {
       readonly outcome: 'refused' | 'failed';
       readonly reason: string;
-      /** How long the other side wants to be left alone; undefined when it does not say. */
+      /** Back-off that the receiver asks for; undefined for none. */
       readonly retryAfterMs?: number;
     };
 
 /**
- * Posts an event, signed as Standard Webhooks has it (`webhook-id`, `webhook-timestamp`, `webhook-signature`). Follows no
- * redirect. Never rejects; a reason holds the host alone.
+ * Posts an event, signed as in Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`). Follows no
+ * redirect. Never rejects; a reason names only the host.
  */
 export async function postWebhook(
   { url, secret, id, body }: WebhookPost,

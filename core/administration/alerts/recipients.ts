@@ -1,17 +1,17 @@
 import type { ResourcesReader } from '../../ports/resources.ts';
 import type { RecipientReason } from './alert-message.ts';
 
-/** So many are told of one thing at the most. */
+/** Upper bound of recipients of one event. */
 const mostRecipients = 100;
 const firstPage = { offset: 0, limit: mostRecipients };
 
-/** Somebody who is told by mail. */
+/** A recipient of mail. */
 export interface Recipient {
   readonly address: string;
   readonly reason: RecipientReason;
 }
 
-/** Collects those who are told of something, each address once, in the order in which they are added. */
+/** Collects recipients, each address once, in the order of addition. */
 export class Recipients {
   readonly #reader: Pick<ResourcesReader, 'members' | 'users'>;
   readonly #organisationId: string;
@@ -27,19 +27,19 @@ export class Recipients {
     return [...this.#found.values()].slice(0, mostRecipients);
   }
 
-  /** How many more there would be. */
+  /** Number of recipients beyond that bound. */
   get leftOut(): number {
     return Math.max(0, this.#found.size - mostRecipients);
   }
 
-  /** Adds an address. The first user of a gateway that was given no address for them has none. */
+  /** Adds an address, unless it is the placeholder of a first user without one. */
   add(address: string, reason: RecipientReason): void {
     const key = address.toLowerCase();
     if (key.endsWith('@localhost')) return;
     if (!this.#found.has(key)) this.#found.set(key, { address, reason });
   }
 
-  /** Adds a user of the organisation, when there still is one with this id. */
+  /** Adds a user of the organisation, if present. */
   async addUser(id: string, reason: RecipientReason): Promise<void> {
     const user = await this.#reader.users.find(this.#organisationId, id);
     if (user !== undefined) this.add(user.email, reason);

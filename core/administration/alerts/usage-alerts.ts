@@ -16,27 +16,27 @@ import { postWebhook } from './post-webhook.ts';
 const mostUnstored = 10_000;
 const tryAgainMs = 5000;
 
-/** What alerts need. */
+/** Dependencies of alerts. */
 export interface UsageAlertsPlace {
   readonly jobs: Pick<Jobs, 'define' | 'add' | 'counts'>;
   readonly resources: Pick<Resources, 'read'>;
   readonly ledger: Pick<UsageLedger, 'claim'>;
-  /** The block `alerts` of the configuration that serves now. */
+  /** Block `alerts` of the configuration in force. */
   readonly settings: () => AlertSettings;
-  /** Goes where `security` of that configuration allows. */
+  /** Respects `security` of that configuration. */
   readonly fetch: () => GuardedFetch;
   readonly channels: AlertChannels;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Alerts that are stored as jobs. */
+/** Alerts stored as jobs. */
 export interface StoredUsageAlerts extends UsageAlerts {
-  /** Tries once more to store what is not; before the jobs are closed. Never rejects. */
+  /** Retries the alerts that are not stored yet; call it before the jobs close. Never rejects. */
   close(): Promise<void>;
 }
 
-/** A crossing, and who may claim it. */
+/** A crossing, and the process that may claim it. */
 interface RaiseData {
   readonly crossing: UsageCrossing;
   readonly by: string;
@@ -54,9 +54,9 @@ interface WebhookData {
 
 /**
  * Defines the jobs `alerts.raise` (one for each crossing), `alerts.mail` (one for each recipient) and `alerts.webhook`
- * (one for each webhook), and hands crossings to them. The process that claims a crossing in the ledger adds the others,
- * and adds them again when it was cut short; ids keep each from being done twice. Settings are read when a job runs: no
- * secret is stored with it, and what is mended in the configuration holds for what waits.
+ * (one for each webhook), and enqueues crossings. The process that claims a crossing in the ledger adds the other jobs,
+ * and adds them again after an interruption; their ids prevent duplicates. Settings are read when a job runs: a job
+ * stores no secret, and a corrected configuration applies to waiting jobs.
  */
 export function createUsageAlerts(place: UsageAlertsPlace): StoredUsageAlerts {
   return new JobAlerts(place);
@@ -160,7 +160,7 @@ class JobAlerts implements StoredUsageAlerts {
     );
     const { workspace } = names;
     const { subject } = crossing;
-    // The request path knows workspaces by their ids alone.
+    // The request path knows only the ids of workspaces.
     const told =
       subject.type === 'workspace' && workspace !== undefined
         ? { ...crossing, subject: { ...subject, name: workspace } }
@@ -228,22 +228,22 @@ function happened({ kind, per }: UsageCrossing): string {
   return kind === 'exhausted' ? 'A usage limit is exhausted' : 'Usage has reached an alert threshold';
 }
 
-/** Names nobody: ids and amounts. */
+/** Contains ids and amounts, no names. */
 function fieldsOf({ kind, organisationId, subject, unit, limit, used }: UsageCrossing) {
   const { type, id } = subject;
   return { alert: kind, organisation: organisationId, subject: type, subject_id: id, unit, limit, used };
 }
 
-/** The people who are told of a crossing, and the names of where it happened. */
+/** Recipients of a crossing, and the names of its organisation and workspace. */
 interface ToldOf extends Pick<MailOccasion, 'organisation' | 'workspace'> {
   readonly recipients: readonly Recipient[];
-  /** How many more there would be. */
+  /** Number of recipients beyond the bound. */
   readonly leftOut: number;
 }
 
 /**
- * Those whom the key names, the managers of the workspace, and the owners and admins of the organisation, in that order,
- * each address once. A record of the organisation has no managers.
+ * Recipients that the key names, the managers of the workspace, and the owners and admins of the organisation, in that
+ * order, each address once. A record of the organisation has no managers.
  */
 async function findRecipients(reader: ResourcesReader, crossing: UsageCrossing): Promise<ToldOf> {
   const { organisationId } = crossing;
@@ -263,7 +263,7 @@ async function findRecipients(reader: ResourcesReader, crossing: UsageCrossing):
   };
 }
 
-/** Keys of the organisation ask in its default workspace, and are none of its managers' business. */
+/** Keys of the organisation run in its default workspace, but its managers are not informed of them. */
 async function workspaceOf(
   { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
   { organisationId, workspaceId, subject }: UsageCrossing,

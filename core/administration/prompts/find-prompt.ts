@@ -3,7 +3,7 @@ import type { PromptData } from '../../ports/record-kinds.ts';
 import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { PromptSource, TemplateKind } from './prompt-source.ts';
 
-/** Which version of a record is wanted. */
+/** Wanted version of a record. */
 export type WantedVersion =
   | { readonly kind: 'default' }
   | { readonly kind: 'latest' }
@@ -11,17 +11,17 @@ export type WantedVersion =
   /** By the label's name, or by its id. */
   | { readonly kind: 'label'; readonly label: string };
 
-/** What `id`, `slug`, `id@12`, `id@latest` or `id@<label>` names. */
+/** Parsed `id`, `slug`, `id@12`, `id@latest` or `id@<label>`. */
 interface PromptReference {
   readonly idOrSlug: string;
   readonly version: WantedVersion;
 }
 
-/** What a reference to a prompt may look like. */
+/** Pattern of a reference to a prompt. */
 export const referencePattern = '^[a-zA-Z0-9_.:-]{1,255}(?:@[^@\\s]{1,255})?$';
 const reference = new RegExp(referencePattern);
 
-/** Reads a reference to a prompt or a partial; undefined for what is none. */
+/** Parses a reference to a prompt or a partial; undefined when invalid. */
 export function readReference(text: string): PromptReference | undefined {
   if (!reference.test(text)) return undefined;
   const at = text.indexOf('@');
@@ -36,7 +36,7 @@ function versionOf(said: string): WantedVersion {
   return { kind: 'number', number: Math.min(Number(said), 2_147_483_647) };
 }
 
-/** The slug of the label with this name: names may have one character that slugs have not. */
+/** Slug of the label with this name; escapes characters that slugs exclude. */
 export function labelSlug(name: string): string {
   return name.replace(/[^a-zA-Z0-9_-]/gu, (one) => `-u${one.codePointAt(0)?.toString(16) ?? ''}-`);
 }
@@ -45,11 +45,14 @@ export function labelSlug(name: string): string {
 export interface FoundPrompt {
   readonly record: StoredRecord<'prompt'>;
   readonly data: PromptData;
-  /** Its number. */
+  /** Version number. */
   readonly version: number;
 }
 
-/** The active prompt in this place, and the version of it, that a reference names. Throws `resource_not_found`, and `store_unavailable` while that cannot be known. */
+/**
+ * Finds the active prompt of a reference, and its version. Throws `resource_not_found`, or `store_unavailable` while
+ * its existence cannot be determined.
+ */
 export async function findPrompt(
   source: PromptSource,
   place: RecordPlace,
@@ -68,7 +71,10 @@ export async function findPrompt(
   return { record, ...(await foundVersion(source, record, wanted.version)) };
 }
 
-/** What a version of a prompt or of a partial says. Throws `resource_not_found` when there is no such version, or `store_unavailable`. */
+/**
+ * Data of a version of a prompt or partial. Throws `resource_not_found` when there is no such version, or
+ * `store_unavailable`.
+ */
 export async function versionData<K extends TemplateKind>(
   source: PromptSource,
   record: StoredRecord<K>,

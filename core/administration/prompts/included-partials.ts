@@ -8,10 +8,10 @@ import { compileTemplate, type Template } from './template.ts';
 const maxDepth = 10;
 const maxPartials = 100;
 
-/** Templates by the data that they stand in: those of the directory live as long as they are there. */
+/** Compiled templates by their data; released together with the directory's records. */
 const compiled = new WeakMap<PromptPartialData, Template>();
 
-/** A partial whose text is not stored yet, or not the default yet: circles are looked for as if it were. */
+/** A partial whose text is not stored yet, or not the default yet; cycles are detected as if it were. */
 interface ProspectivePartial {
   readonly id: string;
   readonly slug: string;
@@ -23,15 +23,16 @@ interface Walk {
   readonly place: RecordPlace;
   readonly self: ProspectivePartial | undefined;
   readonly found: Map<string, Template>;
-  /** Id and version, and name, of what is being looked into. */
+  /** Id and version, and name, of the partials on the current path. */
   readonly open: { readonly key: string; readonly name: string }[];
-  /** What was looked into, by id and version. */
+  /** Finished partials, by id and version. */
   readonly done: Set<string>;
 }
 
 /**
- * The templates that these partials and their partials come to, by what stands in their tags. Throws `invalid_request`
- * for what is not there, for circles (naming them), for more than 10 levels and for more than 100 partials.
+ * Templates of these partials and of the partials that they include, by the names in their tags. Throws
+ * `invalid_request` for a missing one, for cycles (naming them), for more than 10 levels and for more than 100
+ * partials.
  */
 export async function includedPartials(
   source: PromptSource,

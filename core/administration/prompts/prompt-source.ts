@@ -4,17 +4,17 @@ import { RecentMap } from '../../base/recent-map.ts';
 import type { RecordPlace, RecordsReader, RecordVersion, StoredRecord } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
 
-/** The kinds of records that have templates. */
+/** Kinds of records that have templates. */
 export type TemplateKind = 'prompt' | 'prompt_partial';
 
-/** Where prompts, partials and labels are looked up. */
+/** Look-up of prompts, partials and labels. */
 export interface PromptSource {
   record<K extends TemplateKind | 'label'>(
     kind: K,
     place: RecordPlace,
     idOrSlug: string,
   ): MaybePromise<StoredRecord<K> | undefined>;
-  /** A record that is not found may exist all the same: the store that may know it cannot be read now. */
+  /** True while the store cannot be read: a record that is not found may exist all the same. */
   readonly isBehind: boolean;
   version<K extends TemplateKind>(
     record: StoredRecord<K>,
@@ -22,7 +22,7 @@ export interface PromptSource {
   ): MaybePromise<RecordVersion<K> | undefined>;
 }
 
-/** What is stored, as one transaction sees it. */
+/** Source that reads the store, within one transaction. */
 export function storedSource({ records }: { readonly records: RecordsReader }): PromptSource {
   return {
     isBehind: false,
@@ -44,12 +44,12 @@ async function storedVersion<K extends TemplateKind>(
   return data[0];
 }
 
-/** Enough for what is asked for again and again; a version has 1 MiB at the most and mostly a thousandth of it. */
+/** Enough for versions in regular use; a version has 1 MiB at most, typically 1 KiB. */
 const maxVersions = 1_000;
 
 /**
- * What the request path knows: records come from the directory, versions that are no default ones are read once and kept
- * (1,000 of them). Which version is the latest or has a label is asked again when the record has changed.
+ * Source of the request path: records come from the directory; non-default versions are read once and cached (1,000 of
+ * them). A change of the record invalidates its latest version and its labels.
  */
 export class DirectorySource implements PromptSource {
   readonly #directory: Pick<Directory, 'record' | 'standing'>;
@@ -79,7 +79,7 @@ export class DirectorySource implements PromptSource {
   ): Promise<RecordVersion<K> | undefined> {
     const key = keyOf(record, wanted);
     const kept = this.#kept.touch(key);
-    // The entry under the key of a record is a version of that record.
+    // An entry under the key of a record is a version of that record.
     if (kept !== undefined) return kept as Promise<RecordVersion<K> | undefined>;
     const reading = this.#read(record, wanted);
     this.#kept.set(key, reading);

@@ -15,8 +15,8 @@ const maxNamed = 20;
 type Found = { readonly value: JsonValue } | undefined;
 
 /**
- * Renders the templates of one prompt with one set of variables. All of them together make 4 MiB at the most. Nothing is
- * run and nothing is escaped: texts stand as they are, numbers and booleans as JSON has them, objects and lists as JSON.
+ * Renders the templates of one prompt with one set of variables, up to 4 MiB in all. Executes nothing and escapes
+ * nothing: texts stay as they are, numbers, booleans, objects and lists become JSON.
  */
 export class Rendering {
   readonly #stack: JsonValue[];
@@ -26,20 +26,20 @@ export class Rendering {
   #steps = 0;
   #depth = 0;
 
-  /** `partials` by what stands in their tags. */
+  /** `partials` by the names in their tags. */
   constructor(variables: JsonObject, partials: ReadonlyMap<string, Template>) {
     this.#stack = [variables];
     this.#partials = partials;
   }
 
-  /** Throws `invalid_request` when the text becomes too long, or when rendering takes too long. */
+  /** Throws `invalid_request` when the text grows too long, or rendering takes too long. */
   text({ parts }: Pick<Template, 'parts'>): string {
     let text = '';
     for (const part of parts) text += this.#part(part);
     return text;
   }
 
-  /** Throws `invalid_request` that names the variables that were needed so far and are not there. */
+  /** Throws `invalid_request` with the names of missing variables met so far. */
   requireComplete(): void {
     if (this.#missing.size === 0) return;
     const names = [...this.#missing].sort();
@@ -96,7 +96,7 @@ export class Rendering {
     return text;
   }
 
-  /** Innermost first. Only members that the values themselves have: nothing is inherited, nothing is called. */
+  /** Innermost first. Own members only: nothing is inherited or called. */
   #find(path: readonly string[]): Found {
     const [first] = path;
     if (first === undefined) return { value: this.#stack[this.#stack.length - 1] as JsonValue };
@@ -142,18 +142,18 @@ function refused(what: string): GatewayError {
   );
 }
 
-/** A request that a provider understands, made of a prompt. */
+/** Provider request made from a prompt. */
 interface PromptRequest {
   readonly path: '/chat/completions' | '/completions';
   readonly body: JsonObject;
 }
 
-/** Members that the client of a saved prompt may not send: the prompt itself is there to say them. */
+/** Members that the template sets; the client of a saved prompt may not send them. */
 const ofTheTemplate = ['messages', 'prompt'] as const;
 
 /**
- * The body: what the template came to, the version's model, parameters, functions and tools, and over all that what the
- * caller says beside `variables` and `strict`. Members that are null are left out. A plain text becomes one message of a user, or the
+ * The body: the rendered template, the version's model, parameters, functions and tools, overridden by the caller's
+ * members except `variables` and `strict`. Null members are left out. Plain text becomes one user message, or the
  * prompt of `/completions` when the version's metadata say `"type": "completion"`. Throws `invalid_request`.
  */
 export function promptRequest(
@@ -190,31 +190,31 @@ function isOfTheTemplate(name: string): boolean {
   return ofTheTemplate.some((one) => one === name);
 }
 
-/** The provider is told apart from the model, which may have been saved as `@slug/model`. */
+/** Strips the provider: the model may have been saved as `@slug/model`. */
 function withoutProvider({ model, virtualKey }: PromptData): string {
   const prefix = `@${virtualKey.replace(/^@/, '')}/`;
   return virtualKey !== '' && model.startsWith(prefix) ? model.slice(prefix.length) : model;
 }
 
-/** The stored value is never changed: it goes into a body that is written at once. */
+/** The stored value is never mutated: the body is serialised at once. */
 function json(value: PromptData['toolChoice']): JsonValue {
   return value as JsonValue;
 }
 
-/** Null takes away what was said before. */
+/** Null removes the earlier value. */
 function add(body: JsonObject, name: string, value: JsonValue): void {
   if (name === '__proto__') return;
   if (value === null) delete body[name];
   else body[name] = value;
 }
 
-/** Templates by the version that they are of: those of the directory live as long as they are there. */
+/** Compiled templates by their version; released together with the directory's records. */
 const compiled = new WeakMap<PromptData, PromptTemplate>();
 
 /**
- * The request that a version of a prompt makes with what a caller sent: `variables`, and whatever is to count instead of
- * the version's own parameters. A variable that is not there stands for nothing; with `strict: true` beside them, it throws
- * `invalid_request` with the names of those that are missing, as it does for what keeps the request from being made.
+ * Request from a version of a prompt and the caller's members: `variables`, and overrides of the version's parameters.
+ * A missing variable renders as nothing; with `strict: true` it throws `invalid_request` with the missing names. Other
+ * obstacles throw `invalid_request` too.
  */
 export async function renderStoredPrompt(
   source: PromptSource,
@@ -249,16 +249,16 @@ type PromptTemplate = (
   | { readonly kind: 'messages'; readonly messages: readonly Node[] }
   | { readonly kind: 'text'; readonly text: Template }
 ) & {
-  /** What it includes, each once. */
+  /** Included partials, each once. */
   readonly partials: readonly string[];
 };
 
-/** What a prompt's template comes to. */
+/** A rendered template. */
 type RenderedPrompt =
   | { readonly kind: 'messages'; readonly messages: JsonValue[] }
   | { readonly kind: 'text'; readonly text: string };
 
-/** JSON with templates in the place of texts that have tags. */
+/** JSON with templates instead of texts that have tags. */
 type Node =
   | { readonly template: Template }
   | { readonly value: JsonValue }
@@ -268,15 +268,15 @@ type Node =
 const maxTemplateDepth = 32;
 
 /**
- * Compiles a template: a JSON list of messages, in whose texts the tags stand, or else plain text. Because the JSON is
- * read first, no variable ever leaves the text that it is put in. Throws `TemplateError`.
+ * Compiles a template: a JSON list of messages with tags in their texts, or plain text. The JSON is parsed first, so
+ * that a variable never leaves its text. Throws `TemplateError`.
  */
 export function compilePrompt(source: string): PromptTemplate {
   if (!/^\s*\[\s*(?:\{\s*["}]|\])/.test(source)) {
     const text = compileTemplate(source);
     return { kind: 'text', text, partials: text.partials };
   }
-  // Mistakes in tags are told where they stand in the whole, wherever that is possible.
+  // Reports mistakes in tags at their place in the whole, where possible.
   compileTemplate(source);
   const messages = parseMessages(source);
   if (messages.length === 0) throw new TemplateError('the list has no message', source, 0);
@@ -292,7 +292,7 @@ export function compilePrompt(source: string): PromptTemplate {
   };
 }
 
-/** Renders every text of the prompt; `rendering.requireComplete` tells afterwards what was missing. */
+/** Renders every text of the prompt; `rendering.requireComplete` then reports missing variables. */
 export function renderPrompt(prompt: PromptTemplate, rendering: Rendering): RenderedPrompt {
   if (prompt.kind === 'text') return { kind: 'text', text: rendering.text(prompt.text) };
   return { kind: 'messages', messages: prompt.messages.map((node) => renderNode(node, rendering)) };
@@ -324,7 +324,7 @@ function parseMessages(source: string): JsonValue[] {
 
 interface Place {
   readonly source: string;
-  /** Where the message begins. */
+  /** Start of the message. */
   readonly offset: number;
 }
 
@@ -369,7 +369,7 @@ function compiledText(text: string, path: string, { source, offset }: Place): Te
   }
 }
 
-/** Where the element of a valid JSON list begins. */
+/** Start of an element in a valid JSON list. */
 function elementOffset(source: string, wanted: number): number {
   let depth = 0;
   let index = 0;

@@ -4,9 +4,9 @@ const maxTagLength = 512;
 const maxTags = 5_000;
 
 /**
- * Refuses, before a template is parsed, tags that do not end, that have no name, that are longer than 512 characters, or
- * that would change the delimiters; and templates with more than 5,000 tags. A template that passes is parsed in linear time.
- * Throws `TemplateError`.
+ * Refuses, before a template is parsed, tags that do not end, have no name, exceed 512 characters or change the
+ * delimiters; and templates with more than 5,000 tags. A template that passes is parsed in linear time. Throws
+ * `TemplateError`.
  */
 function checkTags(source: string): void {
   let tags = 0;
@@ -35,7 +35,7 @@ function checkTag(content: string, source: string, at: number): void {
     throw new TemplateError(`"${name}" is no name: names have no spaces and no braces`, source, at);
 }
 
-/** What is wrong with a template, and where. */
+/** A mistake in a template, with its place. */
 export class TemplateError extends Error {
   /** From 1. */
   readonly line: number;
@@ -62,13 +62,13 @@ export type TemplatePart =
       readonly path: readonly string[];
       readonly parts: readonly TemplatePart[];
     }
-  /** `name` is what stands in the tag: `slug`, or `slug@5`. */
+  /** `name` is the content of the tag: `slug`, or `slug@5`. */
   | { readonly kind: 'partial'; readonly name: string };
 
-/** A text with tags, ready to be rendered. */
+/** A parsed text with tags. */
 export interface Template {
   readonly parts: readonly TemplatePart[];
-  /** What it includes, each once, in order. */
+  /** Included partials, each once, in order. */
   readonly partials: readonly string[];
 }
 
@@ -76,12 +76,12 @@ export interface Template {
 export const maxTemplateLength = 262_144;
 const maxNesting = 20;
 
-/** What the parser makes of a tag: its symbol, what stands in it, where, and for sections what is within. */
+/** Parsed tag: symbol, content, place, and for sections the inner tokens. */
 type Token = readonly [symbol: string, value: string, start: number, end: number, ...rest: unknown[]];
 
 /**
- * Parses a Mustache template: variables (never escaped: the text is for models), sections, inverted sections, comments
- * and partials. Throws `TemplateError`.
+ * Parses a Mustache template: variables (unescaped: the text is for models), sections, inverted sections, comments and
+ * partials. Throws `TemplateError`.
  */
 export function compileTemplate(source: string): Template {
   if (source.length > maxTemplateLength)
@@ -130,7 +130,7 @@ function pathOf(name: string): readonly string[] {
 }
 
 function parse(source: string): readonly Token[] {
-  // A writer of its own: the shared one would keep every template for ever.
+  // A separate writer: the shared one would cache every template for ever.
   const writer = new Mustache.Writer();
   try {
     return writer.parse(source, ['{{', '}}']) as readonly Token[];

@@ -10,18 +10,18 @@ import { createReadStream } from 'node:fs';
 import { Type, type Static } from 'typebox';
 import { Value } from 'typebox/value';
 
-/** The version of the format that is written; files of a higher one are refused. */
+/** Version of the written format; higher ones are refused. */
 const backupVersion = 1;
 export const minPassphraseLength = 12;
 const longestLine = 64 * 1024 * 1024;
-/** How much work a guess of the passphrase is, as `scrypt` counts it. */
+/** `scrypt` parameters: the work per guess of the passphrase. */
 interface PassphraseCost {
   readonly N: number;
   readonly r: number;
   readonly p: number;
 }
 
-/** 64 MiB of memory and about a quarter of a second for each guess. */
+/** 64 MiB of memory and about a quarter of a second per guess. */
 const usualCost: PassphraseCost = { N: 65_536, r: 8, p: 1 };
 const maxCost = { N: 1_048_576, r: 32, p: 16 };
 const base64 = Type.String({ pattern: '^[A-Za-z0-9+/]+={0,2}$', maxLength: 1_000_000 });
@@ -29,10 +29,10 @@ const base64 = Type.String({ pattern: '^[A-Za-z0-9+/]+={0,2}$', maxLength: 1_000
 const Head = Type.Object({
   format: Type.Literal('weir-backup'),
   version: Type.Integer({ minimum: 1 }),
-  /** The version of the program that wrote it. */
+  /** Version of the program that wrote it. */
   weir: Type.String({ maxLength: 100 }),
   created_at: Type.String({ maxLength: 40 }),
-  /** Steps of the schema that the rows are of. */
+  /** Migrations of the schema that the rows conform to. */
   migrations: Type.Array(Type.Object({ name: Type.String(), sha256: Type.String() }), { maxItems: 10_000 }),
   sealed: Type.Object({
     kdf: Type.Literal('scrypt'),
@@ -55,7 +55,7 @@ const AnyHead = Type.Object({
   weir: Type.String(),
 });
 
-/** What only the passphrase opens: files of the data folder by name, as text. */
+/** Files of the data folder by name, as text; encrypted with the passphrase. */
 type SealedFiles = Readonly<Record<string, string>>;
 const Sealed = Type.Record(Type.String(), Type.String());
 
@@ -74,11 +74,11 @@ function deriveKeys(passphrase: string, salt: Buffer, { N, r, p }: PassphraseCos
   });
 }
 
-/** One row, or the table that the rows behind it belong to. */
+/** One row, or the table of the following rows. */
 export type BackupLine = { readonly table: string } | { readonly row: string };
 
 /**
- * The lines of a backup: its head, `{"table":…}` before the rows of each table, one row in a line, and an end that
+ * The lines of a backup: its head, `{"table":…}` before the rows of each table, one row per line, and an end that
  * counts the rows and authenticates every byte before it. `write` gets each line with its line break.
  */
 export class BackupWriter {
@@ -150,14 +150,17 @@ export class BackupWriter {
   }
 }
 
-/** A backup that was read to its end and found whole. */
+/** A backup read to its end and found intact. */
 interface VerifiedBackup {
   readonly head: BackupHead;
   readonly files: SealedFiles;
   readonly rows: number;
 }
 
-/** Reads a backup to its end. Throws one sentence when it is none, of the future, cut short, changed, or the passphrase is wrong. */
+/**
+ * Reads a backup to its end. Throws one sentence when it is no backup, too new, truncated or altered, or the passphrase
+ * is wrong.
+ */
 export async function verifyBackup(file: string, passphrase: string): Promise<VerifiedBackup> {
   const lines = linesOf(file);
   const first = (await lines.next()).value;
@@ -184,7 +187,7 @@ export async function verifyBackup(file: string, passphrase: string): Promise<Ve
   throw new Error(`${file} is cut short: it has no end (${rows} rows were found). Take a whole copy.`);
 }
 
-/** The tables and rows of a backup that was verified. */
+/** Tables and rows of a verified backup. */
 export async function* backupLines(file: string): AsyncGenerator<BackupLine> {
   let isHead = true;
   for await (const line of linesOf(file)) {
@@ -196,7 +199,7 @@ export async function* backupLines(file: string): AsyncGenerator<BackupLine> {
   }
 }
 
-/** Rows are of tables that have no column of this name first. */
+/** No table has this name as its first column. */
 const tableMark = Buffer.from('{"table":');
 const endMark = Buffer.from('{"end":true,');
 
@@ -221,7 +224,7 @@ function openFiles(file: string, { sealed }: BackupHead, keys: Keys): SealedFile
     const value: unknown = JSON.parse(text.toString('utf8'));
     if (Value.Check(Sealed, value)) return value;
   } catch {
-    // Which of the two it is, nobody can tell.
+    // The two cases are indistinguishable.
   }
   throw new Error(`${file} cannot be opened: the passphrase is another one, or its first line was changed.`);
 }
@@ -245,7 +248,7 @@ function parse(line: Buffer | undefined): unknown {
   }
 }
 
-/** Lines with their line breaks; what stands behind the last one is no line. */
+/** Lines with their line breaks; an unterminated last line is left out. */
 async function* linesOf(file: string): AsyncGenerator<Buffer, undefined> {
   const parts: Buffer[] = [];
   let held = 0;

@@ -16,21 +16,21 @@ interface Line extends LinePlace {
   readonly text: string;
 }
 
-/** A line of a record or a version, and where it stands. */
+/** A line of a record or a version, with its place. */
 export type PlacedLine = ReadLine & { readonly place: LinePlace };
 
 /** The lines of an organisation's records in a file. */
 export interface RecordSection {
   readonly start: LinePlace;
-  /** Some of its records have secrets. */
+  /** Whether some of its records have secrets. */
   readonly hasSecrets: boolean;
 }
 
-/** An export, as far as it is read at once. */
+/** The part of an export that is read at once. */
 interface ExportFileIndex {
   /** The organisations, as YAML. */
   readonly head: string;
-  /** Where the lines of records begin; undefined when there are none. */
+  /** Start of the record lines; undefined for none. */
   readonly lines: LinePlace | undefined;
 }
 
@@ -49,7 +49,7 @@ export async function readHead(file: string, limit: number): Promise<ExportFileI
   return { head: parts.join('\n'), lines: undefined };
 }
 
-/** Opening a pipe would wait for somebody to write to it, and its records are read more than once. */
+/** Opening a pipe would block, and the records are read more than once. */
 async function requireRegular(file: string): Promise<void> {
   const found = await stat(file).catch((error: unknown) => {
     throw new Error(whyUnreadable(error), { cause: error });
@@ -60,8 +60,8 @@ async function requireRegular(file: string): Promise<void> {
 const maxProblems = 20;
 
 /**
- * Reads every line of records once: where those of each organisation begin, or what is wrong with them, up to 20
- * problems. `organisations` are those that the file has.
+ * Reads every record line once. Gives the start of each organisation's lines, or up to 20 problems. `organisations` are
+ * those of the file.
  */
 export async function indexRecords(
   file: string,
@@ -94,7 +94,7 @@ export async function indexRecords(
   return { sections, problems };
 }
 
-/** The lines of one organisation from a place on. */
+/** Lines of one organisation from a place on. */
 export async function* recordsFrom(
   file: string,
   organisationId: string,
@@ -113,7 +113,7 @@ function readRecordLine({ text }: Line): ReadLine {
   return readLine(text);
 }
 
-/** What must be true of the lines one behind the other. */
+/** Checks the order of consecutive lines. */
 class LineOrder {
   readonly #organisations: ReadonlySet<string>;
   readonly #ended = new Set<string>();
@@ -125,7 +125,7 @@ class LineOrder {
     this.#organisations = organisations;
   }
 
-  /** Throws an error that says what is out of order. */
+  /** Throws an error that says which line is out of order. */
   next(line: ReadLine): void {
     const { organisationId } = line;
     if (organisationId !== this.#organisation) {
@@ -151,7 +151,7 @@ class LineOrder {
   }
 }
 
-/** The lines of a file from a place on. Rejects with an error whose message continues the file's name. */
+/** Lines of a file from a place on. Rejects with an error whose message continues the file's name. */
 async function* linesFrom(file: string, { offset: start, number: first }: LinePlace): AsyncGenerator<Line> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let kept: Buffer[] = [];

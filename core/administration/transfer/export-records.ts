@@ -23,7 +23,7 @@ import {
   type WorkspaceSettings,
 } from '../../ports/organisation-settings.ts';
 
-// Each pair gives back what it was given. The order of the members is that of the file.
+// Each pair is an inverse. The order of members is that of the file.
 
 interface Dated {
   readonly createdAt: number;
@@ -55,7 +55,7 @@ function readDates({ created_at: created, updated_at: updated, version }: ShownD
   return { createdAt: Date.parse(created), updatedAt: Date.parse(updated), version };
 }
 
-/** Metadata and config as they stand in the file. */
+/** Metadata and config in the file's form. */
 function showDefaults({
   metadata,
   configId,
@@ -89,7 +89,7 @@ function readDefaults({
   };
 }
 
-/** A workspace as it stands in the file. */
+/** A workspace in the file's form. */
 export function showWorkspace(record: WorkspaceRecord): Static<typeof ExportedWorkspace> {
   return {
     id: record.id,
@@ -127,7 +127,7 @@ export function readWorkspace(
   };
 }
 
-/** A service key as it stands in the file. */
+/** A service key in the file's form. */
 export function showKey(record: ApiKeyRecord): Static<typeof ExportedKey> {
   const { workspaceId, userId, usageLimits, defaults, expiresAt, rotation } = record;
   const { allowConfigOverride: override, logBodies } = defaults;
@@ -197,7 +197,7 @@ export function readKey(shown: Static<typeof ExportedKey>, organisationId: strin
   };
 }
 
-/** A user as it stands in the file. */
+/** A user in the file's form. */
 export function showUser(record: UserRecord): Static<typeof ExportedUser> {
   const { id, email, firstName, lastName, role } = record;
   return { id, email, first_name: firstName, last_name: lastName, role, ...datesOf(record) };
@@ -209,7 +209,7 @@ export function readUser(shown: Static<typeof ExportedUser>, organisationId: str
   return { id, organisationId, email: email.toLowerCase(), firstName, lastName, role, ...readDates(shown) };
 }
 
-/** A membership as it stands in the file. */
+/** A membership in the file's form. */
 export function showMember(record: MemberRecord): Static<typeof ExportedMember> {
   const { workspaceId, userId, role } = record;
   return { workspace_id: workspaceId, user_id: userId, role, ...datesOf(record) };
@@ -221,7 +221,7 @@ export function readMember(shown: Static<typeof ExportedMember>, organisationId:
   return { organisationId, workspaceId, userId, role, ...readDates(shown) };
 }
 
-/** A pending invite as it stands in the file. */
+/** A pending invite in the file's form. */
 export function showInvite(record: InviteRecord): Static<typeof ExportedInvite> {
   return {
     id: record.id,
@@ -254,7 +254,7 @@ export function readInvite(shown: Static<typeof ExportedInvite>, organisationId:
   };
 }
 
-/** A group mapping as it stands in the file. */
+/** A group mapping in the file's form. */
 export function showMapping(record: GroupMappingRecord): Static<typeof ExportedMapping> {
   const { id, workspaceId, role, groupId, groupName } = record;
   return {
@@ -287,7 +287,7 @@ export function readMapping(
 type ShownSecurity = Static<typeof ExportedSettings>['security'];
 type ShownRules = ShownSecurity['user_api_keys'];
 
-/** What the settings say as it stands in the file; undefined while nobody has changed any. */
+/** Settings in the file's form; undefined while they are unchanged. */
 export function showSettings(settings: OrganisationSettings): Static<typeof ExportedSettings> | undefined {
   if (settings.version === 0) return undefined;
   const { security, overridable, defaults } = settings;
@@ -299,7 +299,7 @@ export function showSettings(settings: OrganisationSettings): Static<typeof Expo
   };
 }
 
-/** What the settings of the file say. */
+/** Settings of the file. */
 export function readSettings(
   shown: Static<typeof ExportedSettings>,
 ): Pick<OrganisationSettings, 'security' | 'overridable' | 'defaults'> {
@@ -312,7 +312,7 @@ export function readSettings(
   };
 }
 
-/** What a workspace overrides as it stands in the file. */
+/** Overrides of a workspace in the file's form. */
 export function showOverrides({
   workspaceId,
   overrides,
@@ -324,7 +324,7 @@ export function showOverrides({
   };
 }
 
-/** What a workspace of the file overrides. */
+/** Overrides of a workspace of the file. */
 export function readOverrides({ overrides }: Static<typeof ExportedOverrides>): Partial<SecuritySettings> {
   const { user_api_keys: rules, ...switches } = overrides;
   return { ...switches, ...(rules !== undefined && { user_api_keys: readRules(rules) }) };

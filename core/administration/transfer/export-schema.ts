@@ -3,7 +3,7 @@ import { RotationPolicy } from '../../organisation/key-rotation.ts';
 import { RateLimits, UsageLimitSchema } from '../../organisation/limits.ts';
 import { Description, Instant, Metadata, strict } from '../../organisation/fields.ts';
 
-/** What the first line of every export says: another number means another shape. */
+/** Format name in the first line of every export; its number changes with the shape. */
 export const exportFormat = 'weir-export-1';
 
 const Id = Type.String({ minLength: 1, maxLength: 255 });
@@ -39,7 +39,7 @@ export const ExportedWorkspace = Type.Object(
   strict,
 );
 
-/** A service key of an export. Of its secrets there are only hashes. */
+/** A service key of an export. Holds only hashes of its secrets. */
 export const ExportedKey = Type.Object(
   {
     id: Id,
@@ -96,7 +96,7 @@ export const ExportedMember = Type.Object(
   strict,
 );
 
-/** A pending invite of an export. Of its token there is only a hash. */
+/** A pending invite of an export. Holds only a hash of its token. */
 export const ExportedInvite = Type.Object(
   {
     id: Id,
@@ -148,7 +148,7 @@ const Security = Type.Object(
       strict,
     ),
     user_api_keys: Type.Object({ maxPerWorkspace: count, defaultDays: count, maxDays: count }, strict),
-    // Files of before have none.
+    // Absent in older files.
     logging: Type.Optional(
       Type.Object({ mode: Type.Union([Type.Literal('full'), Type.Literal('metadata')]) }, strict),
     ),
@@ -156,7 +156,7 @@ const Security = Type.Object(
   strict,
 );
 
-/** What an organisation and its workspaces have been set to. */
+/** Settings of an organisation and its workspaces. */
 export const ExportedSettings = Type.Object(
   {
     security: Security,
@@ -175,7 +175,7 @@ export const ExportedSettings = Type.Object(
   strict,
 );
 
-/** What a workspace says instead of its organisation. */
+/** Overrides of a workspace. */
 export const ExportedOverrides = Type.Object(
   { workspace_id: Id, overrides: Type.Partial(Security, strict) },
   strict,
@@ -183,7 +183,7 @@ export const ExportedOverrides = Type.Object(
 
 const most = 1_000_000;
 
-/** Everything of one organisation but its audit trail. */
+/** Everything of one organisation except its audit trail. */
 const ExportedOrganisation = Type.Object(
   {
     id: Id,

@@ -24,7 +24,7 @@ import { RecordsImport, type ImportedRecords, type RecordsPlace } from './import
 import { ImportTally, undated, type ImportOptions, type ImportReport } from './import-tally.ts';
 import { readOrganisation, type StoredOrganisation } from './stored-organisation.ts';
 
-/** A member of a user that neither the file nor the store knows. `pointer` leads to it within the organisation. */
+/** A membership of a user that neither the file nor the store has. `pointer` leads to it within the organisation. */
 export class UnknownMember extends Error {
   readonly pointer: string;
 
@@ -38,11 +38,10 @@ export class UnknownMember extends Error {
 }
 
 /**
- * Puts an organisation of a file into the store, in one transaction with its entry of the audit trail (and one more for
- * every 2,000 lines of records beyond the first): what is not there is added as it is, what is there and says the same is left alone (whenever it was made or changed), what
- * differs is left alone too unless `replace` says otherwise. `records` are those of the organisation; by default it has
- * none. Rejects with `UnknownMember`, `RecordMistake`, and like `Resources.write`; nothing of the transaction is
- * imported then.
+ * Imports an organisation of a file, in one transaction with its audit entry (plus one transaction per 2,000 further
+ * lines of records). Missing records are added as they are; equal ones are left alone, whatever their dates; different
+ * ones too, unless `replace`. `records` are those of the organisation; default: none. Rejects with `UnknownMember`,
+ * `RecordMistake`, and like `Resources.write`; that transaction then imports nothing.
  */
 export async function importOrganisation(
   resources: Pick<Resources, 'write'>,
@@ -109,13 +108,13 @@ interface Dated {
   readonly version: number;
 }
 
-/** How records of one kind are told apart, compared and stored. */
+/** Identity, comparison and storage of one kind of records. */
 interface Kind<T> {
   readonly name: string;
   idOf(record: T): string;
   show(record: T): object;
   insert(record: T): Promise<void>;
-  /** Puts the record in the place of the stored one; false when that cannot be. */
+  /** Replaces the stored record; false when that is impossible. */
   replace(record: T, stored: T): Promise<boolean>;
 }
 
@@ -194,7 +193,7 @@ class OrganisationImport {
         idOf: (one) => one.id,
         show: (one) => ({ ...showInvite(one), status: one.status }),
         insert: (one) => invites.insert(one),
-        // An invite that was accepted or cancelled meanwhile is not opened again.
+        // An invite that was accepted or cancelled meanwhile is not reopened.
         replace: async (one, before) =>
           before.status === 'pending' && invites.replace(this.#after(one, before)),
       },

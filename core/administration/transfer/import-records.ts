@@ -7,21 +7,21 @@ import type { LinePlace, PlacedLine } from './export-file.ts';
 import { type ImportOptions, type ImportTally, undated } from './import-tally.ts';
 import { shownRecord } from './record-lines.ts';
 
-/** The records of an organisation as a file has them. */
+/** Records of an organisation in a file. */
 export interface ImportedRecords {
-  /** Where their lines begin. */
+  /** Start of their lines. */
   readonly start: LinePlace;
-  /** The lines from a place on, anew with each call: a transaction may be tried again. */
+  /** Lines from a place on, read anew with each call: a transaction may be retried. */
   readonly lines: (from: LinePlace) => AsyncIterable<PlacedLine>;
-  /** Opens their secrets, and those of the store; undefined when they have none. */
+  /** Opens their secrets and the store's; undefined when they have none. */
   readonly box: SecretBox | undefined;
 }
 
-/** Something about a line that only the store knows. */
+/** A mistake in a line that only the store can detect. */
 export class RecordMistake extends Error {
   /** Number of the line, from 1. */
   readonly line: number;
-  /** Number of the line that its transaction began with: what stands before it is stored. */
+  /** Number of the line at which its transaction began: earlier lines are stored. */
   readonly first: number;
 
   constructor(message: string, lines: { readonly line: number; readonly first: number }, cause?: unknown) {
@@ -35,8 +35,8 @@ export class RecordMistake extends Error {
 const mostNamed = 50;
 
 /**
- * Throws a sentence that names the records, up to 50, whose secrets the box cannot open: they were sealed with a key
- * that is not here.
+ * Throws a sentence that names up to 50 records whose secrets the box cannot open: they were sealed with a key that is
+ * absent here.
  */
 export async function requireOpenable({ start, lines, box }: ImportedRecords): Promise<void> {
   const named: string[] = [];
@@ -65,7 +65,7 @@ function canOpen(box: SecretBox | undefined, record: StoredRecord): boolean {
   }
 }
 
-/** Secrets in the clear, to be compared; two seals of one text are never the same. */
+/** Secrets in clear text, for comparison; two seals of one text always differ. */
 function opened(box: SecretBox | undefined, { id, secrets }: StoredRecord): Readonly<Record<string, string>> {
   const fields = Object.entries(secrets);
   if (fields.length === 0) return secrets;
@@ -76,25 +76,25 @@ function opened(box: SecretBox | undefined, { id, secrets }: StoredRecord): Read
 }
 
 interface Setting extends ImportedRecords {
-  /** Ids of those that there are. */
+  /** Ids of existing workspaces. */
   readonly workspaces: ReadonlySet<string>;
   readonly options: ImportOptions;
 }
 
-/** The record that versions belong to, as it came out. */
+/** Result for the record to which the following versions belong. */
 interface Current {
   readonly isNew: boolean;
-  /** It differs and stays, and so do its versions. */
+  /** It differs from the stored record, which stays; its versions are skipped. */
   readonly isKept: boolean;
 }
 
-/** Where a transaction begins, and what the one before ended with. */
+/** Start of a transaction, and the last record of the previous one. */
 export interface RecordsPlace {
   readonly from: LinePlace;
   readonly current: Current;
 }
 
-/** Lines that one transaction stores, which has 30 seconds. */
+/** Lines per transaction, whose time limit is 30 seconds. */
 const linesATransaction = 2000;
 
 /** Puts records of one organisation and their versions into the store, line by line. */
@@ -109,7 +109,7 @@ export class RecordsImport {
     this.#tally = tally;
   }
 
-  /** Stores up to 2,000 lines; resolves to where the next transaction begins, if any. Rejects with `RecordMistake`. */
+  /** Stores up to 2,000 lines; resolves to the start of the next transaction, if any. Rejects with `RecordMistake`. */
   async run({ from, current: before }: RecordsPlace): Promise<RecordsPlace | undefined> {
     let current = before;
     let count = 0;
@@ -164,7 +164,7 @@ export class RecordsImport {
     return canOpen(box, before) && isDeepStrictEqual(opened(box, record), opened(box, before));
   }
 
-  /** Secrets as the present key seals them. */
+  /** Secrets sealed with the present key. */
   #sealedNow(record: StoredRecord, before: StoredRecord | undefined): StoredRecord['secrets'] {
     const { box } = this.#setting;
     if (box === undefined || (before !== undefined && !this.#setting.options.replace)) return record.secrets;
@@ -189,7 +189,7 @@ export class RecordsImport {
     }
     const isSame = before.id === id && isDeepStrictEqual(contentOf(before), contentOf(version));
     if (isSame && before.labelId === labelId) return this.#tally.note('version', id, 'equal');
-    // The data of a version never changes; its label moves.
+    // The data of a version are immutable; its label may move.
     const isMoved =
       isSame && this.#setting.options.replace && (await records.label(kind, organisationId, id, labelId));
     this.#tally.note('version', id, isMoved ? 'replaced' : 'kept');

@@ -1,8 +1,8 @@
 import type { OrganisationRecord } from '../../ports/resources.ts';
 
-/** How an organisation is imported. */
+/** Options of an organisation's import. */
 export interface ImportOptions {
-  /** Overwrite what differs. */
+  /** Overwrite different records. */
   readonly replace: boolean;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -10,20 +10,20 @@ export interface ImportOptions {
   readonly file: string;
 }
 
-/** What became of a record of the file. `kept`: it differs, and the stored one stays. */
+/** Outcome for a record of the file. `kept`: it differs, and the stored one stays. */
 type ImportOutcome = 'added' | 'equal' | 'replaced' | 'kept';
 
-/** How the import of an organisation ended. */
+/** Result of an organisation's import. */
 export interface ImportReport {
   readonly organisation: OrganisationRecord;
   readonly added: number;
   readonly equal: number;
   readonly replaced: number;
-  /** What differs and stays, in words: `key 4f2a…`. */
+  /** Different records that stay, in words: `key 4f2a…`. */
   readonly kept: readonly string[];
 }
 
-/** Counts what an import does. */
+/** Counts the outcomes of an import. */
 export class ImportTally {
   readonly #kept: string[] = [];
   readonly #totals: Record<ImportOutcome, number> = { added: 0, equal: 0, replaced: 0, kept: 0 };
@@ -37,7 +37,7 @@ export class ImportTally {
     if (outcome === 'kept') this.#kept.push(`${name} ${id}`);
   }
 
-  /** Counts what another one counted, too. */
+  /** Adds the counts of another tally. */
   add(other: ImportTally): void {
     for (const outcome of ['added', 'equal', 'replaced', 'kept'] as const)
       this.#totals[outcome] += other.#totals[outcome];
@@ -60,7 +60,7 @@ export class ImportTally {
   }
 }
 
-/** A record without what says when it was made and changed: two that say the same may differ in that. */
+/** A record without its dates of creation and change, for comparison. */
 export function undated(shown: object): object {
   return Object.fromEntries(Object.entries(shown).filter(([name]) => !dates.has(name)));
 }

@@ -8,12 +8,12 @@ import { arrangeProblems, type Problem } from '../../config/problem.ts';
 import { quoted } from '../../base/did-you-mean.ts';
 import { ExportFile, type ExportedOrganisationData } from './export-schema.ts';
 
-/** Largest file that is imported, in bytes. */
+/** Largest import file, in bytes. */
 export const maxImportBytes = 67_108_864;
-/** Most values in it. */
+/** Upper bound of values in it. */
 export const maxImportValues = 1_000_000;
 
-/** The organisations of a file, or everything that is wrong with it. `source` says where something stands. */
+/** Organisations of a file, or all its problems. `source` gives the place of a value. */
 type ImportText =
   | {
       readonly ok: true;
@@ -22,7 +22,7 @@ type ImportText =
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** Reads what `exportText` wrote, strictly. `file` is its name for messages. Never throws. */
+/** Parses the output of `exportText` strictly. `file` names it in messages. Never throws. */
 export function readImport(text: string, file: string): ImportText {
   const parsed = parseYaml(text, { path: file, name: file }, maxImportValues);
   if (parsed.root === undefined) {
@@ -39,7 +39,7 @@ export function readImport(text: string, file: string): ImportText {
     : { ok: true, organisations, source };
 }
 
-/** What the schema cannot say. */
+/** Checks beyond the schema. */
 class ImportProblems {
   readonly #source: ConfigSource;
   readonly #problems: Problem[] = [];

@@ -14,7 +14,7 @@ const Free = Type.Record(Type.String(), Type.Unknown());
 const Texts = Type.Array(Text);
 const oneOf = (...values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)));
 const exactly = <P extends Record<string, TSchema>>(members: P) => Type.Object(members, strict);
-/** By id, or another name that people gave. */
+/** By id, or by a user-given name. */
 const byName = (value: TSchema) => Type.Record(Type.String(), value);
 
 const UsageLimit = exactly({
@@ -93,12 +93,12 @@ const Creator = exactly({
   kind: oneOf('owner', 'organisation-service', 'workspace-service', 'workspace-user'),
 });
 
-/** One schema a member, so that the compiler asks for it when a kind gets another one. */
+/** One schema per member: the compiler requires it for a new one. */
 type DataSchemas = {
   readonly [K in RecordKind]: TObject<{ [M in keyof RecordKinds[K]]-?: TSchema }>;
 };
 
-/** What the data of each kind of record looks like as JSON: members that are undefined are absent. */
+/** JSON schemas of the data of each kind of record: undefined members are absent. */
 export const recordDataSchemas: DataSchemas = {
   config: exactly({ config: Free, isDefault: Flag }),
   integration: exactly({

@@ -8,19 +8,19 @@ import type { ResourcesReader } from '../../ports/resources.ts';
 
 type Reader = Pick<ResourcesReader, 'records'>;
 
-/** Each may have 1 MiB. */
+/** A version may have 1 MiB. */
 const versionsAPage = 16;
 
-/** Whose records are read. */
+/** Owner of the records to read. */
 interface RecordOwner {
   readonly organisationId: string;
-  /** Records of other workspaces were made since these were read, and are left out. */
+  /** Workspaces as read before; records of newer ones are left out. */
   readonly workspaces: ReadonlySet<string>;
 }
 
 /**
- * Hands on the lines of a page of records by id, those after `afterId`, each with its versions behind it, oldest first.
- * Resolves to the id that the next page begins after; undefined when there are no more.
+ * Passes on the lines of one page of records by id, after `afterId`, each followed by its versions, oldest first.
+ * Resolves to the `afterId` of the next page; undefined at the end.
  */
 export async function takeRecordLines(
   reader: Reader,
@@ -37,7 +37,7 @@ export async function takeRecordLines(
   return page.at(-1)?.id;
 }
 
-/** The store lists the newest first. */
+/** The store lists the newest first; this gives the oldest first. */
 async function* versionsOf(
   { records }: Reader,
   { kind, organisationId, id }: StoredRecord,
@@ -51,12 +51,12 @@ async function* versionsOf(
 }
 
 /**
- * Behind the organisations, an export has a line for every record and for every version of one: each is a YAML document
- * of its own that begins with this, and JSON.
+ * After the organisations, an export has one line for each record and each of its versions: a YAML document that begins
+ * with this, followed by JSON.
  */
 export const lineStart = '--- ';
 
-/** The longest line that is read, in bytes. */
+/** Longest line that is read, in bytes. */
 export const maxLineBytes = 8_388_608;
 
 const Id = Type.String({ minLength: 1, maxLength: 255 });
@@ -109,17 +109,17 @@ type Typed<Line> = Omit<Line, 'kind' | 'data'> & {
 type ShownRecord = Typed<Static<typeof RecordLine>>;
 type ShownVersion = Typed<Static<typeof VersionLine>>;
 
-/** What a line says. */
+/** Content of a line. */
 export type ReadLine =
   | { readonly organisationId: string; readonly record: StoredRecord }
   | { readonly organisationId: string; readonly version: RecordVersion; readonly kind: RecordKind };
 
-/** The line of a record, without its line break. Its secrets are in it as they are stored: sealed. */
+/** Line of a record, without its line break. Its secrets stay sealed. */
 function recordLine(record: StoredRecord): string {
   return lineStart + JSON.stringify(shownRecord(record));
 }
 
-/** What the line of a record says. */
+/** Content of a record's line. */
 export function shownRecord(record: StoredRecord): ShownRecord {
   const { organisationId, workspaceId, parentId, secrets } = record;
   return {
@@ -160,7 +160,7 @@ function versionLine({ organisationId, kind }: StoredRecord, version: RecordVers
   return lineStart + JSON.stringify(shown);
 }
 
-/** Compiled when the first line is read: most commands read none. */
+/** Compiled at the first line: most commands read none. */
 const checkers = new Map<TSchema, Checker>();
 
 function requireValid(value: unknown, schema: TSchema, pointer: string): void {
@@ -170,7 +170,7 @@ function requireValid(value: unknown, schema: TSchema, pointer: string): void {
   if (issue !== undefined) throw new Error(`${pointer}${issue.path}: ${issue.message}`);
 }
 
-/** What a line says. Throws an error that says what is wrong with it; nothing of its data is in the message. */
+/** Parses a line. Throws an error that names the mistake and quotes none of the data. */
 export function readLine(text: string): ReadLine {
   const value = parsed(text.slice(lineStart.length));
   requireValid(value, 'version_of' in value ? VersionLine : RecordLine, '');

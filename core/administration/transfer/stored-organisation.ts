@@ -26,13 +26,13 @@ const introduction = `# What a store of Weir holds, without its audit trails: \`
 # Names and e-mail addresses are readable: keep it like a backup.
 `;
 
-/** The organisations as the file that `weir import` reads; the same text for the same records. */
+/** The organisations as a file for `weir import`; equal records give equal text. */
 export function exportText(organisations: readonly StoredOrganisation[]): string {
   const content = { format: exportFormat, organisations: organisations.map(showOrganisation) };
   return introduction + stringify(content, { lineWidth: 0, aliasDuplicateObjects: false });
 }
 
-/** How many values the text of this content holds: every key's value, every item, every list and object. */
+/** Number of values in the text of this content: the value of every key, every item, every list and object. */
 export function countValues(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 1;
   let count = 1;
@@ -40,7 +40,7 @@ export function countValues(value: unknown): number {
   return count;
 }
 
-/** An organisation as it stands in the file. */
+/** An organisation in the file's form. */
 export function showOrganisation(stored: StoredOrganisation): ExportedOrganisationData {
   const settings = showSettings(stored.settings);
   const { id, name, createdAt } = stored.organisation;
@@ -61,7 +61,7 @@ export function showOrganisation(stored: StoredOrganisation): ExportedOrganisati
 
 const recordsAPage = 100;
 
-/** Everything that the store holds of an organisation but its audit trail, each list in the store's own order. */
+/** Everything that the store holds of an organisation except its audit trail, in the store's order. */
 export interface StoredOrganisation {
   readonly organisation: OrganisationRecord;
   readonly settings: OrganisationSettings;
@@ -75,7 +75,7 @@ export interface StoredOrganisation {
   readonly mappings: readonly GroupMappingRecord[];
 }
 
-/** Reads an organisation as a whole, on the view of `reader`. */
+/** Reads a whole organisation, on the view of `reader`. */
 export async function readOrganisation(
   reader: Omit<ResourcesReader, 'marks'>,
   organisation: OrganisationRecord,

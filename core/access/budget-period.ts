@@ -13,15 +13,15 @@ const forEver: BudgetPeriod = { start: 0, end: undefined };
 
 type PeriodAt = (at: number) => BudgetPeriod;
 
-/** Most budgets have one of these: they share it, and what it remembers. */
+/** Shared by most budgets, together with the cached period. */
 const always: PeriodAt = () => forEver;
 const calendarWeeks = remembered(equal(firstMonday, 7 * dayMs));
 const calendarMonths = remembered(months(0));
 
 /**
- * The periods of a usage limit. `weekly` begins on Mondays and `monthly` on the first, at 00:00 UTC; so many days count
- * from `createdAt`. Where the limit says when it begins anew for the first time, that moment takes their place, and the
- * later ones are whole weeks, months or days behind it; without a period it begins anew that once.
+ * Periods of a usage limit. `weekly` begins on Mondays and `monthly` on the first, at 00:00 UTC; periods of N days
+ * count from `createdAt`. When the limit states its first reset, that moment replaces these starts, and later resets
+ * are whole weeks, months or days after it; without a period it resets that once.
  */
 export function budgetPeriod(
   limit: Pick<UsageLimit, 'periodicReset' | 'periodicResetDays' | 'nextResetAt'>,
@@ -53,7 +53,7 @@ function equal(anchor: number, lengthMs: number): PeriodAt {
   };
 }
 
-/** Months behind a moment: on its day of the month, or on the last day of a shorter month. */
+/** Months from a moment: on its day of the month, or on the last day of a shorter month. */
 function months(anchor: number): PeriodAt {
   const first = new Date(anchor);
   const after = (count: number): number => {
@@ -71,7 +71,7 @@ function months(anchor: number): PeriodAt {
   };
 }
 
-/** A period is asked for with every request, and changes a few times a year. */
+/** Caches the period: every request asks for it, and it changes a few times a year. */
 function remembered(periodAt: PeriodAt): PeriodAt {
   let known: BudgetPeriod | undefined;
   return (at) => {

@@ -1,4 +1,4 @@
-/** What an operator can switch off, each with the environment variable that does it (`OFF`). All are on by default. */
+/** Features that an operator can switch off, with the environment variable for it (`OFF`). All are on by default. */
 export const featureVariables = {
   guardrails: 'GUARDRAILS_ENABLED',
   api_access: 'API_ACCESS_ENABLED',
@@ -9,24 +9,24 @@ export const featureVariables = {
   policies: 'POLICY_ENABLED',
 } as const;
 
-/** Something that can be switched off. */
+/** A feature that can be switched off. */
 export type Feature = keyof typeof featureVariables;
 
-/** What is switched off, and what is shown of how long things are kept. */
+/** Features that are off, and the displayed retention. */
 export interface Features {
   isOn(feature: Feature): boolean;
-  /** Those that are off. */
+  /** Features that are off. */
   readonly off: readonly Feature[];
-  /** Days, shown and nothing else; `retention` of the configuration deletes, and is what is shown by default. 0: for ever. */
+  /** Displayed days only; `retention` of the configuration deletes, and is the default here. 0: for ever. */
   readonly logRetentionDays: number;
   readonly metricsRetentionDays: number;
 }
 
-/** Section `retention` of the configuration, defaults filled in: how many days rows are kept, 0 for ever. */
+/** Section `retention` of the configuration, defaults filled in: days for which rows are kept, 0 for ever. */
 export interface RetentionSettings {
   /** Log rows of requests. */
   readonly logs_days: number;
-  /** What was sent and answered. */
+  /** Request and answer bodies. */
   readonly bodies_days: number;
   /** Roll-ups, and feedback. */
   readonly metrics_days: number;
@@ -37,13 +37,13 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const names = Object.keys(featureVariables) as Feature[];
 
-/** How long things are kept where nobody has configured it. */
+/** Default retention. */
 const usualRetention: ShownRetention = { logs_days: 90, metrics_days: 365 };
 
 /**
- * What the environment switches off (`GUARDRAILS_ENABLED=OFF`, in any case), and the periods that are shown: those of
- * `retention` in the configuration, unless the environment says others (`LOG_RETENTION_DISPLAY`,
- * `METRICS_RETENTION_DISPLAY`, days). Throws one sentence for a value that is none of these.
+ * Features that the environment switches off (`GUARDRAILS_ENABLED=OFF`, in any case), and the displayed retention: that
+ * of the configuration, unless the environment overrides it (`LOG_RETENTION_DISPLAY`, `METRICS_RETENTION_DISPLAY`,
+ * days). Throws one sentence for an invalid value.
  */
 export function readFeatures(environment: Environment, retention = usualRetention): Features {
   const off = names.filter((name) => isOff(featureVariables[name], environment));

@@ -1,13 +1,13 @@
 import type { IntegrationAccess, IntegrationData } from '../ports/record-kinds.ts';
 
-/** The part of an integration that says who may use it. */
+/** Access fields of an integration. */
 interface AccessibleIntegration {
-  /** Undefined for one of the organisation. */
+  /** Undefined for an integration of the organisation. */
   readonly workspaceId: string | undefined;
   readonly data: Pick<IntegrationData, 'globalAccess' | 'workspaces'>;
 }
 
-/** The same of any record that an organisation shares with its workspaces. */
+/** The same for any record that an organisation shares with its workspaces. */
 interface SharedRecord<A extends { readonly enabled: boolean }> {
   readonly workspaceId: string | undefined;
   readonly data: { readonly globalAccess: A; readonly workspaces: Readonly<Record<string, A>> };
@@ -16,8 +16,8 @@ interface SharedRecord<A extends { readonly enabled: boolean }> {
 const whole: IntegrationAccess = { enabled: true, usageLimits: [], rateLimits: [] };
 
 /**
- * How a workspace may use an integration: its own without bounds, those of the organisation as they say of it by name,
- * or else of all. Undefined when it may not.
+ * Access of a workspace to an integration: unlimited to its own; to one of the organisation by the entry for the
+ * workspace, else by the global one. Undefined for no access.
  */
 export function accessTo(
   { workspaceId, data }: AccessibleIntegration,

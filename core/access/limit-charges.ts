@@ -28,7 +28,7 @@ const periods: Readonly<Record<RateLimit['unit'], string>> = {
   rpw: '7 days',
 };
 
-/** The length of a limit's window in milliseconds. */
+/** Length of a limit's window in milliseconds. */
 export function windowMsOf(unit: RateLimit['unit']): number {
   return lengths[unit];
 }
@@ -38,14 +38,14 @@ export function limitWords({ type, unit, value }: RateLimit): string {
   return `${value} ${value === 1 ? type.slice(0, -1) : type} per ${periods[unit]}`;
 }
 
-/** Windows that one request is counted in with the same amount, and what they limit. */
+/** Windows that count the same amount of one request, and their limits. */
 class LimitCharge {
   readonly windows: Window[] = [];
   /** For refusals, by window: `The rate limit of the key "ours" (100 requests per minute)`. */
   readonly words: string[] = [];
   smallest = Infinity;
 
-  /** Counts in this window as well. */
+  /** Counts in this window too. */
   add(window: Window, words: string): void {
     this.windows.push(window);
     this.words.push(words);
@@ -53,34 +53,34 @@ class LimitCharge {
   }
 }
 
-/** Whose limits they are. */
+/** Owner of limits. */
 interface LimitOwner {
-  /** Of the counters, unique: `key:<id>`. */
+  /** Unique prefix of the counters: `key:<id>`. */
   readonly prefix: string;
   readonly organisationId: string;
-  /** As refusals call it: `key "ours"`. */
+  /** Name in refusals: `key "ours"`. */
   readonly name: string;
 }
 
-/** The limit without what makes a sentence of it: `key "ours" (100 requests per minute)`. */
+/** Name of the limit without the sentence around it: `key "ours" (100 requests per minute)`. */
 export function limitName(words: string): string {
   return words.replace(/^The (?:rate limit of the )?/, '');
 }
 
-/** Everything that one request is counted in. */
+/** Everything that counts one request. */
 export class LimitCharges implements Charges {
-  /** Undefined when nothing limits requests. */
+  /** Undefined without a limit of requests. */
   requests: LimitCharge | undefined;
-  /** Undefined when nothing limits tokens. */
+  /** Undefined without a limit of tokens. */
   tokens: LimitCharge | undefined;
-  /** Undefined when no usage limit holds. */
+  /** Undefined without a usage limit. */
   budgets: Budget[] | undefined;
-  /** Expected tokens matter. */
+  /** Whether expected tokens matter. */
   needsTokens = false;
-  /** The expected cost matters. */
+  /** Whether the expected cost matters. */
   needsCost = false;
 
-  /** Counts in this window as well. */
+  /** Counts in this window too. */
   add(type: RateLimit['type'], window: Window, words: string): void {
     if (type === 'requests') (this.requests ??= new LimitCharge()).add(window, words);
     else {
@@ -89,7 +89,7 @@ export class LimitCharges implements Charges {
     }
   }
 
-  /** Counts by the limits of a record as well. A changed value goes on counting where the old one was. */
+  /** Counts against the rate limits of a record too. A changed value keeps the counter of the old one. */
   addLimits(limits: readonly RateLimit[], { prefix, organisationId: group, name }: LimitOwner): void {
     for (const limit of limits) {
       const { type, unit, value } = limit;
@@ -99,14 +99,14 @@ export class LimitCharges implements Charges {
     }
   }
 
-  /** Counts against this usage limit as well. */
+  /** Counts against this usage limit too. */
   addBudget(budget: Budget): void {
     if (budget.unit === 'tokens') this.needsTokens = true;
     if (budget.unit === 'cost') this.needsCost = true;
     (this.budgets ??= []).push(budget);
   }
 
-  /** The same for the usage limits of a record, whose counters begin with `prefix`. */
+  /** Counts against the usage limits of a record too, whose counters begin with `prefix`. */
   addUsageLimits(
     limits: readonly OwnedUsageLimit[],
     prefix: string,
@@ -121,7 +121,7 @@ export class LimitCharges implements Charges {
     }
   }
 
-  /** Counts in everything of the other ones as well. */
+  /** Counts in everything of the other charges too. */
   addAll({ requests, tokens, budgets }: LimitCharges): void {
     addTo('requests', this, requests);
     addTo('tokens', this, tokens);
@@ -129,18 +129,18 @@ export class LimitCharges implements Charges {
   }
 }
 
-/** Charges that are remembered at once, with what a limiter has put together for each: a few kilobytes. */
+/** Bound of cached charges with the limiter's preparation for each: a few kilobytes. */
 const mostRemembered = 4000;
 
 /**
- * Charges and one window or budget more, each made once: what a limiter has put together for them serves the next
- * request too. Charges that others are made of must not change any more.
+ * Charges with one more window or budget, each made once, so that the limiter's preparation serves later requests.
+ * Charges that were extended must not change any more.
  */
 export class LargerCharges {
   #larger = new WeakMap<LimitCharges, Map<Window | Budget, LimitCharges>>();
   #remembered = 0;
 
-  /** With this window, which belongs to one list alone. */
+  /** With this window, which belongs to one list only. */
   withWindow(charges: LimitCharges, type: RateLimit['type'], window: Window, words: string): LimitCharges {
     const known = this.#larger.get(charges)?.get(window);
     if (known !== undefined) return known;
@@ -178,34 +178,34 @@ function addTo(type: RateLimit['type'], charges: LimitCharges, added: LimitCharg
     charges.add(type, window, added?.words[index] ?? '');
 }
 
-/** The start of the keys of a service key's budgets: the unit stands behind it. */
+/** Prefix of the budget keys of a service key; the unit follows. */
 export function keyBudgetKey(organisationId: string, id: string): string {
   return `key:${organisationId}:${id}`;
 }
 
-/** The same of a workspace. */
+/** The same for a workspace. */
 export function workspaceBudgetKey(organisationId: string, id: string): string {
   return `workspace:${organisationId}:${id}`;
 }
 
-/** The same of a provider. */
+/** The same for a provider. */
 export function providerBudgetKey(organisationId: string, id: string): string {
   return `provider:${organisationId}:${id}`;
 }
 
-/** The same of what a workspace may use of an integration. */
+/** The same for a workspace's access to an integration. */
 export function integrationBudgetKey(organisationId: string, id: string, workspaceId: string): string {
   return `integration:${organisationId}:${id}:${workspaceId}`;
 }
 
-/** The key of the budget of one usage limit of a record: limits with other periods count by themselves. */
+/** Budget key of one usage limit of a record: limits with other periods count separately. */
 export function usageLimitKey(prefix: string, limit: UsageLimit): string {
   const { type, periodicReset, periodicResetDays: days } = limit;
   const period = periodicReset ?? (days === undefined ? '' : `${days}d`);
   return period === '' ? `${prefix}:${type}` : `${prefix}:${type}:${period}`;
 }
 
-/** The budget of a usage limit. */
+/** Budget of a usage limit. */
 function budgetOf(
   limit: UsageLimit,
   of: Pick<Budget, 'key' | 'organisationId' | 'subject'> & { readonly createdAt: number },
@@ -221,19 +221,19 @@ function budgetOf(
   };
 }
 
-/** The start of the keys of a usage-limit policy's budgets. */
+/** Prefix of the budget keys of a usage-limit policy. */
 export function policyBudgetPrefix({ organisationId, id }: StoredRecord<'usage_limit_policy'>): string {
   return `policy:${organisationId}:${id}:`;
 }
 
-/** What the key of a budget says. */
+/** Parsed budget key. */
 export interface BudgetKey {
   readonly type: BudgetSubject['type'];
   readonly organisationId: string;
   readonly id: string;
-  /** Of an integration. */
+  /** For an integration. */
   readonly workspaceId: string;
-  /** Of a policy, whose unit its record says. */
+  /** For a policy; its record has the unit. */
   readonly valueKey: string;
   readonly unit: Budget['unit'] | undefined;
 }
@@ -248,7 +248,7 @@ const keyTypes = {
 const policyKey = /^policy:([^:]+):([^:]+):(.*)$/s;
 const recordKey = /^(key|workspace|provider|integration):([^:]+):(.+?):(cost|tokens|requests)(?::\w+)?$/s;
 
-/** Reads the key of a budget; undefined for what is none. */
+/** Parses the key of a budget; undefined when invalid. */
 export function readBudgetKey(key: string): BudgetKey | undefined {
   const [, ofPolicy, policy = '', valueKey = ''] = policyKey.exec(key) ?? [];
   if (ofPolicy !== undefined) {
@@ -262,7 +262,7 @@ export function readBudgetKey(key: string): BudgetKey | undefined {
   return { type, organisationId, id, workspaceId, valueKey: '', unit: unit as Budget['unit'] };
 }
 
-/** The budget of one group (`metadata._user:alice`) of a usage-limit policy. */
+/** Budget of one group (`metadata._user:alice`) of a usage-limit policy. */
 export function budgetOfPolicy(policy: StoredRecord<'usage_limit_policy'>, valueKey: string): Budget {
   const { organisationId, workspaceId, id, name, createdAt, data } = policy;
   const { type, creditLimit, alertThreshold, periodicReset, periodicResetDays, nextResetAt } = data;
@@ -277,26 +277,26 @@ export function budgetOfPolicy(policy: StoredRecord<'usage_limit_policy'>, value
   };
 }
 
-/** How a request is counted. */
+/** Options of counting a request. */
 interface LimitTaking {
   readonly limiter: Limiter;
-  /** What it will probably use; looked at only where tokens or dollars are limited. */
+  /** Estimated use; needed only where tokens or dollars are limited. */
   readonly expected: ExpectedUse;
   /** Default `local`. */
   readonly onStoreFailure?: OnStoreFailure | undefined;
-  /** Of refusals. */
+  /** Error code of refusals. */
   readonly code: 'rate_limited' | 'provider_rate_limited';
-  /** Is told which window refuses, before the refusal. */
+  /** Called with the refusing window before the refusal. */
   readonly refusedBy?: ((window: Window) => void) | undefined;
 }
 
 type Taken = LimitReservation | undefined;
 
 /**
- * Counts one request, and takes what it will probably use until that is known: of windows at most what would fit into an
- * empty one. Throws, or rejects with, a `GatewayError` when a limit is used up, and has counted nothing then: of the
- * code for rate limits, of `budget_exhausted` or `provider_budget_exhausted` for usage limits. A promise only where the
- * limiter answers with one.
+ * Counts one request and reserves its estimated use until the actual use is known; for windows, at most what fits into
+ * an empty one. Throws or rejects with a `GatewayError` when a limit is used up, and then counts nothing: with `code`
+ * for rate limits, `budget_exhausted` or `provider_budget_exhausted` for usage limits. Returns a promise only where the
+ * limiter does.
  */
 export function takeCharges(charges: LimitCharges, taking: LimitTaking): Taken | Promise<Taken> {
   const admission = taking.limiter.admit(charges, taking.expected, taking.onStoreFailure);
@@ -357,7 +357,7 @@ function windowRefusal(
   charges: LimitCharges,
   { code }: LimitTaking,
 ): GatewayError {
-  // With something left, though not enough: a part of the window is the soonest that more is.
+  // Something is left, but not enough: a fraction of the window is the earliest moment for more.
   const waitMs = window.resetMs || window.windowMs / 60;
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   const remedy =
@@ -370,7 +370,7 @@ function windowRefusal(
     headers: [
       'retry-after',
       String(seconds),
-      // As OpenAI names them, and as its clients read them.
+      // OpenAI's header names, which its clients parse.
       `x-ratelimit-limit-${list}`,
       String(window.limit),
       `x-ratelimit-remaining-${list}`,

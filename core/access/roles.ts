@@ -2,16 +2,16 @@ import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { OrganisationRole, WorkspaceRole } from '../ports/people.ts';
 import type { ApiKeyType } from './scopes.ts';
 
-/** What somebody is in an organisation or in one of its workspaces. */
+/** Role of a user in an organisation or in one of its workspaces. */
 export type Role = 'owner' | 'admin' | 'manager' | 'member';
 
-/** What a role may do, and where. */
+/** Rights of a role. */
 interface RoleRights {
   /** Creates and manages keys of the organisation. */
   readonly organisationKeys: boolean;
   /** Creates and manages keys of workspaces: in any, in the one that it manages, or in none. */
   readonly workspaceKeys: 'any' | 'own' | 'none';
-  /** Lists archived workspaces, and reads what is of them. */
+  /** Lists archived workspaces, and reads their records. */
   readonly archived: boolean;
 }
 
@@ -25,12 +25,12 @@ export const rightsByRole: Readonly<Record<Role, RoleRights>> = {
 
 const ranks: readonly Role[] = ['member', 'manager', 'admin', 'owner'];
 
-/** Who is who: what roles are looked up in. */
+/** Look-up of roles. */
 type People = Pick<Directory, 'user' | 'memberRole'>;
 
 /**
- * The role that a key acts in. Keys of people act as what their people are in the key's one workspace: owners and
- * admins of the organisation manage every workspace. A workspace's service key acts as its manager.
+ * Role of a key. Keys of users act in the user's role in the key's one workspace: owners and admins of the organisation
+ * manage every workspace. A workspace's service key acts as its manager.
  */
 export function roleOf({ kind, organisationId, workspaceId, userId }: KeyRecord, people: People): Role {
   if (kind === 'owner') return 'owner';
@@ -39,7 +39,7 @@ export function roleOf({ kind, organisationId, workspaceId, userId }: KeyRecord,
   return userId === '' ? 'member' : workspaceRoleOf(organisationId, workspaceId, userId, people);
 }
 
-/** What the user is in the workspace: `member` also for those who belong to nothing. */
+/** Role of the user in the workspace; `member` also without a membership. */
 function workspaceRoleOf(
   organisationId: string,
   workspaceId: string,
@@ -51,13 +51,13 @@ function workspaceRoleOf(
   return people.memberRole(workspaceId, userId) ?? 'member';
 }
 
-/** Whether the role of this key creates, changes, rotates and deletes keys of this type; scope and reach come on top. */
+/** Whether this role creates, changes, rotates and deletes keys of this type; scope and reach apply in addition. */
 export function managesKeys(role: Role, type: ApiKeyType): boolean {
   const rights = rightsByRole[role];
   return type === 'organisation-service' ? rights.organisationKeys : rights.workspaceKeys !== 'none';
 }
 
-/** Whether somebody in this role may give, change or take away the other one: nobody reaches above themselves. */
+/** Whether an actor in this role may grant, change or revoke the other one: never one above its own. */
 export function mayGrant(actor: Role, role: OrganisationRole | WorkspaceRole): boolean {
   return actor !== 'member' && ranks.indexOf(role) <= ranks.indexOf(actor);
 }

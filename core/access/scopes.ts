@@ -4,10 +4,10 @@ import type { KeyRecord } from '../ports/directory.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 
-/** The scope that lets a key send every request to a provider. */
+/** Scope that allows every request to a provider. */
 const generalScope = 'completions.write';
 
-/** A narrower scope, and the requests that it lets through without the general one. */
+/** A narrower scope, and the requests that it allows without the general one. */
 interface NarrowScope {
   readonly scope: string;
   readonly endpoint: EndpointId;
@@ -15,25 +15,25 @@ interface NarrowScope {
 }
 
 /**
- * Which scopes let which requests through to providers: these theirs, `completions.write` all. Every path that a
- * provider may serve asks for a scope, also those that the gateway does not know by name.
+ * Scopes for requests to providers: each of these allows its own, `completions.write` allows all. Every path to a
+ * provider needs a scope, also unknown ones.
  */
 const narrowScopes: readonly NarrowScope[] = [
   { scope: 'models.list', endpoint: 'models', methods: ['GET', 'HEAD'] },
   { scope: 'models.delete', endpoint: 'models', methods: ['DELETE'] },
 ];
 
-/** A request that goes to a provider, as far as its scope depends on it. */
+/** The parts of a provider request that determine its scope. */
 interface ProviderRequest {
   readonly method: string;
   readonly path: string;
   readonly endpoint: { readonly id: EndpointId };
-  /** Set for a request for WebSocket: whatever its path, it can carry completions. */
+  /** Set for a WebSocket request: it can carry completions, whatever its path. */
   readonly upgrade?: object | undefined;
 }
 
 const general = 1;
-/** `*`, which stands for what keys of the kind can hold. */
+/** `*`: every scope that keys of the kind can hold. */
 const every = 2;
 const bits = new Map<string, number>([
   [generalScope, general],
@@ -41,7 +41,7 @@ const bits = new Map<string, number>([
 ]);
 narrowScopes.forEach(({ scope }, index) => bits.set(scope, 4 << index));
 
-/** Lists of scopes are never changed: what each of them holds is worked out once, when its first request comes. */
+/** Held scopes by list, computed at its first request: the lists are immutable. */
 const heldByList = new WeakMap<readonly string[], number>();
 
 function heldIn(scopes: readonly string[]): number {
@@ -54,8 +54,8 @@ function heldIn(scopes: readonly string[]): number {
 }
 
 /**
- * Throws `scope_missing` when the key may not send this request to a provider. A scope that is in the key's list counts
- * for every kind of key, as only the YAML file can give an organisation's key one that its kind cannot be given.
+ * Throws `scope_missing` when the key may not send this request to a provider. A scope in the key's list counts for
+ * every kind of key, because the YAML file may give an organisation's key one that its kind excludes.
  */
 export function requireProviderScope(key: KeyRecord, request: ProviderRequest): void {
   const held = heldIn(key.scopes);
@@ -95,7 +95,7 @@ function scopeMissing(key: KeyRecord, request: ProviderRequest, narrow: string |
   );
 }
 
-/** The types of keys that the administration API creates. */
+/** Types of keys that the administration API creates. */
 export type ApiKeyType = ApiKeyRecord['type'];
 
 const five = ['create', 'read', 'update', 'delete', 'list'] as const;
@@ -105,7 +105,7 @@ function scopesOf(resource: string, actions: readonly string[]): readonly string
   return actions.map((action) => `${resource}.${action}`);
 }
 
-/** Resources that belong to a workspace: keys of both kinds may hold these. */
+/** Resources of a workspace: keys of both kinds may hold these. */
 const ofResources: readonly string[] = [
   ...scopesOf('workspace_service_api_keys', six),
   ...scopesOf('workspace_user_api_keys', six),
@@ -135,7 +135,7 @@ const ofResources: readonly string[] = [
   ...scopesOf('cache', ['delete']),
 ];
 
-/** Sending requests and what belongs to them: an organisation's key has no workspace to do it in. */
+/** Sending requests and related rights: an organisation's key has no workspace for them. */
 const ofWorkspacesAlone: readonly string[] = [
   ...scopesOf('completions', ['write', 'read']),
   ...scopesOf('guardrails', ['invoke']),
@@ -164,41 +164,41 @@ const ofOrganisationsAlone: readonly string[] = [
 
 const ofWorkspaceKeys: ReadonlySet<string> = new Set([...ofResources, ...ofWorkspacesAlone]);
 
-/** Which scopes each type of key may hold. `*` is not among them: only an owner's key has it. */
+/** Scopes that each type of key may hold. Excludes `*`: only an owner's key has it. */
 export const scopesByType: Readonly<Record<ApiKeyType, ReadonlySet<string>>> = {
   'organisation-service': new Set([...ofResources, ...ofOrganisationsAlone]),
   'workspace-service': ofWorkspaceKeys,
   'workspace-user': ofWorkspaceKeys,
 };
 
-/** Every scope that this gateway knows by name; a plugin's own routes may ask for others. */
+/** Scopes known by name; a plugin's routes may require others. */
 export const knownScopes: ReadonlySet<string> = new Set([
   ...ofResources,
   ...ofWorkspacesAlone,
   ...ofOrganisationsAlone,
 ]);
 
-/** A scope in its own spelling: `deployments:create` is `deployments.create`. */
+/** Normalises the spelling of a scope: `deployments:create` is `deployments.create`. */
 export function canonicalScope(scope: string): string {
   return scope.replace(':', '.');
 }
 
-/** Whose records a key may see and change. */
+/** Records that a key may see and change. */
 interface Reach {
   readonly organisationId: string;
   /** Undefined: every workspace of the organisation. */
   readonly workspaceId?: string;
 }
 
-/** Owner and organisation keys reach their whole organisation, workspace keys their own workspace alone. */
+/** Owner and organisation keys reach their whole organisation; workspace keys reach their own workspace only. */
 export function reachOf({ kind, organisationId, workspaceId }: KeyRecord): Reach {
   if (kind === 'owner' || kind === 'organisation-service') return { organisationId };
   return { organisationId, workspaceId };
 }
 
 /**
- * Whether a key may do what asks for this scope. `*` stands for every scope that keys of its kind may hold, and for
- * the scopes of plugins that are not known here; an owner's `*` for all.
+ * Whether a key holds this scope. `*` stands for every scope that keys of its kind may hold, and for unknown scopes of
+ * plugins; an owner's `*` stands for all.
  */
 export function holds({ kind, scopes }: KeyRecord, scope: string): boolean {
   if (kind !== 'owner' && !mayHold(kind, scope)) return false;
@@ -209,19 +209,19 @@ function mayHold(type: ApiKeyType, scope: string): boolean {
   return scopesByType[type].has(scope) || !knownScopes.has(scope);
 }
 
-/** Why a scope cannot be given to a new or changed key. */
+/** Reason why a scope cannot be given to a new or changed key. */
 interface ScopeIssue {
   /** JSON pointer within the list: `/2`. */
   readonly path: string;
   readonly message: string;
-  /** `escalation`: the scope could be given, but not by this key. */
+  /** `escalation`: the scope is valid, but this key may not give it. */
   readonly kind: 'unknown' | 'type' | 'escalation';
 }
 
 /**
- * What stands against giving these scopes to a key of this type; nothing when `actor` may. No actor gives what they
- * lack: owners give all, an organisation's key also what only workspace keys can hold (it manages their keys and could
- * never hold it itself), everybody else what their own key holds.
+ * Reasons against giving these scopes to a key of this type; empty when `actor` may. No actor gives a scope that it
+ * lacks: owners give all; an organisation's key also gives those that only workspace keys can hold (it manages their
+ * keys and could never hold them itself); every other key gives those it holds.
  */
 export function refuseScopes(
   actor: KeyRecord,

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 
-/** Objects of bodies, queries and files take no member that is not known. */
+/** Objects of bodies, queries and files reject unknown members. */
 export const strict = { additionalProperties: false };
 
-/** A name or another short text: 1 to 255 characters. */
+/** A name or other short text: 1 to 255 characters. */
 export const Name = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
 
 /** A longer text for people; may be empty. */
@@ -12,7 +12,7 @@ export const Description = Type.String({ maxLength: 1000, description: 'For peop
 /** An id or a slug within a path. */
 export const Identifier = Type.String({ minLength: 1, maxLength: 255, pattern: '^[A-Za-z0-9_.:-]+$' });
 
-/** Somebody within a path: the id, or the e-mail address. */
+/** A user within a path: id or e-mail address. */
 export const Person = Type.String({
   minLength: 1,
   maxLength: 320,
@@ -20,7 +20,7 @@ export const Person = Type.String({
   description: 'The id or the e-mail address.',
 });
 
-/** Values with names that requests carry to the logs. */
+/** Named values that requests carry to the logs. */
 export const Metadata = Type.Record(Type.String(), Type.String({ maxLength: 1024 }), {
   maxProperties: 50,
   propertyNames: { minLength: 1, maxLength: 255 },
@@ -34,12 +34,12 @@ export const orNull = <S extends Parameters<typeof Type.Union>[0][number]>(schem
 /** A time, ISO 8601 with a time zone. */
 export const Instant = (description: string) => Type.String({ format: 'date-time', description });
 
-/** Where a record is changed: through the API, or in the configuration file that owns it. */
+/** Owner of a record: the API, or the configuration file. */
 export const ManagedBy = Type.Union([Type.Literal('api'), Type.Literal('file')], {
   description: '`file`: it stands in the configuration file and is changed there alone.',
 });
 
-/** Whether stores take this text: one without NUL and without half a surrogate pair. */
+/** Whether stores accept this text: no NUL and no unpaired surrogate. */
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && !/\p{Surrogate}/u.test(text);
 }

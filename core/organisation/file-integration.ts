@@ -12,7 +12,7 @@ import type { IntegrationBlock } from './organisation-block.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import type { IntegrationAccess, IntegrationData, SecretMapping } from '../ports/record-kinds.ts';
 
-/** What an integration of the configuration comes to; `workspaceId` gives the id that a name stands for. */
+/** An integration of the configuration as a record; `workspaceId` resolves a name to its id. */
 export function integrationOfFile(
   block: IntegrationBlock,
   workspaceId: (name: string) => string,
@@ -35,7 +35,7 @@ export function integrationOfFile(
   return { data, plain: { ...content.plain, ...Object.fromEntries(headers) } };
 }
 
-/** What is wrong with the settings of an integration that its schema lets through. Paths begin within the block. */
+/** Violations in the settings of an integration that its schema cannot detect. Paths begin within the block. */
 export function settingIssues(block: IntegrationBlock, row: ProviderRow): readonly LimitIssue[] {
   return settingsOfFile(block, row).issues;
 }
@@ -45,7 +45,7 @@ function settingsOfFile(block: IntegrationBlock, row: ProviderRow) {
   const fields = mappableFields(block.ai_provider_id);
   const secretMappings = (mappings ?? []).map((one): SecretMapping => ({
     targetField: fields.canonical(one.target_field),
-    // By id or slug: the reference is looked up when a request needs it.
+    // An id or slug: resolved when a request needs it.
     secretReferenceId: one.secret_reference_id,
     secretKey: one.secret_key ?? '',
     valueFormat: one.value_format ?? 'string',

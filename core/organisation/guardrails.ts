@@ -55,7 +55,7 @@ const Feedback = (value: number) =>
     strict,
   );
 
-/** What happens when the checks have spoken. */
+/** Actions after the verdicts of the checks. */
 export const Actions = Type.Object(
   {
     deny: Type.Optional(Type.Boolean({ default: false, description: 'Refuse what does not pass.' })),
@@ -73,20 +73,20 @@ export const Actions = Type.Object(
   strict,
 );
 
-/** Names of guardrails that judge without being named by a request. */
+/** Names of guardrails that apply without being named by a request. */
 export const DefaultGuardrailNames = (description: string) =>
   Type.Optional(
     Type.Array(Name('Slug or id of a guardrail.'), { maxItems: 20, uniqueItems: true, description }),
   );
 
-/** What bodies and files say of a guardrail. */
+/** Fields of a guardrail in bodies and files. */
 export const guardrailFields = {
   name: Name('For people.'),
   checks: Type.Array(Check, { minItems: 1, maxItems: 50 }),
   actions: Actions,
 };
 
-/** Parameters of one check, as records hold them. */
+/** Parameters of one check in records. */
 export type GuardrailParameters = GuardrailData['checks'][number]['parameters'];
 
 /** Checks of the member `checks` that do not exist, or whose parameters do not fit. */
@@ -102,7 +102,7 @@ export function checkIssues(given: readonly Static<typeof Check>[], guards: Guar
   });
 }
 
-/** The checks as they are stored; `plain` makes parameters into what records hold. */
+/** The checks in stored form; `plain` converts parameters to those of records. */
 export function checksOf(
   given: readonly Static<typeof Check>[],
   plain: (parameters: Readonly<Record<string, unknown>>, index: number) => GuardrailParameters,
@@ -120,7 +120,9 @@ export function checksOf(
   });
 }
 
-/** The checks without what services know their callers by, and this as JSON by the fields of the record's secrets. */
+/**
+ * The checks without their credentials for services, and the credentials as JSON by the fields of the record's secrets.
+ */
 export function withoutCredentials(checks: GuardrailData['checks']): {
   readonly checks: GuardrailData['checks'];
   readonly plain: Readonly<Record<string, string>>;
@@ -135,7 +137,7 @@ export function withoutCredentials(checks: GuardrailData['checks']): {
   return { checks: bare, plain };
 }
 
-/** The inverse for one check: `text` is what the record keeps sealed of it; undefined for nothing. */
+/** The inverse for one check: `text` holds its unsealed credentials; undefined for none. */
 export function withCredentials(
   parameters: GuardrailParameters,
   text: string | undefined,
@@ -144,7 +146,7 @@ export function withCredentials(
   return { ...parameters, credentials: parseJson(text) as GuardrailParameters };
 }
 
-/** The actions as they are stored, with what was left out. */
+/** The actions in stored form, with defaults. */
 export function actionsOf(given: Static<typeof Actions>): GuardrailData['actions'] {
   const { deny = false, async = false, sequential = false } = given;
   return {
@@ -177,19 +179,21 @@ function unknownCheck(id: string, known: readonly string[]): string {
   return `is ${shown}, and this gateway has no such check${hint}`;
 }
 
-/** Something wrong with the parameters of a check. */
+/** Violation in the parameters of a check. */
 export interface CheckIssue {
   /** JSON pointer into the parameters. */
   readonly path: string;
   readonly message: string;
 }
 
-/** The checks that guardrails can be made of: what the gateway's own guard plugins do. */
+/** Available checks of guardrails: those of the gateway's own guard plugins. */
 export interface Guards {
-  /** Every id, sorted: names of plugins (`add-prefix`), and what existing guardrails call them (`default.addPrefix`). */
+  /**
+   * Every id, sorted: names of plugins (`add-prefix`), and their names in existing guardrails (`default.addPrefix`).
+   */
   readonly ids: readonly string[];
-  /** What is wrong with the parameters of a check; undefined when there is no check of this id. */
+  /** Violations in the parameters of a check; undefined for an unknown check. */
   issues(id: string, parameters: unknown): readonly CheckIssue[] | undefined;
-  /** The plugin that does a check in pipelines alone, so that no guardrail can run it; undefined for all others. */
+  /** The plugin of a check that runs only in pipelines, not in guardrails; undefined for all others. */
   onlyPluginOf(id: string): string | undefined;
 }

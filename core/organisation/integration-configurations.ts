@@ -30,7 +30,7 @@ const AzureDeployment = Type.Object(
   strict,
 );
 
-/** The settings of an integration as bodies give them: options of `providers:`, and what existing clients call else. */
+/** Settings of an integration in bodies: options of `providers:`, and their names in existing clients. */
 export const ConfigurationsSchema = Type.Object(
   {
     ...providerFieldProperties,
@@ -62,7 +62,7 @@ export const ConfigurationsSchema = Type.Object(
 );
 export type GivenConfigurations = Static<typeof ConfigurationsSchema>;
 
-/** What the settings of an integration come to. */
+/** Parsed settings of an integration. */
 interface ReadConfigurations {
   readonly options: IntegrationData['configurations'];
   /** Secret values by the name of their option; `headers` as JSON. */
@@ -70,7 +70,7 @@ interface ReadConfigurations {
   readonly issues: readonly LimitIssue[];
 }
 
-/** What settings are judged by. */
+/** Context for validating settings. */
 interface ConfiguredProvider {
   /** Its name in the provider table. */
   readonly name: string;
@@ -78,11 +78,11 @@ interface ConfiguredProvider {
   /** Fields whose values come from a secret reference. */
   readonly mapped: ReadonlySet<string>;
   readonly hasKey: boolean;
-  /** Whether the identity of the gateway's own machine may be used: not for what people of a workspace set up. */
+  /** Whether the identity of the gateway's own machine may be used: not for integrations of a workspace. */
   readonly machineIdentity: boolean;
 }
 
-/** Which fields a provider takes, by the first letters of their names. */
+/** Fields that a provider takes, by the prefixes of their names. */
 const families: Readonly<Record<string, readonly string[]>> = {
   anthropic: ['anthropic_'],
   'azure-ai': ['azure_'],
@@ -110,10 +110,10 @@ const allNames = Object.keys(ConfigurationsSchema.properties);
 const byName = new Map<string, (typeof providerFields)[number]>(
   providerFields.map((field) => [field.name, field]),
 );
-/** Modes in which Azure knows the machine and not a secret. */
+/** Azure modes that identify the machine and need no secret. */
 const azureMachineModes: ReadonlySet<string> = new Set(['managed', 'workload', 'entraFederated']);
 
-/** The settings that integrations of this provider take. */
+/** Settings of this provider's integrations. */
 export function configurationNames(provider: string): readonly string[] {
   const prefixes = Object.hasOwn(families, provider) ? (families[provider] ?? []) : [];
   return allNames.filter(
@@ -121,7 +121,7 @@ export function configurationNames(provider: string): readonly string[] {
   );
 }
 
-/** The options and secrets that the settings of a body come to, and everything that is wrong with them. */
+/** Options and secrets from the settings of a body, with all violations. */
 export function readConfigurations(
   given: GivenConfigurations,
   provider: ConfiguredProvider,
@@ -139,7 +139,7 @@ export function readConfigurations(
     if (field.secret) secrets[name] = text;
     else options[name] = text;
   }
-  // The mode of the key: the options say nothing then.
+  // Key mode is the default: the options omit it.
   if (options['azure_auth_mode'] === 'default') delete options['azure_auth_mode'];
   addDeployments(given, options, issues, pointer);
   if (given.custom_host !== undefined) {
@@ -172,7 +172,7 @@ function fieldMistake(
   return address ? addressMistake(text) : undefined;
 }
 
-/** Whether the host may be reached is seen when it is connected to. */
+/** Checks the syntax only; access to the host is checked at connection. */
 function addressMistake(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return 'must be an address like https://host/v1';
   const url = new URL(text);
@@ -207,7 +207,7 @@ function addDeployments(
   if (chosen.azure_model_slug !== undefined) options['azure_model_name'] = chosen.azure_model_slug;
 }
 
-/** What the address or the credential of the provider cannot do without. */
+/** Missing fields that the address or the credential of the provider requires. */
 function missingFields(
   { options, secrets }: Pick<ReadConfigurations, 'options' | 'secrets'>,
   { name, row, mapped, hasKey, machineIdentity }: ConfiguredProvider,
@@ -233,7 +233,7 @@ function missingFields(
   return issues;
 }
 
-/** Options as the API shows them: by the names of its bodies. */
+/** Options in the API's form, by the names of its bodies. */
 export function showOptions(options: IntegrationData['configurations']): Record<string, unknown> {
   const { deployments, base_url: host, ...fields } = options;
   const derived = Array.isArray(deployments)

@@ -13,21 +13,23 @@ import type { IntegrationData, IntegrationModel, SecretMapping } from '../ports/
 import type { ProviderRow } from '../providers/provider-row.ts';
 import type { LimitIssue } from './limits.ts';
 
-/** An integration with its secrets in clear, by field: `key`, `configurations.<option>`, `models.<slug>.headers`. */
+/**
+ * An integration with its secrets in clear text, by field: `key`, `configurations.<option>`, `models.<slug>.headers`.
+ */
 export interface IntegrationContent {
   readonly name: string;
   readonly data: IntegrationData;
   readonly plain: Readonly<Record<string, string>>;
 }
 
-/** What a body or a file says of an integration, apart from its settings and secrets. */
+/** Fields of an integration in a body or a file, without settings and secrets. */
 interface SaidOfIntegration {
   readonly name?: string;
   readonly description?: string | null;
   readonly pricing_adjustments?: Static<typeof PricingAdjustments> | null;
 }
 
-/** Settings and secrets of an integration as they are to be, and what they are judged by. */
+/** New settings and secrets of an integration, and the context for validating them. */
 interface IntegrationSettings {
   /** The credential; undefined for none. */
   readonly key: string | undefined;
@@ -40,7 +42,7 @@ interface IntegrationSettings {
 
 const noAccess: IntegrationData['globalAccess'] = { enabled: false, usageLimits: [], rateLimits: [] };
 
-/** An integration of which nothing has been said yet: all models, no workspaces. */
+/** An integration in its initial state: all models, no workspaces. */
 export function emptyIntegration(name: string, aiProviderId: string): IntegrationContent {
   return {
     name,
@@ -59,7 +61,7 @@ export function emptyIntegration(name: string, aiProviderId: string): Integratio
   };
 }
 
-/** The integration after what is said of it (what is not, stays), and what is wrong with its settings. */
+/** The integration with the given changes (absent fields stay), and violations in its settings. */
 export function changedContent(
   said: SaidOfIntegration,
   before: IntegrationContent,
@@ -97,7 +99,7 @@ export function changedContent(
   return { content, issues };
 }
 
-/** Models that an integration says something of, at most. */
+/** Bound of models that an integration configures. */
 export const maxModels = 1000;
 const centsInDollar = 100;
 
@@ -112,7 +114,7 @@ const EffectiveFrom = Instant(
 );
 const mostScheduled = 50;
 
-/** What a model costs. */
+/** Price of a model. */
 export const PricingConfig = Type.Object(
   {
     type: Type.Optional(Type.Literal('static')),
@@ -138,7 +140,7 @@ function tokenPrice(tokens: GivenPrices, from: string | null | undefined): Dated
   };
 }
 
-/** Prices of a model as the API shows them; undefined where it has none of its own. */
+/** Prices of a model in the API's form; undefined where it has none of its own. */
 export function showPricing({
   pricing,
   laterPricing = [],
@@ -172,7 +174,7 @@ const Headers = Type.Record(Type.String(), Type.String({ minLength: 1, maxLength
   propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$" },
 });
 
-/** What requests for one model need beside the settings of the integration. */
+/** Settings for requests to one model, in addition to those of the integration. */
 export const ModelConfigurations = Type.Object(
   {
     custom_host: Type.Optional(
@@ -187,7 +189,7 @@ export const ModelConfigurations = Type.Object(
   { ...strict, description: 'What requests for this model need beside the settings of the integration.' },
 );
 
-/** What a body or a file says of a model. */
+/** Fields of a model in a body or a file. */
 export const GivenModel = Type.Object(
   {
     slug,
@@ -204,12 +206,12 @@ export const GivenModel = Type.Object(
   strict,
 );
 
-/** The name of the secret that holds the headers of a model. */
+/** Name of the secret with the headers of a model. */
 export function modelHeaders(model: string): string {
   return `models.${model}.headers`;
 }
 
-/** The model after what is said of it; what is not, stays. Its headers are a secret, and not part of it. */
+/** The model with the given changes; absent fields stay. Its headers are a secret, and not part of it. */
 export function modelOf(
   given: Static<typeof GivenModel>,
   before: IntegrationModel | undefined,
@@ -244,17 +246,17 @@ function inDollars(cents: number): number {
   return exact(cents / centsInDollar);
 }
 
-/** US dollars for a token as the API shows them: in cents. */
+/** US dollars per token in the API's form: cents. */
 function inCents(dollars: number): number {
   return exact(dollars * centsInDollar);
 }
 
-/** Without what binary fractions add: 0.1 + 0.2 is 0.3. */
+/** Removes binary rounding: 0.1 + 0.2 is 0.3. */
 function exact(value: number): number {
   return Number(value.toPrecision(15));
 }
 
-/** A slug that a body or a file gives. */
+/** A slug in a body or a file. */
 export const Slug = (description: string) =>
   Type.String({ minLength: 1, maxLength: 255, pattern: '^[a-zA-Z0-9_-]+$', description });
 
@@ -263,7 +265,7 @@ const Multiplier = Type.Object(
   strict,
 );
 
-/** What prices are multiplied by. */
+/** Factors on prices. */
 export const PricingAdjustments = Type.Object(
   {
     multiplier: Type.Optional(Multiplier),
@@ -277,7 +279,7 @@ export const PricingAdjustments = Type.Object(
   strict,
 );
 
-/** The factors of an integration as the API shows them. */
+/** Factors of an integration in the API's form. */
 export function showAdjustments({
   priceMultiplier,
   laterMultipliers = [],
@@ -293,14 +295,14 @@ export function showAdjustments({
   };
 }
 
-/** The credential of a body. */
+/** The credential in a body. */
 export const ProviderKey = Type.String({
   minLength: 1,
   maxLength: 16_384,
   description: "The provider's API key. Answered masked.",
 });
 
-/** Where the value of a field comes from instead of standing in the record. */
+/** External source of a field's value, instead of the record. */
 export const SecretMappingSchema = Type.Object(
   {
     target_field: Type.String({
@@ -326,7 +328,7 @@ export const SecretMappingSchema = Type.Object(
 /** The mappings of a record. */
 export const SecretMappings = Type.Array(SecretMappingSchema, { maxItems: 50 });
 
-/** What bodies and files say of an integration, beside its name and its provider. */
+/** Fields of an integration in bodies and files, without name and provider. */
 export const integrationFields = {
   key: Type.Optional(orNull(ProviderKey)),
   description: Type.Optional(orNull(Description)),
@@ -335,7 +337,7 @@ export const integrationFields = {
   pricing_adjustments: Type.Optional(orNull(PricingAdjustments)),
 };
 
-/** What only new integrations say. */
+/** Fields of new integrations only. */
 export const newIntegrationFields = {
   name: Name('For people.'),
   ai_provider_id: Name('A provider of the provider table: `openai`, `bedrock` …'),
@@ -345,7 +347,7 @@ export const newIntegrationFields = {
   default_provider_slug: Type.Optional(Slug('Default: made of the name.')),
 };
 
-/** Settings that no single secret can be, and those that decide where secrets are sent. */
+/** Settings that are no single secret, and those that determine the destination of secrets. */
 const unmappable: ReadonlySet<string> = new Set([
   'azure_deployment_config',
   'custom_host',
@@ -353,11 +355,11 @@ const unmappable: ReadonlySet<string> = new Set([
   ...providerFields.filter(({ template, address }) => template || address).map(({ name }) => name),
 ]);
 
-/** The fields of a record that secret references can stand for. */
+/** Fields of a record that secret references can fill. */
 export interface MappableFields {
-  /** The field as it is kept. */
+  /** Stored name of the field. */
   canonical(target: string): string;
-  /** Why there is no such field; undefined when there is. */
+  /** Reason why the field does not exist; undefined when it does. */
   refusal(field: string): string | undefined;
 }
 

@@ -7,7 +7,7 @@ import type { LimitIssue } from './limits.ts';
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
 
-/** For how long a secret is taken beside the one after it, in milliseconds. */
+/** How long a secret stays valid after its successor exists, in milliseconds. */
 export const transition = {
   shortestMs: 30 * minuteMs,
   usualMs: 30 * minuteMs,
@@ -53,13 +53,13 @@ export const RotationPolicy = Type.Object(
   },
 );
 
-/** A policy of a body, its time read. */
+/** A policy of a body, with its time parsed. */
 type GivenPolicy = Omit<Static<typeof RotationPolicy>, 'next_rotation_at'> & {
   /** Milliseconds since the epoch. */
   readonly nextAt: number | undefined;
 };
 
-/** What is wrong with a policy of a body, with the place in it; `known` is the next rotation that the key has already. */
+/** Violations in a policy of a body, with their place; `known` is the present next rotation of the key. */
 export function rotationIssues(given: GivenPolicy, now: number, known?: number): readonly LimitIssue[] {
   const { rotation_period: period, rotation_period_days: days, nextAt } = given;
   const issues: LimitIssue[] = [];
@@ -93,7 +93,7 @@ function shortestPeriodMs({
   return (period === 'weekly' ? 7 : 28) * dayMs;
 }
 
-/** The policy of a body without issues. A period that stays as it was keeps the next rotation. */
+/** The policy of a valid body. An unchanged period keeps the next rotation. */
 export function rotationOf(given: GivenPolicy, now: number, before: KeyRotation | undefined): KeyRotation {
   const { rotation_period: period, rotation_period_days: days, nextAt } = given;
   const policy = {
@@ -105,7 +105,7 @@ export function rotationOf(given: GivenPolicy, now: number, before: KeyRotation 
   return { ...policy, nextAt: nextAt ?? (isSame ? before.nextAt : (periodEnd(policy, now) ?? now)) };
 }
 
-/** A policy as answers show it. */
+/** A policy in the form of answers. */
 export function showRotation(rotation: KeyRotation): Static<typeof RotationPolicy> {
   return {
     rotation_period: rotation.period ?? null,
@@ -116,8 +116,9 @@ export function showRotation(rotation: KeyRotation): Static<typeof RotationPolic
 }
 
 /**
- * The policy behind a rotation at this moment; undefined when that was its only one. Weeks and months are those of the
- * calendar, the first that begins when the secret before has ended; days count from the rotation that was due.
+ * The policy after a rotation at this moment; undefined when no further one is due. Weeks and months follow the
+ * calendar, from the first that begins after the previous secret has expired; days count from the due date of the
+ * rotation.
  */
 export function rotationBehind(
   rotation: KeyRotation,

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { sha256 } from '../base/sha256.ts';
 
-/** How a file gives the secret of a key: one of the two. */
+/** Secret of a key in a file: one of the two fields. */
 export const keySecretProperties = {
   key: Type.Optional(
     Type.String({
@@ -23,10 +23,10 @@ export const keySecretProperties = {
 /** `properties` repeats the name because strict ajv wants every required property declared where it is required. */
 const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
 
-/** For the options of the object that has `keySecretProperties`: one of them, and not both. */
+/** For the options of the object with `keySecretProperties`: exactly one of them. */
 export const oneKeySecret = { oneOf: [needs('key'), needs('key_sha256')] };
 
-/** The SHA-256 (base64) of the secret that a file gives; undefined when it gives none. */
+/** SHA-256 (base64) of the secret in a file; undefined for none. */
 export function keySecretHash({
   key,
   key_sha256: hash,

@@ -9,10 +9,7 @@ const UsageType = Type.Union([Type.Literal('cost'), Type.Literal('tokens'), Type
 });
 const Period = Type.Union([Type.Literal('monthly'), Type.Literal('weekly')]);
 
-/**
- * A usage limit as bodies and files give it and answers show it; the same for keys, workspaces, providers and
- * integrations.
- */
+/** A usage limit in bodies, files and answers; the same for keys, workspaces, providers and integrations. */
 export const UsageLimitSchema = Type.Object(
   {
     type: Type.Optional(UsageType),
@@ -31,7 +28,7 @@ export const UsageLimitSchema = Type.Object(
   strict,
 );
 
-/** A rate limit as bodies and files give it and answers show it. */
+/** A rate limit in bodies, files and answers. */
 export const RateLimitSchema = Type.Object(
   {
     type: Type.Union([Type.Literal('requests'), Type.Literal('tokens')]),
@@ -53,17 +50,17 @@ export const RateLimitSchema = Type.Object(
 /** The rate limits of a record. */
 export const RateLimits = Type.Array(RateLimitSchema, { maxItems: 10 });
 
-/** Something in a limit that no schema can say. */
+/** Violation in a limit that no schema can detect. */
 export interface LimitIssue {
   /** JSON pointer. */
   readonly path: string;
-  /** What is wrong with what stands there: `must be below credit_limit`. */
+  /** Predicate about the value: `must be below credit_limit`. */
   readonly message: string;
 }
 
 /**
- * What is wrong with a usage limit that its schema lets through: two ways of beginning anew, a threshold that the limit
- * never lets be reached, a time that there is not. `pointer` is its place.
+ * Violations in a usage limit that its schema cannot detect: two kinds of period, an unreachable threshold, an invalid
+ * time. `pointer` is its place.
  */
 export function usageLimitIssues(
   limit: Static<typeof UsageLimitSchema>,
@@ -84,7 +81,7 @@ export function usageLimitIssues(
   return issues;
 }
 
-/** The same for the usage limits of one record, two of which may not count the same in the same periods. */
+/** The same for the usage limits of one record: two of them must not count the same unit in the same periods. */
 export function usageLimitsIssues(
   limits: readonly Static<typeof UsageLimitSchema>[],
   pointer: string,
@@ -103,7 +100,7 @@ export function usageLimitsIssues(
   });
 }
 
-/** What is wrong with rate limits that their schema lets through: two of them limit the same in the same unit. */
+/** Violations in rate limits that their schema cannot detect: two limits of the same type and unit. */
 export function rateLimitIssues(
   limits: readonly Static<typeof RateLimitSchema>[],
   pointer: string,
@@ -116,7 +113,7 @@ export function rateLimitIssues(
   });
 }
 
-/** The record of a usage limit without issues. */
+/** Record of a valid usage limit. */
 export function usageLimitOf(limit: Static<typeof UsageLimitSchema>): UsageLimit {
   const { periodic_reset: reset, periodic_reset_days: days, next_usage_reset_at: next } = limit;
   const threshold = limit.alert_threshold;
@@ -130,12 +127,12 @@ export function usageLimitOf(limit: Static<typeof UsageLimitSchema>): UsageLimit
   };
 }
 
-/** The records of rate limits without issues. */
+/** Records of valid rate limits. */
 export function rateLimitsOf(limits: readonly Static<typeof RateLimitSchema>[]): readonly RateLimit[] {
   return limits.map(({ type, unit, value }) => ({ type, unit, value }));
 }
 
-/** A usage limit as answers show it. */
+/** A usage limit in the form of answers. */
 export function showUsageLimit(limit: UsageLimit): Static<typeof UsageLimitSchema> {
   return {
     type: limit.type,

@@ -3,7 +3,7 @@ import { rowTime } from '../base/row-time.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { FeedbackRow } from '../ports/request-row.ts';
 
-/** The first row of feedback that a caller gives. `at` in milliseconds since the epoch. */
+/** First feedback row of a caller. `at` in milliseconds since the epoch. */
 export function newFeedback(
   { organisationId, workspaceId, id: keyId, userId }: KeyRecord,
   given: Pick<FeedbackRow, 'trace_id' | 'value' | 'weight' | 'metadata'>,

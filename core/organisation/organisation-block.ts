@@ -84,7 +84,7 @@ const Provider = Type.Object(
 const Config = Type.Object(
   {
     ...named,
-    // The definition stands below `configs`, and a schema has each of them once.
+    // The definition stands under `configs`; a schema may contain it once.
     config: Type.Unsafe<RouteConfigInput>(
       Type.Ref('RouteConfig', { description: 'What `configs.<name>` takes.' }),
     ),
@@ -125,7 +125,7 @@ const UsageLimitPolicy = Type.Object(
 const list = <S extends Parameters<typeof Type.Array>[0]>(schema: S, description: string) =>
   Type.Optional(Type.Array(schema, { maxItems: maxRecords, description }));
 
-/** What requests can be configured with, as the section `organisation` owns it: the API's bodies, with a slug. */
+/** Request configuration that the section `organisation` owns: the API's bodies, with a slug. */
 const organisationResources = {
   integrations: list(Integration, 'Credentials at providers, of the organisation or of a workspace.'),
   providers: list(
@@ -154,7 +154,7 @@ export type RateLimitPolicyBlock = Static<typeof RateLimitPolicy>;
 /** A usage-limit policy of the section. */
 export type UsageLimitPolicyBlock = Static<typeof UsageLimitPolicy>;
 
-/** Slug of the workspace that the gateway makes itself: requests without a workspace of their own belong to it. */
+/** Slug of the workspace that the gateway makes itself: requests without a workspace belong to it. */
 export const defaultWorkspaceSlug = 'ws-default';
 
 const workspaceSlug = {
@@ -251,7 +251,7 @@ const Key = Type.Object(
   { ...strict, ...oneKeySecret },
 );
 
-/** Section `organisation`: what is administered here, and nowhere else. */
+/** Section `organisation`: records that are administered only in the file. */
 export const Organisation = Type.Object(
   {
     name: Type.Optional(Name('What people call the organisation.')),

@@ -10,7 +10,7 @@ import type {
 import { type LimitIssue, usageLimitIssues, UsageLimitSchema } from './limits.ts';
 import { Name, orNull, strict } from './fields.ts';
 
-/** What the rules of a policy may be about, beside `metadata.<name>`. */
+/** Keys of a policy's rules, besides `metadata.<name>`. */
 export const policyKeys = [
   'api_key',
   'workspace_id',
@@ -28,13 +28,13 @@ export type PolicyKey = (typeof policyKeys)[number];
 const metadataPrefix = 'metadata.';
 const most = Number.MAX_SAFE_INTEGER;
 
-/** The name of the metadata that a rule is about; undefined for every other rule. */
+/** Metadata name in a rule's key; undefined for other keys. */
 export function metadataName(key: string): string | undefined {
   if (!key.startsWith(metadataPrefix) || key.length === metadataPrefix.length) return undefined;
   return key.slice(metadataPrefix.length);
 }
 
-/** Whether a rule can be about this. */
+/** Whether a rule may have this key. */
 export function isPolicyKey(key: string): boolean {
   return metadataName(key) !== undefined || policyKeys.some((known) => known === key);
 }
@@ -54,7 +54,7 @@ const Values = (description: string) =>
     'x-expected': 'a text of 1 to 1,024 characters, or a list of 1 to 100 different ones',
   });
 
-/** Which requests a policy is about. */
+/** Requests to which a policy applies. */
 const Conditions = Type.Array(
   Type.Object(
     {
@@ -69,7 +69,7 @@ const Conditions = Type.Array(
   { minItems: 1, maxItems: 50, description: 'All of them must hold.' },
 );
 
-/** What a policy counts together. */
+/** Grouping of a policy's counts. */
 const GroupBy = Type.Array(Type.Object({ key: Key }, strict), {
   minItems: 1,
   maxItems: 20,
@@ -78,7 +78,7 @@ const GroupBy = Type.Array(Type.Object({ key: Key }, strict), {
 
 const PolicyName = Name('For people; it is in refusals. Default: what the policy says.');
 
-/** The fields of a rate-limit policy that can be changed. */
+/** Mutable fields of a rate-limit policy. */
 export const rateLimitPolicyFields = {
   name: PolicyName,
   conditions: Conditions,
@@ -89,12 +89,12 @@ export const rateLimitPolicyFields = {
   value: Type.Number({ minimum: 0, maximum: most, description: 'How many requests or tokens.' }),
 };
 
-/** What a rate-limit policy counts; never changes. */
+/** Unit of a rate-limit policy; immutable. */
 export const RateLimitType = Type.Union([Type.Literal('requests'), Type.Literal('tokens')]);
 
 const limitFields = UsageLimitSchema.properties;
 
-/** The fields of a usage-limit policy that can be changed. */
+/** Mutable fields of a usage-limit policy. */
 export const usageLimitPolicyFields = {
   name: PolicyName,
   conditions: Conditions,
@@ -108,20 +108,20 @@ export const usageLimitPolicyFields = {
   next_usage_reset_at: limitFields.next_usage_reset_at,
 };
 
-/** What a usage-limit policy counts: US dollars, tokens or requests; never changes. */
+/** Unit of a usage-limit policy: US dollars, tokens or requests; immutable. */
 export const UsagePolicyType = Type.Union([
   Type.Literal('cost'),
   Type.Literal('tokens'),
   Type.Literal('requests'),
 ]);
 
-/** The rules of a policy as bodies and files give them. */
+/** Rules of a policy in bodies and files. */
 export interface GivenRules {
   readonly conditions?: Static<typeof Conditions>;
   readonly group_by?: Static<typeof GroupBy>;
 }
 
-/** What is wrong with rules that their schema lets through: keys that there are not, or twice. `pointer` is their place. */
+/** Violations in rules that their schema cannot detect: unknown or duplicate keys. `pointer` is their place. */
 export function policyRuleIssues(given: GivenRules, pointer: string): readonly LimitIssue[] {
   const { conditions = [], group_by: groupBy = [] } = given;
   const issues: LimitIssue[] = [];
@@ -144,7 +144,7 @@ export function policyRuleIssues(given: GivenRules, pointer: string): readonly L
   return issues;
 }
 
-/** The values of a condition, excluded ones behind them, each with its place: the condition's is `pointer`. */
+/** Values of a condition, followed by the excluded ones, each with its place; `pointer` is that of the condition. */
 export function conditionValues(
   condition: PolicyCondition,
   pointer: string,
@@ -156,7 +156,7 @@ export function conditionValues(
   });
 }
 
-/** The condition with other values, one for each. */
+/** The condition with each value mapped. */
 export function mapCondition(condition: PolicyCondition, of: (value: string) => string): PolicyCondition {
   const map = (said: PolicyCondition['value']): PolicyCondition['value'] =>
     typeof said === 'string' ? of(said) : said.map(of);
@@ -164,13 +164,13 @@ export function mapCondition(condition: PolicyCondition, of: (value: string) => 
   return { key, value: map(value), ...(excludes !== undefined && { excludes: map(excludes) }) };
 }
 
-/** The values of one member of a condition as a list. */
+/** Values of one member of a condition as a list. */
 export function listOfValues(said: PolicyCondition['value'] | undefined): readonly string[] {
   if (said === undefined) return [];
   return typeof said === 'string' ? [said] : said;
 }
 
-/** The rules as they are stored. */
+/** The rules in stored form. */
 export function policyRulesOf(given: Required<GivenRules>): PolicyRules {
   return {
     conditions: given.conditions.map((condition) => mapCondition(condition, (value) => value)),
@@ -180,14 +180,14 @@ export function policyRulesOf(given: Required<GivenRules>): PolicyRules {
 
 const noKey = 'no rule can be about';
 
-/** What is wrong with a word that is not known, with the nearest one and all of them. */
+/** Message about an unknown word, with the nearest one and all known ones. */
 function unknown(word: string, why: string, known: readonly string[], ...others: readonly string[]): string {
   const near = didYouMean(word, known);
   const hint = near === undefined ? '.' : `; did you mean "${near}"?`;
   return `is ${JSON.stringify(word.slice(0, 64))}, which ${why}${hint} Known: ${[...known, ...others].join(', ')}`;
 }
 
-/** What of a usage-limit policy a body can change. */
+/** Mutable fields of a usage-limit policy in a body. */
 export const changeableUsage = {
   name: Type.Optional(usageLimitPolicyFields.name),
   alert_threshold: Type.Optional(usageLimitPolicyFields.alert_threshold),
@@ -196,7 +196,7 @@ export const changeableUsage = {
   next_usage_reset_at: usageLimitPolicyFields.next_usage_reset_at,
 };
 
-/** What a body or a file says of the limit of such a policy. */
+/** Limit of a usage-limit policy in a body or a file. */
 interface GivenUsage {
   readonly credit_limit?: number;
   readonly alert_threshold?: number | null;
@@ -209,7 +209,7 @@ interface GivenUsage {
 /** The limit of a usage-limit policy. */
 export type UsageOfPolicy = Omit<UsageLimitPolicyData, 'conditions' | 'groupBy' | 'type'>;
 
-/** A limit of which nothing has been said. */
+/** A limit in its initial state. */
 export const unlimited: UsageOfPolicy = {
   creditLimit: 0,
   alertThreshold: undefined,
@@ -218,7 +218,7 @@ export const unlimited: UsageOfPolicy = {
   nextResetAt: undefined,
 };
 
-/** The limit after what is said. Either way of beginning anew takes the place of the other one. */
+/** The limit with the given changes. One kind of period replaces the other. */
 export function changedUsage(said: GivenUsage, before: UsageOfPolicy): UsageOfPolicy {
   const { alert_threshold: threshold, periodic_reset: reset, periodic_reset_days: days } = said;
   const next = said.next_usage_reset_at;
@@ -233,7 +233,7 @@ export function changedUsage(said: GivenUsage, before: UsageOfPolicy): UsageOfPo
   };
 }
 
-/** Mistakes in the rules that are said, and in the limit that comes of them. */
+/** Violations in the given rules and in the resulting limit. */
 export function usagePolicyIssues(
   said: GivenRules & GivenUsage,
   limit: UsageOfPolicy,
@@ -253,7 +253,7 @@ export function usagePolicyIssues(
   ];
 }
 
-/** What a usage-limit policy without a name is called: what it says. */
+/** Default name of a usage-limit policy: its limit. */
 export function usagePolicyName(type: UsageLimitPolicyData['type'], creditLimit: number): string {
   return `${creditLimit} ${type === 'cost' ? 'US dollars' : type}`;
 }

@@ -14,19 +14,19 @@ import { Description, Instant, orNull } from './fields.ts';
 
 const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
 
-/** A usage limit of a body: alone, or in a list of one. Null for none. */
+/** A usage limit of a body: a single one, or a list of one. Null for none. */
 export const GivenUsageLimit = Type.Union([UsageLimitSchema, OneUsageLimit, Type.Null()]);
 
-/** The rate limits of a body: one alone, or a list. Null for none. */
+/** Rate limits of a body: a single one, or a list. Null for none. */
 export const GivenRateLimits = Type.Union([RateLimits.items, RateLimits, Type.Null()]);
 
-/** What a workspace may use: a list of one limit of each kind at the most. */
+/** Limits of a workspace's access: at most one of each kind. */
 export const accessLimits = {
   usage_limits: Type.Optional(orNull(OneUsageLimit)),
   rate_limits: Type.Optional(orNull(Type.Array(RateLimits.items, { maxItems: 1 }))),
 };
 
-/** What bodies say of providers and virtual keys alike. */
+/** Fields of providers and virtual keys in bodies. */
 export const providerFields = {
   note: Type.Optional(orNull(Description)),
   usage_limits: Type.Optional(GivenUsageLimit),
@@ -34,7 +34,7 @@ export const providerFields = {
   expires_at: Type.Optional(orNull(Instant('When requests are refused. Null for never.'))),
 };
 
-/** A provider without bounds of its own. */
+/** A provider without limits of its own. */
 export const plainProvider: ProviderData = {
   note: '',
   usageLimits: undefined,
@@ -43,7 +43,7 @@ export const plainProvider: ProviderData = {
   isVirtualKey: false,
 };
 
-/** The usage limit that is said at `pointer`, and what is wrong with it. */
+/** The usage limit at `pointer`, with its violations. */
 export function givenUsageLimit(
   given: Static<typeof GivenUsageLimit>,
   pointer: string,
@@ -54,7 +54,7 @@ export function givenUsageLimit(
   return { limit: usageLimitOf(one), issues: usageLimitIssues(one, isList ? `${pointer}/0` : pointer) };
 }
 
-/** The rate limits that are said at `pointer`, and what is wrong with them. */
+/** The rate limits at `pointer`, with their violations. */
 export function givenRateLimits(
   given: Static<typeof GivenRateLimits>,
   pointer: string,

@@ -4,7 +4,7 @@ import type { JsonObject } from '../base/json.ts';
 
 const strict = { additionalProperties: false };
 
-/** A list of HTTP statuses, for what is tried again, what goes on, what counts as a failure. */
+/** List of HTTP statuses, for retries, fallbacks and failures. */
 const statusCodes = (description: string) =>
   Type.Optional(
     Type.Array(Type.Integer({ minimum: 100, maximum: 599, 'x-expected': 'an HTTP status from 100 to 599' }), {
@@ -13,11 +13,11 @@ const statusCodes = (description: string) =>
     }),
   );
 
-/** An object whose members are data, not settings: taken as it is. */
+/** An object whose members are data, not settings: not validated. */
 const anyObject = (description: string) =>
   Type.Unsafe<JsonObject>(Type.Object({}, { additionalProperties: true, description }));
 
-/** When a target is left alone for a while; `BreakerSettings` says what it means. */
+/** Circuit breaker of a target; `BreakerSettings` explains the fields. */
 const BreakerSchema = Type.Object(
   {
     failure_threshold: Type.Integer({
@@ -83,7 +83,7 @@ const StickySchema = Type.Object(
   { ...strict, description: 'loadbalance: requests with equal fields go to the same target.' },
 );
 
-/** How one of the targets is chosen. */
+/** Choice among targets. */
 const StrategySchema = Type.Object(
   {
     mode: Type.Union(
@@ -135,7 +135,7 @@ export type StrategyInput = Static<typeof StrategySchema>;
 /** A circuit breaker as written. */
 export type BreakerInput = Static<typeof BreakerSchema>;
 
-/** One day: nothing that a request waits for is longer. */
+/** One day: upper bound of every wait. */
 const maxTimeoutMs = 86_400_000;
 
 const timeout = (description: string) =>
@@ -333,15 +333,15 @@ const ownProperties = {
   ),
 };
 
-/** A config as written, checked against the schema: what a request, a file or an administrator gives. */
+/** A config as given by a request, a file or an administrator; valid by the schema. */
 export interface RouteConfigInput extends Static<TObject<typeof ownProperties>> {
   targets?: RouteConfigInput[];
 }
 
-/** Most targets side by side. */
+/** Upper bound of sibling targets. */
 const maxTargets = 256;
 
-/** A config, every target of which is one itself. What it means is checked by `compileConfig`. */
+/** A config, each target of which is a config too. `compileConfig` checks its meaning. */
 export const RouteConfigSchema = Type.Unsafe<RouteConfigInput>(
   Type.Cyclic(
     {
@@ -362,7 +362,7 @@ export const RouteConfigSchema = Type.Unsafe<RouteConfigInput>(
   ),
 );
 
-/** Members of a config that judge or change requests and answers. */
+/** Members of a config that check or change requests and answers. */
 export const guardrailKeys = [
   ['before_request_hooks', 'input', 'guardrail'],
   ['input_guardrails', 'input', 'guardrail'],
@@ -376,5 +376,5 @@ export const guardrailKeys = [
   'guardrail' | 'mutator',
 ])[];
 
-/** Members of defaults that name guardrails: those that judge without being named by a request. */
+/** Members of defaults that name guardrails which apply without being named by a request. */
 export const defaultGuardrailKeys = [guardrailKeys[1], guardrailKeys[4]] as const;

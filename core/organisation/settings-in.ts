@@ -4,7 +4,7 @@ import type {
   WorkspaceSettings,
 } from '../ports/organisation-settings.ts';
 
-/** What holds in a workspace: the organisation's settings, and instead of them what it may override and does. */
+/** Settings in force in a workspace: the organisation's, with the overrides that it permits. */
 export function settingsIn(
   { security, overridable }: Pick<OrganisationSettings, 'security' | 'overridable'>,
   overrides: WorkspaceSettings['overrides'] = {},

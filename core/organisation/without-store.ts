@@ -3,7 +3,7 @@ import type { Directory } from '../ports/directory.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { ResourcesReader } from '../ports/resources.ts';
 
-/** What a directory knows from a store. */
+/** The directory's data from a store. */
 export type DirectoryOfStore = Pick<
   Directory,
   | 'standing'
@@ -20,7 +20,7 @@ export type DirectoryOfStore = Pick<
   | 'records'
 >;
 
-/** What a directory knows of a store that there is none of, or that has not been read. */
+/** The same without a store, or before its first read. */
 export const withoutStore: DirectoryOfStore = {
   standing: () => 'current',
   keyById: () => undefined,
@@ -39,7 +39,7 @@ export const withoutStore: DirectoryOfStore = {
 const nothing = {};
 const none: readonly never[] = [];
 
-/** The refusal of what needs a store, in a gateway that has none. */
+/** Error for an action that needs a store, in a gateway without one. */
 export function noStore(): GatewayError {
   return new GatewayError(
     'not_supported',
@@ -47,7 +47,7 @@ export function noStore(): GatewayError {
   );
 }
 
-/** Stands for the reader of a store that is away: everything that it is asked rejects with `error`. */
+/** Stands in for the reader of an unavailable store: every call rejects with `error`. */
 export function readerWithoutStore(error: GatewayError): ResourcesReader {
   const refuse = (): Promise<never> => Promise.reject(error);
   return {

@@ -2,7 +2,7 @@ import type { JournalTable } from './journal.ts';
 import type { Repricing } from './prices.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from './request-row.ts';
 
-/** What can be measured of requests over time. */
+/** Measures of requests over time. */
 export const measures = [
   'requests',
   /** `is_success`. */
@@ -20,9 +20,9 @@ export const measures = [
   'p90_latency',
   'p95_latency',
   'p99_latency',
-  /** Different users, within 2 %; see `RequestFilter.users`. Requests without one do not count. */
+  /** Distinct users, within 2 %; see `RequestFilter.users`. Requests without a user do not count. */
   'users',
-  /** Answered from the cache by equality, and by meaning. */
+  /** Answers from the cache by equality, and by similarity. */
   'simple_hits',
   'semantic_hits',
   /** Milliseconds of requests that the cache answered, and of the successful others; null without any. */
@@ -36,7 +36,7 @@ export const measures = [
 ] as const;
 export type Measure = (typeof measures)[number];
 
-/** What a series can be split by: a grouping, or how many further attempts rescued a request (`1`, `2` …). */
+/** Split of a series: a grouping, or the number of further attempts that rescued a request (`1`, `2` …). */
 export type SeriesSplit = Grouping | 'retries';
 
 /** Spans of time, aligned to the clock and the calendar of a time zone; weeks begin on Monday. */
@@ -48,10 +48,10 @@ export interface Buckets {
   readonly timeZone: string;
 }
 
-/** Buckets that an answer holds at the most. */
+/** Upper bound of buckets in an answer. */
 export const mostBuckets = 10_000;
 
-/** What every question about time is made of. */
+/** Common members of the queries over time. */
 export interface SeriesWindow {
   readonly buckets: Buckets;
   readonly window: TimeWindow;
@@ -61,7 +61,7 @@ export interface SeriesWindow {
 
 export interface RequestSeriesQuery extends SeriesWindow {
   readonly measures: readonly Measure[];
-  /** Default: requests are not told apart. */
+  /** Default: no split. */
   readonly split?: SeriesSplit;
 }
 
@@ -78,7 +78,7 @@ export interface SeriesPoint {
 
 /**
  * Points in the order of time, then of requests. Without a split there is one for every bucket that the window touches,
- * also where nothing happened; with one, only those that have requests. `totals`: the whole window, in the same way.
+ * even an empty one; with a split, only those that have requests. `totals`: the whole window, in the same way.
  */
 export interface RequestSeries {
   readonly totals: readonly Omit<SeriesPoint, 'at'>[];
@@ -86,7 +86,7 @@ export interface RequestSeries {
 }
 
 export interface FeedbackSeriesQuery extends SeriesWindow {
-  /** `score`: the value. `model`: the model that answered. Default: feedback is not told apart. */
+  /** `score`: the value. `model`: the model that answered. Default: no split. */
   readonly split?: 'score' | 'model';
 }
 
@@ -121,7 +121,7 @@ export const groupings = [
   'prompt',
 ] as const;
 export type Grouping = (typeof groupings)[number];
-/** A grouping, who sent it (as `RequestFilter.users`), or the values of one metadata key. */
+/** A grouping, the user (as `RequestFilter.users`), or the values of one metadata key. */
 export type GroupBy = Grouping | 'user' | { readonly metadata: string };
 
 export const groupColumns = [
@@ -138,13 +138,13 @@ export const groupColumns = [
   'cache_hit_rate',
   'last_seen',
   'first_seen',
-  /** Weighted average of the feedback of their traces, or null; and how many of them have feedback. */
+  /** Weighted average of the feedback of their traces, or null; and the number of requests with feedback. */
   'avg_weighted_feedback',
   'requests_with_feedback',
 ] as const;
 export type GroupColumn = (typeof groupColumns)[number];
 
-/** Whose rows may be read. Always applied, whatever the filters say. */
+/** Rows that the caller may read. Applies to every query, in addition to its filters. */
 export interface Visibility {
   readonly organisationId: string;
   /** Undefined: every workspace of the organisation. */
@@ -153,7 +153,7 @@ export interface Visibility {
   readonly userId?: string;
   /** Only requests that were sent with this key. */
   readonly apiKeyId?: string;
-  /** Id of the key that asks, so that keys take turns. It decides nothing of what is seen. */
+  /** Id of the calling key, so that keys take turns. It does not restrict the rows. */
   readonly asker?: string;
 }
 
@@ -174,7 +174,7 @@ export interface GroupRow {
   readonly columns: Readonly<Partial<Record<GroupColumn, number | string | null>>>;
 }
 
-/** What requests of one day (UTC) and one model cost, of every organisation. */
+/** Cost of the requests of one day (UTC) and one model, over all organisations. */
 export interface RecordedCost {
   /** `YYYY-MM-DD`. */
   readonly day: string;
@@ -183,7 +183,7 @@ export interface RecordedCost {
   /** As answered. */
   readonly model: string;
   readonly requests: number;
-  /** Requests that used tokens for which no price was known; they are 0 in `cost`. */
+  /** Requests that used tokens without a known price; they add 0 to `cost`. */
   readonly unpriced: number;
   /** Tokens of these. */
   readonly unpricedTokens: number;
@@ -191,7 +191,7 @@ export interface RecordedCost {
   readonly cost: string;
 }
 
-/** What a budget counts requests by. `workspace_id` and `organisation_id` are those of their key. */
+/** Property by which a budget selects requests. `workspace_id` and `organisation_id` are those of their key. */
 export type CountedBy =
   | 'api_key'
   | 'workspace_id'
@@ -200,40 +200,40 @@ export type CountedBy =
   | 'provider'
   | { readonly metadata: string };
 
-/** Requests whose value is one of these, or begins with one of those; none that says nothing. */
+/** Matches requests whose value is in `whole` or begins with one of `beginnings`; not requests without a value. */
 export interface CountedValues {
   readonly by: CountedBy;
   readonly whole: readonly string[];
   readonly beginnings: readonly string[];
-  /** Neither of these. */
+  /** Excludes these values, and values that begin with one of `notBeginnings`. */
   readonly notWhole: readonly string[];
   readonly notBeginnings: readonly string[];
 }
 
-/** What budgets of one kind have counted. */
+/** Query for the usage that budgets of one kind have counted. */
 export interface CountedUsageQuery {
   readonly organisationId: string;
   /** Undefined: in every workspace. */
   readonly workspaceId: string | undefined;
-  /** All of them hold. */
+  /** A request must match all of them. */
   readonly conditions: readonly CountedValues[];
-  /** What tells groups apart: of each its text, then the value. Groups are these joined by `,`. */
+  /** Properties that form the groups. A group's name is the text and value of each of them, joined by `,`. */
   readonly groupBy: readonly { readonly text: string; readonly by: CountedBy }[];
-  /** Which groups, and from when on each is counted (milliseconds since the epoch): 1,000 at the most. */
+  /** Start of the count (milliseconds since the epoch) by group; at most 1,000 groups. */
   readonly groups: ReadonlyMap<string, number>;
-  /** Only requests that had ended by then. */
+  /** Only requests that ended at this time or before. */
   readonly endedBy: number;
 }
 
-/** What requests of one group have used, as usage limits count it. */
+/** Usage of the requests of one group, as usage limits count it. */
 export interface CountedUsage {
   readonly group: string;
-  /** Billionths of a US dollar; of attempts that were broken off too. */
+  /** Billionths of a US dollar, including attempts that were aborted. */
   readonly cost: number;
   readonly tokens: number;
-  /** Requests that a provider or the cache has answered, or failed to. */
+  /** Requests with at least one attempt or a cache hit. */
   readonly requests: number;
-  /** Those that the cache did not answer. */
+  /** The same without cache hits. */
   readonly attempted: number;
 }
 
@@ -242,14 +242,14 @@ export interface LogRecord {
   readonly body: BodyRow | undefined;
 }
 
-/** Where a page of log entries ended: the last entry on it. */
+/** Position of the last entry of a page of log entries. */
 export interface LogCursor {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly id: string;
 }
 
-/** Log entries in the order of their acceptance, ids deciding between equal times. */
+/** Query for log entries in the order of their acceptance, then of ids. */
 export interface LogQuery {
   readonly window: TimeWindow;
   readonly visibility: Visibility;
@@ -257,37 +257,37 @@ export interface LogQuery {
   readonly order: 'newest' | 'oldest';
   /** 1 to 10,000. */
   readonly limit: number;
-  /** Begin behind this entry. */
+  /** Begin after this entry. */
   readonly after?: LogCursor;
   /**
-   * Also what was sent and answered, without what stands beside it (`request_headers`, `provider_call`). Default false,
-   * which is much cheaper.
+   * Also the bodies of requests and answers, without `request_headers` and `provider_call`. Default false, which is much
+   * cheaper.
    */
   readonly bodies?: boolean;
 }
 
-/** Log entries that have come into the store, for whoever follows them live. */
+/** Query for log entries that arrived in the store since the last answer, for a live view. */
 export interface NewLogsQuery {
-  /** What the last answer said; undefined for the first one, which brings no entry. */
+  /** `since` of the last answer; undefined for the first query, which returns no entry. */
   readonly since: string | undefined;
   readonly visibility: Visibility;
   readonly filter?: RequestFilter;
-  /** 1 to 1,000; the newest of them are kept. */
+  /** 1 to 1,000; beyond it the oldest entries are left out. */
   readonly limit: number;
 }
 
-/** What has come since, each entry once, oldest first. */
+/** New log entries, each of them once, oldest first. */
 export interface NewLogs {
   readonly records: readonly LogRecord[];
-  /** For the next question. */
+  /** For the next query. */
   readonly since: string;
-  /** The same in a few characters, for going on later: entries of the last seconds before it may come again. */
+  /** A short form of `since` to resume later; entries of the last seconds before it may come again. */
   readonly resume: string;
-  /** Entries that were left out because of `limit`. */
+  /** Number of entries that were left out because of `limit`. */
   readonly left: number;
 }
 
-/** The requests that share a trace id, in numbers. */
+/** Totals of the requests that share a trace id. */
 export interface TraceSummary {
   readonly traceId: string;
   /** Milliseconds since the epoch: the first acceptance and the last end. */
@@ -301,8 +301,8 @@ export interface TraceSummary {
 }
 
 /**
- * Rows that stand in a file on this machine: newline-delimited JSON from byte `from` to `end` (exclusive) of the file
- * at the absolute `path`. Those bytes do not change while they are being stored.
+ * Rows in a file on this machine: newline-delimited JSON from byte `from` to `end` (exclusive) of the file at the
+ * absolute `path`. Those bytes do not change while they are being stored.
  */
 export interface StoredRows {
   readonly path: string;
@@ -314,43 +314,43 @@ export interface StoredRows {
 export interface Analytics {
   /**
    * Stores newline-delimited JSON rows as one block, all of them or none. The same token never stores twice.
-   * Throws a `GatewayError` `store_unavailable` when it should be tried again (also when the file of `StoredRows` is
-   * gone or too short), another error when the rows are at fault.
+   * Throws a `GatewayError` `store_unavailable` when the caller should retry (also when the file of `StoredRows` is
+   * gone or too short), another error when the rows are invalid.
    */
   insert(table: JournalTable, rows: Uint8Array | StoredRows, deduplicationToken: string): Promise<void>;
   /**
-   * Which of these ids (UUIDs, in lower case) a table has in a window, of every organisation: for putting rows back,
-   * never for a caller. Throws like a query.
+   * The subset of these ids (UUIDs, in lower case) that a table has in a window, over all organisations: for the replay
+   * of rows, never for a caller. Throws like a query.
    */
   storedIds(table: JournalTable, ids: readonly string[], window: TimeWindow): Promise<ReadonlySet<string>>;
   /**
-   * What was spent by day, kind of provider and model, of every organisation: for operators, never for a caller. Reads the
-   * rows of requests, as far back as they are kept. `services` are kinds of providers (default: all).
+   * Cost by day, kind of provider and model, over all organisations: for operators, never for a caller. Reads the rows
+   * of requests, as far back as they are kept. `services` are kinds of providers (default: all).
    */
   costsByDay(query: {
     readonly window: TimeWindow;
     readonly services?: readonly string[];
   }): Promise<readonly RecordedCost[]>;
   /**
-   * What groups of requests have used, from the rows of requests, as far back as they are kept: for comparing what budgets
-   * have counted, never for a caller. Groups of which there are no requests are left out.
+   * Usage by group, from the rows of requests, as far back as they are kept: for comparison with the counts of budgets,
+   * never for a caller. Groups without requests are left out.
    */
   countedUsage(query: CountedUsageQuery): Promise<readonly CountedUsage[]>;
-  /** Changes of prices, of every organisation: for operators, never for a caller. Rejects while the store is not open. */
+  /** Changes of prices, over all organisations: for operators, never for a caller. Rejects while the store is not open. */
   repricing(): Promise<Repricing>;
   groups(query: GroupQuery): Promise<{ total: number; rows: readonly GroupRow[] }>;
   /** Measures over time, and of the whole window. */
   series(query: RequestSeriesQuery): Promise<RequestSeries>;
   /**
-   * Feedback over time, and of the whole window: of each feedback what it says now, at the time when it was first
-   * given.
+   * Feedback over time, and of the whole window: the latest revision of each feedback, at the time of its first
+   * revision.
    */
   feedbackSeries(query: FeedbackSeriesQuery): Promise<FeedbackSeries>;
   /** One page of log entries. */
   logs(query: LogQuery): Promise<readonly LogRecord[]>;
-  /** How many log entries there are. */
+  /** Number of log entries that match. */
   countLogs(query: Pick<LogQuery, 'window' | 'visibility' | 'filter'>): Promise<number>;
-  /** Log entries in the order in which they come into the store. */
+  /** Log entries in the order in which they arrive in the store. */
   newLogs(query: NewLogsQuery): Promise<NewLogs>;
   /** The requests of a trace, oldest first, 1,000 at the most. */
   trace(traceId: string, window: TimeWindow, visibility: Visibility): Promise<readonly RequestRow[]>;
@@ -363,22 +363,22 @@ export interface Analytics {
   ): Promise<{ total: number; rows: readonly TraceSummary[] }>;
   /** One request by its id, or undefined. */
   requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined>;
-  /** What some feedback says now, by its `feedback_id`, or undefined: the row with the highest revision. */
+  /** The row with the highest revision of a `feedback_id`, or undefined. */
   feedbackById(id: string, window: TimeWindow, visibility: Visibility): Promise<FeedbackRow | undefined>;
   /** Resolves when the store answers; rejects with the reason otherwise. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Bounds, both included; an absent one bounds nothing. */
+/** Inclusive bounds; an absent one does not restrict. */
 export interface Between {
   readonly min?: number;
   readonly max?: number;
 }
 
 /**
- * Which requests are meant. All conditions hold at once; of a list, any one of its values, compared whole and with
- * regard to case. An absent condition always holds, an empty list never.
+ * Conditions on requests. A request must match all of them; of a list, any one of its values, compared whole and
+ * case-sensitively. An absent condition matches every request, an empty list none.
  */
 export interface RequestFilter {
   readonly aiServices?: readonly string[];
@@ -392,7 +392,7 @@ export interface RequestFilter {
   readonly prompts?: readonly string[];
   readonly apiKeys?: readonly string[];
   readonly workspaces?: readonly string[];
-  /** Who sent it: the metadata `_user`, else the user whose key it was. */
+  /** The user: the metadata `_user`, else the user of the key. */
   readonly users?: readonly string[];
   readonly traceIds?: readonly string[];
   readonly spanIds?: readonly string[];
@@ -413,11 +413,11 @@ export interface RequestFilter {
    * not match.
    */
   readonly weightedFeedback?: Between;
-  /** Part of a logged body, of the request or the answer, without regard to case; at most 256 characters. */
+  /** Part of a logged body, of the request or the answer, case-insensitive; at most 256 characters. */
   readonly text?: string;
 }
 
-/** What of section `storage.analytics` says where a server is, and how its tables lie. */
+/** Address of the server and layout of its tables, from section `storage.analytics`. */
 export interface AnalyticsServerSettings {
   /** For a server `http://HOST:8123/DATABASE` or `https://…`; the database is `weir` when none is named. */
   readonly url: string;

@@ -1,6 +1,6 @@
 import type { RateLimit, UsageLimit } from './limits.ts';
 
-/** What a budget counts. */
+/** Unit of a budget. */
 export type BudgetUnit = UsageLimit['type'];
 
 /** The record that a budget belongs to, as alerts and refusals name it. */
@@ -18,36 +18,36 @@ export interface BudgetSubject {
 
 /** One usage limit over one group of requests. */
 export interface Budget {
-  /** What is counted, unique: `key:<organisation>:<id>`. */
+  /** Unique name of the count: `key:<organisation>:<id>`. */
   readonly key: string;
   readonly organisationId: string;
   readonly unit: BudgetUnit;
   /** US dollars, tokens or requests. */
   readonly limit: number;
-  /** When to alert, in the same unit. */
+  /** Usage at which an alert is sent, in the same unit. */
   readonly threshold: number | undefined;
-  /** When the period began that `at` is in, and when the next one begins. Milliseconds since the epoch; 0 and undefined without periods. */
+  /** Start and end of the period that contains `at`. Milliseconds since the epoch; 0 and undefined without periods. */
   period(at: number): { readonly start: number; readonly end: number | undefined };
   readonly subject: BudgetSubject;
 }
 
-/** What one request is expected to use, and what it has used. Cost in US dollars. */
+/** Amounts of one request, expected or used. Cost in US dollars. */
 export type BudgetAmounts = Readonly<Record<BudgetUnit, number>>;
 
-/** What one request will probably use. */
+/** Expected usage of one request. */
 export interface ExpectedUse {
   readonly tokens: number;
-  /** US dollars; undefined where nothing says what its tokens cost. */
+  /** US dollars; undefined when the price of its tokens is unknown. */
   readonly cost: number | undefined;
 }
 
-/** Of a request of which neither tokens nor dollars are limited. */
+/** For a request without limits of tokens or dollars. */
 export const nothingExpected: ExpectedUse = { tokens: 0, cost: undefined };
 
-/** Of a request that has used nothing. */
+/** For a request that used nothing. */
 export const nothingUsed: BudgetAmounts = { cost: 0, tokens: 0, requests: 0 };
 
-/** Usage is counted in whole numbers: a billion of them is a US dollar. */
+/** Cost is counted in whole numbers of a billionth of a US dollar. */
 const perDollar = 1e9;
 
 /** An amount in whole units: requests, tokens, or billionths of a US dollar. NaN counts as nothing. */
@@ -56,140 +56,140 @@ export function wholeUnits(amount: number, unit: BudgetUnit): number {
   return unit === 'cost' ? Math.round(amount * perDollar) : Math.ceil(amount);
 }
 
-/** The other way round. */
+/** Inverse of `wholeUnits`. */
 export function shownUnits(amount: number, unit: BudgetUnit): number {
   return unit === 'cost' ? amount / perDollar : amount;
 }
 
-/** Why a request is refused. */
+/** Refusal of a request by a budget. */
 export interface BudgetRefusal {
   readonly isAdmitted: false;
   readonly budget: Budget;
-  /** False when nothing is left because requests under way have reserved the rest. */
+  /** False when requests in flight have reserved the rest. */
   readonly isExhausted: boolean;
   /** In the unit of the budget. */
   readonly used: number;
-  /** When the budget begins anew; undefined for never by itself. */
+  /** Time of the next automatic reset; undefined for none. */
   readonly resetsAt: number | undefined;
 }
 
-/** What requests under way have reserved. */
+/** Reservation of a request in flight. */
 export interface BudgetReservation {
   readonly isAdmitted: true;
-  /** What is reserved of the first budget of each unit; 0 without one. */
+  /** Amount reserved in the first budget of each unit; 0 without one. */
   readonly reserved: BudgetAmounts;
-  /** Counts what was used instead; once. */
+  /** Replaces the reservation by the usage; call it once. */
   settle(used: BudgetAmounts): void;
 }
 
-/** How much of a budget is used. */
+/** Present usage of a budget. */
 export interface BudgetUsage {
   readonly used: number;
   readonly isExhausted: boolean;
-  /** When it last began anew; undefined for never. */
+  /** Time of the last reset; undefined for never. */
   readonly lastResetAt: number | undefined;
-  /** The present threshold is reached; false without one. */
+  /** Usage has reached the present threshold; false without one. */
   readonly isThresholdReached: boolean;
 }
 
-/** What is used of budgets. What is counted lives here and in a ledger behind it, never in a plugin: no reload and no restart resets it. */
+/** Usage of budgets. Counts live here and in the ledger behind it, not in plugins: no reload and no restart resets them. */
 export interface Budgets {
-  /** How much of these budgets is used now. */
+  /** Present usage of a budget. */
   usage(budget: Pick<Budget, 'key' | 'unit' | 'limit' | 'threshold' | 'period'>): BudgetUsage;
-  /** Keys of budgets that begin so and have been used, with what is used of each: groups of a policy. */
+  /** Keys of used budgets with this prefix: the groups of a policy. */
   groups(prefix: string): readonly string[];
-  /** Begins the count of a budget anew. Resolves with its epoch when the ledger holds it; rejects when it cannot be stored. */
+  /** Resets the count of a budget. Resolves with its epoch when the ledger has stored it; rejects when it cannot. */
   reset(key: string, organisationId: string): Promise<number>;
-  /** Hands over that a limit which is counted elsewhere is reached, as `UsageAlerts.crossed`. */
+  /** Reports the crossing of a limit that is counted elsewhere, as `UsageAlerts.crossed`. */
   tell(crossing: UsageCrossing): void;
 }
 
-/** Begins the keys of crossings that belong to no budget: those of rate limits. */
+/** Prefix of the keys of crossings of rate limits, which belong to no budget. */
 export const rateCrossingPrefix = 'rate-limit:';
 
-/** What a process knows of a budget now. Whole units. */
+/** A process's present count of a budget. Whole units. */
 export interface BudgetCount {
-  /** When its period began, or when it was last begun anew; the later one counts. */
+  /** Start of its period, or its last reset, whichever is later. */
   readonly epoch: number;
   readonly used: number;
   /**
-   * What a request reserves of it that is expected to use this. Where nothing says what the request costs, what those
-   * before it have cost; nothing without any.
+   * Amount that a request with this expected usage reserves. When its cost is unknown: the cost of earlier requests, or
+   * 0 without any.
    */
   amountFor(expected: ExpectedUse): number;
 }
 
 /**
- * Counts usage against budgets in this process. A request is admitted while every one of its budgets has something left,
- * and reserves what it will probably use, which may be more than is left: overshoot is at most what was under way when a
- * budget was exhausted.
+ * Counts usage against budgets in this process. A request is admitted while something is left in every one of its
+ * budgets. It reserves its expected usage, which may be more than is left: the overshoot is at most the usage of the
+ * requests in flight when a budget is exhausted.
  */
 export interface LocalBudgets extends Budgets {
-  /** False: everything is admitted, and nothing counted. */
+  /** False: admits every request and counts nothing. */
   readonly enforces: boolean;
   /**
-   * Reserves of all budgets, or of none: one atomic decision. `replicas` gateways decide alone at this time: this one
-   * takes no more than its share of what was left when all were last known to have used something. Default 1.
+   * Reserves in all budgets, or in none: one atomic decision. `replicas` is the number of gateways that now decide
+   * independently: this one takes at most its share of the amount that was left at the last shared count. Default 1.
    */
   reserve(
     budgets: readonly Budget[],
     expected: ExpectedUse,
     replicas?: number,
   ): BudgetReservation | BudgetRefusal;
-  /** Reserves without a decision: a shared store, or the operator, has admitted the request. Whole units by budget. */
+  /** Reserves without a decision, because a shared store or the operator has admitted the request. Whole units by budget. */
   hold(budgets: readonly Budget[], amounts: readonly number[]): BudgetReservation;
-  /** What is known of a budget, in its present period. */
+  /** Count of a budget in its present period. */
   countOf(budget: Budget): BudgetCount;
-  /** The same as of all budgets; the new epoch is later than `after`. */
+  /** As `Budgets.reset`; the new epoch is later than `after`. */
   reset(key: string, organisationId: string, after?: number): Promise<number>;
-  /** All processes together have used so much, in whole units; less than what is known changes nothing. */
+  /** Takes over the usage of all processes together, in whole units; less than the present count changes nothing. */
   learn(budget: Budget, epoch: number, used: number): void;
 }
 
-/** What a process has counted since it last said so. */
+/** Usage that a process has counted since its last exchange. */
 export interface UsageDelta {
   readonly key: string;
   readonly organisationId: string;
-  /** When the period began, or when the count was last begun anew; the later one counts. Milliseconds since the epoch. */
+  /** Start of the period, or the last reset, whichever is later. Milliseconds since the epoch. */
   readonly epoch: number;
   /** Whole units: requests, tokens, or billionths of a US dollar. */
   readonly added: number;
-  /** Since when requests are counted in this period, milliseconds since the epoch: a limit may be younger than its period. */
+  /** Start of counting in this period, milliseconds since the epoch: a limit may be younger than its period. */
   readonly since: number;
 }
 
-/** What is counted by all processes. */
+/** Count of all processes together. */
 export interface UsageRow {
   readonly key: string;
   readonly organisationId: string;
   readonly epoch: number;
   readonly used: number;
-  /** Since when requests are counted in this period: the earliest that was said. Undefined for not known. */
+  /** Start of counting in this period: the earliest one reported. Undefined for not known. */
   readonly since: number | undefined;
-  /** How often the count was corrected. */
+  /** Number of corrections of the count. */
   readonly corrections: number;
-  /** The marks that were claimed last, by kind; empty for none. */
+  /** The last claimed mark of each kind; empty for none. */
   readonly claimed: Readonly<Record<UsageCrossing['kind'], string>>;
 }
 
-/** What a count misses of a period. */
+/** Usage that is missing in the count of a period. */
 export interface UsageCorrection extends Pick<UsageRow, 'key' | 'epoch' | 'corrections'> {
   /** Whole units. */
   readonly added: number;
 }
 
-/** That somebody tells of a crossing: of each mark once. */
+/** Claim to send the alert of a crossing; each mark is claimed once. */
 export interface AlertClaim extends Pick<UsageCrossing, 'key' | 'organisationId' | 'kind' | 'mark'> {
   /** The claimant: letters and digits. */
   readonly by: string;
 }
 
-/** Keeps usage over restarts, and brings the counts of several processes together. */
+/** Keeps usage over restarts, and merges the counts of several processes. */
 export interface UsageLedger {
-  /** Other processes count in it too: it has to be read even when nothing was counted here. */
+  /** Other processes write to it too: this one must read it even when it has counted nothing. */
   readonly isShared: boolean;
   /**
-   * Adds what was counted, and returns the rows that changed since `after` (an earlier `mark`; empty for all).
+   * Adds the deltas, and returns the rows that changed since `after` (an earlier `mark`; empty for all).
    * Rejects when nothing was stored.
    */
   exchange(
@@ -197,27 +197,27 @@ export interface UsageLedger {
     after: string,
   ): Promise<{ readonly rows: readonly UsageRow[]; readonly mark: string }>;
   /**
-   * Adds what a count misses, unless its period is over or somebody has corrected it since it was read. Resolves with the
-   * keys of those that were corrected.
+   * Adds missing usage to counts, unless the period is over or the count was corrected since it was read. Resolves with
+   * the keys that it corrected.
    */
   correct(corrections: readonly UsageCorrection[]): Promise<ReadonlySet<string>>;
-  /** True for the first one that claims this mark, also when it claims it again. Nothing need have been exchanged before. */
+  /** True for the first claimant of this mark, also when it claims it again. Needs no exchange before. */
   claim(claim: AlertClaim): Promise<boolean>;
 }
 
-/** That usage has reached a threshold, or the limit itself. */
+/** The event that usage reaches a threshold, or the limit itself. */
 export interface UsageCrossing {
-  /** The same crossing has the same id, on every gateway and after a restart. */
+  /** Stable: the same crossing has the same id on every gateway and after a restart. */
   readonly id: string;
   readonly kind: 'threshold' | 'exhausted';
   /** Of the budget. */
   readonly key: string;
-  /** The period and the limits that it is about, digits and colons: others are another crossing. */
+  /** Period and limits, as digits and colons: a different mark is a different crossing. */
   readonly mark: string;
   readonly organisationId: string;
-  /** Undefined for what belongs to the organisation as a whole. */
+  /** Undefined for a subject of the whole organisation. */
   readonly workspaceId: string | undefined;
-  /** Whose usage it is. */
+  /** Record whose usage crossed. */
   readonly subject: {
     readonly type:
       'api_key' | 'workspace' | 'provider' | 'integration' | 'usage_limit_policy' | 'rate_limit_policy';
@@ -233,19 +233,19 @@ export interface UsageCrossing {
   /** Undefined when the limit has none. */
   readonly threshold: number | undefined;
   readonly used: number;
-  /** When counting begins anew, milliseconds since the epoch; undefined for never. */
+  /** Time of the next reset, milliseconds since the epoch; undefined for never. */
   readonly resetsAt: number | undefined;
-  /** When it was crossed, milliseconds since the epoch. */
+  /** Time of the crossing, milliseconds since the epoch. */
   readonly at: number;
-  /** Of a key: its `alert_emails`, which are told besides. */
+  /** Of a key: its `alert_emails`, as additional recipients. */
   readonly emails?: readonly string[];
 }
 
-/** Tells people and systems of crossings, as the block `alerts` of the configuration says. Without it nothing is told. */
+/** Sends alerts of crossings, as the block `alerts` of the configuration says. Without the block it sends none. */
 export interface UsageAlerts {
   /**
-   * Hands a crossing over. Never throws and never waits: it is stored and sent beside requests. The same one may come
-   * several times, from every gateway and after a restart, until it is claimed: it is told once.
+   * Queues the alert of a crossing. Never throws and never waits: the alert is stored and sent in the background. The
+   * same crossing may be passed several times, from every gateway and after a restart; its alert is sent once.
    */
   crossed(crossing: UsageCrossing): void;
 }

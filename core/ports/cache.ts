@@ -1,4 +1,4 @@
-/** What was stored under a key, and until when it holds. */
+/** A cached value with its times. */
 export interface CachedValue {
   readonly bytes: Uint8Array;
   /** Milliseconds since the epoch. */
@@ -7,23 +7,23 @@ export interface CachedValue {
 }
 
 /**
- * Bytes under a key, for a time. Losing a value is always allowed, so nothing here ever rejects: a store that is away
- * or slow (more than 50 ms) answers like one that has forgotten. The memory implementation answers at once.
+ * Bytes by key, each for a bounded time. Losing a value is always allowed, so no method rejects: a store that is
+ * unreachable or slow (more than 50 ms) answers with a miss. The memory implementation answers at once.
  */
 export interface Cache {
-  /** The value, unless it has expired or is gone. */
+  /** The value; undefined after its expiry or loss. */
   get(key: string): CachedValue | undefined | Promise<CachedValue | undefined>;
-  /** Keeps a copy of the bytes, made before it returns, for `ttlMs`; a value that is larger than the store takes is dropped. */
+  /** Stores a copy of the bytes, made before it returns, for `ttlMs`; drops a value above the store's size bound. */
   set(key: string, bytes: Uint8Array, ttlMs: number): void | Promise<void>;
   delete(key: string): void | Promise<void>;
 }
 
-/** What a config says about caching the answers of one target; it then stands in place of the options of the `cache` plugin. */
+/** Cache settings of a config for one target. They override the options of the `cache` plugin. */
 export interface CacheSettings {
-  /** `off`: not cached, whatever the plugin's options say. */
+  /** `off`: no caching, regardless of the plugin's options. */
   readonly mode: 'off' | 'simple' | 'semantic';
-  /** How long an answer is used, in milliseconds; undefined leaves it to the plugin. */
+  /** Lifetime of an answer in milliseconds; undefined: the plugin's option applies. */
   readonly maxAgeMs: number | undefined;
-  /** Least cosine similarity of an answered question, 0 to 1; undefined leaves it to the plugin. Only for `semantic`. */
+  /** Minimum cosine similarity for a hit, 0 to 1; undefined: the plugin's option applies. Only for `semantic`. */
   readonly threshold: number | undefined;
 }

@@ -2,14 +2,14 @@ import type { Budget, BudgetAmounts, BudgetRefusal, ExpectedUse } from './budget
 
 /** One sliding window over one key. */
 export interface Window {
-  /** What is counted, unique per limit and group (`rpm:<key id>`). */
+  /** Name of the window, unique per limit and group (`rpm:<key id>`). */
   readonly key: string;
   /**
-   * Whose it is: the organisation's id. A shared store keeps a group in one place, so that all windows of one call
-   * are of the same group. Default: none.
+   * Owner of the window: the organisation's id. A shared store keeps a group in one place, so all windows of one call
+   * must have the same group. Default: none.
    */
   readonly group?: string;
-  /** The most that `amount`s may add up to within `windowMs`. */
+  /** Upper bound of the sum of `amount`s within `windowMs`. */
   readonly limit: number;
   readonly windowMs: number;
 }
@@ -17,33 +17,34 @@ export interface Window {
 export interface WindowState {
   readonly limit: number;
   readonly windowMs: number;
-  /** What may still be taken now; never negative. */
+  /** Amount that can be taken now; never negative. */
   readonly remaining: number;
-  /** Milliseconds until at least one more may be taken (0 when `remaining` > 0). */
+  /** Milliseconds until at least one more can be taken (0 when `remaining` > 0). */
   readonly resetMs: number;
 }
 
 export interface Decision {
   readonly allowed: boolean;
-  /** Index into the windows of the one that refused for longest; -1 when allowed. */
+  /** Index of the window that refuses for the longest time; -1 when allowed. */
   readonly refusedBy: number;
   readonly windows: readonly WindowState[];
 }
 
 /**
- * What happens to a `take` while a shared store is away or slow (more than 50 ms): `open` lets it through uncounted
+ * Behaviour of `take` while a shared store is unreachable or slow (more than 50 ms): `open` admits without counting
  * (a decision without windows), `closed` throws or rejects with a `GatewayError` `limits_unavailable`, `local` counts
- * in this process. The memory implementation is never away.
+ * in this process. The memory implementation is always available.
  */
 export type OnStoreFailure = 'open' | 'closed' | 'local';
 
 /**
- * Shared counters. A window is 60 sub-buckets, each of which counts until the last of it is as old as the window: never
- * over the limit in any stretch of its length, and a request counts one sixtieth longer at the most. Counters live here and never in a plugin, so that a reload resets nobody's limit.
+ * Shared counters. A window is 60 sub-buckets; each counts until its newest request is as old as the window. So no
+ * interval of the window's length exceeds the limit, and a request counts at most one sixtieth of the window longer.
+ * Counters live here and not in plugins, so that a reload resets no limit.
  */
 export interface Counters {
   /**
-   * Takes `amount` from every window, or from none when one of them would go over: one atomic decision.
+   * Takes `amount` from every window, or from none when one of them would exceed its limit: one atomic decision.
    * The memory implementation answers at once, a remote one with a promise. `onFailure` is `local` by default.
    */
   take(windows: readonly Window[], amount: number, onFailure?: OnStoreFailure): Decision | Promise<Decision>;
@@ -54,40 +55,40 @@ export interface Counters {
 /** Windows that one request takes the same amount of. */
 interface ChargedWindows {
   readonly windows: readonly Window[];
-  /** The smallest of their limits: more at once fits into none of them. */
+  /** The smallest of their limits: no larger amount can be admitted. */
   readonly smallest: number;
 }
 
 /**
- * Everything that one request is counted in, all of one organisation. The texts that a store gets for it are put together
- * once: it does not change any more when it has been asked with.
+ * Windows and budgets that count one request, all of one organisation. Immutable after its first use, because a store
+ * caches the texts that it derives from it.
  */
 export interface Charges {
-  /** One is taken of each. Undefined when nothing limits requests. */
+  /** The request takes 1 from each window. Undefined when nothing limits requests. */
   readonly requests: ChargedWindows | undefined;
-  /** What the request will probably use is taken of each, at least 1, and at most what fits into an empty one. */
+  /** The request takes its expected tokens from each window: at least 1, at most `smallest`. */
   readonly tokens: ChargedWindows | undefined;
-  /** Undefined when no usage limit holds. */
+  /** Undefined when no usage limit applies. */
   readonly budgets: readonly Budget[] | undefined;
 }
 
-/** A window that has no room for a request. */
+/** Refusal of a request by a full window. */
 export interface WindowRefusal {
   readonly isAdmitted: false;
-  /** The list that it is in, and its index there: of several that refuse, the one that does so for longest. */
+  /** List and index of the window: of several that refuse, the one that refuses for the longest time. */
   readonly list: 'requests' | 'tokens';
   readonly index: number;
   readonly window: WindowState;
 }
 
-/** What was taken for a request whose use is not known yet. */
+/** Amounts that were taken for a request whose usage is not known yet. */
 export interface LimitReservation {
   readonly isAdmitted: true;
-  /** What was taken of each; of tokens, the more of windows and budgets. */
+  /** Amounts taken; of tokens, the larger one of windows and budgets. */
   readonly reserved: BudgetAmounts;
   /**
-   * Counts what was used instead of what was taken; once, when it is known. NaN changes nothing. Nobody
-   * has to wait for the promise, which never rejects: a shared store knows it when it resolves.
+   * Replaces the amounts taken by the usage; call it once. NaN changes nothing. The promise never rejects and resolves
+   * when a shared store has the usage; no caller needs to wait for it.
    */
   settle(used: BudgetAmounts): void | Promise<void>;
 }
@@ -95,16 +96,17 @@ export interface LimitReservation {
 /** Undefined: admitted, with nothing to settle. */
 export type Admission = LimitReservation | WindowRefusal | BudgetRefusal | undefined;
 
-/** Decides over requests by everything that they are counted in. */
+/** Admits or refuses requests by their windows and budgets. */
 export interface Limiter {
   /**
    * Counts a request in all of its windows and budgets, or in none when one of them refuses: one atomic decision, for
-   * all gateways that share the store. `expected` is what it reserves of budgets and takes of windows of tokens; it is
-   * admitted also where a budget has less left than that. A budget is named before a window, and requests before tokens. The memory implementation answers at once, a remote one with a promise.
+   * all gateways that share the store. `expected` is reserved in budgets and taken from windows of tokens; a budget
+   * admits the request even when less than that is left. Of several refusals it returns a budget before a window, and
+   * requests before tokens. The memory implementation answers at once, a remote one with a promise.
    *
-   * While a shared store is away or slow, `open` (of `onFailure`, by default `local`) admits: windows count nothing,
-   * budgets what is used; `closed` throws or rejects with a `GatewayError` `limits_unavailable`; `local` decides by
-   * what this process knows.
+   * `onFailure` (default `local`) applies while a shared store is unreachable or slow. `open` admits: windows count
+   * nothing, budgets count the usage; `closed` throws or rejects with a `GatewayError` `limits_unavailable`; `local`
+   * decides by the counts of this process.
    */
   admit(charges: Charges, expected: ExpectedUse, onFailure?: OnStoreFailure): Admission | Promise<Admission>;
 }

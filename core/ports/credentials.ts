@@ -1,11 +1,11 @@
-/** What a signature covers: the request as it goes on the wire. */
+/** The request as it goes on the wire: a signature covers all of it. */
 export interface SignableRequest {
   readonly method: string;
   /** Scheme, host and port: `https://bedrock-runtime.us-east-1.amazonaws.com`. */
   readonly origin: string;
   /** Path with its query, encoded as it is sent. */
   readonly path: string;
-  /** Flat names and values. Those that `authorize` returns are not looked at. */
+  /** Flat names and values. `authorize` ignores headers of the names that it returns. */
   readonly headers: readonly string[];
   readonly body: Uint8Array | null;
 }
@@ -13,8 +13,8 @@ export interface SignableRequest {
 /** One credential, ready to authorize requests to its provider. Holds secrets: never log it. */
 export interface Credentials {
   /**
-   * Headers to set, flat; each replaces those of its name. A promise only when a token has to be fetched first.
-   * Rejects with `credentials_failed` when there is none to be had.
+   * Headers to set, flat; each replaces those of its name. Returns a promise only when a token has to be fetched first;
+   * it rejects with `credentials_failed` when the token cannot be fetched.
    */
   authorize(request: SignableRequest): string[] | Promise<string[]>;
 }
@@ -28,17 +28,17 @@ export type CredentialFields = Readonly<Record<string, string>>;
 /** How far the fields are trusted. */
 export interface CredentialOptions {
   /**
-   * The operator wrote the fields, so they may stand on an identity that belongs to the machine: AWS keys of the
-   * environment, a managed identity, a federated token. Default false, as for fields that a request brings: whoever
-   * sends it must not act as the gateway.
+   * The operator wrote the fields, so they may refer to an identity of the machine: AWS keys of the environment, a
+   * managed identity, a federated token. Default false, as for fields of a request: its sender must not act as the
+   * gateway.
    */
   readonly machineIdentity?: boolean;
 }
 
-/** Makes credentials of fields. */
+/** Builds credentials from fields. */
 export interface CredentialFactory {
   /**
-   * The same fields give the same credentials, and so share one token. Throws `invalid_request`, with the field as its
+   * Equal fields return the same credentials, which share one token. Throws `invalid_request`, with the field as its
    * `param`, for fields that are missing or malformed.
    */
   create(kind: CredentialKind, fields: CredentialFields, options?: CredentialOptions): Credentials;

@@ -16,25 +16,25 @@ export interface KeyRecord {
   readonly scopes: readonly string[];
   /** Milliseconds since the epoch, or null for never. */
   readonly expiresAt: number | null;
-  /** True for the secret before a rotation: `expiresAt` is then the end of the time of transition. */
+  /** True for the secret before a rotation: `expiresAt` is then the end of the transition. */
   readonly isReplaced?: boolean;
-  /** What its requests begin with; absent for nothing. */
+  /** Default values for its requests; absent for none. */
   readonly defaults?: ApiKeyDefaults;
-  /** How much may be asked with it; absent for no limit. */
+  /** Rate limits of the key; absent for none. */
   readonly rateLimits?: readonly RateLimit[];
-  /** How much may be used with it; absent for no limit. */
+  /** Usage limits of the key; absent for none. */
   readonly usageLimits?: readonly OwnedUsageLimit[];
-  /** True for the bearer of a verified JSON Web Token: it is no key of the store. */
+  /** True for the bearer of a verified JSON Web Token, who has no key in the store. */
   readonly isToken?: boolean;
   /** Where the configuration defines it (`organisation.keys[0]`); absent for keys of the store. */
   readonly definedAt?: string | undefined;
 }
 
-/** What requests of a workspace begin with: its own defaults before the organisation's. */
+/** Default values for requests of a workspace: its own take precedence over the organisation's. */
 export interface DirectoryDefaults extends Pick<OrganisationDefaults, 'metadata' | 'configId'> {
-  /** What of it the workspace says itself. Absent for nothing. */
+  /** The workspace's own part of the defaults. Absent for none. */
   readonly own?: WorkspaceDefaults;
-  /** Of the organisation, without those that the workspace is excluded from. Absent for none. */
+  /** Guardrails of the organisation, without those that exclude the workspace. Absent for none. */
   readonly organisationGuardrails?: DefaultGuardrails;
 }
 
@@ -45,9 +45,9 @@ export interface DirectoryUser {
 }
 
 /**
- * How well the directory knows its store. `current`: as it was at the last look, which succeeded. `behind`: the store
- * cannot be read now; what was known before is served, and what is not known may exist. `unknown`: nothing has been read,
- * or so long ago that it must not be relied on. Always `current` where there is no store.
+ * Freshness of the directory. `current`: the last read of the store succeeded. `behind`: the store cannot be read now;
+ * the directory serves the state of the last read, and an entry that it lacks may exist. `unknown`: no read has
+ * succeeded, or the last one is too old to rely on. Always `current` where there is no store.
  */
 export type DirectoryStanding = 'current' | 'behind' | 'unknown';
 
@@ -55,35 +55,35 @@ export type DirectoryStanding = 'current' | 'behind' | 'unknown';
 export interface Directory {
   standing(): DirectoryStanding;
   /**
-   * The key whose secret has this SHA-256 (base64), or undefined. Keys of the store are not found while `standing` is
-   * `unknown`: only when it is `current` does a key that is not found not exist.
+   * The key whose secret has this SHA-256 (base64), or undefined. Finds no keys of the store while `standing` is
+   * `unknown`. Undefined proves that the key does not exist only while `standing` is `current`.
    */
   keyByHash(sha256: string): KeyRecord | undefined;
-  /** The key with this id, or undefined. For work that goes on after the request that asked for it. */
+  /** The key with this id, or undefined. For work that continues after its request. */
   keyById(id: string): KeyRecord | undefined;
-  /** True for the id of a workspace that was archived: its keys are refused. */
+  /** True for the id of an archived workspace: its keys are refused. */
   isArchived(workspaceId: string): boolean;
   /** The id of the organisation's workspace with this id or slug, archived ones too; undefined when there is none. */
   workspaceId(organisationId: string, idOrSlug: string): string | undefined;
-  /** What requests of this workspace begin with: its own defaults before the organisation's. */
+  /** Default values for requests of this workspace: its own take precedence over the organisation's. */
   defaultsOf(organisationId: string, workspaceId: string): DirectoryDefaults;
-  /** How much all keys of this workspace may ask together; undefined for no limit. The same list until one of them changes. */
+  /** Rate limits over all keys of this workspace; undefined for none. The same list until one of them changes. */
   rateLimitsOf(organisationId: string, workspaceId: string): readonly RateLimit[] | undefined;
-  /** How much all keys of this workspace may use together; undefined for no limit. The same list until one of them changes. */
+  /** Usage limits over all keys of this workspace; undefined for none. The same list until one of them changes. */
   usageLimitsOf(organisationId: string, workspaceId: string): readonly OwnedUsageLimit[] | undefined;
-  /** What holds in the workspace; with an empty id, in the organisation. */
+  /** Settings in force in the workspace; with an empty id, in the organisation. */
   settingsIn(organisationId: string, workspaceId: string): SecuritySettings;
   /** By id, or by e-mail address in any case. */
   user(organisationId: string, idOrEmail: string): DirectoryUser | undefined;
-  /** What the user was made in this workspace; undefined for nothing. Owners and admins need not be members. */
+  /** Role of the user in this workspace; undefined for no member. Owners and admins need not be members. */
   memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined;
   /**
-   * An active record of the workspace, or else of its organisation, by id or slug. Only kinds that requests are served
-   * with; `collection` is not among them.
+   * An active record of the workspace, or else of its organisation, by id or slug. Only of kinds that the request path
+   * uses; `collection` is not among them.
    */
   record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined;
   /**
-   * All active ones of a kind in the workspace, oldest first, and behind them those of its organisation; without a
+   * All active records of a kind in the workspace, oldest first, followed by those of its organisation; without a
    * workspace the latter alone. The same array until one of them changes.
    */
   records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[];
@@ -91,23 +91,23 @@ export interface Directory {
   readonly defaultWorkspaceId: string;
 }
 
-/** A directory as it was at one moment. */
+/** State of a directory at one moment. */
 export interface DirectorySnapshot {
-  /** Wall clock: when the store held exactly this, milliseconds since the epoch. */
+  /** Wall clock time at which the store held exactly this state, milliseconds since the epoch. */
   readonly at: number;
-  /** JSON values, in the order in which they are read again. */
+  /** JSON values; `read` returns them in the same order. */
   readonly rows: Iterable<unknown>;
 }
 
-/** Where a directory keeps what it knows, for a start at which its store does not answer. */
+/** Snapshots of a directory, for a start while its store does not answer. */
 export interface DirectorySnapshots {
   /**
-   * The one that was written last; its `at` is that of the last `confirm`. Undefined when there is none, or none that can
-   * be used; why it cannot is in the log. Never rejects.
+   * The latest snapshot; its `at` is that of the last `confirm`. Undefined when there is none, or when it is unusable,
+   * with the reason in the log. Never rejects.
    */
   read(): Promise<DirectorySnapshot | undefined>;
-  /** Puts it in the place of the one before, whole or not at all. Rejects when it cannot be written. */
+  /** Replaces the snapshot atomically. Rejects when it cannot be written. */
   write(snapshot: DirectorySnapshot): Promise<void>;
-  /** The store still holds at `at` exactly what was written last. */
+  /** Notes that the store still holds at `at` exactly the state of the last snapshot. */
   confirm(at: number): Promise<void>;
 }

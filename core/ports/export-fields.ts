@@ -1,4 +1,4 @@
-/** What an export of logs can say of each request, in the order of its columns. */
+/** Fields of an export of logs, in the order of its columns. */
 export const exportFields = [
   'id',
   'trace_id',
@@ -24,17 +24,17 @@ export const exportFields = [
 /** One of them. */
 export type ExportField = (typeof exportFields)[number];
 
-/** What the file of an export can be: lines of JSON, a table as text, a table in columns. */
+/** File formats of an export: JSON lines, CSV, columnar. */
 export const exportFormats = ['jsonl', 'csv', 'parquet'] as const;
 /** One of them. */
 export type ExportFormat = (typeof exportFormats)[number];
 
-/** `draft` until it is started; `stopped` by somebody, `failed` by itself. */
+/** `draft` until the start; `stopped` by a user, `failed` by an error. */
 export const exportStates = ['draft', 'in_progress', 'success', 'failed', 'stopped'] as const;
 /** One of them. */
 export type ExportState = (typeof exportStates)[number];
 
-/** Section `exports` of the configuration, defaults filled in. All of the second half is for a store that speaks S3. */
+/** Section `exports` of the configuration, defaults filled in. Members from `region` on apply to S3 stores only. */
 export interface ExportSettings {
   /** `file:`, `file:/DIR` or `s3://BUCKET/PREFIX`. */
   readonly url: string;
@@ -43,7 +43,7 @@ export interface ExportSettings {
   readonly link_minutes: number;
   readonly denied_fields: readonly ExportField[];
   readonly region: string;
-  /** Empty: that of AWS in the region. */
+  /** Empty: the endpoint of AWS in the region. */
   readonly endpoint: string;
   readonly path_style: boolean;
   readonly access_key_id?: string;

@@ -1,46 +1,46 @@
 import type { GuardrailData } from './record-kinds.ts';
 
-/** Feedback that a guardrail gives by itself. */
+/** Feedback that a guardrail records for its verdict. */
 interface GuardrailFeedback {
   readonly value: number;
   readonly weight: number;
   readonly metadata: string;
 }
 
-/** A guardrail as it acts: its checks are known, and their parameters fit. Immutable, and the same object for all requests. */
+/** A compiled guardrail: its checks exist and their parameters are valid. Immutable; all requests share the object. */
 export interface GuardrailSpec {
-  /** Slug of a stored one; else what its config calls it, or its place there. */
+  /** Slug of a stored guardrail; else its name in its config, or its place there. */
   readonly id: string;
-  /** Undefined for one that is written out in a config or header. */
+  /** Undefined for an inline guardrail of a config or header. */
   readonly version: string | undefined;
-  /** A mutator changes what it judges. */
+  /** A mutator changes the request or answer that it checks. */
   readonly type: 'guardrail' | 'mutator';
   readonly checks: GuardrailData['checks'];
-  /** What its record holds of credentials (`checkCredentials`); undefined for one that is written out. */
+  /** Sealed credentials of its record (`checkCredentials`); undefined for an inline guardrail. */
   readonly sealed:
     { readonly recordId: string; readonly secrets: Readonly<Record<string, string>> } | undefined;
-  /** Refuse what does not pass (446); else let it through marked (246). */
+  /** True: a failed verdict refuses (446). False: it lets through and marks (246). */
   readonly deny: boolean;
-  /** The request does not wait for it, and it denies nothing. */
+  /** The request does not wait for the verdict, and the guardrail denies nothing. */
   readonly isAsync: boolean;
-  /** One check after the other, each seeing what the one before has changed. */
+  /** Checks run one after the other; each sees the changes of the one before. */
   readonly isSequential: boolean;
-  /** How a streamed answer is judged; undefined: by what the guardrail does. */
+  /** Mode for streamed answers; undefined: the guardrail's other actions decide. */
   readonly stream: 'hold' | 'window' | 'observe' | undefined;
   readonly onSuccess: GuardrailFeedback | undefined;
   readonly onFail: GuardrailFeedback | undefined;
 }
 
-/** What a guardrail looks at: a request before it goes to a provider, or the answer before it leaves. */
+/** `input` checks a request before it goes to a provider, `output` the answer before it goes to the client. */
 export type CheckPhase = 'input' | 'output';
 
-/** What judges a request and its answer, in order. */
+/** Guardrails of a request and of its answer, in order. */
 export interface GuardrailSpecs {
   readonly input: readonly GuardrailSpec[];
   readonly output: readonly GuardrailSpec[];
 }
 
-/** What a guardrail does, whatever wrote it down: the members of `actions`. */
+/** Compiles the members of `actions`, which are the same for stored and inline guardrails. */
 export function guardrailSpec(
   own: Pick<GuardrailSpec, 'id' | 'version' | 'type' | 'checks' | 'sealed'>,
   actions: Readonly<Record<string, unknown>>,
@@ -57,7 +57,7 @@ export function guardrailSpec(
   };
 }
 
-/** The field of a record in whose `secrets` the credentials of a check stand, as JSON. */
+/** Name, in a record's `secrets`, of the credentials of a check (JSON). */
 export function checkCredentials(index: number): string {
   return `checks.${index}.credentials`;
 }

@@ -1,26 +1,26 @@
 import type { TimeWindow } from './analytics.ts';
 import type { JournalRoom, JournalState, JournalTable, ShedReason } from './journal.ts';
 
-/** What one table has in the journal. */
+/** Contents of the journal for one table. */
 export interface TableInventory {
   readonly segments: number;
   readonly rows: number;
   readonly bytes: number;
-  /** When the oldest row was accepted, ISO 8601; undefined when there is none. */
+  /** Acceptance time of the oldest row, ISO 8601; undefined for no rows. */
   readonly oldest: string | undefined;
-  /** What could not be stored and was put aside. */
+  /** Files of rows that the store rejected. */
   readonly quarantine: { readonly files: number; readonly bytes: number };
 }
 
-/** What a journal holds, read from its folder. */
+/** Contents of a journal, read from its folder. */
 export interface JournalInventory {
   readonly directory: string;
   readonly tables: Readonly<Record<JournalTable, TableInventory>>;
 }
 
-/** What the process that writes a journal last told of it; its counts are those of this process. */
+/** Last status report of the process that writes a journal; the counts are those of that process. */
 export interface JournalStatus extends JournalRoom {
-  /** When it told it, ISO 8601. */
+  /** Time of the report, ISO 8601. */
   readonly at: string;
   readonly pid: number;
   /** The last failure to ship; null when the last attempt succeeded. */
@@ -30,51 +30,51 @@ export interface JournalStatus extends JournalRoom {
   >;
 }
 
-/** A place in a file that is not as it should be; `offset` is the byte at which the row begins. */
+/** An invalid row in a file; `offset` is its first byte. */
 export interface RowFault {
   readonly file: string;
   readonly offset: number;
   readonly reason: string;
 }
 
-/** What reading every row of a journal found. */
+/** Result of a full check of a journal's rows. */
 export interface JournalVerdict {
   readonly directory: string;
   readonly segments: number;
   readonly rows: number;
   readonly bytes: number;
-  /** The first 1000 of them. */
+  /** The first 1000 invalid rows. */
   readonly faults: readonly RowFault[];
-  /** All of them, also those that are not listed. */
+  /** Number of all invalid rows. */
   readonly faultCount: number;
-  /** Ends of open segments without a line break: being written, or torn, which the next start cuts. */
+  /** Ends of open segments without a line break: either being written, or torn; the next start truncates torn ones. */
   readonly unfinished: readonly RowFault[];
 }
 
 /** A file whose rows go back into the journal. */
 export interface ReplaySource {
   readonly path: string;
-  /** Of rows that do not say it themselves, as those of a quarantine do. */
+  /** Table of rows that do not name it themselves, as those of a quarantine do. */
   readonly table: JournalTable | undefined;
   /** Removed once every row of it is in the journal or in the store. */
   readonly remove: boolean;
 }
 
-/** Which rows a store has already: ids and the time in which they were accepted. */
+/** Finds the ids that the store already has, among rows that were accepted in `window`. */
 export type FindStored = (
   table: JournalTable,
   ids: readonly string[],
   window: TimeWindow,
 ) => Promise<ReadonlySet<string>>;
 
-/** What putting rows back did. */
+/** Result of a replay. */
 export interface ReplayReport {
-  /** Rows that are in new segments now. */
+  /** Rows that were written to new segments. */
   readonly added: Readonly<Record<JournalTable, number>>;
-  /** Rows that were left out, because the store or the journal has them. */
+  /** Rows that were left out because the store or the journal has them. */
   readonly known: number;
   readonly removedFiles: number;
-  /** The first 1000 of the rows that cannot be put back. */
+  /** The first 1000 rows that cannot be replayed. */
   readonly faults: readonly RowFault[];
   readonly faultCount: number;
 }

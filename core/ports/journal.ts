@@ -1,4 +1,4 @@
-/** The tables that the journal ships to; each has its own stream of segments. */
+/** Tables that the journal ships to; each has its own stream of segments. */
 export const journalTables = ['requests', 'bodies', 'feedback'] as const;
 /** One of them. */
 export type JournalTable = (typeof journalTables)[number];
@@ -13,21 +13,20 @@ export interface JournalState {
   readonly shed: number;
 }
 
-/** What happens when the disk bound comes near: rows are given up by a rule, or requests have to wait. */
+/** Behaviour near the disk bound: `shed` drops rows by a rule, `block` makes requests wait. */
 export type JournalPolicy = 'shed' | 'block';
 
 /**
- * When rows that are written are made durable, so that a power cut leaves them: never by us, within an interval, or with
- * each write.
+ * When written rows are made durable against a power cut: never by the gateway, within an interval, or with each write.
  */
 export type JournalSync = 'none' | 'interval' | 'each';
 
 /**
- * Why rows were given up. `share`: near the bound, their workspace had more than its share; `bodies`: what is left there
- * is kept for request rows; `disk`: the bound is reached; `memory`: too much waits for a disk that fails; `length`: one
- * row was too long; `closed`: it came after the end; `refused`: the store takes everything but this row; `age`: the
- * store was away for too long; `lost`: the disk
- * failed for good, or another program removed them.
+ * Reasons for dropped rows. `share`: near the bound, their workspace had more than its share; `bodies`: the rest of the
+ * room is reserved for request rows; `disk`: the bound is reached; `memory`: too much waits for a failing disk;
+ * `length`: the row is too long; `closed`: the row came after `close`; `refused`: the store accepts all rows but this
+ * one; `age`: the store was unreachable for too long; `lost`: the disk failed permanently, or another program removed
+ * the rows.
  */
 export const shedReasons = [
   'share',
@@ -43,17 +42,17 @@ export const shedReasons = [
 /** One of them. */
 export type ShedReason = (typeof shedReasons)[number];
 
-/** How full a journal is, and what came of it since this process began. */
+/** Fill level of a journal, and its effects on requests since this process began. */
 export interface JournalRoom {
   readonly policy: JournalPolicy;
   readonly maxBytes: number;
-  /** On disk and on the way there. */
+  /** On disk and waiting for the disk. */
   readonly bytes: number;
-  /** Requests that wait for room now (`block`). */
+  /** Requests that now wait for room (`block`). */
   readonly waiting: number;
-  /** Requests that waited and were let in. */
+  /** Requests that were admitted after a wait. */
   readonly waited: number;
-  /** Requests that were refused, because there was no room in time. */
+  /** Requests that were refused because there was no room in time. */
   readonly refused: number;
 }
 
@@ -63,14 +62,13 @@ export interface JournalRoom {
  */
 export interface Journal {
   /**
-   * Takes one row; its bytes are copied. Never waits and never throws: over the disk bound it sheds and counts.
-   * `owner` is who shares that room with others, near the bound: the row's workspace. Default: nobody in particular.
+   * Accepts one row and copies its bytes. Never waits and never throws: over the disk bound it sheds and counts.
+   * `owner` is the row's workspace, for the fair shares near the bound. Default: no workspace.
    */
   append(table: JournalTable, line: JournalLine, owner?: string): void;
   /**
-   * Asks for the room of what a request will leave, before anything is done for it. Nothing: go on. With the policy
-   * `block` and near the bound: a promise that resolves when there is room, and rejects with `journal_full` when that
-   * takes too long.
+   * Checks for room before any work on a request. Undefined: proceed. With the policy `block` and near the bound: a
+   * promise that resolves when there is room, and rejects with `journal_full` when that takes too long.
    */
   admit(): Promise<void> | undefined;
   /** Resolves when everything accepted before the call is on disk. */
@@ -78,11 +76,11 @@ export interface Journal {
   /** Resolves true when everything accepted before the call is in the analytics store, false after `timeoutMs`. */
   settle(timeoutMs: number): Promise<boolean>;
   state(table: JournalTable): JournalState;
-  /** What `shed` of a table's state is made of. */
+  /** `shed` of a table's state, split by reason. */
   shedBy(table: JournalTable): Readonly<Record<ShedReason, number>>;
   room(): JournalRoom;
   /** The last failure to ship, or undefined when the last attempt succeeded. */
   readonly lastError: string | undefined;
-  /** Flushes, ships what it can within the deadline, releases the folder. */
+  /** Flushes, ships as many rows as the deadline allows, releases the folder. */
   close(deadlineMs: number): Promise<void>;
 }

@@ -3,7 +3,7 @@ import type { DialectName } from '../dialects/endpoint.ts';
 import type { UpstreamCallFacts } from '../dialects/upstream-plan.ts';
 import type { HeaderList } from './header-list.ts';
 
-/** A chat request and the wire that its target speaks. Plain values: they go to another thread. */
+/** A chat request and the dialect of its target. Plain values, because they go to another thread. */
 export interface LargeChat {
   /** A JSON object. */
   readonly body: Buffer;
@@ -13,21 +13,21 @@ export interface LargeChat {
   readonly headers: HeaderList;
 }
 
-/** The request in its target's wire. */
+/** The request in its target's dialect. */
 export interface EncodedChat {
   readonly encoded: EncodedRequest;
-  /** What answers are read and written with. */
+  /** Facts for the translation of its answers. */
   readonly request: AnsweredRequest;
   /** As in `EncodeReport`. */
   readonly dropped: readonly string[];
   readonly emulated: readonly string[];
 }
 
-/** Puts large chat requests into their targets' wires while others are served. */
+/** Translates large chat requests on another thread, so that they do not block other requests. */
 export interface LargeTranslation {
   /**
-   * One after the other. Rejects with the GatewayError that the codecs throw, and with another error when there is no
-   * thread to do it.
+   * Translates one request at a time. Rejects with the GatewayError that the codecs throw, and with another error when
+   * the thread is not available.
    */
   encode(chat: LargeChat): Promise<EncodedChat>;
   close(): Promise<void>;

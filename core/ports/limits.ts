@@ -1,4 +1,4 @@
-/** What may be used: US dollars, tokens or requests. */
+/** Upper bound of usage in US dollars, tokens or requests. */
 export interface UsageLimit {
   readonly type: 'cost' | 'tokens' | 'requests';
   readonly creditLimit: number;
@@ -12,7 +12,7 @@ export interface UsageLimit {
 /** A usage limit as the request path sees it. */
 export interface OwnedUsageLimit {
   readonly limit: UsageLimit;
-  /** When its record was made: periods of so many days count from then. Milliseconds since the epoch. */
+  /** Creation time of its record, milliseconds since the epoch: periods of `periodicResetDays` count from it. */
   readonly createdAt: number;
   /** Addresses that the record names for alerts. */
   readonly emails?: readonly string[];

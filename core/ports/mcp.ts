@@ -1,7 +1,7 @@
 import type { HeaderList } from './header-list.ts';
 import type { McpCapabilityType } from './record-kinds.ts';
 
-/** Where a server of the Model Context Protocol listens, and what it is told. */
+/** Address of a server of the Model Context Protocol, and the headers that it receives. */
 export interface McpAddress {
   /** `http` or `https`, without credentials. */
   readonly url: string;
@@ -16,11 +16,11 @@ export interface McpOffer {
   readonly type: McpCapabilityType;
   /** Unique among those of its type. */
   readonly name: string;
-  /** What the server says of it beside its name: plain JSON, 64 KiB at the most. */
+  /** The server's description without the name: plain JSON, 64 KiB at the most. */
   readonly described: Readonly<Record<string, unknown>>;
 }
 
-/** What a server says of itself in a handshake. */
+/** A server's description of itself in a handshake. */
 export interface McpDescription {
   readonly serverName: string;
   readonly serverVersion: string;
@@ -32,14 +32,14 @@ export interface McpDescription {
   readonly offers: readonly McpOffer[];
 }
 
-/** Speaks to servers of the Model Context Protocol that an API call names: public addresses and trusted hosts only. */
+/** Client for servers of the Model Context Protocol that an API call names: public addresses and trusted hosts only. */
 export interface McpClients {
   /**
-   * Shakes hands, lists all that the server offers, and says goodbye: at most 15 seconds and 8 MiB. Rejects with
-   * `address_refused` when the address may not be spoken to, and `mcp_failed` (with `status` of the server's answer in
-   * its details, where there was one) when no handshake comes about; neither tells what an internal host answered.
+   * Shakes hands, lists all offers of the server and closes the session: at most 15 seconds and 8 MiB. Rejects with
+   * `address_refused` when the address is not allowed, and `mcp_failed` (with `status` of the server's answer in its
+   * details, where there was one) when the handshake fails; neither reveals the answer of an internal host.
    */
   describe(address: McpAddress): Promise<McpDescription>;
-  /** Shakes hands and says goodbye; what the server calls itself. Bounds and errors as those of `describe`. */
+  /** Shakes hands and closes the session; resolves with the server's name. Bounds and errors as those of `describe`. */
   greet(address: McpAddress): Promise<{ readonly serverName: string }>;
 }

@@ -1,4 +1,4 @@
-/** What members and managers may see and edit. Owners and admins always may everything. */
+/** Rights of members and managers to see data. Owners and admins always see everything. */
 export interface DataVisibility {
   /** When false, members see only logs and analytics that their own keys generated. Default true. */
   readonly membersViewAllData: boolean;
@@ -10,7 +10,7 @@ export interface DataVisibility {
   readonly managersViewAnalytics: boolean;
 }
 
-/** Who may see and edit prompts. */
+/** Rights of members and managers to see and edit prompts. */
 interface PromptAccess {
   /** Default true. */
   readonly membersViewPrompts: boolean;
@@ -22,7 +22,7 @@ interface PromptAccess {
   readonly managersWritePrompts: boolean;
 }
 
-/** Who may see and edit configs. */
+/** Rights of members and managers to see and edit configs. */
 export interface ConfigAccess {
   /** Default true. */
   readonly membersViewConfigs: boolean;
@@ -34,23 +34,22 @@ export interface ConfigAccess {
   readonly managersWriteConfigs: boolean;
 }
 
-/** Bounds of the keys that people have for themselves. */
+/** Bounds of keys of type `workspace-user`. */
 export interface UserKeyRules {
-  /** Of each workspace; undefined: as many as they like (the default). */
+  /** Upper bound of such keys in each workspace; undefined: no bound (the default). */
   readonly maxPerWorkspace: number | undefined;
-  /** Days after which a key ends whose maker said nothing about it; undefined: never (the default). */
+  /** Lifetime of a key that is created without one, in days; undefined: it never expires (the default). */
   readonly defaultDays: number | undefined;
-  /** The most days that a key may live; undefined: no bound (the default). */
+  /** Upper bound of a key's lifetime in days; undefined: no bound (the default). */
   readonly maxDays: number | undefined;
 }
 
 /**
- * What is kept of requests. Their rows always are: limits, budgets and analytics are counted by them. `full`: bodies too,
- * unless the request, its key or the logger's options say otherwise; `metadata`: never.
+ * Logged parts of requests. Their rows are always kept, because limits, budgets and analytics count them. `full`: bodies
+ * too, unless the request, its key or the logger's options say otherwise; `metadata`: no bodies.
  */
 export type LoggingMode = 'full' | 'metadata';
 
-/** How much is logged of requests. */
 interface LoggingRules {
   /** Default `full`. */
   readonly mode: LoggingMode;
@@ -68,7 +67,7 @@ export interface SecuritySettings {
 /** A category that an organisation may let its workspaces override. */
 export type SettingsCategory = keyof SecuritySettings;
 
-/** What holds while nobody has said anything else. */
+/** Settings of an organisation that has changed none. */
 export const defaultSecurity: SecuritySettings = {
   data_visibility: {
     membersViewAllData: true,
@@ -92,7 +91,7 @@ export const defaultSecurity: SecuritySettings = {
   logging: { mode: 'full' },
 };
 
-/** What a request of an organisation begins with, and what it may do. */
+/** Default values and security settings of an organisation. */
 export interface OrganisationSettings {
   readonly organisationId: string;
   readonly security: SecuritySettings;
@@ -100,56 +99,56 @@ export interface OrganisationSettings {
   readonly overridable: readonly SettingsCategory[];
   readonly defaults: OrganisationDefaults;
   readonly updatedAt: number;
-  /** 0 while nobody has changed anything. */
+  /** 0 before the first change. */
   readonly version: number;
 }
 
 /**
- * What requests of an organisation begin with. A workspace's own defaults come before these; a key's config does, too,
+ * Default values for requests of an organisation. A workspace's own defaults take precedence; so does a key's config,
  * but not its metadata (see `beginWithDefaults`).
  */
 export interface OrganisationDefaults {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly configId?: string;
-  /** Those of the organisation: they judge every request of it, before those of the workspace. Absent for none. */
+  /** Guardrails for every request of the organisation; they run before those of the workspace. Absent for none. */
   readonly guardrails?: DefaultGuardrails;
-  /** Workspaces, by id, whose requests the organisation's guardrails of a phase do not judge. Absent for none. */
+  /** Ids of workspaces that are exempt from the organisation's guardrails of a phase. Absent for none. */
   readonly excludedWorkspaces?: DefaultGuardrails;
 }
 
-/** By phase, in order: slugs or ids of stored guardrails that judge without being named, or ids of workspaces. */
+/** By phase, in order: slugs or ids of stored guardrails that apply by default, or ids of workspaces. */
 export interface DefaultGuardrails {
   readonly input: readonly string[];
   readonly output: readonly string[];
 }
 
-/** What a workspace says instead of its organisation, a whole category at a time. */
+/** A workspace's overrides of its organisation's settings, a whole category at a time. */
 export interface WorkspaceSettings {
   readonly workspaceId: string;
   readonly organisationId: string;
   readonly overrides: Partial<SecuritySettings>;
   readonly updatedAt: number;
-  /** 0 while nobody has changed anything. */
+  /** 0 before the first change. */
   readonly version: number;
 }
 
 export interface SettingsReader {
-  /** The defaults, version 0, when nobody has changed them. */
+  /** The defaults, with version 0, before the first change. */
   ofOrganisation(organisationId: string): Promise<OrganisationSettings>;
-  /** No overrides, version 0, when nobody has changed them. */
+  /** No overrides, with version 0, before the first change. */
   ofWorkspace(organisationId: string, workspaceId: string): Promise<WorkspaceSettings>;
-  /** Those of all workspaces that override something, for the directory. */
+  /** Settings of all workspaces that override something; for the directory. */
   ofWorkspaces(organisationId: string): Promise<readonly WorkspaceSettings[]>;
 }
 
 export interface SettingsWriter {
-  /** Stores them when the stored ones have the version before; false otherwise. */
+  /** Stores them when the stored version is the previous one; false otherwise. */
   replaceOrganisation(settings: OrganisationSettings): Promise<boolean>;
-  /** Stores them when the stored ones have the version before; false otherwise. */
+  /** Stores them when the stored version is the previous one; false otherwise. */
   replaceWorkspace(settings: WorkspaceSettings): Promise<boolean>;
 }
 
-/** The settings of an organisation in which nobody has changed any. */
+/** Settings of an organisation before the first change. */
 export function defaultSettings(organisationId: string): OrganisationSettings {
   return {
     organisationId,

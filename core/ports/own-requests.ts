@@ -1,7 +1,7 @@
 import type { KeyRecord } from './directory.ts';
 import type { HeaderList } from './header-list.ts';
 
-/** A request that the gateway sends to itself, in the name of a caller. */
+/** A request that the gateway sends to itself on behalf of a caller. */
 export interface OwnRequest {
   /** Below the base path: `/chat/completions`. */
   readonly path: string;
@@ -9,23 +9,23 @@ export interface OwnRequest {
   readonly headers: HeaderList;
   /** JSON. */
   readonly body: Buffer;
-  /** Whose it is: what it uses is theirs. Undefined for nobody's. */
+  /** Key that the usage is charged to. Undefined: no key. */
   readonly caller: KeyRecord | undefined;
-  /** A longer answer is given up while it comes. */
+  /** Upper bound of the answer; a longer one is aborted while it arrives. */
   readonly maxBytes: number;
 }
 
-/** What it was answered. */
+/** Answer to an own request. */
 interface OwnAnswer {
   readonly status: number;
   readonly body: Buffer;
 }
 
 /**
- * Requests within this process, on the way of all others: the pipeline of their path counts, caches and logs them, each as
- * a request of its own. Nothing judges them, so that what judges may send one.
+ * Requests within this process that take the normal path: its pipeline counts, caches and logs each of them as a request
+ * of its own. No guardrail judges them, so that a guardrail may send one.
  */
 export interface OwnRequests {
-  /** Rejects when the answer was broken off: it was aborted, is too long, or its provider failed while it came. */
+  /** `answer` rejects when the answer is incomplete: aborted, too long, or its provider failed on the way. */
   send(request: OwnRequest): { readonly answer: Promise<OwnAnswer>; abort(): void };
 }

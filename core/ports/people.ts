@@ -1,12 +1,12 @@
 import type { Page, Paged } from './page.ts';
 
-/** What somebody is in an organisation. Owners and admins manage every workspace of it. */
+/** Role of a user in an organisation. Owners and admins manage every workspace of it. */
 export type OrganisationRole = 'owner' | 'admin' | 'member';
 
-/** What somebody is in one workspace. Bodies may say `admin`, an alias of `manager`. */
+/** Role of a user in one workspace. Request bodies may say `admin`, an alias of `manager`. */
 export type WorkspaceRole = 'manager' | 'member';
 
-/** Somebody who belongs to an organisation. */
+/** A user of an organisation. */
 export interface UserRecord {
   readonly id: string;
   readonly organisationId: string;
@@ -45,11 +45,11 @@ export interface UsersWriter {
   /** Rejects with `already_exists` when the organisation has a user with this e-mail address. */
   insert(record: UserRecord): Promise<void>;
   replace(record: UserRecord): Promise<boolean>;
-  /** Takes their memberships along. False when there is none. */
+  /** Removes a user and their memberships. False when there is no such user. */
   remove(organisationId: string, id: string): Promise<boolean>;
 }
 
-/** That somebody belongs to a workspace. */
+/** Membership of one user in one workspace. */
 export interface MemberRecord {
   readonly organisationId: string;
   readonly workspaceId: string;
@@ -60,7 +60,7 @@ export interface MemberRecord {
   readonly version: number;
 }
 
-/** A member with who it is. */
+/** A membership with its user. */
 export interface Member {
   readonly member: MemberRecord;
   readonly user: UserRecord;
@@ -100,13 +100,13 @@ export interface InviteRecord {
   readonly role: Exclude<OrganisationRole, 'owner'>;
   /** At most 100. */
   readonly workspaces: readonly { readonly id: string; readonly role: WorkspaceRole }[];
-  /** Scopes of the key that is made in each of the workspaces when the invite is accepted; empty: no key is made. */
+  /** Scopes of the key that accepting the invite creates in each workspace; empty: it creates no key. */
   readonly keyScopes: readonly string[];
-  /** A pending invite has ended from `expiresAt` on, whether or not it has been marked yet. */
+  /** A pending invite is invalid from `expiresAt` on, even before `expireDue` marks it. */
   readonly status: 'pending' | 'cancelled' | 'accepted' | 'expired';
-  /** SHA-256 (base64) of the token in the link. The token itself is stored nowhere. */
+  /** SHA-256 (base64) of the token in the link. The token itself is not stored. */
   readonly tokenHash: string;
-  /** Id of the user, or of the key, that invited. */
+  /** Id of the user or key that sent the invite. */
   readonly invitedBy: string;
   readonly expiresAt: number;
   readonly acceptedAt: number | undefined;
@@ -134,11 +134,11 @@ export interface InvitesWriter {
   /** Rejects with `already_exists` when a pending invite has this e-mail address. */
   insert(record: InviteRecord): Promise<void>;
   replace(record: InviteRecord): Promise<boolean>;
-  /** Marks pending invites of the organisation that have ended by `now`, 1,000 at the most; how many. */
+  /** Marks up to 1,000 pending invites of the organisation that have expired by `now`; returns their number. */
   expireDue(organisationId: string, now: number): Promise<number>;
 }
 
-/** Which role the people of a group, as the identity provider knows it, have in a workspace. */
+/** Role that the members of an identity provider's group have in a workspace. */
 export interface GroupMappingRecord {
   readonly id: string;
   readonly organisationId: string;

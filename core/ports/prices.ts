@@ -1,25 +1,25 @@
 import type { Usage } from '../dialects/usage.ts';
 
 export interface Price {
-  /** US dollars as a decimal string with 12 digits after the point; `"0"` when nothing is known. */
+  /** US dollars as a decimal string with 12 digits after the point; `"0"` when no price is known. */
   readonly cost: string;
-  /** `unpriced` means that tokens were used and no price is known: never read it as free. */
+  /** `unpriced`: tokens were used and no price is known; it does not mean free. */
   readonly status: 'priced' | 'unpriced' | 'none';
   /** The edition of the price data; `file` for a price of the configuration. */
   readonly version: string;
 }
 
-/** What an integration says of the prices of its models. */
+/** Prices of an integration's model. */
 export interface PricedModels {
   /** Kind of provider, as in `price`. */
   readonly service: string;
-  /** The model whose prices hold; empty for the one that was used. */
+  /** The model whose prices apply; empty for the one that was used. */
   readonly model: string;
-  /** Instead of what is known, in the order of time; the last one that holds. Undefined for nothing. */
+  /** Replaces the known prices: the last entry in force, in the order of time. Undefined for none. */
   readonly own: readonly DatedTokenPrice[] | undefined;
   /** Factor on the cost; 1 for none. */
   readonly multiplier: number;
-  /** Factors that take its place from a moment on, in the order of time. Absent for none. */
+  /** Factors that replace it from a moment on, in the order of time. Absent for none. */
   readonly laterMultipliers?: readonly DatedFactor[];
 }
 
@@ -37,11 +37,11 @@ export interface DatedFactor {
   readonly factor: number;
 }
 
-/** A price, or a factor on prices, that the configuration says: instead of what the price data says, from a date on. */
+/** A price, or a factor on prices, in the configuration. From its date on it replaces the price data. */
 export interface OwnPrice {
   /** Kind of provider (`openai`); `*` for every one. */
   readonly provider: string;
-  /** The name of a model; with a `*` at its end the beginning of one. */
+  /** The name of a model; with a `*` at its end a prefix. */
   readonly model: string;
   /** A day (UTC) or a moment, ISO 8601; absent: always. */
   readonly from?: string;
@@ -56,11 +56,11 @@ export interface OwnPrice {
   readonly reasoning?: number;
   /** US dollars per request. */
   readonly request?: number;
-  /** Instead of prices: what is known otherwise is multiplied by it. */
+  /** Instead of prices: multiplies the price that is known otherwise. */
   readonly factor?: number;
 }
 
-/** What a model costs, in US dollars for a token. Undefined: not priced on its own. Of prices by size, the lowest size. */
+/** Prices of a model in US dollars per token. Undefined: no price of its own. Of prices by size, the lowest size. */
 export interface TokenRates {
   readonly input: number | undefined;
   readonly output: number | undefined;
@@ -76,15 +76,15 @@ export interface TokenRates {
 /** Prices of models. Pure: the same arguments give the same answer. */
 export interface Prices {
   /**
-   * `provider` is its kind (`openai`), or what an integration says instead; `at` is milliseconds since the epoch (prices
+   * `provider` is its kind (`openai`), or the prices of an integration; `at` is milliseconds since the epoch (prices
    * change over time).
    */
   price(usage: Usage | undefined, provider: string | PricedModels, model: string, at: number): Price;
-  /** What the model of a kind of provider costs at a time; undefined when no price is known. */
+  /** Rates of a model at a time, by kind of provider; undefined when no price is known. */
   rates(provider: string, model: string, at: number): TokenRates | undefined;
 }
 
-/** A row of a request. */
+/** Position of a request's row. */
 export interface RequestPlace {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
@@ -99,23 +99,23 @@ export interface UnpricedRequest extends RequestPlace {
   readonly service: string;
   /** The provider as addressed, without an `@`. */
   readonly provider: string;
-  /** Whether it was told of by somebody else, and not served here. */
+  /** True for a request that was reported to the gateway, not served by it. */
   readonly isReported: boolean;
-  /** As the provider was asked for it. */
+  /** Model name that was sent to the provider. */
   readonly requested: string;
   /** As answered. */
   readonly model: string;
   readonly usage: Usage;
 }
 
-/** Requests without a price, in the order of time, ids deciding between equal times. */
+/** Query for requests without a price, in the order of time, then of ids. */
 export interface UnpricedQuery {
   /** Milliseconds since the epoch, `to` is exclusive. */
   readonly window: { readonly from: number; readonly to: number };
   /** Kinds of providers, and models as answered. Default: all. */
   readonly services?: readonly string[] | undefined;
   readonly models?: readonly string[] | undefined;
-  /** Begin behind this one. */
+  /** Begin after this one. */
   readonly after?: RequestPlace | undefined;
   /** 1 to `mostPriceChanges`. */
   readonly limit: number;
@@ -129,26 +129,26 @@ export interface PriceChange extends RequestPlace {
   readonly version: string;
 }
 
-/** What a batch of changes holds at the most. */
+/** Upper bound of changes in one batch. */
 export const mostPriceChanges = 4000;
 
-/** A moment at which no change of prices is half done. */
+/** Permission for one change of prices; no earlier change is half done. */
 export interface RepricingTurn {
-  /** Whether a batch was completed that an earlier command had begun. */
+  /** Whether this turn completed a batch that an earlier command had begun. */
   readonly completed: boolean;
   /**
-   * Gives prices to requests that `unpriced` has told since the turn began, all of one month (UTC) and `mostPriceChanges` at the
-   * most, in their rows and in the roll-ups, and uses up the turn. Resolves to false, with nothing changed, when another command
-   * has had its turn since. After an error, or an end of the process at whatever point, the next turn begins with the change
-   * complete or not begun.
+   * Sets prices of requests that `unpriced` has returned since the turn began, all of one month (UTC) and at most
+   * `mostPriceChanges`, in their rows and in the roll-ups, and uses up the turn. Resolves to false and changes nothing
+   * when another command has had its turn since. After an error, or an end of the process at any point, the next turn
+   * finds the change either complete or not begun.
    */
   change(changes: readonly PriceChange[]): Promise<boolean>;
 }
 
-/** Gives prices to requests that were recorded without one. Everything rejects like a query of the analytics store. */
+/** Prices requests that were recorded without a price. All methods reject like a query of the analytics store. */
 export interface Repricing {
   /** Requests that have no price. */
   unpriced(query: UnpricedQuery): Promise<readonly UnpricedRequest[]>;
-  /** Completes what an earlier command has left half done. */
+  /** Completes a half-done change of an earlier command, then begins a turn. */
   turn(): Promise<RepricingTurn>;
 }

@@ -5,10 +5,10 @@ import type { DatedFactor, DatedTokenPrice } from './prices.ts';
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 type JsonObject = { readonly [name: string]: Json };
 
-/** A config as it was sent; what it means is worked out by the router. Slugs begin with `pc-`. */
+/** A config as it was sent; the router compiles it. Slugs begin with `pc-`. */
 export interface ConfigData {
   readonly config: JsonObject;
-  /** Requests of the workspace begin with it when nothing else says otherwise. */
+  /** Applies to requests of the workspace that name no other config. */
   readonly isDefault: boolean;
 }
 
@@ -19,24 +19,23 @@ export interface IntegrationModel {
   /** A model that the catalogue does not know. */
   readonly isCustom: boolean;
   readonly isFinetune: boolean;
-  /** The model whose price and abilities it has; empty for none. */
+  /** The model whose price and capabilities apply; empty for none. */
   readonly baseModelSlug: string;
-  /** `custom_host` at the most. */
+  /** Nothing but `custom_host`. */
   readonly configurations: JsonObject;
-  /** Its own price. */
   readonly pricing: DatedTokenPrice | undefined;
-  /** Prices that take its place, in the order of time; absent for none. */
+  /** Prices that replace `pricing` later, in the order of time; absent for none. */
   readonly laterPricing?: readonly DatedTokenPrice[];
 }
 
-/** What a workspace may do with an integration. */
+/** Permission and limits of one workspace at an integration. */
 export interface IntegrationAccess {
   readonly enabled: boolean;
   readonly usageLimits: readonly UsageLimit[];
   readonly rateLimits: readonly RateLimit[];
 }
 
-/** Where a secret value comes from instead of standing in the record. */
+/** Reference to a secret value that the record does not hold itself. */
 export interface SecretMapping {
   /** `key`, or `configurations.<field>`. */
   readonly targetField: string;
@@ -52,8 +51,8 @@ export interface IntegrationData {
   readonly aiProviderId: string;
   readonly description: string;
   /**
-   * Options as in `providers:` of the YAML, without the secret ones. `base_url` was given by people of the organisation
-   * and not by the operator: it is guarded like a custom host. `deployments` of Azure are objects with `deployment_id`,
+   * Options as in `providers:` of the YAML, without the secret ones. Users of the organisation set `base_url`, not the
+   * operator, so it is guarded like a custom host. `deployments` of Azure are objects with `deployment_id`,
    * `alias`, `api_version`, `model` and `is_default`. Secrets: `key`, `configurations.<field>` (`headers` as JSON), and
    * `models.<slug>.headers` (JSON).
    */
@@ -67,21 +66,21 @@ export interface IntegrationData {
   readonly workspaces: Readonly<Record<string, IntegrationAccess>>;
   /** Factors on prices; 1 for none. */
   readonly priceMultiplier: number;
-  /** Factors that take its place, in the order of time; absent for none. */
+  /** Factors that replace it later, in the order of time; absent for none. */
   readonly laterMultipliers?: readonly DatedFactor[];
 }
 
-/** An integration as one workspace uses it: what `@slug` names on the request path. Its parent is the integration. */
+/** An integration as one workspace uses it; `@slug` names it on the request path. Its parent is the integration. */
 export interface ProviderData {
   readonly note: string;
   readonly usageLimits: UsageLimit | undefined;
   readonly rateLimits: readonly RateLimit[];
   readonly expiresAt: number | undefined;
-  /** Made by the older routes of virtual keys, together with an integration of its own. */
+  /** Created by the older routes of virtual keys, together with an integration of its own. */
   readonly isVirtualKey: boolean;
 }
 
-/** A secret in a manager elsewhere; credentials for it are in the record's `secrets`. */
+/** A secret in an external manager; credentials for it are in the record's `secrets`. */
 export interface SecretReferenceData {
   readonly description: string;
   readonly managerType: 'aws_sm' | 'azure_kv' | 'hashicorp_vault' | 'environment' | 'file';
@@ -95,22 +94,22 @@ export interface SecretReferenceData {
   readonly allowedWorkspaces: readonly string[];
   /**
    * Hosts that the secret may be sent to: `host` or `host:port`, `http://` before it for one without TLS. Empty: those
-   * that the provider table names. Absent in records from before there were any: every host.
+   * that the provider table names. Absent in records that are older than the field: every host.
    */
   readonly allowedHosts?: readonly string[];
   /** For people; absent for none. */
   readonly tags?: Readonly<Record<string, string>>;
 }
 
-/** Holds for a request that says one of the values, and none of the excluded ones. */
+/** Matches a request that has one of the values, and none of the excluded ones. */
 export interface PolicyCondition {
   readonly key: string;
-  /** A value that ends in `*` is a beginning. */
+  /** A value that ends in `*` is a prefix. */
   readonly value: string | readonly string[];
   readonly excludes?: string | readonly string[];
 }
 
-/** Which requests a policy is about, and what is counted together. */
+/** Requests that a policy applies to, and the groups in which it counts them. */
 export interface PolicyRules {
   readonly conditions: readonly PolicyCondition[];
   readonly groupBy: readonly { readonly key: string }[];
@@ -163,7 +162,7 @@ interface LabelData {
   readonly isUniversal: boolean;
 }
 
-/** One version of a prompt: a template and what it is sent with. Its parent is a collection. */
+/** One version of a prompt: a template with its model and parameters. Its parent is a collection. */
 export interface PromptData {
   /** Mustache; a JSON array of messages, or plain text. */
   readonly template: string;
@@ -176,11 +175,11 @@ export interface PromptData {
   readonly toolChoice: Json;
   readonly metadata: JsonObject;
   readonly isRawTemplate: boolean;
-  /** Number of the version that is used when a request names none. */
+  /** Number of the version for requests that name none. */
   readonly defaultVersion: number;
 }
 
-/** One version of a piece that prompts include (`{{>slug}}`). */
+/** One version of a fragment that prompts include (`{{>slug}}`). */
 export interface PromptPartialData {
   readonly template: string;
   readonly defaultVersion: number;
@@ -188,20 +187,20 @@ export interface PromptPartialData {
 
 export type McpCapabilityType = 'tool' | 'prompt' | 'resource' | 'resource_template';
 
-/** What a server of the Model Context Protocol offered when it was last asked. */
+/** One offer of a server of the Model Context Protocol, as of its last answer. */
 export interface McpCapability {
   readonly type: McpCapabilityType;
   readonly name: string;
-  /** What the server says of it, in the members of the protocol. */
+  /** The server's description, in the members of the protocol. */
   readonly described: JsonObject;
-  /** Workspaces may use it, as far as their own servers do not say otherwise. */
+  /** Workspaces may use it, unless their own server records override that. */
   readonly enabled: boolean;
-  /** When it was first, and last, seen different. */
+  /** Times of the first sight, and of the last observed change. */
   readonly createdAt: number;
   readonly updatedAt: number;
 }
 
-/** A server of the Model Context Protocol somewhere else. Of the organisation, or of one workspace. */
+/** An external server of the Model Context Protocol. Of the organisation, or of one workspace. */
 export interface McpIntegrationData {
   readonly description: string;
   readonly url: string;
@@ -209,7 +208,7 @@ export interface McpIntegrationData {
   readonly transport: 'http' | 'sse';
   /** Names of headers sent with every call; their values are the secret `configurations.custom_headers` (JSON). */
   readonly customHeaders: readonly string[];
-  /** Kept as it was sent: which headers of a caller travel on is the run time's to say. */
+  /** Kept as it was sent: the run time decides which headers of a caller it forwards. */
   readonly passthroughHeader: JsonObject;
   readonly secretMappings: readonly SecretMapping[];
   /** For workspaces that are not named. */
@@ -228,7 +227,7 @@ export interface McpIntegrationData {
         readonly syncedAt: number;
       }
     | undefined;
-  /** Why the last handshake failed; empty when it did not. */
+  /** Reason why the last handshake failed; empty when it succeeded. */
   readonly syncError: string;
   readonly capabilities: readonly McpCapability[];
 }
@@ -236,18 +235,18 @@ export interface McpIntegrationData {
 /** An MCP integration as one workspace uses it. Its parent is the integration. */
 export interface McpServerData {
   readonly description: string;
-  /** What the workspace says otherwise than the integration. */
+  /** Overrides of the integration's capabilities. */
   readonly capabilities: readonly {
     readonly type: McpCapabilityType;
     readonly name: string;
     readonly enabled: boolean;
   }[];
   readonly defaultUserAccess: 'allow' | 'deny';
-  /** By id of the user: what is said otherwise than for all. */
+  /** Exceptions from `defaultUserAccess`, by id of the user. */
   readonly userAccess: Readonly<Record<string, boolean>>;
 }
 
-/** Who made an export, as far as their rights can be looked up again. */
+/** Creator of an export, with the data from which their rights can be checked again. */
 export interface ExportCreator {
   readonly keyId: string;
   readonly keyName: string;
@@ -255,7 +254,7 @@ export interface ExportCreator {
   readonly workspaceId: string;
   /** Empty for none. */
   readonly userId: string;
-  /** The directory knew the key: not so for bearers of tokens and keys of the auth plugin's options. */
+  /** The directory knew the key. False for bearers of tokens and keys of the auth plugin's options. */
   readonly isKnownKey: boolean;
   /** The directory knew the user. */
   readonly isKnownUser: boolean;
@@ -266,28 +265,28 @@ export interface LogExportData {
   readonly description: string;
   readonly format: ExportFormat;
   readonly requestedData: readonly ExportField[];
-  /** As they were asked for. */
+  /** As the request wrote them. */
   readonly filters: JsonObject;
-  /** What they mean: the window in milliseconds since the epoch (`to` excluded), and a `RequestFilter`. */
+  /** The same compiled: the window in milliseconds since the epoch (`to` excluded), and a `RequestFilter`. */
   readonly from: number;
   readonly to: number;
   readonly filter: JsonObject;
-  /** So many rows are left out at the beginning, and so many come at the most. */
+  /** Number of rows to leave out at the beginning, and upper bound of rows. */
   readonly skip: number;
   readonly limit: number;
-  /** Whose rows of the workspace: those that its creator might see when it was drafted, and again when it was started. */
+  /** Only rows of this user or key: the visibility of the creator at the draft. `requireRights` checks it again later. */
   readonly visibleUserId: string | undefined;
   readonly visibleKeyId: string | undefined;
   readonly creator: ExportCreator;
   readonly state: ExportState;
-  /** How many times it was started. */
+  /** Number of starts. */
   readonly run: number;
-  /** Rows that it was about when it was last counted. */
+  /** Rows that matched at the last count. */
   readonly total: number;
-  /** Rows, and bytes of the file, that are written. */
+  /** Rows, and bytes of the file, that are written so far. */
   readonly rows: number;
   readonly bytes: number;
-  /** Why it failed; empty when it did not. */
+  /** Reason of the failure; empty without one. */
   readonly error: string;
   readonly startedAt: number | undefined;
   readonly finishedAt: number | undefined;

@@ -1,6 +1,6 @@
 /**
- * One row of the `requests` table: one client request, wide on purpose. Field names are column names. Strings
- * are empty and numbers zero where nothing is known; times are milliseconds with fractions.
+ * One row of the `requests` table: one client request, wide on purpose. Field names are column names. Unknown strings
+ * are empty and unknown numbers zero; times are milliseconds with fractions.
  */
 export interface RequestRow {
   /** The request id, as in `x-service-request-id`. A UUID. */
@@ -28,27 +28,27 @@ export interface RequestRow {
   plugin: string;
   /** The kind of provider (`openai`). */
   ai_service: string;
-  /** The provider as addressed: a row's name, a YAML provider or a slug. */
+  /** The provider as addressed: a name of the provider table, a YAML provider or a slug. */
   provider: string;
   model_requested: string;
   /** As answered, else as requested. */
   model: string;
   upstream_host: string;
   config: string;
-  /** Version of the saved config; empty for one that the request brought. */
+  /** Version of the saved config; empty for an inline config. */
   config_version: string;
   prompt: string;
   prompt_version: string;
   virtual_key: string;
   cache_status: string;
-  /** Hash of the configuration and plugin code that served it. */
+  /** Hash of the configuration and plugin code that served the request. */
   generation: string;
   latency_ms: number;
-  /** From sending to the provider until its last byte. */
+  /** From the send to the provider until its last byte. */
   upstream_ms: number;
   /** latency − upstream. */
   gateway_ms: number;
-  /** From sending to the provider until the first byte, and the first token, of its answer. */
+  /** From the send to the provider until the first byte, and the first token, of its answer. */
   first_byte_ms: number;
   first_token_ms: number;
   request_bytes: number;
@@ -61,31 +61,31 @@ export interface RequestRow {
   reasoning_tokens: number;
   input_audio_tokens: number;
   output_audio_tokens: number;
-  /** True where the answer was broken off, and nobody reported what it had used to its end. */
+  /** True when the answer was aborted before the provider reported its usage. */
   usage_estimated: boolean;
   /** Decimal string, US dollars, 12 digits after the point. */
   cost: string;
-  /** Estimated price of attempts that were broken off because another one won; as `cost`, and not part of it. */
+  /** Estimated cost of attempts that were aborted because another one won; format of `cost`, and not part of it. */
   lost_cost: string;
   pricing: 'priced' | 'unpriced' | 'none';
   price_version: string;
   attempts: number;
-  /** Where the target that was tried last stands in its config (`config.targets[1]`); empty without a config. */
+  /** Path of the last attempted target in its config (`config.targets[1]`); empty without a config. */
   option: string;
   /** Attempts after the first one at that target; -1 when all of them failed. */
   retries: number;
-  /** JSON list of the attempts of a plan, in the order in which they ended; empty without one. */
+  /** JSON list of the attempts of a plan, in the order of their ends; empty without a plan. */
   tries: string;
-  /** JSON of what the gateway decided and why; empty unless the request asked for it. */
+  /** JSON of the gateway's decisions and their reasons; empty unless the request asked for it. */
   decision: string;
-  /** JSON list of what guardrails said; empty when none judged. */
+  /** JSON list of guardrail verdicts; empty for none. */
   guardrails: string;
-  /** The limits that refused it or let it pass a target over. */
+  /** Limits that refused the request or made it skip a target. */
   limits: string[];
-  /** Sent again on a fresh connection after a stale pooled one was reset. */
+  /** Sent again on a fresh connection after the reset of a stale pooled one. */
   resent: boolean;
   finish_reason: string;
-  /** What the request asked for and its target's wire cannot say. */
+  /** Parameters of the request that its target's dialect cannot express. */
   dropped: string[];
   metadata: Record<string, string>;
   trace_id: string;
@@ -112,21 +112,21 @@ export interface BodyRow {
   response: string;
   request_truncated: boolean;
   response_truncated: boolean;
-  /** How `request` and `response` are to be read. */
+  /** Format of `request` and `response`. */
   log_format: 'json' | 'sse' | 'text' | 'base64' | 'none';
   /** JSON object of the request's headers, masked; empty or absent where they are not kept. */
   request_headers?: string;
-  /** JSON of a `StoredCall`; empty or absent where it is not kept, or no provider was asked. */
+  /** JSON of a `StoredCall`; empty or absent where it is not kept, or no request went to a provider. */
   provider_call?: string;
 }
 
-/** The request that was last sent to a provider, masked, and its answer where that was translated as a whole. */
+/** The last request to a provider, masked, and its answer where that was translated as a whole. */
 export interface StoredCall {
   readonly request: StoredCallBody & {
     readonly method: string;
     readonly url: string;
     readonly headers: Readonly<Record<string, string>>;
-    /** Its body was that of the client's request. */
+    /** The body equals that of the client's request. */
     readonly own?: boolean;
   };
   readonly response?: StoredCallBody & {
@@ -135,17 +135,17 @@ export interface StoredCall {
   };
 }
 
-/** A body beside those of the row; absent members say no. */
+/** A body of a provider call. Absent flags mean false. */
 export interface StoredCallBody {
   readonly body?: string;
-  /** `body` is no UTF-8, and in base64 here. */
+  /** `body` is not UTF-8, so it is in base64. */
   readonly base64?: boolean;
   readonly truncated?: boolean;
 }
 
 /**
- * One row of the `feedback` table: what somebody thinks of the answers of a trace. Rows never change; to change
- * feedback is to add a row with the next revision, and the highest one counts.
+ * One row of the `feedback` table: a user's rating of the answers of a trace. Rows never change: a change of feedback
+ * adds a row with the next revision, and the highest one counts.
  */
 export interface FeedbackRow {
   /** UUID of the row. */

@@ -14,21 +14,21 @@ import type { OrganisationDefaults, SettingsReader, SettingsWriter } from './org
 import type { RecordsReader, RecordsWriter } from './records.ts';
 
 /**
- * What is administered: organisations, workspaces, service keys, and the record of who changed them. The request path
- * never asks it (see `Directory`).
+ * Store of administration: organisations, workspaces, service keys and their audit log. The request path never reads it
+ * (see `Directory`).
  */
 export interface Resources {
   /**
-   * Runs `work` in one transaction that holds the organisation's counter row: what it writes becomes visible together,
-   * its audit rows included, and counts as one change of the organisation; or nothing of it does, when `work` throws.
-   * Rejects with `GatewayError` `store_unavailable` when the database is away. Keep it short: no network calls inside.
+   * Runs `work` in one transaction that locks the organisation's counter row: its writes, audit rows included, become
+   * visible together and count as one change of the organisation; none of them does when `work` throws. Rejects with
+   * `GatewayError` `store_unavailable` when the database is unreachable. Keep it short: no network calls inside.
    */
   write<T>(organisationId: string, work: (writer: ResourcesWriter) => Promise<T>): Promise<T>;
   /** Runs `work` on one consistent view. */
   read<T>(work: (reader: ResourcesReader) => Promise<T>): Promise<T>;
   /** The number of the last change of every organisation. */
   changes(): Promise<ReadonlyMap<string, number>>;
-  /** Calls `look` when something may have changed, here or elsewhere. A notification may be lost: look now and then as well. */
+  /** Calls `look` when something may have changed, here or elsewhere. Notifications may be lost: poll as well. */
   onChange(look: () => void): () => void;
   /** Rejects when the database does not answer. */
   ping(): Promise<void>;
@@ -46,11 +46,11 @@ export interface ResourcesReader {
   readonly settings: SettingsReader;
   readonly records: RecordsReader;
   readonly audit: AuditReader;
-  /** For the directory: which of what it keeps has changed since it looked. */
+  /** For the directory, to find the parts that changed since its last read. */
   marks(organisationId: string): Promise<ChangeMarks>;
 }
 
-/** The number of the organisation's last change that touched each of these; 0 when none did. */
+/** Number of the organisation's last change to each of these; 0 for none. */
 export interface ChangeMarks {
   readonly workspaces: number;
   /** Users and members. */
@@ -103,7 +103,7 @@ export interface WorkspaceRecord {
   readonly defaults: WorkspaceDefaults;
   readonly usageLimits: readonly UsageLimit[];
   readonly rateLimits: readonly RateLimit[];
-  /** `file` for one that the configuration owns: it is not in the store. Absent for all others. */
+  /** `file` for a workspace of the configuration, which is not in the store. Absent for all others. */
   readonly managedBy?: 'file';
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -129,7 +129,7 @@ export interface WorkspacesReader {
 export interface WorkspacesWriter {
   /** Rejects with `already_exists` when the slug or the name is taken. */
   insert(record: WorkspaceRecord): Promise<void>;
-  /** Stores the record when the stored one has the version before; false when it has another one, or is gone. */
+  /** Stores the record when the stored version is the previous one; false when it is another one, or the record is gone. */
   replace(record: WorkspaceRecord): Promise<boolean>;
 }
 
@@ -149,15 +149,15 @@ export interface ApiKeyRecord {
   readonly usageLimits: UsageLimit | undefined;
   readonly defaults: ApiKeyDefaults;
   readonly alertEmails: readonly string[];
-  /** What lists show of the secret: `wk_ab…yz`. */
+  /** Masked secret for lists: `wk_ab…yz`. */
   readonly masked: string;
-  /** The present secret, and after a rotation for a while the one before. At most 2. */
+  /** The present secret, and during the transition of a rotation the previous one. At most 2. */
   readonly secrets: readonly ApiKeySecret[];
   readonly creationMode: 'ui' | 'api' | 'auto';
-  /** `file` for one that the configuration owns: it is not in the store. Absent for all others. */
+  /** `file` for a key of the configuration, which is not in the store. Absent for all others. */
   readonly managedBy?: 'file';
   readonly expiresAt: number | undefined;
-  /** When its secret is replaced by itself; undefined for never. */
+  /** Schedule of automatic rotation; undefined for none. */
   readonly rotation: KeyRotation | undefined;
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -165,26 +165,26 @@ export interface ApiKeyRecord {
 }
 
 export interface ApiKeySecret {
-  /** SHA-256 of the secret, base64. The secret itself is stored nowhere. */
+  /** SHA-256 of the secret, base64. The secret itself is not stored. */
   readonly hash: string;
-  /** Undefined for the present one, unless its rotation was due: then it ends, and the next one is made when it is asked for. */
+  /** Undefined for the present one, unless its rotation is due: then it expires, and the next one is made on demand. */
   readonly expiresAt: number | undefined;
 }
 
-/** When a key's secret is replaced by itself: in each period, so many days apart, or once. */
+/** Schedule of a key's automatic rotation: once in each period, every `days` days, or once. */
 export interface KeyRotation {
   readonly period?: 'weekly' | 'monthly';
   readonly days?: number;
-  /** For how long the secret before is taken as well. */
+  /** Time during which the previous secret stays valid. */
   readonly transitionMs: number;
   /** Milliseconds since the epoch. */
   readonly nextAt: number;
 }
 
-/** What people are told of a key before or when it happens, with its moment (milliseconds since the epoch). */
+/** Events of a key that users are notified of, with their times (milliseconds since the epoch). */
 export type KeyMoments = Readonly<Partial<Record<'rotation' | 'rotated' | 'secret' | 'end', number>>>;
 
-/** A key that people are to be told of, and what they were told before. */
+/** A key with a due notification, and the notifications that were sent before. */
 export interface UntoldKey {
   readonly key: ApiKeyRecord;
   readonly told: KeyMoments;
@@ -195,7 +195,7 @@ export interface ApiKeyDefaults {
   readonly configId?: string;
   /** Default true. */
   readonly allowConfigOverride?: boolean;
-  /** False: bodies of its requests are never logged. Default: what the workspace and the configuration say. */
+  /** False: bodies of its requests are never logged. Default: the setting of the workspace and the configuration. */
   readonly logBodies?: boolean;
 }
 
@@ -206,11 +206,11 @@ export interface ApiKeyFilter {
   readonly types?: readonly ApiKeyRecord['type'][];
   /** Only keys of this user. */
   readonly userId?: string;
-  /** Only those that have not ended by then. */
+  /** Only keys that have not expired by this time. */
   readonly aliveAt?: number;
 }
 
-/** What the directory needs of a key: all of them are read at every start. */
+/** Fields of a key that the directory needs. Every start reads all keys. */
 export type DirectoryKey = Pick<
   ApiKeyRecord,
   | 'id'
@@ -252,14 +252,14 @@ export interface ApiKeysReader {
    */
   removedSince(organisationId: string, afterChange: number): Promise<readonly string[]>;
   /**
-   * Keys of the organisation that have not ended, whose rotation is due by `now`, and of which no secret before is
-   * taken any more. 200 at the most, the longest due first.
+   * Keys of the organisation that have not expired, whose rotation is due by `now`, and whose previous secret is no
+   * longer valid. 200 at the most, the longest due first.
    */
   rotationsDue(organisationId: string, now: number): Promise<readonly ApiKeyRecord[]>;
   /**
-   * Keys of the organisation of which `rotation` (its rotation), `secret` (the end of a secret whose rotation was due)
-   * or `end` (its own end) comes by `until` and was not told, or `rotated` (that end too, however far) was not. 200 at
-   * the most.
+   * Keys of the organisation with a due notification: `rotation` (its rotation), `secret` (the end of a secret whose
+   * rotation was due) or `end` (its own end) by `until`, or `rotated` (that end of a secret, at any time). 200 at the
+   * most.
    */
   untold(organisationId: string, now: number, until: number): Promise<readonly UntoldKey[]>;
 }
@@ -270,18 +270,18 @@ export interface ApiKeysWriter {
   replace(record: ApiKeyRecord): Promise<boolean>;
   /** False when there is none. */
   remove(organisationId: string, id: string): Promise<boolean>;
-  /** Removes all keys of the user, or only those in one workspace; how many. */
+  /** Removes all keys of the user, or only those in one workspace; returns their number. */
   removeOfUser(organisationId: string, userId: string, workspaceId?: string): Promise<number>;
   /**
-   * Marks active and exhausted keys of the organisation that have ended by `now` (`expired`), and drops secrets whose
-   * time of transition has; 1,000 keys at the most. The ids of those that changed.
+   * Marks active and exhausted keys of the organisation that have ended by `now` as `expired`, and drops secrets whose
+   * transition has ended; 1,000 keys at the most. Returns the ids of those that changed.
    */
   expireDue(organisationId: string, now: number): Promise<readonly string[]>;
-  /** Notes what people were told of a key. No change of the key: neither its version nor the directory hears of it. */
+  /** Notes the notifications of a key. Does not count as a change of the key: its version and the directory stay. */
   noteTold(organisationId: string, id: string, told: KeyMoments): Promise<void>;
 }
 
-/** What somebody did, or was not allowed to do. */
+/** An administrative action, done or refused. */
 export interface AuditEntry {
   readonly id: string;
   readonly organisationId: string;
@@ -306,11 +306,11 @@ export interface AuditEntry {
   readonly details: string;
 }
 
-/** An entry with its place in the organisation's chain. */
+/** An entry with its position in the organisation's hash chain. */
 export interface AuditRecord extends AuditEntry {
-  /** From 1, without gaps; 0 for a refused attempt, which is in no chain. */
+  /** From 1, without gaps; 0 for a refused action, which is not in the chain. */
   readonly number: number;
-  /** SHA-256 (hex) over the hash of the record before and everything in this one; empty for a refused attempt. */
+  /** SHA-256 (hex) over the previous record's hash and all of this one; empty for a refused action. */
   readonly hash: string;
 }
 
@@ -332,26 +332,26 @@ export interface AuditFilter {
 export interface AuditReader {
   /** Newest first. */
   list(organisationId: string, filter: AuditFilter, page: Page): Promise<Paged<AuditRecord>>;
-  /** In their order, those after `afterNumber`, 1,000 at the most: for verifying the chain. */
+  /** Records after `afterNumber` in order, 1,000 at the most: to verify the chain. */
   chain(organisationId: string, afterNumber: number): Promise<readonly AuditRecord[]>;
-  /** Where the chain ends, kept apart from it: what was cut off its end is missed by it. Number 0 when it is empty. */
+  /** End of the chain, stored apart from it so that a truncated chain is detected. Number 0 when it is empty. */
   head(organisationId: string): Promise<{ readonly number: number; readonly hash: string }>;
 }
 
 export interface AuditWriter {
   /** Appends to the organisation's chain. */
   append(entry: AuditEntry): Promise<void>;
-  /** Stores a refused attempt beside the chain: it is listed with it and removed when it is old. */
+  /** Stores a refused action beside the chain; lists include it until retention removes it. */
   appendRefused(entry: AuditEntry): Promise<void>;
-  /** Removes refused attempts from before a moment, 1,000 at the most; how many. */
+  /** Removes up to 1,000 refused actions that are older than `before`; returns their number. */
   removeRefused(organisationId: string, before: number): Promise<number>;
 }
 
-/** Section `storage.resources` of the configuration, defaults filled in. All but `url` is for a server. */
+/** Section `storage.resources` of the configuration, defaults filled in. All but `url` applies to a server. */
 export interface ResourcesStoreSettings {
   /** `pglite:` (under the data folder), `pglite:DIRECTORY`, `postgres://…`, or `none:`. */
   readonly url: string;
-  /** Instead of one in `url`, where it had to be escaped. */
+  /** Password outside `url`, where it would need escaping. */
   readonly password?: string;
   readonly ca_file?: string;
 }

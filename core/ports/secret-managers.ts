@@ -1,13 +1,13 @@
 import type { SecretReferenceData } from './record-kinds.ts';
 import type { StoredRecord } from './records.ts';
 
-/** What secret references may read of the machine that the gateway runs on (`security.secret_sources`). */
+/** Sources on the gateway's own machine that secret references may read (`security.secret_sources`). */
 export interface SecretSources {
   /** Names of environment variables that may be read begin with it; empty: none may. */
   readonly environment_prefix: string;
   /** Absolute folder whose files may be read; empty: none may. */
   readonly folder: string;
-  /** Whether managers may be asked in the name of the machine: AWS keys of the environment, a managed identity, … */
+  /** Whether the gateway may use the machine's identity at managers: AWS keys of the environment, a managed identity, … */
   readonly machine_identity: boolean;
 }
 
@@ -19,15 +19,15 @@ export interface SecretQuestion {
   readonly secretPath: string;
 }
 
-/** Reads secrets from managers elsewhere. */
+/** Reads secrets from external managers. */
 export interface SecretManagers {
-  /** Why this gateway would not ask: the field (`/secret_path`) and a sentence; undefined when it would. Asks nobody. */
+  /** Why this gateway refuses the reference: the field (`/secret_path`) and a sentence; else undefined. Sends no request. */
   refusal(question: SecretQuestion): { readonly path: string; readonly message: string } | undefined;
   /**
-   * The secret, or a member of its JSON: `secretKey`, else the one that the reference names, else the whole. Kept for 5
-   * minutes and renewed behind requests, so it is mostly there at once; one that a manager cannot be asked about now
-   * stays in use for up to a day. Rejects (or throws) `credentials_failed` with the reason when there is none to be had.
-   * Whether the reference may be used in a workspace is for the caller to ask: `isAllowedIn`.
+   * The secret, or a member of its JSON: `secretKey`, else the one that the reference names, else the whole. Cached for
+   * 5 minutes and renewed in the background, so it is mostly there at once; while its manager is unreachable it stays in
+   * use for up to a day. Rejects (or throws) `credentials_failed` with the reason when there is no value.
+   * The caller checks whether the workspace may use the reference: `isAllowedIn`.
    */
   value(
     reference: StoredRecord<'secret_reference'>,
@@ -46,14 +46,14 @@ export function isAllowedIn(
 
 /** Keeps texts unreadable at rest (AES-256-GCM). */
 export interface SecretBox {
-  /** Id of the key that seals now: of what another one sealed, `isCurrent` is false. */
+  /** Id of the current key. `isCurrent` is false for texts that another key sealed. */
   readonly keyId: string;
   /**
-   * What is stored. `context` (the record's id and the field's name) is bound to it: moved to another record or field
-   * it does not open.
+   * Returns the text to store. It is bound to `context` (the record's id and the field's name): after a move to another
+   * record or field it does not open.
    */
   seal(text: string, context: string): string;
-  /** Throws `internal` when the key is not there, or when the text was changed or moved. */
+  /** Throws `internal` when the key is missing, or when the text was changed or moved. */
   open(sealed: string, context: string): string;
   isCurrent(sealed: string): boolean;
 }

@@ -6,24 +6,24 @@ export const tokenAlgorithms = [
 
 export type TokenAlgorithm = (typeof tokenAlgorithms)[number];
 
-/** How tokens are verified. */
+/** Rules for the verification of tokens. */
 export interface TokenVerifierOptions {
-  /** A JSON Web Key Set, or the address that answers one. */
+  /** A JSON Web Key Set, or the URL of one. */
   readonly keys: { readonly set: unknown } | { readonly url: string };
-  /** Accepted issuers; every one when it is empty. */
+  /** Accepted issuers; empty: any issuer. */
   readonly issuers: readonly string[];
-  /** Accepted audiences, one of which a token must name; every one, and none, when it is empty. */
+  /** Accepted audiences, one of which a token must name; empty: any audience, or none. */
   readonly audiences: readonly string[];
   readonly algorithms: readonly TokenAlgorithm[];
-  /** How far clocks may differ. */
+  /** Tolerated difference between clocks. */
   readonly clockToleranceMs: number;
-  /** Age from which on the set at an address is read again. */
+  /** Age from which the set at a URL is fetched again. */
   readonly maxAgeMs: number;
-  /** Of one fetch of the set. */
+  /** Deadline of one fetch of the set. */
   readonly timeoutMs: number;
 }
 
-/** A token whose signature, times, issuer and audience hold. */
+/** A token with valid signature, times, issuer and audience. */
 export interface VerifiedToken {
   readonly claims: Readonly<Record<string, unknown>>;
   /** Its claim `exp`, milliseconds since the epoch. */
@@ -33,20 +33,20 @@ export interface VerifiedToken {
 /** Verifies JSON Web Tokens with one set of keys. */
 export interface TokenVerifier {
   /**
-   * Verifies a token. A key that is not known has the set read again, at most once in 30 seconds. Rejects with
-   * `token_invalid`, which says what is wrong, or `token_keys_unavailable` when no set could ever be read.
+   * Verifies a token. An unknown key causes a new fetch of the set, at most once in 30 seconds. Rejects with
+   * `token_invalid` and the reason, or `token_keys_unavailable` when no fetch of the set has ever succeeded.
    */
   verify(token: string): Promise<VerifiedToken>;
-  /** Whether `verify` would take it by the keys that are known now. Never rejects. */
+  /** Whether the present keys accept the token. Never rejects. */
   accepts(token: string): Promise<boolean>;
-  /** Has the set read again, behind the caller's back, when it has reached its age. Costs a comparison otherwise. */
+  /** Fetches the set again in the background when it has reached `maxAgeMs`. Costs a comparison otherwise. */
   keepFresh(): void;
-  /** Grows when the keys change: what was verified before need not hold any more. */
+  /** Grows when the keys change: earlier verifications may then be invalid. */
   readonly version: number;
 }
 
-/** Verifies who presents a JSON Web Token. */
+/** Creates verifiers of JSON Web Tokens. */
 export interface Tokens {
-  /** Throws `invalid_request` for a set that holds no key to verify with. */
+  /** Throws `invalid_request` for a set without a usable key. */
   verifier(options: TokenVerifierOptions): TokenVerifier;
 }

@@ -5,17 +5,17 @@ import type { HeaderList } from './header-list.ts';
 export interface UpstreamRequest {
   /** Scheme, host and port: `https://api.openai.com`. */
   readonly origin: string;
-  /** A caller named the host: it is connected to only at public addresses, else `address_refused`. */
+  /** A caller named the host: the transport connects to public addresses only, else `address_refused`. */
   readonly guarded?: boolean;
   readonly method: string;
   /** Path and query, as they go on the wire. */
   readonly path: string;
   readonly headers: HeaderList;
-  /** Bytes can be sent again, a stream cannot. Null for no body. */
+  /** Bytes can be retried, a stream cannot. Null for no body. */
   readonly body: Uint8Array | Readable | null;
-  /** Milliseconds until the connection stands. */
+  /** Milliseconds until the connection is established. */
   readonly connectTimeoutMs: number;
-  /** Milliseconds until the head of the answer has come; 0 for no bound. */
+  /** Milliseconds until the head of the answer arrives; 0 for no bound. */
   readonly headTimeoutMs: number;
   /** Milliseconds between two chunks of the answer; 0 for no bound. */
   readonly idleTimeoutMs: number;
@@ -32,7 +32,7 @@ export interface UpstreamHandler {
 }
 
 export interface FailureFacts {
-  /** The connection had served an answer before, and this request got not one byte: it may be stale. */
+  /** The connection was reused and this request received no byte: the pooled connection may be stale. */
   readonly stale: boolean;
 }
 
@@ -45,15 +45,15 @@ export interface UpstreamCall {
 /** Carries requests to providers. */
 export interface Transport {
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall;
-  /** Asks the provider to switch to WebSocket, on a connection of its own. A transport without it has no such connections. */
+  /** Asks the provider to switch to WebSocket, on a connection of its own. Absent: no support for WebSockets. */
   upgrade?(request: UpstreamRequest): UpgradeCall;
   close(): Promise<void>;
 }
 
-/** What a provider says to a request that wants to leave HTTP for another protocol. */
+/** A provider's answer to a request with `Upgrade`. */
 export type UpgradeAnswer = SwitchedAnswer | DeclinedAnswer;
 
-/** It switched (101). The connection belongs to the receiver from now on; bytes that came with the head are still to be read from it. */
+/** It switched (101). The receiver owns the connection, which still yields the bytes that arrived with the head. */
 export interface SwitchedAnswer {
   readonly kind: 'switched';
   readonly headers: HeaderList;
@@ -86,13 +86,13 @@ export interface GuardedRequest {
   readonly method?: string;
   readonly headers?: HeaderList;
   readonly body?: Uint8Array;
-  /** From the first step to the last byte, redirects included. Milliseconds. */
+  /** From the name look-up to the last byte, redirects included. Milliseconds. */
   readonly timeoutMs: number;
-  /** A longer answer is given up while it comes. */
+  /** Upper bound of the answer; a longer one is aborted while it arrives. */
   readonly maxBytes: number;
-  /** Redirects that are followed, each checked like the first address. Default 3. */
+  /** Redirects to follow, each checked like the first address. Default 3. */
   readonly maxRedirects?: number;
-  /** Looks at the head of the final answer before its body is read; throwing refuses it. */
+  /** Checks the head of the final answer before its body is read; throws to refuse it. */
   accept?(status: number, headers: HeaderList): void;
 }
 
@@ -103,9 +103,9 @@ export interface GuardedAnswer {
 }
 
 /**
- * Fetches what a request or an API call names: public addresses and `security.trusted_hosts` only, in every spelling,
- * checked again at the moment of connecting. Throws `address_refused` when the address is not one of those, and
- * `fetch_failed` when no whole answer comes within the bounds; neither tells what an internal host answered.
+ * Fetches a URL of a request or an API call: public addresses and `security.trusted_hosts` only, in every spelling,
+ * checked again when it connects. Throws `address_refused` for any other address, and `fetch_failed` when no complete
+ * answer arrives within the bounds; neither reveals the answer of an internal host.
  */
 export interface GuardedFetch {
   fetch(request: GuardedRequest): { readonly answer: Promise<GuardedAnswer>; abort(): void };

@@ -1,7 +1,7 @@
-/** Vectors that may be compared with each other: nothing is ever found across partitions. */
+/** Vectors that may be compared with each other. A search never crosses partitions. */
 export interface VectorPartition {
   readonly organisationId: string;
-  /** A digest of everything that two questions must have in common. */
+  /** A digest of everything in which two requests must be equal. */
   readonly digest: string;
 }
 
@@ -12,16 +12,16 @@ export interface Similar {
   readonly similarity: number;
 }
 
-/** How long and beside how many others a vector is kept. */
+/** Lifetime of a vector, and size of its index. */
 export interface VectorBounds {
   readonly ttlMs: number;
-  /** What the index may hold after this one came. Which others leave for it is the index's choice. */
+  /** Upper bound of vectors in the index after this one is added. The index chooses which others it evicts. */
   readonly maxEntries: number;
 }
 
 /**
- * Vectors by id, for a time at the least. Losing one is always allowed, so nothing here ever rejects: an index that is away or slow
- * finds nothing. The memory implementation answers at once.
+ * Vectors by id, each kept for a bounded time. Losing one is always allowed, so no method rejects: an index that is
+ * unreachable or slow finds nothing. The memory implementation answers at once.
  */
 export interface VectorIndex {
   /** The most similar one whose cosine is at least `threshold`. Vectors of another length are not comparable. */
@@ -30,7 +30,7 @@ export interface VectorIndex {
     vector: Float32Array,
     threshold: number,
   ): Similar | undefined | Promise<Similar | undefined>;
-  /** Keeps a copy of the vector under the id, in place of an earlier one. One without a direction (all zero) is not kept. */
+  /** Stores a copy of the vector under the id and replaces an earlier one. Does not store a vector that is all zero. */
   add(
     partition: VectorPartition,
     id: string,
@@ -40,25 +40,25 @@ export interface VectorIndex {
   remove(partition: VectorPartition, id: string): void | Promise<void>;
 }
 
-/** With what a text is embedded. */
+/** Provider, model and deadline of an embedding. */
 export interface EmbeddingSettings {
   /** A provider by its name in the configuration. */
   readonly provider: string;
   readonly model: string;
-  /** Milliseconds until the vector must be there, the fetching of a token included. */
+  /** Deadline for the vector in milliseconds, including the fetch of a token. */
   readonly timeoutMs: number;
 }
 
-/** Vectors of texts, made by a provider that the gateway holds the credential of. */
+/** Vectors of texts, from a provider whose credential the gateway holds. */
 export interface Embeddings {
   /**
-   * Why no text can be embedded with these settings, as a sentence with the remedy; undefined when nothing speaks against
-   * it. Asks nobody: for the moment at which options are read.
+   * The reason why these settings cannot embed a text, as a sentence with the remedy; undefined when they can. Sends no
+   * request: the loading of options calls it.
    */
   problem(settings: Pick<EmbeddingSettings, 'provider' | 'model'>): string | undefined;
   /**
    * The vector of one text, as the provider gave it (of any length, not normalised). Rejects with a GatewayError:
-   * `provider_unknown`, `not_supported`, what the transport says, `provider_error`, `upstream_invalid`, `upstream_timeout`.
+   * `provider_unknown`, `not_supported`, the transport's errors, `provider_error`, `upstream_invalid`, `upstream_timeout`.
    */
   embed(text: string, settings: EmbeddingSettings): Promise<Float32Array>;
 }

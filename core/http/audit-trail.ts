@@ -16,8 +16,8 @@ const maxDepth = 32;
 const mask = '***';
 
 /**
- * The same value with everything masked that stands under the name of a secret (`api_key`, `apiKey`, `authorization`),
- * at any depth. Integers beyond 2^53 become their digits; what lies more than 32 levels deep is left out.
+ * A copy of the value in which members with the name of a secret (`api_key`, `apiKey`, `authorization`) are masked, at
+ * any depth. Integers beyond 2^53 become text; values more than 32 levels deep are left out.
  */
 export function maskSecrets(value: unknown): unknown {
   return masked(value, 0);
@@ -44,28 +44,28 @@ function storable(text: string): string {
 
 const maxDetailsBytes = 16_384;
 const maxStrangerPath = 256;
-/** Of the texts that stand for query, headers and body when these are too long: together, and as UTF-8, within the bound. */
+/** Lengths of the shortened texts for entries that are too long. Their sum, in UTF-8, stays within `maxDetailsBytes`. */
 const shortened = { query: 1000, headers: 1500, body: 1500, message: 300 };
 
-/** What an entry is about. */
+/** Subject of an audit entry. */
 interface AuditSubject {
   readonly organisationId: string;
-  /** Empty for what belongs to the organisation. */
+  /** Empty for actions on the organisation. */
   readonly workspaceId: string;
   /** Empty when nothing was changed. */
   readonly resourceId: string;
   /** The status that the client sees. */
   readonly status: number;
-  /** Why it was refused. */
+  /** Reason of the refusal. */
   readonly error?: GatewayError | undefined;
 }
 
-/** What was done: `api_keys.create` is about `api_keys`. */
+/** The route of the action; `api_keys.create` has the resource type `api_keys`. */
 type AuditedAction = Pick<RouteDefinition, 'id' | 'audit'>;
 
 /**
- * An action for the audit trail. `key` is undefined for callers that are not known. People who come with a token or
- * with a key of their own are named by their user id, everybody else by the key.
+ * An entry for the audit trail. `key` is undefined for unknown callers. The actor of a token or of a user's own key is
+ * the user, of any other key the key itself.
  */
 export function auditEntry(
   context: RequestContext,
@@ -97,16 +97,16 @@ export function auditEntry(
   };
 }
 
-/** How often something was tried again. */
+/** Repetitions of a refused attempt. */
 interface Repeats {
   readonly repeats: number;
-  /** Of the last one, milliseconds since the epoch. */
+  /** Time of the last one, milliseconds since the epoch. */
   readonly lastAt: number;
-  /** Not all of them were like the first. */
+  /** Some of them differ from the first. */
   readonly isMixed: boolean;
 }
 
-/** The entry about attempts that were like `first`; what they sent is not kept. */
+/** The entry for the repetitions of `first`, without their bodies and headers. */
 function repeatedEntry(first: AuditEntry, { repeats, lastAt, isMixed }: Repeats): AuditEntry {
   const since = new Date(first.at).toISOString();
   const like = isMixed ? 'other attempts, more than are kept one by one,' : 'attempts like this one';
@@ -114,7 +114,7 @@ function repeatedEntry(first: AuditEntry, { repeats, lastAt, isMixed }: Repeats)
   return { ...first, id: randomUUID(), at: lastAt, details: JSON.stringify({ error, repeats }) };
 }
 
-/** Nothing that somebody unknown sends is kept but the beginning of the path: it may be anything, and much of it. */
+/** Details for an unknown caller. Of its request, entries keep only the beginning of the path: the rest is unbounded. */
 function strangerDetails(refusal: GatewayError | undefined): string {
   const error = refusal && {
     code: refusal.code,
@@ -128,7 +128,7 @@ function resourceTypeOf({ id }: AuditedAction): string {
   return id.slice(0, id.indexOf('.'));
 }
 
-/** What was asked for, and of a person with which of their keys. What goes to a provider is not administration: its body is left out. */
+/** Query, headers, body and error of a request, and the id of a user's key. Bodies for providers are left out. */
 function detailsOf(
   context: RequestContext,
   refusal: GatewayError | undefined,
@@ -151,7 +151,7 @@ function detailsOf(
   });
 }
 
-/** A header may hold a whole config, credentials included; it has no part in administration. */
+/** Masks JSON headers: they may hold a whole config with credentials, and administration does not use them. */
 function headersOf(list: HeaderList): Record<string, string> {
   const headers: Record<string, string> = {};
   for (let at = 0; at + 1 < list.length; at += 2) {
@@ -162,14 +162,14 @@ function headersOf(list: HeaderList): Record<string, string> {
 }
 
 const batchMs = 1000;
-/** Attempts that are alike within this time become two entries at the most: the first, and how often it was repeated. */
+/** Equal attempts within this time become at most two entries: the first, and the number of its repetitions. */
 const groupMs = 3_600_000;
-/** Groups of one organisation at a time; what is beyond them shares one. */
+/** Upper bound of groups of one organisation at a time; further attempts share one group. */
 const maxGroups = 200;
-/** Waiting for the store, of all organisations. */
+/** Upper bound of entries that wait for the store, over all organisations. */
 const maxWaiting = 1000;
 
-/** Attempts that are alike: of one caller, at one action, refused for one reason; those of strangers at any action. */
+/** Attempts of one caller at one action, refused for one reason; of an unknown caller at any action. */
 interface Group {
   readonly first: AuditEntry;
   readonly since: number;
@@ -178,10 +178,10 @@ interface Group {
 }
 
 /**
- * Puts attempts that were refused into the audit trail, in batches. The first of a group is written at once; its repeats
- * are counted, and one entry says after an hour, or when the instance ends, how many there were. So a caller costs a few
- * entries an hour however often it tries, and callers that change their addresses 402 an hour and organisation at the
- * most. One for each plugin instance.
+ * Writes refused attempts to the audit trail, in batches. The first of a group is written at once; repetitions are
+ * counted, and one entry after an hour, or at the end of the instance, holds their number. So a caller costs a few
+ * entries an hour however often it tries, and callers that change their addresses at most 402 an hour and organisation.
+ * One for each plugin instance.
  */
 export class RefusedAttempts {
   private readonly scope: Scope;
@@ -202,14 +202,14 @@ export class RefusedAttempts {
     scope.setInterval(() => this.tick(), batchMs);
     scope.onDispose(() => {
       this.closeGroups(Number.POSITIVE_INFINITY);
-      // Entries that came while a batch was on its way go with the second one.
+      // The second flush writes entries that arrived during the first.
       return this.flush().then(() => this.flush());
     });
   }
 
-  /** Notes a request that was refused when it tried this. */
+  /** Notes a refused attempt at this action. */
   note(context: RequestContext, action: AuditedAction, { status, error }: Outcome): void {
-    // Auth tells whose key it is even when it refuses it; strangers are everybody's and nobody's.
+    // Auth names the owner of a key even when it refuses it; unknown callers go to the default organisation.
     const organisationId = context.facts.organisationId || this.scope.directory.defaultOrganisationId;
     const { workspaceId, apiKeyId } = context.facts;
     const key = context.get(callerKey);
@@ -240,7 +240,7 @@ export class RefusedAttempts {
     return { of, name: '', found: of.get('') };
   }
 
-  /** Ends the groups that began so long ago; those that were repeated leave an entry that says so. */
+  /** Closes groups older than `groupMs`; each with repetitions leaves an entry with their number. */
   private closeGroups(now: number): void {
     for (const [organisationId, of] of this.groups) {
       for (const [name, group] of of) {
@@ -262,7 +262,7 @@ export class RefusedAttempts {
     return this.flush();
   }
 
-  /** Stores what waits; while the store is away it goes on waiting, within its bound. */
+  /** Stores waiting entries; while the store is unreachable they keep waiting, up to `maxWaiting`. */
   private flush(): Promise<void> {
     this.flushing ??= this.store().finally(() => (this.flushing = undefined));
     return this.flushing;
@@ -294,7 +294,7 @@ export class RefusedAttempts {
   }
 }
 
-/** One client has a whole network of 64 bits in IPv6. */
+/** In IPv6 a client owns a whole /64 network, so its address alone does not identify it. */
 function networkOf(address: string): string {
   if (!isIPv6(address)) return address;
   const [head = '', tail = ''] = address.split('::');

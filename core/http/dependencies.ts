@@ -1,28 +1,28 @@
 import type { Clock } from '../ports/clock.ts';
 import type { Gauge, Metrics } from '../ports/metrics.ts';
 
-/** A store or server beside the gateway. Requests are served without it, with less: it never decides readiness. */
+/** A store or server beside the gateway. Without it requests are served in a degraded way, so it never affects readiness. */
 export interface Dependency {
   readonly name: string;
   /** Resolves when it works; rejects with the reason. */
   check(): Promise<void>;
 }
 
-/** What was found of each dependency, by name: `ok`, or why it does not work. */
+/** State of each dependency by name: `ok`, or the reason why it does not work. */
 type Findings = Readonly<Record<string, string>>;
 
-/** A dependency without an answer for so long does not work. */
+/** Deadline of a check; without an answer the dependency counts as failed. */
 const answerMs = 2000;
-/** A page waits so long for answers; then it tells what was found before. */
+/** Time for which a page waits for answers; then it shows the previous findings. */
 const pageMs = 250;
-/** Without a page that asks, dependencies are looked at so often, for the metric. */
+/** Interval of the checks for the metric. */
 const lookEveryMs = 5000;
 
 const ok = 'ok';
 
 /**
- * Looks at the dependencies: when a page asks, and every five seconds for the gauge `weir_dependency_up`. Each gets one
- * question at a time, so that a server that swallows packets does not collect them.
+ * Checks the dependencies on demand of a page, and every five seconds for the gauge `weir_dependency_up`. Each has one
+ * check at a time, so that checks do not pile up on a server that drops packets.
  */
 export class Dependencies {
   readonly #watched: readonly Watched[];
@@ -42,12 +42,12 @@ export class Dependencies {
     this.#follow();
   }
 
-  /** What was found last. */
+  /** The last findings. */
   get known(): Findings {
     return Object.fromEntries(this.#watched.map(({ name, finding }) => [name, finding]));
   }
 
-  /** Asks all of them, and resolves to what is known when they have answered, or after a quarter of a second. */
+  /** Checks all of them; resolves with the findings when all have answered, or after 250 ms. */
   async look(): Promise<Findings> {
     const answers = this.#watched.map((watched) => watched.ask());
     let cancel: () => void = () => undefined;
@@ -57,7 +57,7 @@ export class Dependencies {
     return this.known;
   }
 
-  /** Ends looking. */
+  /** Ends the periodic checks. */
   close(): void {
     this.#cancel();
   }
@@ -68,12 +68,12 @@ export class Dependencies {
   }
 }
 
-/** The names of those that do not work. */
+/** Names of the dependencies that do not work. */
 export function degradedOf(findings: Findings): string[] {
   return Object.keys(findings).filter((name) => findings[name] !== ok);
 }
 
-/** One dependency, and what was found of it last. */
+/** One dependency with its last finding. */
 class Watched {
   finding = 'no answer yet';
   readonly #dependency: Dependency;
@@ -92,7 +92,7 @@ class Watched {
     return this.#dependency.name;
   }
 
-  /** Resolves when there is an answer, or none in time; never rejects. */
+  /** Resolves after an answer or the deadline; never rejects. */
   ask(): Promise<void> {
     this.#asking ??= this.#answer().then((finding) => {
       this.#asking = undefined;

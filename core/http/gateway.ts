@@ -28,7 +28,7 @@ import { ResponseSink } from '../connection/sink.ts';
 import { readTraceHeaders } from '../pipeline/trace-headers.ts';
 import { type ClientUpgrade, readUpgradeProtocols } from '../connection/upgrade.ts';
 
-/** The generation that serves, as far as the ingress needs it. */
+/** The serving generation, reduced to the members that the ingress needs. */
 interface ServingGeneration {
   readonly hash: string;
   readonly compiled: { readonly routes: RouteTable };
@@ -50,7 +50,7 @@ interface GatewaySetup {
   operations(path: string, request: IncomingMessage, response: ServerResponse): boolean;
 }
 
-/** When a request came, and for what. */
+/** Path and arrival time of a request. */
 interface Arrival {
   readonly path: string;
   readonly query: string;
@@ -60,10 +60,10 @@ interface Arrival {
   readonly own?: Pick<OwnRequest, 'caller'>;
 }
 
-/** Used for requests that no pipeline matches, so that they are refused and counted like any other. */
+/** Pipeline of requests that match no other one, so that they are refused and counted like any request. */
 const nowhere = compilePipeline({ name: 'none', match: {}, plugins: [] }, []);
 
-/** Takes requests from the server and walks each through its pipeline. */
+/** Takes requests from the server and runs each through its pipeline. */
 export class Gateway {
   private readonly setup: GatewaySetup;
   private readonly budget: BufferBudget;
@@ -116,12 +116,12 @@ export class Gateway {
     return this.budget.usedBytes;
   }
 
-  /** From now on every answer asks its client to close the connection, and `/readyz` says that no request should come. */
+  /** From now on every answer asks its client to close the connection, and `/readyz` fails. */
   announceDrain(): void {
     this.draining = true;
   }
 
-  /** The same, and answers that go on for long end. Resolves when the last request has settled. */
+  /** Announces the drain and ends long-running answers. Resolves when the last request has settled. */
   drain(): Promise<void> {
     this.announceDrain();
     this.setup.runtime.pending?.beginShutdown();
@@ -129,7 +129,7 @@ export class Gateway {
     return this.active === 0 ? Promise.resolve() : new Promise((resolve) => this.idleListeners.push(resolve));
   }
 
-  /** From now on a connection that ends under a request was ended by the gateway, not by its client. */
+  /** From now on the end of a connection counts as the gateway's act, not the client's. */
   beginCut(): void {
     this.cutting = true;
   }
@@ -138,18 +138,18 @@ export class Gateway {
   handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const arrival = this.arrive(request, response);
     if (arrival === undefined) return;
-    // Bytes that came with this turn of the event loop are read first: most bodies are there by then.
+    // Bytes of this turn of the event loop are read first: most bodies are complete by then.
     atTurnEnd({ run: () => this.take(request, response, arrival, expectsContinue, undefined) });
   }
 
-  /** Handles a request for WebSocket. A request that is not switched is answered in HTTP, and its connection is closed. */
+  /** Handles a request for WebSocket. Without a switch it answers in HTTP and closes the connection. */
   handleUpgrade(request: IncomingMessage, upgrade: ClientUpgrade): void {
     readUpgradeProtocols(request, this.setup.server);
     const arrival = this.arrive(request, upgrade.response);
     if (arrival !== undefined) this.take(request, upgrade.response, arrival, false, upgrade);
   }
 
-  /** Handles a request that the gateway sends itself. */
+  /** Handles a request that the gateway sends to itself. */
   send({ path, headers, body, caller, maxBytes }: OwnRequest): ReturnType<OwnRequests['send']> {
     const { clock } = this.setup;
     const message = localMessage({ method: 'POST', path: this.basePath + path, headers, body });
@@ -174,7 +174,7 @@ export class Gateway {
     return { answer, abort: () => void response.destroy() };
   }
 
-  /** Counts the request from now on. Undefined for one that is answered already. */
+  /** Counts the request as active. Undefined when it is already answered. */
   private arrive(request: IncomingMessage, response: ServerResponse): Arrival | undefined {
     const { setup } = this;
     const { path, query } = splitTarget(request.url ?? '/');
@@ -252,7 +252,7 @@ export class Gateway {
     void runExchange(exchange, (one) => handleRoute(one, runtime.log, setup.administration), runtime);
   }
 
-  /** The same pipeline without what judges. */
+  /** The same pipeline without its guardrails. */
   private unguardedOf(pipeline: CompiledPipeline): CompiledPipeline {
     let without = this.unguarded.get(pipeline);
     if (without === undefined) {
@@ -264,7 +264,7 @@ export class Gateway {
     return without;
   }
 
-  /** Notes from now on why the request is served as it is. Administration routes decide nothing. */
+  /** Records the routing decisions of the request from now on. Administration routes have none. */
   private trace(exchange: Exchange): void {
     if (exchange.matched.route !== undefined) return;
     const { clock, server } = this.setup;
@@ -326,7 +326,7 @@ function noPipeline(method: string, path: string): GatewayError {
   );
 }
 
-/** For a path that begins like those of administration: it is not passed on. */
+/** Refusal of a path below the segments of administration, which must not go to a provider. */
 function noRoute(routes: RouteTable, method: string, path: string): GatewayError | undefined {
   const found = routes.administrative(method, path);
   if (found === undefined) return undefined;
@@ -369,12 +369,12 @@ function fallbackDialect(dialects: ReadonlyMap<DialectName, Dialect>): Dialect {
 }
 
 /**
- * Why a request is refused that two servers read in two ways: one that matched pipelines by the first reading would
- * forward what the provider takes by the second. Undefined for every other request.
+ * Refusal of an ambiguous request, which two servers parse in two ways: the gateway would match pipelines by one reading
+ * and the provider would serve the other. Undefined for every other request.
  *
- * A `#` never belongs in a request target (RFC 9112, 3.2), more than one Host is refused (3.2), and so is a
- * Transfer-Encoding of HTTP/1.0, whose framing is faulty then (6.1). Of two Content-Types each reader takes another one.
- * The connection ends after the answer: where the next request begins cannot be told.
+ * A `#` is invalid in a request target (RFC 9112, 3.2), and so are more than one Host (3.2) and a Transfer-Encoding in
+ * HTTP/1.0, whose framing is faulty then (6.1). Of two Content-Types, parsers differ in which one they take. The
+ * connection ends after the answer, because the start of the next request is uncertain.
  */
 function ambiguityOf(request: IncomingMessage): GatewayError | undefined {
   if (request.url?.includes('#') === true)

@@ -18,18 +18,18 @@ import { auditEntry } from './audit-trail.ts';
 import { type Role, roleOf } from '../access/roles.ts';
 import { noStore } from '../organisation/without-store.ts';
 
-/** What was sent, validated. */
+/** Validated input of a request. */
 interface RouteParts {
   readonly params: unknown;
   readonly query: unknown;
   readonly body: unknown;
 }
 
-/** What a call of a route is made of beside what was sent. */
+/** Context of a call of a route, beside its input. */
 interface RoutePlace {
   readonly route: RouteDefinition;
   readonly resources: Resources | undefined;
-  /** What the configuration owns, where there is no store; for reading alone. */
+  /** Read-only resources of the configuration, where there is no store. */
   readonly owned?: Pick<Resources, 'read'> | undefined;
   readonly directory: Directory;
   readonly features: Features;
@@ -86,7 +86,7 @@ class RouteCall implements RouteInput<unknown, unknown, unknown> {
   readonly requireVersion = (version: number): void => {
     const wanted = this.context.header('if-match');
     if (wanted === undefined || wanted.trim() === '*') return;
-    // A proxy that compresses makes a weak tag of ours.
+    // A proxy that compresses turns the gateway's tag into a weak one.
     const tags = wanted.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
     if (tags.includes(`"${version}"`)) return;
     throw new GatewayError(
@@ -99,7 +99,7 @@ class RouteCall implements RouteInput<unknown, unknown, unknown> {
     this.context.replaceResponseHeader('etag', `"${version}"`);
   };
 
-  /** The entry of an action that changed no record: those have been audited together with the change. */
+  /** Audits an action that changed no record. Changes are audited in their own transaction. */
   async auditAction(): Promise<void> {
     const { route, resources, key } = this;
     if (route.audit === null || this.audited || !this.audits || resources === undefined) return;
@@ -118,7 +118,7 @@ class RouteCall implements RouteInput<unknown, unknown, unknown> {
   }
 }
 
-/** Reads what is administered: of the store, or else what the configuration owns. Rejects with `not_supported` without both. */
+/** Reads resources of the store, or else those of the configuration. Rejects with `not_supported` without both. */
 function storeReader({
   resources,
   owned,
@@ -132,12 +132,12 @@ function storeOf(resources: Resources | undefined): Resources {
 }
 
 const maxBodyBytes = 1_048_576;
-/** Mistakes that one answer lists; working out more of them costs more than it helps. */
+/** Upper bound of issues in one answer; more of them cost more than they help. */
 const maxListed = 50;
 
 type Part = 'path' | 'query' | 'body';
 
-/** Reads and validates what was sent to an administration route; every mistake of a part at once. */
+/** Reads and validates the input of an administration route; reports all issues of a part at once. */
 async function readRouteParts(exchange: Exchange, route: RouteDefinition): Promise<RouteParts> {
   return {
     params: validated(route.params, decodeParams(exchange.matched.params ?? {}), 'path'),
@@ -146,14 +146,14 @@ async function readRouteParts(exchange: Exchange, route: RouteDefinition): Promi
   };
 }
 
-/** The first mistakes, for people. */
+/** The first issues, as a sentence. */
 function describeIssues(issues: readonly Pick<Issue, 'path' | 'message'>[]): string {
   const named = issues.slice(0, 20).map((issue) => `${boundedPlace(issue.path) || '/'} ${issue.message}`);
   const rest = issues.length - named.length;
   return `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}`;
 }
 
-/** A body that is not there is an empty object: the schema says what it lacks. */
+/** A missing body becomes an empty object, so that the schema names the missing members. */
 async function readBody(exchange: Exchange, route: RouteDefinition): Promise<unknown> {
   if (route.body === undefined) return {};
   const { body } = exchange;
@@ -174,7 +174,7 @@ function tooLarge(): GatewayError {
 
 function validated(schema: RouteDefinition['query'], value: unknown, part: Part): unknown {
   if (schema === undefined) return {};
-  // Coercion and defaults write into the value: path and query are objects of our own, a body is never touched.
+  // Coercion and defaults write into the value: path and query are the gateway's own objects; a body stays unchanged.
   const check = compileSchema(schema, { coerce: part !== 'body', all: true, most: maxListed });
   const issues = check(value);
   const found = issues.length > 0 ? issues : unstorableTexts(value);
@@ -189,7 +189,7 @@ function validated(schema: RouteDefinition['query'], value: unknown, part: Part)
   );
 }
 
-/** Texts that no store takes: with NUL, or with half a surrogate pair. */
+/** Texts that no store accepts: with NUL, or with half a surrogate pair. */
 function unstorableTexts(root: unknown): readonly Pick<Issue, 'path' | 'message'>[] {
   const issues: Pick<Issue, 'path' | 'message'>[] = [];
   const open: [path: string, value: unknown][] = [['', root]];
@@ -222,7 +222,7 @@ function decodeParams(params: Readonly<Record<string, string>>): Record<string, 
   return decoded;
 }
 
-/** A repeated parameter becomes a comma-separated one: existing clients send either. */
+/** Repeated parameters become a comma-separated one: existing clients send either form. */
 function readQuery(query: string): Record<string, string> {
   const values: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(query)) {
@@ -232,17 +232,17 @@ function readQuery(query: string): Record<string, string> {
   return values;
 }
 
-/** What administration routes work on. */
+/** Dependencies of administration routes. */
 export interface Administration {
   /** Undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
-  /** What the configuration owns, where there is no store; for reading alone. */
+  /** Read-only resources of the configuration, where there is no store. */
   readonly owned?: Pick<Resources, 'read'> | undefined;
   readonly directory: Directory;
   readonly features: Features;
 }
 
-/** Handles one administration route: switched on → scope → validate → handle, what it changes audited → validate the reply → JSON. */
+/** Handles one administration route: feature check → scope → validate → handle and audit → validate the reply → JSON. */
 export async function handleRoute(
   exchange: Exchange,
   log: Log,
@@ -260,7 +260,7 @@ export async function handleRoute(
   const call = new RouteCall(parts, key, exchange, { route, ...administration });
   const reply = await route.handle(call);
   await call.auditAction();
-  // Not known before it has been sent, so there is nothing to check.
+  // Media replies are streamed, so there is nothing to validate.
   if (route.media !== undefined) return reply as Answer;
   const issues = compileSchema(route.reply)(reply);
   if (issues.length > 0) {
@@ -273,7 +273,7 @@ export async function handleRoute(
   return jsonTextAnswer(200, await writeInTurns(reply));
 }
 
-/** Routes of what is switched off refuse, and all of them without the administration API. */
+/** Throws for routes of a feature that is switched off, and for all routes without the administration API. */
 function requireFeatures({ feature }: RouteDefinition, features: Features): void {
   if (!features.isOn('api_access')) throw switchedOff('api_access', 'The administration API');
   if (feature !== undefined && !features.isOn(feature)) throw switchedOff(feature, 'This route');

@@ -31,7 +31,7 @@ form.addEventListener('submit', async (event) => {
 
 const looks = `${style} label { display: block; margin: .75rem 0; } output { display: block; white-space: pre-wrap; overflow-wrap: anywhere; margin-top: 1rem; }`;
 
-/** The page that the link of an invite leads to. It holds no secret: the token stays behind the `#`, in the browser. */
+/** The page behind the link of an invite. It receives no secret: the token stays in the fragment, in the browser. */
 export function createInvitePage({ base_path: basePath }: { readonly base_path: string }): StaticPage {
   const hash = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
   return staticPage(
@@ -51,13 +51,13 @@ export function createInvitePage({ base_path: basePath }: { readonly base_path: 
   );
 }
 
-/** What `/` answers: a page for browsers, JSON for everything else. */
+/** Answers of `/`: a page for browsers, JSON for other clients. */
 export interface HomePages {
   readonly page: StaticPage;
   readonly json: StaticPage;
 }
 
-/** Says what serves here and where its interface is; nothing of how it is configured. */
+/** Names the service and the addresses of its interface; reveals nothing of the configuration. */
 export function createHomePages({ base_path: basePath }: { readonly base_path: string }): HomePages {
   const places = {
     base_url: basePath,
@@ -90,13 +90,13 @@ export function createHomePages({ base_path: basePath }: { readonly base_path: s
   return { page, json };
 }
 
-/** A page that is served as it stands. */
+/** A constant page. */
 export interface StaticPage {
   readonly body: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** A page with its tag: clients keep it and ask each time whether it is still the one. */
+/** A constant page with an ETag: clients cache it and revalidate it each time. */
 export function staticPage(body: string, headers: Readonly<Record<string, string>>): StaticPage {
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 32)}"`;
   return {
@@ -105,7 +105,7 @@ export function staticPage(body: string, headers: Readonly<Record<string, string
   };
 }
 
-/** Whether the client has this very page already (`If-None-Match`). */
+/** Whether the client has the current page already (`If-None-Match`). */
 export function isPresent(ifNoneMatch: string | undefined, etag: string | undefined): boolean {
   if (ifNoneMatch === undefined || etag === undefined) return false;
   const known = ifNoneMatch.split(',').map((one) => one.trim().replace(/^W\//, ''));

@@ -8,10 +8,10 @@ const counted: Readonly<Record<Exclude<keyof JournalState, 'pending'>, string>> 
 };
 
 /**
- * Shows where log rows are, at every scrape: `weir_rows_accepted_total`, `weir_rows_stored_total` and
- * `weir_rows_shed_total` by table, and `weir_rows_pending`, so that accepted = stored + pending + shed; what the shed ones
- * were shed for, `weir_journal_shed_rows_total` by table and reason; how full the journal is, `weir_journal_bytes` and
- * `weir_journal_max_bytes`; and the requests that it let wait, `weir_journal_blocked_requests_total` by result.
+ * Reports the state of log rows at every scrape: `weir_rows_accepted_total`, `weir_rows_stored_total` and
+ * `weir_rows_shed_total` by table, and `weir_rows_pending`, so that accepted = stored + pending + shed; the reasons,
+ * `weir_journal_shed_rows_total` by table and reason; the fill level, `weir_journal_bytes` and
+ * `weir_journal_max_bytes`; and the blocked requests, `weir_journal_blocked_requests_total` by result.
  */
 export function reportJournal(metrics: Metrics, journal: Pick<Journal, 'state' | 'shedBy' | 'room'>): void {
   reportRows(metrics, journal);
@@ -77,7 +77,7 @@ function reportRoom(metrics: Metrics, journal: Pick<Journal, 'room'>): void {
   });
 }
 
-/** Lets a counter follow a number that only grows. */
+/** Updates a counter from a number that only grows. */
 function following(counter: { inc(by: number): void }): (now: number) => void {
   let seen = 0;
   return (now) => {

@@ -16,9 +16,9 @@ loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
 /**
- * Decides who may read /status, /metrics, /openapi.json and /docs (`server.operations`): anybody, callers on loopback, or holders of an
- * owner's key. A caller on loopback that asks for another host is a page in a browser (DNS rebinding), and one with
- * forwarding headers is a proxy on this machine: neither is local. Returns the refusal, or undefined when the caller may.
+ * Access check for /status, /metrics, /openapi.json and /docs (`server.operations`): anybody, callers on loopback, or
+ * holders of an owner's key. A caller on loopback that names another host is a page in a browser (DNS rebinding), and
+ * one with forwarding headers is a proxy on this machine: neither is local. Returns the refusal, or undefined for access.
  */
 export function createOperationsAccess(
   server: GatewayConfig['server'],
@@ -38,7 +38,7 @@ export function createOperationsAccess(
   };
 }
 
-/** Scrapers of metrics can send a bearer token, and often nothing else. */
+/** Scrapers of metrics can send a bearer token, and often no other credential. */
 function bearer(authorization: string | undefined): string | undefined {
   return /^bearer\s+(\S+)\s*$/i.exec(authorization ?? '')?.[1];
 }
@@ -47,7 +47,7 @@ function sha256(secret: string): string {
   return createHash('sha256').update(secret).digest('base64');
 }
 
-/** What proxies add about the client that they speak for. */
+/** Headers that proxies add about their client. */
 const forwarding = [
   'cf-connecting-ip',
   'forwarded',
@@ -61,7 +61,7 @@ const forwarding = [
   'x-real-ip',
 ];
 
-/** A trusted proxy on this machine connects from loopback too: then its client must be on loopback as well. */
+/** A trusted proxy on this machine connects from loopback too; its client must then be on loopback as well. */
 function isLocal({ socket, rawHeaders, headers }: IncomingMessage, addresses: ClientAddresses): boolean {
   const peer = socket.remoteAddress;
   if (peer === undefined || !isLoopback(peer) || !isLoopbackHost(headers.host)) return false;
@@ -85,14 +85,14 @@ function isLoopback(address: string): boolean {
 interface OperationsSetup {
   readonly metrics: Metrics;
   readonly dependencies: Pick<Dependencies, 'look'>;
-  /** Why this process cannot serve now, in sentences for anybody; empty when it can. */
+  /** Reasons why this process cannot serve now, as sentences for any reader; empty when it can. */
   unready(): readonly string[];
   readonly reference: ReferencePages;
-  /** What `/` answers. */
+  /** Answers of `/`. */
   readonly home: HomePages;
-  /** Where the links of invites lead. */
+  /** Page behind the links of invites. */
   readonly invitePage: StaticPage;
-  /** Says why this caller may not read the pages for operators, or undefined when it may. */
+  /** The reason why this caller may not read the pages for operators, or undefined when it may. */
   refusal(request: IncomingMessage): string | undefined;
   status(): Record<string, unknown>;
   readonly draining: () => boolean;
@@ -152,7 +152,7 @@ export function createOperations(
         : context.body(body, 200, { ...headers });
     });
   }
-  // Load balancers check health in HTTP/1.0, which knows no Host.
+  // Load balancers check health in HTTP/1.0, which has no Host header.
   const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false, hostname: 'localhost' });
   const paths = new Set(['/healthz', '/readyz', '/invite', ...guarded]);
   return (path, request, response) => {

@@ -9,7 +9,7 @@ import { callerKey } from '../pipeline/keys.ts';
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const gatewayBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
 
-/** What tells one kind of request from another. */
+/** Labels of a request's series. */
 interface RequestLabels {
   readonly provider: string;
   readonly endpoint: string;
@@ -21,7 +21,7 @@ interface RequestLabels {
   readonly cacheStatus: string;
 }
 
-/** The series of one combination of labels; those that not every request needs are bound on first use. */
+/** The series of one combination of labels. Series that not every request needs are bound at their first use. */
 interface Series {
   readonly requests: Counter;
   readonly duration: Histogram;
@@ -31,11 +31,11 @@ interface Series {
   cost: Counter | undefined;
   bindProvider(): ProviderSeries;
   bindCost(): Counter;
-  /** Labels of counters of tokens, but for the kind. */
+  /** Labels of token counters, without the kind. */
   readonly both: Readonly<Record<string, string>>;
 }
 
-/** Series of requests that a provider was asked for. */
+/** Series of requests that went to a provider. */
 interface ProviderSeries {
   readonly gateway: Histogram;
   readonly firstToken: Histogram;
@@ -46,14 +46,14 @@ interface ProviderSeries {
   readonly after: Histogram;
 }
 
-/** The families of metrics that requests are counted in. */
+/** Metric families of requests. */
 interface RequestFamilies {
-  /** `further` are the values of the labels that the configuration asks for. */
+  /** `further` holds the values of the labels from the configuration. */
   bind(labels: RequestLabels, further: Readonly<Record<string, string>>): Series;
   bindTokens(series: Series, kind: string): Counter;
 }
 
-/** Defines the families; `further` are the names of labels that the configuration asks for. */
+/** Defines the families; `further` holds the names of the labels from the configuration. */
 export function requestFamilies(metrics: Metrics, further: readonly string[]): RequestFamilies {
   const requests = metrics.counter<string>({
     name: 'weir_requests_total',
@@ -164,18 +164,18 @@ function classOf(status: number): string {
   return `${Math.floor(status / 100)}xx`;
 }
 
-/** A label of metrics whose values callers choose: so many are told apart, the rest is `other`. */
+/** A metric label whose values callers choose. Values beyond its bound become `other`. */
 interface MetricLabel {
-  /** As Prometheus takes it. */
+  /** A valid Prometheus label name. */
   readonly name: string;
   valueOf(exchange: Exchange, outcome: Outcome): string;
 }
 
 const prefix = 'metadata.';
-/** Longer values would only be cut by those who read them. */
+/** Upper bound of a value's length; monitoring systems truncate longer ones anyway. */
 const maxLength = 128;
 
-/** The labels that the configuration asks for (`model`, `config`, `api_key_name`, `metadata.<key>`), each bounded. */
+/** Labels from the configuration (`model`, `config`, `api_key_name`, `metadata.<key>`), each bounded. */
 function metricLabels(wanted: readonly string[], maxValues: number): readonly MetricLabel[] {
   const names = new Set<string>();
   return wanted.map((one) => {
@@ -190,7 +190,7 @@ function metricLabels(wanted: readonly string[], maxValues: number): readonly Me
 class BoundedLabel implements MetricLabel {
   readonly name: string;
   readonly #read: (exchange: Exchange) => string;
-  /** A new value counts only with an answer: who invents models is refused by somebody. */
+  /** A new value counts only with a successful answer, so that invented model names do not fill the bound. */
   readonly #needsSuccess: boolean;
   readonly #maxValues: number;
   readonly #known = new Set<string>(['']);
@@ -199,7 +199,7 @@ class BoundedLabel implements MetricLabel {
     this.name = name;
     this.#read = readerOf(wanted);
     this.#needsSuccess = wanted === 'model';
-    // The empty value is always told apart.
+    // The empty value does not count towards the bound.
     this.#maxValues = maxValues + 1;
   }
 
@@ -221,14 +221,14 @@ function readerOf(wanted: string): (exchange: Exchange) => string {
   return ({ facts: { metadata } }) => (Object.hasOwn(metadata, key) ? (metadata[key] ?? '') : '');
 }
 
-/** Combinations of labels whose series stay bound; beyond it series are looked up each time. */
+/** Upper bound of label combinations whose series stay bound; others are looked up each time. */
 const maxBound = 5000;
-/** Of those, as many as a gateway mostly serves in turn. */
+/** Number of latest combinations to compare first; a gateway mostly serves so few in turn. */
 const maxLatest = 4;
 
 /** A combination of labels. */
 export interface Combination extends RequestLabels {
-  /** Of the labels that the configuration asks for, in its order. */
+  /** Values of the labels from the configuration, in its order. */
   readonly further: readonly string[];
 }
 
@@ -237,8 +237,8 @@ interface Bound extends Combination {
 }
 
 /**
- * Series by their labels. The latest ones are found by comparing, for a fraction of what it costs to make a key and
- * look it up.
+ * Series by their labels. The latest ones are found by comparison, which costs a fraction of building a key and looking
+ * it up.
  */
 export class BoundSeries {
   private readonly byKey = new Map<string, Bound>();
@@ -246,7 +246,7 @@ export class BoundSeries {
   private next = 0;
   private readonly bind: (one: Combination) => Series;
 
-  /** `bind` makes the series of a combination that is not known. */
+  /** `bind` creates the series of a new combination. */
   constructor(bind: (one: Combination) => Series) {
     this.bind = bind;
   }
@@ -285,12 +285,12 @@ function keyOf(one: Combination): string {
   return further.length === 0 ? own : own + JSON.stringify(further);
 }
 
-/** Callers may send any method that HTTP knows. */
+/** Methods with a label value of their own; callers may send any other. */
 const methods: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const none: TelemetrySettings['metrics'] = { labels: [], max_label_values: 0 };
 
 /**
- * Counts every settled request for Prometheus. Series are bound once per combination of labels, when they are needed.
+ * Counts every settled request for Prometheus. Series are bound once per combination of labels, at their first use.
  */
 export function createRequestMetrics(
   metrics: Metrics,
@@ -329,13 +329,13 @@ function labelled(further: readonly MetricLabel[], values: readonly string[]): R
   return Object.fromEntries(further.map(({ name }, index) => [name, values[index] ?? '']));
 }
 
-/** Who wrote the answer. */
+/** Source of the answer. */
 function sourceOf({ facts }: Exchange): 'provider' | 'cache' | 'gateway' {
   if (facts.upstreamStartedAt > 0) return 'provider';
   return facts.cacheStatus.endsWith('HIT') ? 'cache' : 'gateway';
 }
 
-/** Where the time went, as far as it is known: seconds. */
+/** Observes the known phases of a request in seconds. */
 function observeProvider(
   series: ProviderSeries,
   { facts, startedMonotonic }: Exchange,
@@ -343,7 +343,7 @@ function observeProvider(
 ): void {
   const { upstreamStartedAt: sent, firstByteAt, firstTokenAt, upstreamEndedAt: ended } = facts;
   if (firstTokenAt > 0) series.firstToken.observe((firstTokenAt - startedMonotonic) / 1000);
-  // Time before a later attempt is no work of the gateway.
+  // The time before a later attempt is not the gateway's own.
   if (facts.attempts === 1) series.before.observe(seconds(sent - startedMonotonic));
   if (firstByteAt > 0) series.firstByte.observe(seconds(firstByteAt - sent));
   if (ended === 0) return;
@@ -357,7 +357,7 @@ function seconds(ms: number): number {
   return Math.max(0, ms) / 1000;
 }
 
-/** Kinds of tokens beside the two that every request has; series of those that are never used do not exist. */
+/** Kinds of tokens beside the two of every request; unused kinds have no series. */
 const details: readonly (readonly [keyof Usage, string])[] = [
   ['cachedTokens', 'cached'],
   ['cacheWriteTokens', 'cache_write'],

@@ -8,15 +8,15 @@ import type { Matched } from '../pipeline/exchange.ts';
 import type { RouteDefinition } from '../pipeline/define-route.ts';
 import type { PluginInstance } from '../pipeline/call-hook.ts';
 
-/** Finds the pipeline of a request from its method and raw path. Compiled once per generation. */
+/** Finds the pipeline of a request by its method and raw path. Compiled once per generation. */
 export interface RouteTable {
   /** `path` is below the base path, raw. `proxyOnly` leaves the administration routes out (`/proxy/…`). */
   match(method: string, path: string, proxyOnly: boolean): Matched | undefined;
-  /** The contributed route that was probably meant (`POST /api-keys/workspace/user`), of a path that begins like one; undefined for others. */
+  /** For a path that begins like a contributed route: the nearest one (`POST /api-keys/workspace/user`). Else undefined. */
   administrative(method: string, path: string): { readonly meant: string | undefined } | undefined;
 }
 
-/** What one pipeline says to a request. */
+/** Matches a request against one pipeline. */
 type Place = (request: {
   readonly method: string;
   readonly path: string;
@@ -36,14 +36,14 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
     match(method, path, proxyOnly) {
       const endpoint = matchEndpoint(method, path);
       const contributed = !proxyOnly && (routed.has(firstSegment(path)) || routed.has(anything));
-      // Endpoints with a name of their own are no administration, whatever the spelling of their paths.
+      // Endpoints with a name of their own are not administration, however their paths are spelled.
       const isReserved = !proxyOnly && endpoint.id === 'proxy' && isAdministrative(reserved, method, path);
       if (!contributed && !isReserved && only) return { pipeline: only, path, endpoint };
       const request = { method, path, proxyOnly };
       for (let i = 0; i < places.length; i++) {
         if (isReserved && keeps[i] === false) continue;
         const found = (places[i] as Place)(request);
-        // What is spread stands last: members behind it would give every object a hidden class of its own.
+        // The spread stands last: members after it would give every object a hidden class of its own.
         if (found) return { path, endpoint, ...found };
       }
       return undefined;
@@ -56,8 +56,8 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
 }
 
 /**
- * Whether the pipeline takes paths that begin like contributed routes and are none: not one for everything that stands
- * behind those routes. A request that is meant for administration must never leave for a provider.
+ * Whether the pipeline may serve paths that begin like contributed routes and match none. A catch-all pipeline after
+ * those routes may not: a request for administration must never go to a provider.
  */
 function keepsAdministration(pipelines: readonly CompiledPipeline[], index: number): boolean {
   const { routes, path = '/**' } = (pipelines[index] as CompiledPipeline).match;
@@ -69,11 +69,11 @@ function keepsAdministration(pipelines: readonly CompiledPipeline[], index: numb
 function isAdministrative(reserved: ReadonlySet<string>, method: string, path: string): boolean {
   const canonical = withoutVersion(canonicalPath(path));
   if (!reserved.has(firstSegment(canonical))) return false;
-  // The plugin `prompts` serves these, and knows the plain spelling alone.
+  // The plugin `prompts` serves these, in their plain spelling only.
   return !(method === 'POST' && /^\/prompts\/[^/]+\/completions$/.test(path));
 }
 
-/** Clients put the base path twice: `/v1/v1/api-keys`. */
+/** Some clients send the base path twice: `/v1/v1/api-keys`. */
 function withoutVersion(path: string): string {
   let rest = path;
   while (rest.startsWith('/v1/')) rest = rest.slice(3);
@@ -91,7 +91,7 @@ function meantRoute(
   for (const { route } of pipelines.flatMap((pipeline) => pipeline.routes)) {
     const wanted = route.path.split('/');
     if (wanted.length !== given.length) continue;
-    // Parameters stand for what was sent in their place: only the words are compared.
+    // Parameters take the segment that was sent, so that only the fixed segments are compared.
     const filled = wanted.map((word, i) => (word.startsWith('{') ? (given[i] as string) : word)).join('/');
     const isNearer = !names.has(filled) || route.method === method;
     if (isNearer) names.set(filled, `${route.method} ${route.path}`);
@@ -99,10 +99,10 @@ function meantRoute(
   return names.get(path) ?? names.get(didYouMean(path, names.keys()) ?? '');
 }
 
-/** Stands for a route that begins with a parameter. */
+/** First segment of a route that begins with a parameter. */
 const anything = '/{}';
 
-/** Where contributed routes begin; a path that begins otherwise needs no look at them. */
+/** First segments of contributed routes; other paths skip the match against them. */
 function firstSegments(pipelines: readonly CompiledPipeline[]): ReadonlySet<string> {
   const contributing = pipelines.filter((pipeline) => pipeline.match.routes === 'contributed');
   const first = (path: string): string => (path.startsWith('/{') ? anything : firstSegment(path));
@@ -114,14 +114,14 @@ function firstSegment(path: string): string {
   return end === -1 ? path : path.slice(0, end);
 }
 
-/** The one pipeline that takes everything that is no contributed route, if there is such a one: then no pattern needs matching. */
+/** The pipeline for all paths outside contributed routes, if one takes them all: then no pattern needs to be matched. */
 function soleProxy(pipelines: readonly CompiledPipeline[]): CompiledPipeline | undefined {
   const [first] = pipelines.filter((pipeline) => pipeline.match.routes === undefined);
   const takesAll = first?.match.methods === undefined && (first?.match.path ?? '/**') === '/**';
   return takesAll ? first : undefined;
 }
 
-/** A path is also matched as the most forgiving server would read it, so that no spelling walks around a pipeline. */
+/** Also matches the canonical form of a path, as the most lenient server reads it, so that no spelling bypasses a pipeline. */
 function proxyPlace(pipeline: CompiledPipeline): Place {
   const { path: pattern = '/**', methods } = pipeline.match;
   const matchesRaw = compilePathPattern(pattern);
@@ -132,11 +132,11 @@ function proxyPlace(pipeline: CompiledPipeline): Place {
   };
 }
 
-/** The routes that a pipeline's plugins contribute, by their exact patterns. */
+/** Matches the routes that a pipeline's plugins contribute, by their exact patterns. */
 function routesPlace(pipeline: CompiledPipeline): Place {
   const router = new SmartRouter<RouteDefinition>({ routers: [new RegExpRouter(), new TrieRouter()] });
   const routes = pipeline.routes.map(({ route }) => route);
-  // The first that matches is found: words stand before parameters, `/users/invites` before `/users/{userId}`.
+  // The first match wins, so fixed segments come before parameters: `/users/invites` before `/users/{userId}`.
   routes.sort((one, other) => (wordsFirst(one.path) < wordsFirst(other.path) ? -1 : 1));
   for (const route of routes) {
     router.add(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), route);
@@ -151,7 +151,7 @@ function routesPlace(pipeline: CompiledPipeline): Place {
   };
 }
 
-/** The path with what sorts behind every word in the place of its parameters. */
+/** Sort key of a path: its parameters sort after every fixed segment. */
 function wordsFirst(path: string): string {
   return path.replace(/\{\w+\}/g, '\uffff');
 }
@@ -167,12 +167,11 @@ function readParams(
   return params;
 }
 
-/** Tells whether a path matches. */
 type PathMatch = (path: string) => boolean;
 
 /**
- * Compiles a path pattern of the configuration: `*` is one segment (or, within one, any characters), a `**` segment
- * any number of them, none included. Costs at most segments of the pattern × segments of the path.
+ * Compiles a path pattern of the configuration: `*` matches one segment (or, within one, any characters), a `**` segment
+ * any number of them, including none. Costs at most segments of the pattern × segments of the path.
  */
 export function compilePathPattern(pattern: string): PathMatch {
   const wanted = pattern.slice(1).split('/').map(compileSegment);
@@ -189,7 +188,7 @@ function compileSegment(segment: string): Segment {
   return (given) => holdsInOrder(given, parts);
 }
 
-/** The first part begins it, the last ends it, the others follow each other between: no backtracking is needed. */
+/** Whether `given` begins with the first part, ends with the last and has the others in order between. No backtracking. */
 function holdsInOrder(given: string, parts: readonly string[]): boolean {
   const first = parts[0] ?? '';
   const last = parts.at(-1) ?? '';
@@ -205,7 +204,7 @@ function holdsInOrder(given: string, parts: readonly string[]): boolean {
   return true;
 }
 
-/** Only the latest `**` has to be tried with more segments: what an earlier one took stays right. */
+/** Only the latest `**` is retried with more segments: the match of an earlier one stays valid. */
 function matches(wanted: readonly Segment[], given: readonly string[]): boolean {
   let at = 0;
   let position = 0;
@@ -228,16 +227,16 @@ function matches(wanted: readonly Segment[], given: readonly string[]): boolean 
   return at === wanted.length;
 }
 
-/** The pipelines of one generation, ready to be found by method and path. */
+/** The pipelines of one generation with their route table. */
 export interface CompiledPipelines {
   readonly pipelines: readonly CompiledPipeline[];
   readonly routes: RouteTable;
 }
 
 /**
- * The pipelines with the routes of every plugin where they are served. Those of a plugin that stands in none of the
- * pipelines for routes go to the first of these, whose hooks let callers in; of several listings of one, those of the
- * first.
+ * Assigns the routes of every plugin to the pipeline that serves them. Routes of a plugin in none of the pipelines for
+ * routes go to the first of these, whose hooks admit callers. Of a plugin that is listed several times, the routes of
+ * the first listing are served.
  */
 function withAllRoutes(pipelines: readonly CompiledPipeline[]): readonly CompiledPipeline[] {
   const serving = pipelines.filter(({ match }) => match.routes !== undefined);
@@ -254,17 +253,17 @@ function withAllRoutes(pipelines: readonly CompiledPipeline[]): readonly Compile
   return pipelines.map((one) => (one === first ? { ...one, routes: [...one.routes, ...added] } : one));
 }
 
-/** Compiles the route table with the pipelines, so that a pattern that cannot be served fails the reload, not a request. */
+/** Compiles the route table with the pipelines, so that an invalid pattern fails the reload, not a request. */
 export function compilePipelines(given: readonly CompiledPipeline[]): CompiledPipelines {
   const pipelines = withAllRoutes(given);
   const routes = buildRouteTable(pipelines);
-  // The table is laid out at its first match; that belongs to the build, too.
+  // The router builds its table at the first match; doing it here moves the cost to the load.
   routes.match('GET', '/', false);
   routes.match('GET', '/', true);
   return { pipelines, routes };
 }
 
-/** The names of the plugins that do not run because guardrails are switched off, each once. */
+/** Names of the plugins that do not run because guardrails are switched off, each once. */
 export function leftOutPlugins({ pipelines }: CompiledPipelines): readonly string[] {
   return [...new Set(pipelines.flatMap(({ leftOut }) => leftOut.map(({ name }) => name)))];
 }

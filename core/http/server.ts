@@ -10,17 +10,17 @@ import { ClientUpgrade, serveWithoutUpgrade, upgradeWish } from '../connection/u
 export interface RunningServer {
   readonly host: string;
   readonly port: number;
-  /** Connections that are open now. */
+  /** Number of open connections. */
   connections(): number;
-  /** Stops accepting, lets open requests finish until the deadline, then cuts what is left. */
+  /** Stops accepting, lets open requests finish until the deadline, then aborts the rest. */
   close(deadlineMs: number, options?: CloseOptions): Promise<{ cut: number }>;
 }
 
-/** How a server is closed. */
+/** Options for the close of a server. */
 interface CloseOptions {
-  /** Until then it listens and serves on, and every answer says that it will go. Default 0. */
+  /** Time for which it still listens and serves, while every answer asks to close the connection. Default 0. */
   readonly drainDelayMs?: number;
-  /** Aborted: nothing is waited for any more. */
+  /** Once aborted, the close skips all waits. */
   readonly hurry?: AbortSignal;
 }
 
@@ -39,7 +39,7 @@ export async function startServer(
     maxHeaderSize: 64 * 1024,
     noDelay: true,
   });
-  /** Each open connection, and the latest answer that is under way on it: more would keep idle ones' last requests alive. */
+  /** Each open connection with its latest answer in flight; only that one, so that idle connections hold no old request. */
   const sockets = new PassingMap<Socket, ServerResponse | undefined>();
   const answered = function (this: ServerResponse): void {
     const { socket } = this.req;
@@ -51,7 +51,7 @@ export async function startServer(
     gateway.handle(request, response, expectsContinue);
   };
   server.on('connection', (socket: Socket) => {
-    // One that was handed back after an offer to upgrade is known already.
+    // A connection that was handed back after an upgrade offer is already known.
     if (sockets.has(socket)) return;
     sockets.set(socket, undefined);
     socket.once('close', () => sockets.delete(socket));
@@ -60,7 +60,7 @@ export async function startServer(
   server.on('checkContinue', (request, response) => handle(request, response, true));
   server.on('upgrade', (request: IncomingMessage, _socket: Duplex, head: Buffer) => {
     const earlier = sockets.get(request.socket);
-    // Behind an answer that is still on its way nothing can be switched.
+    // The connection cannot be switched while an earlier answer is in flight.
     if (earlier !== undefined && !earlier.writableFinished) {
       request.socket.destroy();
       return;
@@ -102,13 +102,13 @@ function listen(server: http.Server, host: string, port: number): Promise<void> 
   });
 }
 
-/** What Node could not parse never reaches the pipeline; it still gets an answer that says why. */
+/** Answers requests that Node could not parse and that reach no pipeline. */
 function answerBrokenRequest(
   error: NodeJS.ErrnoException,
   socket: Socket,
   latest: ServerResponse | undefined,
 ): void {
-  // In the middle of an earlier answer these bytes would be taken for a part of it.
+  // While an earlier answer is being sent, the client would read these bytes as a part of it.
   const isFree =
     latest === undefined || latest.writableFinished || (!latest.headersSent && latest.socket === socket);
   if (!socket.writable || error.code === 'ECONNRESET' || !isFree) {
@@ -127,7 +127,7 @@ function answerBrokenRequest(
   socket.write(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
-  // The client may never close its side, and nothing more can be understood of what it sends.
+  // The client may never close its side, and the rest of its bytes cannot be parsed.
   socket.destroySoon();
 }
 
@@ -140,25 +140,25 @@ async function close(
 ): Promise<{ cut: number }> {
   gateway.announceDrain();
   for (const response of sockets.values()) {
-    // Its head has been made without knowing, or is made by somebody who does not ask.
+    // The head was built before the drain, or its author does not check for it.
     if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
   }
   if (drainDelayMs > 0 && hurry?.aborted !== true) {
     await passed(drainDelayMs, hurry);
-    // A request whose bytes are here already is read before idle connections are looked for.
+    // Requests whose bytes have already arrived are read before idle connections are closed.
     for (let turn = 0; turn < 2; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve));
   }
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
   await Promise.race([gateway.drain(), passed(deadlineMs, hurry)]);
   const cut = gateway.activeRequests;
-  // Answers that are complete may still be on their way to a slow client; those that are not are cut here.
+  // Complete answers may still be in flight to a slow client; incomplete ones are aborted here.
   server.closeIdleConnections();
   if (cut > 0) {
     gateway.beginCut();
     for (const socket of sockets.keys()) socket.destroy();
   }
-  // Connections that asked for WebSocket are among these alone.
+  // Only `sockets` also holds connections that asked for WebSocket.
   const lastBytes = setTimeout(() => {
     for (const socket of sockets.keys()) socket.destroy();
   }, 1000);
@@ -167,7 +167,7 @@ async function close(
   return { cut };
 }
 
-/** Resolves after so long, or when there is a hurry. */
+/** Resolves after `ms`, or when `hurry` aborts. */
 function passed(ms: number, hurry: AbortSignal | undefined): Promise<void> {
   return delay(ms, undefined, { ref: false, ...(hurry && { signal: hurry }) }).catch(() => undefined);
 }

@@ -12,7 +12,7 @@ import {
 import type { RouteDefinition } from '../../pipeline/define-route.ts';
 import type { DocumentObject, Operation, OperationParameter } from './operation.ts';
 
-/** Where a schema that holds itself ends. */
+/** Depth at which the example of a recursive schema ends. */
 const deepest = 6;
 
 const textByFormat: Readonly<Record<string, string>> = {
@@ -24,8 +24,8 @@ const textByFormat: Readonly<Record<string, string>> = {
 };
 
 /**
- * A value as the schema asks for, for the reference: what the schema itself calls an example or a default, else one that
- * is made of its types, with every member. Undefined where only a person can say (most patterns).
+ * An example value for the reference: the schema's own example or default, else one built from its types, with every
+ * member. Undefined where no value can be derived (most patterns).
  */
 export function exampleOfSchema(schema: unknown, name = ''): unknown {
   const root = schemaObject(schema);
@@ -34,7 +34,7 @@ export function exampleOfSchema(schema: unknown, name = ''): unknown {
 
 interface Place {
   readonly root: SchemaObject;
-  /** Of the member: what a text without a format says. */
+  /** Name of the member, which a text without a format repeats. */
   readonly name: string;
   readonly depth: number;
 }
@@ -95,7 +95,7 @@ function makeText(schema: SchemaObject, name: string): string | undefined {
   return candidates.find((text) => expression.test(text));
 }
 
-/** What patterns are usually made for: an id, a slug, an address, a version, a moment. */
+/** Candidates for patterns: an id, a slug, an address, a version, a time. */
 const plausibleTexts = [
   ...Object.values(textByFormat),
   ...['ws-laboratory-abcdef', 'laboratory', 'Laboratory', '1.0.0', '2026-11-21', '1'],
@@ -111,7 +111,7 @@ const ifMatch: OperationParameter = {
     'The `etag` with which the record was answered: refused with 412 when the record has changed since.',
 };
 
-/** What the document says of an administration route, from its declaration alone. */
+/** The operation of an administration route, derived from its declaration alone. */
 export function administrationOperation(route: RouteDefinition): Operation {
   const { id, method, path, summary, audit, examples, feature } = route;
   const scopes = typeof route.scope === 'string' ? [route.scope] : route.scope;
@@ -164,7 +164,7 @@ function exampleOf(example: unknown): { example?: unknown } {
   return example === undefined ? {} : { example };
 }
 
-/** `/virtual-keys/{slug}` is told under "Administration: virtual keys". */
+/** `/virtual-keys/{slug}` has the tag "Administration: virtual keys". */
 function tagOf(path: string): string {
   const first = path.split('/').find((segment) => segment !== '' && segment !== 'admin') ?? '';
   return `Administration: ${first.replaceAll(/[-_]/g, ' ')}`;

@@ -118,7 +118,7 @@ const TextCompletion = Type.Object({
   usage: Type.Optional(component('ChatUsage')),
 });
 
-/** What clients of the chat wire are answered, by the names of the components. */
+/** Answers of the chat dialect, by the names of the components. */
 export const chatAnswerSchemas: Readonly<Record<string, TSchema>> = {
   ChatCompletion: Completion,
   ChatChoice: Choice,
@@ -304,7 +304,7 @@ const Request = Type.Object(
   },
 );
 
-/** What clients of the chat wire send, by the names of the components. */
+/** Requests of the chat dialect, by the names of the components. */
 export const chatRequestSchemas: Readonly<Record<string, TSchema>> = {
   ChatCompletionRequest: Request,
   ChatMessage: Message,

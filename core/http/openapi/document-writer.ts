@@ -26,7 +26,7 @@ const shortText = { type: 'string', maxLength: 255 };
 const only = (value: string) => ({ type: 'string', enum: [value] });
 const names = 'names with commas between them, at most 64';
 
-/** The headers that steer the gateway, by their names without the prefix (`docs/headers.md`). */
+/** Headers that control the gateway, by their names without the prefix (`docs/headers.md`). */
 const steering: Readonly<Record<string, SteeringHeader>> = {
   provider: {
     description:
@@ -115,7 +115,7 @@ function steeringParameters(prefix: string): Readonly<Record<string, DocumentObj
   return Object.fromEntries(entries) as Record<string, DocumentObject>;
 }
 
-/** What the gateway adds to answers, by component name. */
+/** Headers that the gateway adds to answers, by component name. */
 function answerHeaders(prefix: string): Readonly<Record<string, DocumentObject>> {
   const header = (description: string, schema: DocumentObject): DocumentObject => ({ description, schema });
   return {
@@ -134,7 +134,7 @@ function answerHeaders(prefix: string): Readonly<Record<string, DocumentObject>>
   };
 }
 
-/** Those that every answer has; the others stand on what went to a provider. */
+/** Headers of every answer; the others are on answers of requests to a provider. */
 const alwaysAnswered: readonly string[] = ['request-id', 'trace-id'];
 
 const Words = orNull(Type.String());
@@ -197,11 +197,11 @@ interface CodedError {
   readonly admin: string;
 }
 
-/** What only a request to a provider can end with. */
+/** Error codes that only a request to a provider can return. */
 const ofProviders =
   /^(provider_|upstream_|credentials_|custom_host_|hooks_failed|config_|invalid_config|request_timeout)/;
 
-/** Every code that a client of this shape may see. One that left sees none. */
+/** Error codes for clients of this shape. 499 is left out, because that client has disconnected. */
 function codesOf(shape: ErrorShape): readonly CodedError[] {
   const all = Object.entries(errorTable).map(([code, row]) => ({ code, ...row }));
   return all.filter(({ code, status }) => status !== 499 && (shape !== 'admin' || !ofProviders.test(code)));
@@ -261,7 +261,7 @@ function errorResponses(): Readonly<Record<string, DocumentObject>> {
 
 const headersTooLarge = 'HeadersTooLarge';
 
-/** What every request can be answered before it is known what it asks. */
+/** Responses of every operation that are sent before the request is parsed. */
 const refusedUnread: Readonly<Record<string, DocumentObject>> = {
   431: { $ref: `#/components/responses/${headersTooLarge}` },
 };
@@ -288,7 +288,7 @@ export interface OpenApiDocument {
   readonly components: Readonly<Record<string, Readonly<Record<string, DocumentObject>>>>;
 }
 
-/** Where the interface is served, and under which headers. */
+/** Base path and header prefix of the interface. */
 export type DescribedServer = Pick<GatewayConfig['server'], 'base_path' | 'header_prefix'>;
 
 const methodsInOrder = ['get', 'post', 'put', 'patch', 'delete'] as const;
@@ -321,7 +321,7 @@ export class DocumentWriter {
       this.schemas.set(name, embedSchema(schema, name, this.schemas));
   }
 
-  /** The first operation of a path and method serves; later ones are never reached. */
+  /** The first operation of a path and method wins, because later ones are never reached. */
   add(operation: Operation): void {
     const method = operation.method.toLowerCase();
     const present = this.paths.get(operation.path) ?? new Map<string, DocumentObject>();
@@ -399,7 +399,7 @@ export class DocumentWriter {
     };
   }
 
-  /** Plugins name their own routes: two may have taken the same id. */
+  /** Plugins name their own routes, so two may use the same id. */
   private uniqueId(id: string): string {
     let unique = id;
     for (let count = 2; this.ids.has(unique); count++) unique = `${id}.${count}`;

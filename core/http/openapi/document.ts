@@ -100,7 +100,7 @@ const pages: readonly Page[] = [
   },
 ];
 
-/** The pages for operators, which are served without the base path. */
+/** Pages for operators, served without the base path. */
 const operationalOperations: readonly Operation[] = pages.map(({ response, ...page }) => ({
   ...page,
   method: 'GET',
@@ -153,7 +153,7 @@ function passThrough(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'): reado
   ];
 }
 
-/** What is not modelled: WebSockets, and every other endpoint of a provider. */
+/** Endpoints without a model of their own: WebSockets, and every other endpoint of a provider. */
 const proxyOperations: readonly (readonly [tag: string, operations: readonly GatewayOperation[]])[] = [
   [
     'Realtime',
@@ -177,8 +177,8 @@ const proxyOperations: readonly (readonly [tag: string, operations: readonly Gat
 ];
 
 /**
- * Describes what these pipelines serve: endpoints of providers where a pipeline takes them, the administration routes
- * that plugins contribute, and the pages for operators. Made anew on every call.
+ * Describes the interface of these pipelines: endpoints of providers that a pipeline serves, the administration routes
+ * that plugins contribute, and the pages for operators. Built anew on every call.
  */
 export function buildOpenApi(compiled: CompiledPipelines, server: DescribedServer): OpenApiDocument {
   const writer = new DocumentWriter(server);
@@ -186,7 +186,7 @@ export function buildOpenApi(compiled: CompiledPipelines, server: DescribedServe
   return writer.finish();
 }
 
-/** What is served, by tag. A contributed route takes the place of an endpoint of providers that has its path. */
+/** Served operations, by tag. A contributed route replaces an endpoint of providers with the same path. */
 function operationsOf(compiled: CompiledPipelines): readonly Operation[] {
   const routed = [...modelOperations, ...jobOperations, ...proxyOperations].flatMap(([tag, operations]) =>
     operations.filter((one) => isServed(compiled, one)).map((one) => routedOperation(one, tag)),

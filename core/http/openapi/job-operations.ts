@@ -216,7 +216,7 @@ const jobs: readonly GatewayOperation[] = [
   },
 ];
 
-/** Models, files, batches and jobs that a provider keeps. */
+/** Operations on models, files, batches and jobs that a provider stores. */
 export const jobOperations: readonly (readonly [tag: string, operations: readonly GatewayOperation[]])[] = [
   ['Models', models],
   ['Files', files],

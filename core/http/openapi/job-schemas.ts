@@ -61,7 +61,7 @@ const FileRecord = Type.Object({
 
 const Text = Type.Optional(Type.String());
 
-/** Batches pass through unread: what each provider says of its own is not ours to promise. */
+/** Batches pass through unread, so the schema does not specify the members of single providers. */
 const Batch = openObject({
   id: Text,
   object: Text,

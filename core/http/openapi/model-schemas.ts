@@ -8,7 +8,7 @@ const Stream = Type.Optional(Type.Boolean({ description: 'Server-sent events.' }
 const texts = Type.Union([Type.String(), Type.Array(Type.String())]);
 const AnyObject = Type.Record(Type.String(), Type.Unknown());
 
-/** The kinds of harm that moderations tell apart. */
+/** Categories of harm in moderations. */
 export const moderationCategories = [
   ...['hate', 'hate/threatening', 'harassment', 'harassment/threatening'],
   ...['self-harm', 'self-harm/intent', 'self-harm/instructions'],
@@ -179,5 +179,5 @@ const answers = {
   ModelList: listOf(component('Model')),
 };
 
-/** What the endpoints for models take and answer, by the names of the components. */
+/** Requests and answers of the endpoints for models, by the names of the components. */
 export const modelSchemas: Readonly<Record<string, TSchema>> = { ...requests, ...answers };

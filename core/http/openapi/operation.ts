@@ -5,7 +5,7 @@ import { definitionsWithin, isObject, schemaObject } from '../../config/schema-o
 
 const prefix = '#/components/schemas/';
 
-/** Keywords whose value is data, not a schema: copied as they are. */
+/** Keywords whose value is data, not a schema; copied unchanged. */
 const dataKeywords = new Set(['const', 'enum', 'default', 'examples', 'required', 'example']);
 /** Keywords whose value holds schemas by name. */
 const mapKeywords = new Set(['properties', 'patternProperties', 'dependentSchemas']);
@@ -16,8 +16,8 @@ export function componentReference(name: string): string {
 }
 
 /**
- * A deep copy of a schema as plain JSON for the document: words of our own are left out, and its definitions move to
- * `components` as `{owner}.{name}`.
+ * A deep copy of a schema as plain JSON for the document: the gateway's own keywords are left out, and its definitions
+ * move to `components` as `{owner}.{name}`.
  */
 export function embedSchema(schema: unknown, owner: string, components: Map<string, unknown>): unknown {
   const root = schemaObject(schema);
@@ -51,7 +51,7 @@ export function embedSchema(schema: unknown, owner: string, components: Map<stri
 /** An object of the document, or a JSON Schema in it. */
 export type DocumentObject = Readonly<Record<string, unknown>>;
 
-/** What an operation answers errors with: the shape of the API that its client speaks. */
+/** Shape of the errors of an operation, by the API that its client speaks. */
 export type ErrorShape = 'admin' | 'openai' | 'anthropic' | 'gemini';
 
 /** A parameter of one operation. */
@@ -64,14 +64,14 @@ export interface OperationParameter {
   readonly example?: unknown;
 }
 
-/** A body that is sent or answered. */
+/** A body of a request or an answer. */
 export interface OperationBody {
   readonly type: string;
   readonly schema: TSchema | DocumentObject;
   readonly example?: unknown;
 }
 
-/** One operation before it is put into the document. */
+/** One operation, before the document writer adds it. */
 export interface Operation {
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -84,7 +84,7 @@ export interface Operation {
   /** Served without the base path only. */
   readonly unprefixed?: boolean;
   readonly parameters?: readonly OperationParameter[];
-  /** Whether the headers that steer the gateway count here. */
+  /** Whether the headers that control the gateway apply here. */
   readonly steered?: boolean;
   readonly request?: readonly OperationBody[];
   readonly requestRequired?: boolean;
@@ -93,13 +93,13 @@ export interface Operation {
   readonly answer: string;
   readonly response: readonly OperationBody[];
   readonly errors: ErrorShape | 'none';
-  /** Who may call: holders of a service key, operators (`server.operations`), or anybody. */
+  /** Permitted callers: holders of a service key, operators (`server.operations`), or anybody. */
   readonly access: 'key' | 'operators' | 'anybody';
   /** Members that begin with `x-`. */
   readonly extensions?: DocumentObject;
 }
 
-/** A schema that stands in the document under this name. */
+/** A reference to the schema of this name in the document. */
 export function component(name: string): TSchema {
   return Type.Unsafe<unknown>({ $ref: componentReference(name) });
 }
@@ -109,7 +109,7 @@ export function oneOf(values: readonly string[]): TSchema {
   return Type.Unsafe<string>({ type: 'string', enum: [...values] });
 }
 
-/** A moment in Unix seconds. */
+/** A time in Unix seconds. */
 export function unixSeconds(description: string): TSchema {
   return Type.Integer({ description: `${description} Unix seconds.` });
 }
@@ -119,7 +119,7 @@ export function orNull(schema: TSchema, description?: string): TSchema {
   return Type.Union([schema, Type.Null()], description === undefined ? {} : { description });
 }
 
-/** A list as providers answer with it. */
+/** A list in the format of providers. */
 export function listOf(item: TSchema): TSchema {
   return Type.Object({
     object: Type.Literal('list'),
@@ -133,7 +133,7 @@ export function openObject(members: TProperties): TObject {
   return Type.Object(members, { additionalProperties: true });
 }
 
-/** What is said of an operation that goes to a provider; the rest is the same for all. */
+/** The individual part of an operation that goes to a provider; the rest is the same for all. */
 export interface GatewayOperation extends Pick<Operation, 'id' | 'method' | 'path' | 'summary'> {
   readonly endpoint: EndpointId;
   readonly description?: string;
@@ -148,12 +148,12 @@ export interface GatewayOperation extends Pick<Operation, 'id' | 'method' | 'pat
   readonly response: readonly OperationBody[];
 }
 
-/** A JSON body of a component's shape. */
+/** A JSON body with the schema of a component. */
 export function json(name: string, example: unknown): OperationBody {
   return { type: 'application/json', schema: component(name), example };
 }
 
-/** Server-sent events, of which each has JSON of a component's shape as its data. `end`: what the last one says instead. */
+/** Server-sent events with JSON of a component's schema as data. `end`: data of the last event instead. */
 export function events(name: string, example: string, end?: string): OperationBody {
   const last = end === undefined ? '' : ` The last one says \`${end}\`.`;
   const schema = {
@@ -180,7 +180,7 @@ export function inQuery(name: string, description: string, schema: DocumentObjec
   return { name, in: 'query', required: false, description, schema };
 }
 
-/** The whole operation: its tag by its endpoint, the headers that steer, and the errors of its wire. */
+/** The complete operation: tag, headers that control the gateway, and errors of its dialect. */
 export function routedOperation(one: GatewayOperation, tag: string): Operation {
   const { endpoint, errors = 'openai', answer = 'What the provider answered.', ...rest } = one;
   const { requestRequired = true } = one;

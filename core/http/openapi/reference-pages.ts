@@ -4,7 +4,7 @@ import { buildOpenApi } from './document.ts';
 import type { DescribedServer } from './document-writer.ts';
 import { renderReference, styleHash } from './render-reference.ts';
 
-/** The interface of the generation that serves, for programs (`/openapi.json`) and for people (`/docs`). */
+/** Description of the serving generation's interface, for programs (`/openapi.json`) and for people (`/docs`). */
 export interface ReferencePages {
   document(): StaticPage;
   reading(): StaticPage;
@@ -14,10 +14,10 @@ interface ServingPipelines {
   readonly compiled: CompiledPipelines;
 }
 
-/** Nothing is loaded, sent or run: the one style is known by its hash. */
+/** Forbids the page to load, send or run anything; allows its one style by the hash. */
 const policy = `default-src 'none'; style-src '${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 
-/** Makes both pages when they are first asked for, once for every generation. */
+/** Builds both pages at their first request, once for every generation. */
 export function createReferencePages(
   server: DescribedServer,
   current: () => ServingPipelines,

@@ -35,10 +35,9 @@ dl { margin: .25rem 0; } dt { margin-top: .5rem; overflow-wrap: anywhere; } dd {
 .mark { padding: 0 .35rem; border: 1px solid var(--line); border-radius: .25rem; font-size: .75rem; }
 `;
 
-/** How a content security policy names that style. */
+/** Name of that style in a content security policy. */
 export const styleHash = `sha256-${createHash('sha256').update(style).digest('base64')}`;
 
-/** Text that stands in HTML as itself. */
 export function escapeHtml(text: string): string {
   return text
     .replaceAll('&', '&amp;')
@@ -48,7 +47,7 @@ export function escapeHtml(text: string): string {
     .replaceAll("'", '&#39;');
 }
 
-/** A sentence in which what stands between backticks is code. */
+/** A sentence as HTML; text between backticks becomes code. */
 function sentenceHtml(text: string): string {
   return escapeHtml(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
 }
@@ -64,10 +63,10 @@ export function anchorOf(kind: 'operation' | 'schema' | 'response', name: string
   return `${kind}-${name.replaceAll(/[^\w.-]/g, '-')}`;
 }
 
-/** Where a schema of a client's making ends: deeper ones are not written out. */
+/** Depth limit: deeper members of a schema are not written out. */
 const deepest = 8;
 
-/** What a value may be, in a few words; named schemas are links. */
+/** Short description of a value's type; named schemas are links. */
 function typeHtml(schema: SchemaObject, depth = 0): string {
   const { $ref: reference } = schema;
   if (typeof reference === 'string') {
@@ -90,7 +89,7 @@ function typeHtml(schema: SchemaObject, depth = 0): string {
   return types.length === 0 ? 'anything' : `${types.join(' or ')}${format}`;
 }
 
-/** The members of an object, of a list of objects, or of the forms of a union; empty for anything else. */
+/** Members of an object, of a list of objects, or of the branches of a union; empty for any other schema. */
 function membersHtml(schema: SchemaObject, depth = 0): string {
   if (depth > deepest) return '';
   const branches = unionBranches(schema);
@@ -120,7 +119,7 @@ interface PlacedOperation {
   readonly operation: DocumentObject;
 }
 
-/** The document as one page that needs nothing else: no script, no font, no image. */
+/** The document as one self-contained page: no script, no font, no image. */
 export function renderReference(document: OpenApiDocument): string {
   const { info, tags } = document;
   const title = text(info['title']);
@@ -163,7 +162,7 @@ function operationHtml({ method, path, operation }: PlacedOperation): string {
 ${typeof description === 'string' ? `<p>${sentenceHtml(description)}</p>` : ''}${parametersHtml(listed(operation['parameters']))}${isObject(requestBody) ? `<h3>Body</h3>${contentHtml(requestBody['content'])}` : ''}${responsesHtml(schemaObject(responses))}</div></details>`;
 }
 
-/** The headers that steer are the same everywhere, and told once. */
+/** The headers that control the gateway are the same for all operations, so the page describes them once. */
 function parametersHtml(parameters: readonly unknown[]): string {
   const own = parameters.map(schemaObject).filter((one) => !('$ref' in one));
   const steered = own.length < parameters.length;

@@ -14,14 +14,16 @@ export type Resolve = (hostname: string) => Promise<readonly ResolvedAddress[]>;
 
 /** Lets sockets go to public addresses only. */
 export interface AddressGuard {
-  /** Why no connection to this host may be tried: asked first, because addresses are never looked up. */
+  /**
+   * Error for a host that must not be connected to, or undefined. Call it first: `lookup` never sees literal addresses.
+   */
   refusal(host: string): GatewayError | undefined;
   /**
    * For `net.connect`: resolves a name and fails with `address_refused` unless all of its addresses are public. The
-   * socket goes to what was checked; nothing is resolved a second time.
+   * socket gets the checked addresses; the name is not resolved a second time.
    */
   readonly lookup: LookupFunction;
-  /** The last look, at whom a socket is really connected to. */
+  /** Final check, of the address to which a socket is connected. */
   remoteRefusal(host: string, remoteAddress: string): GatewayError | undefined;
 }
 
@@ -51,7 +53,9 @@ export function createAddressGuard(resolve: Resolve = resolveBySystem): AddressG
 
 const leadsInside = 'its name leads to an address that is not public';
 
-/** Names the host as the caller did, why in general words, and the remedy; never what was resolved. */
+/**
+ * The message names the host as the caller wrote it, a general reason and the remedy, but never the resolved address.
+ */
 export function addressRefused(host: string, reason: string): GatewayError {
   return new GatewayError(
     'address_refused',
@@ -60,7 +64,7 @@ export function addressRefused(host: string, reason: string): GatewayError {
 }
 
 async function checked(hostname: string, resolve: Resolve): Promise<ResolvedAddress[]> {
-  // A copy of plain values: what is checked here is what the socket is given.
+  // A copy of plain values, so that the socket gets exactly the addresses that are checked.
   const addresses = (await resolve(hostname)).map(({ address, family }) => ({ address, family }));
   if (addresses.length === 0) throw unknownName(hostname);
   if (!addresses.every(({ address }) => isPublicAddress(address))) {

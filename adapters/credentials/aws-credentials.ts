@@ -14,13 +14,13 @@ import {
 import { type AwsKeys, SigV4Signer } from './sigv4.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 
-/** Which role, and with whose keys. */
+/** The role to assume, and the keys to assume it with. */
 interface AssumedRole {
   readonly keys: AwsKeys;
   readonly roleArn: string;
   readonly externalId: string | undefined;
   readonly region: string;
-  /** Of STS: `https://sts.us-east-1.amazonaws.com`. */
+  /** Endpoint of STS: `https://sts.us-east-1.amazonaws.com`. */
   readonly endpoint: string;
 }
 
@@ -83,7 +83,7 @@ function secretsOf({ keys, externalId }: AssumedRole): string[] {
   return [keys.secretAccessKey, keys.sessionToken ?? '', externalId ?? ''];
 }
 
-/** The text of the only element of this name; undefined for none, several or an empty one. */
+/** The text of the only element of this name; undefined when it is absent, repeated or empty. */
 function elementOf(xml: string, name: string): string | undefined {
   const parts = xml.split(`<${name}>`);
   const [text = '', rest] = (parts[1] ?? '').split(`</${name}>`);
@@ -98,8 +98,8 @@ const entities = { lt: '<', gt: '>', quot: '"', apos: "'", amp: '&' } as const;
 /**
  * Credentials of AWS. `aws_auth_type` is `accessKey` (`aws_access_key_id`, `aws_secret_access_key`,
  * `aws_session_token`), `assumedRole` (`aws_role_arn`, `aws_external_id`) or `apiKey` (`api_key` as bearer token); when
- * it is missing, the other fields tell. Keys that are missing come from the environment where that is allowed, and
- * so does `aws_region`. `aws_service` names another service than `bedrock`.
+ * it is missing, the other fields decide. Missing keys and `aws_region` come from the environment where that is
+ * allowed. `aws_service` names a service other than `bedrock`.
  */
 export function createAwsCredentials(fields: CredentialFields, context: CredentialContext): Credentials {
   const type = authType(fields);
@@ -152,7 +152,7 @@ function regionOf(fields: CredentialFields, { environment, machineIdentity }: Cr
   const ambient = machineIdentity ? environment.AWS_REGION || environment.AWS_DEFAULT_REGION : undefined;
   const region = fieldOf(fields, 'aws_region') ?? ambient;
   if (region === undefined) throw fieldProblem('aws_region', 'is missing: name one, such as "us-east-1".');
-  // It becomes a part of a host name.
+  // The region becomes a part of a host name.
   if (!/^[a-z]{2,4}(-[a-z]+)+-\d{1,2}$/.test(region)) {
     throw fieldProblem('aws_region', 'is no region of AWS, such as "us-east-1".');
   }

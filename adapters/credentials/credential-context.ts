@@ -20,7 +20,7 @@ export type TokenFetch = (
 /** How long a token endpoint may take: 10 seconds. */
 export const tokenTimeoutMs = 10_000;
 
-/** The same, with every rejection as `credentials_failed` of this step. */
+/** Same as `fetch`, but rejects with `credentials_failed` of this step. */
 export async function fetchForStep(
   fetch: TokenFetch,
   step: TokenStep,
@@ -57,24 +57,24 @@ export function fieldOf(fields: CredentialFields, name: string): string | undefi
 
 /** One step on the way to a token, for the messages of its failures. */
 export interface TokenStep {
-  /** What could not be had: `No access token of Google`. */
+  /** The missing result: `No access token of Google`. */
   readonly what: string;
-  /** What to look at: `Check vertex_service_account_json`. */
+  /** Advice for the operator: `Check vertex_service_account_json`. */
   readonly remedy: string;
-  /** Values that were sent and must not come back in a message. */
+  /** Values sent in the request, removed from messages that quote the answer. */
   readonly secrets: readonly string[];
 }
 
-/** A token could not be had. The message quotes the other side without the secrets that were sent to it. */
+/** Error for a token that could not be obtained. The message quotes the other side without the secrets sent to it. */
 export function credentialsFailed(step: TokenStep, why: string, cause?: unknown): GatewayError {
   const text = withoutSecrets(why, step.secrets);
   return new GatewayError('credentials_failed', `${step.what}: ${text}. ${step.remedy}.`, { cause });
 }
 
-/** Shorter values are no secrets, and replacing them would make the message unreadable. */
+/** Shorter values are not treated as secrets: replacing them would make the message unreadable. */
 const minSecretLength = 6;
 
-/** As one line of a log. An answer may quote the form that it was sent, so secrets are looked for as encoded there, too. */
+/** The text as one log line. An answer may quote the submitted form, so URL-encoded secrets are removed too. */
 function withoutSecrets(text: string, secrets: readonly string[]): string {
   let clean = text;
   for (const secret of secrets) {
@@ -89,17 +89,17 @@ function withoutSecrets(text: string, secrets: readonly string[]): string {
     .replace(/\.$/, '');
 }
 
-/** What credentials need from outside. */
+/** Dependencies of credentials. */
 export interface CredentialContext {
   readonly clock: Clock;
   readonly fetch: TokenFetch;
   /** Variables of the process; only those named in the documentation of a credential are read. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** The operator wrote the fields: identities of the machine may be used, and addresses within them are trusted. */
+  /** The operator wrote the fields: identities of the machine may be used, and addresses in the fields are trusted. */
   readonly machineIdentity: boolean;
 }
 
-/** Throws `invalid_request` when fields that a request brought would act as the machine. */
+/** Throws `invalid_request` when fields from a request would use the identity of the machine. */
 export function requireMachineIdentity({ machineIdentity }: CredentialContext, what: string): void {
   if (machineIdentity) return;
   throw fieldProblem(

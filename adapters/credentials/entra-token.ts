@@ -15,9 +15,9 @@ import {
 
 const defaultScope = 'https://cognitiveservices.azure.com/.default';
 const defaultAuthority = 'https://login.microsoftonline.com';
-/** The metadata service of a machine of Azure. */
+/** Metadata service of an Azure machine. */
 const defaultMetadata = 'http://169.254.169.254';
-/** A federated token is some kilobytes. */
+/** A federated token has a few kilobytes. */
 const maxTokenFileBytes = 65_536;
 
 /**
@@ -61,7 +61,7 @@ function modeOf(fields: CredentialFields): Mode {
   return !hasClient && fieldOf(fields, 'api_key') !== undefined ? 'default' : 'entra';
 }
 
-/** A request for a token, and what of it no message may repeat. */
+/** A request for a token, with the secrets that messages must not repeat. */
 interface TokenQuestion {
   readonly request: Omit<TokenRequest, 'timeoutMs'>;
   readonly secrets: readonly string[];
@@ -155,7 +155,7 @@ function byFederatedToken(
   });
 }
 
-/** Read anew each time: the platform replaces it. */
+/** Not cached: the platform replaces the file. */
 async function readToken(file: string, step: TokenStep): Promise<string> {
   let token: string;
   try {
@@ -173,7 +173,7 @@ function authorityOf(context: CredentialContext): string {
   return endpointOf(context, 'AZURE_AUTHORITY_HOST', defaultAuthority);
 }
 
-/** It becomes a part of a path. */
+/** The tenant becomes a part of a path. */
 function tenantOf(tenant: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$/.test(tenant)) return tenant;
   throw fieldProblem('azure_entra_tenant_id', 'is neither the id nor a domain of a tenant.');

@@ -4,7 +4,7 @@ import { asText, parseObject } from '../dialects/json-reading.ts';
 import { cachedBearer, fetchOAuthToken, formRequest, staticBearer, TokenCache } from './token-cache.ts';
 import { type CredentialContext, fieldOf, fieldProblem, type TokenStep } from './credential-context.ts';
 
-/** A key file of Google Cloud, as far as it is needed. */
+/** Fields in use of a Google Cloud key file. */
 interface ServiceAccount {
   readonly email: string;
   readonly privateKey: KeyObject;
@@ -15,7 +15,7 @@ interface ServiceAccount {
 const field = 'vertex_service_account_json';
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
 const defaultTokenUri = 'https://oauth2.googleapis.com/token';
-/** The longest that Google accepts, in seconds. */
+/** Longest lifetime that Google accepts, in seconds. */
 const assertionSeconds = 3_600;
 
 /**
@@ -74,7 +74,7 @@ function readServiceAccount(json: string, isOperators: boolean): ServiceAccount 
 function rsaKey(pem: string): KeyObject {
   let key: KeyObject | undefined;
   try {
-    // Line ends that were escaped once too often, as happens on the way through environment variables.
+    // Line ends may be escaped twice, as happens with environment variables.
     key = createPrivateKey(pem.replaceAll('\\n', '\n'));
   } catch {
     // The message of the parser may quote the key.
@@ -86,7 +86,7 @@ function rsaKey(pem: string): KeyObject {
   );
 }
 
-/** Fields of the operator are trusted; a service account that comes with a request has Google's own token endpoint. */
+/** Fields of the operator are trusted; a service account from a request always uses Google's own token endpoint. */
 function tokenUriOf(uri: string, isOperators: boolean): string {
   const url = URL.canParse(uri) ? new URL(uri) : undefined;
   const isGoogle =
@@ -97,7 +97,7 @@ function tokenUriOf(uri: string, isOperators: boolean): string {
   throw fieldProblem(field, `has a "token_uri" that is not Google's. Use ${defaultTokenUri}.`);
 }
 
-/** A JWT that proves who we are (RFC 7523), signed with RS256. */
+/** A JWT that proves the identity of the account (RFC 7523), signed with RS256. */
 function assertionOf({ email, privateKey, privateKeyId, tokenUri }: ServiceAccount, nowMs: number): string {
   const issued = Math.floor(nowMs / 1_000);
   const header = { alg: 'RS256', typ: 'JWT', kid: privateKeyId };

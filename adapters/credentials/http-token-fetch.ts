@@ -12,8 +12,9 @@ interface HttpTokenFetchOptions {
 }
 
 /**
- * Asks token endpoints over the transport. Rejects with the transport's error, `upstream_timeout` when no whole answer
- * comes in time, or `upstream_too_large` beyond 1 MiB. A request that met a stale connection is sent once more.
+ * Calls token endpoints over the transport. Rejects with the transport's error, with `upstream_timeout` when the answer
+ * is not complete in time, or with `upstream_too_large` beyond 1 MiB. A request on a stale connection is sent once
+ * more.
  */
 export function createHttpTokenFetch({ transport, clock }: HttpTokenFetchOptions): TokenFetch {
   return async (request) => {
@@ -31,7 +32,7 @@ type TokenAnswer = Awaited<ReturnType<TokenFetch>>;
 
 class TokenCall implements UpstreamHandler {
   readonly answer: Promise<TokenAnswer>;
-  /** It failed because its connection had been closed while it was idle. */
+  /** The request failed because its idle connection had been closed. */
   stale = false;
   readonly #call: UpstreamCall;
   readonly #host: string;

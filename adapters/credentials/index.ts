@@ -20,7 +20,7 @@ export interface CredentialFactoryOptions {
   readonly transport: Transport;
   /** Variables of the process (`process.env`). */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Credentials that are remembered with their tokens; the least recently used go first. Default 1,000. */
+  /** Upper bound of cached credentials with their tokens; the least recently used are evicted first. Default 1,000. */
   readonly maxRemembered?: number;
 }
 
@@ -28,7 +28,7 @@ const makers: Readonly<
   Record<CredentialKind, (fields: CredentialFields, context: CredentialContext) => Credentials>
 > = { sigv4: createAwsCredentials, google: createGoogleCredentials, entra: createEntraCredentials };
 
-/** The credentials that have to be made for a request: signatures of AWS, tokens of Google and Microsoft Entra. */
+/** Credentials computed per request: AWS signatures, tokens of Google and Microsoft Entra. */
 export function createCredentialFactory(options: CredentialFactoryOptions): CredentialFactory {
   const { clock, transport, environment, maxRemembered = 1_000 } = options;
   const shared = { clock, environment, fetch: createHttpTokenFetch({ transport, clock }) };
@@ -45,7 +45,7 @@ export function createCredentialFactory(options: CredentialFactoryOptions): Cred
   };
 }
 
-/** A hash, so that no secret lies about as a key. */
+/** A hash, so that cache keys hold no secret. */
 function keyOf(kind: CredentialKind, fields: CredentialFields, machineIdentity: boolean): string {
   const entries = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1));
   return sha256(JSON.stringify([kind, machineIdentity, entries]), 'base64');

@@ -2,21 +2,21 @@ import { createHash, createHmac } from 'node:crypto';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 
-/** What a presigned address is for. */
+/** The request that a presigned address allows. */
 interface PresignedRequest {
   readonly method: string;
   /** Scheme, host and port. */
   readonly origin: string;
   /** Path with its query, encoded as it is sent. */
   readonly path: string;
-  /** How long it opens: 1 to 604,800 seconds. */
+  /** Lifetime of the address: 1 to 604,800 seconds. */
   readonly seconds: number;
 }
 
-/** The longest time that AWS takes. */
+/** Longest lifetime that AWS accepts, in seconds. */
 const mostSeconds = 604_800;
 
-/** An address with which anybody may do this one request to S3 for a while (Signature Version 4 in the query). */
+/** An address that allows its holder this one S3 request until it expires (Signature Version 4 in the query). */
 export function presign(
   { method, origin, path, seconds }: PresignedRequest,
   { keys, region }: { readonly keys: AwsKeys; readonly region: string },
@@ -47,7 +47,7 @@ export function presign(
   return `${origin}${whole}&X-Amz-Signature=${signature}`;
 }
 
-/** Keys of AWS, of a user or for a while. */
+/** Permanent or temporary AWS keys. */
 export interface AwsKeys {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
@@ -58,25 +58,25 @@ interface SigV4SignerOptions {
   readonly keys: AwsKeys;
   /** `us-east-1`. */
   readonly region: string;
-  /** The name by which AWS knows the service in signatures: `bedrock`, `sts`, `s3`. */
+  /** Name of the service in signatures: `bedrock`, `sts`, `s3`. */
   readonly service: string;
   /**
-   * Which headers of the request are covered, by lower-case name. Default `content-type`, `content-md5` and `x-amz-…`:
-   * the others may be changed on the way. `host` always is.
+   * Selects the signed headers by lower-case name. Default `content-type`, `content-md5` and `x-amz-…`; intermediaries
+   * may change the others. `host` is always signed.
    */
   readonly covers?: (name: string) => boolean;
 }
 
 /**
- * Signs requests with AWS Signature Version 4. Segments of the path are encoded twice, as every service but S3 wants
- * it; for S3 the hash of the body goes along as `x-amz-content-sha256`.
+ * Signs requests with AWS Signature Version 4. Path segments are encoded twice, as every service except S3 requires;
+ * for S3 the hash of the body is sent as `x-amz-content-sha256`.
  */
 export class SigV4Signer {
   readonly #keys: AwsKeys;
   readonly #region: string;
   readonly #service: string;
   readonly #covers: (name: string) => boolean;
-  /** Keys are derived per day; the one of the last day asked for. */
+  /** Signing keys are derived per day; the most recent day is cached. */
   #day = '';
   #dayKey = Buffer.alloc(0);
 
@@ -87,7 +87,7 @@ export class SigV4Signer {
     this.#covers = covers;
   }
 
-  /** The headers to set, flat: `authorization`, `x-amz-date` and what else the keys need. `nowMs`: wall clock. */
+  /** Headers to set, flat: `authorization`, `x-amz-date` and others that the keys need. `nowMs`: wall clock. */
   sign(request: SignableRequest, nowMs: number): string[] {
     const time = new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
     const payloadHash = hashOf(request.body ?? '');
@@ -144,7 +144,7 @@ function hmac(key: string | Buffer, text: string): Buffer<ArrayBuffer> {
 /** The headers that a signature covers, sorted, lower-case, with their values as they are signed. */
 type SignedHeaders = readonly (readonly [name: string, value: string])[];
 
-/** The text that AWS and we must write alike (Signature Version 4, canonical request). */
+/** The text that signer and AWS must build identically (Signature Version 4, canonical request). */
 function canonicalRequest(
   request: SignableRequest,
   signed: SignedHeaders,
@@ -185,7 +185,7 @@ function canonicalHeaders(headers: readonly string[]): SignedHeaders {
   return [...values].sort(([a], [b]) => compare(a, b));
 }
 
-/** The path as it is sent, without dots and doubled slashes, each segment encoded once more. */
+/** The path as sent, without dot segments and double slashes, each segment encoded once more. */
 function canonicalPath(path: string): string {
   const segments: string[] = [];
   for (const segment of path.split('/')) {
@@ -196,7 +196,7 @@ function canonicalPath(path: string): string {
   return `/${segments.join('/')}${tail}`;
 }
 
-/** As S3 wants it: nothing removed, encoded once. */
+/** The path as S3 requires it: nothing removed, encoded once. */
 function plainPath(path: string): string {
   return path
     .split('/')

@@ -9,10 +9,10 @@ import {
 } from './credential-context.ts';
 import type { Credentials } from '../../core/ports/credentials.ts';
 
-/** Of a token whose answer does not say: 5 minutes. */
+/** Assumed lifetime of a token whose answer names none: 5 minutes. */
 const unknownLifetimeMs = 300_000;
 
-/** What asking an OAuth endpoint needs beside the request. */
+/** Dependencies of a request to an OAuth endpoint. */
 interface OAuthAsking {
   readonly fetch: TokenFetch;
   readonly clock: Clock;
@@ -32,7 +32,7 @@ export async function fetchOAuthToken(
     const said = answer === undefined ? 'without JSON' : saidBy(answer);
     throw credentialsFailed(step, `${host} answered ${status} ${said}`);
   }
-  // A header value has one line: a token with a line break would become two headers.
+  // A header value is one line: a token with a line break would become two headers.
   if (!/^[\x21-\x7e]+$/.test(token)) throw credentialsFailed(step, `${host} answered a token that is none`);
   return { value: token, lifetimeMs: lifetimeOf(answer, clock) };
 }
@@ -69,7 +69,7 @@ function secondsOf(value: unknown): number | undefined {
   return typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
 }
 
-/** A token and how long it may be used from now on, in milliseconds. */
+/** A token with its remaining lifetime in milliseconds. */
 export interface IssuedToken<T> {
   readonly value: T;
   readonly lifetimeMs: number;
@@ -81,11 +81,11 @@ interface TokenCacheOptions<T> {
   fetch(): Promise<IssuedToken<T>>;
 }
 
-/** A new token is fetched this long before the old one ends, or after half of a short life. */
+/** A new token is fetched this long before the old one expires, or after half of a short lifetime. */
 const renewBeforeMs = 300_000;
-/** The old one is no longer handed out while the new one is awaited: a request takes time, too. */
+/** The old token is no longer used this long before it expires: requests take time, too. */
 const retireBeforeMs = 60_000;
-/** A failed fetch is not repeated sooner. */
+/** Pause before a failed fetch is repeated. */
 const failureHoldMs = 1_000;
 
 interface HeldToken<T> extends IssuedToken<T> {
@@ -94,8 +94,8 @@ interface HeldToken<T> extends IssuedToken<T> {
 }
 
 /**
- * One token that is renewed in time. Only one fetch is under way at once; everybody who needs its token waits for it.
- * While the old token still serves, it is renewed in the background, and a failure to renew it harms nobody.
+ * One token that is renewed before it expires. Only one fetch runs at a time; all callers that need its token wait for
+ * it. While the old token is valid, renewal runs in the background and its failure does not affect requests.
  */
 export class TokenCache<T> {
   readonly #clock: Clock;
@@ -109,7 +109,7 @@ export class TokenCache<T> {
     this.#fetch = fetch;
   }
 
-  /** The token, at once when one is held. Rejects as the fetch did when there is none that still serves. */
+  /** The token, synchronously when a valid one is cached. Rejects with the error of the fetch otherwise. */
   get(): T | Promise<T> {
     const held = this.#held;
     if (held === undefined) return this.#renew();
@@ -121,12 +121,15 @@ export class TokenCache<T> {
       throw error;
     });
     if (leftMs <= Math.min(retireBeforeMs, held.lifetimeMs / 10)) return kept;
-    // No request waits for this renewal; the next one that has to wait sees its failure.
+    // No request waits for this renewal; the next request that has to wait gets its error.
     kept.catch(() => undefined);
     return held.value;
   }
 
-  /** By whichever clock has gone further: one of them may be set back, the other stands still in a sleeping machine. */
+  /**
+   * Uses the clock that advanced further: the wall clock may be set back, the monotonic clock stops while the machine
+   * sleeps.
+   */
   #leftMs(held: HeldToken<T>): number {
     const wall = this.#clock.now() - held.wallMs;
     const monotonic = this.#clock.monotonic() - held.monotonicMs;

@@ -45,7 +45,7 @@ export async function tokenServer(t: TestContext, clock: Clock, answer: Answer) 
   return { origin, calls, transport, fetch };
 }
 
-/** A request to authorize; what it is matters to signatures only. */
+/** A request to authorize; its content matters to signatures only. */
 export const request: SignableRequest = {
   method: 'POST',
   origin: 'https://bedrock-runtime.us-east-1.amazonaws.com',

@@ -18,7 +18,7 @@ import type { AnswerFacts, AnswerTextPlace } from '../../../core/dialects/dialec
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { type EventReader, watch, type Watch } from '../frame-scanner.ts';
 
-/** The members for which a frame is parsed once the first token has been seen. */
+/** Members that cause a frame to be parsed after the first token. */
 export const watchedMembers: readonly Watch[] = [
   watch('usage', 'object'),
   watch('stop_reason', 'string'),
@@ -26,14 +26,14 @@ export const watchedMembers: readonly Watch[] = [
   watch('message_stop', 'anything but null'),
 ];
 
-/** Members of a content delta that bring a token when they are not empty. */
+/** Members of a content delta that carry a token when they are not empty. */
 const tokenMembers = ['text', 'thinking', 'partial_json'] as const;
 
-/** Learns usage, model, stop reason and errors from the events of a message stream. */
+/** Collects usage, model, stop reason and errors from the events of a message stream. */
 export class MessageStreamReader implements EventReader {
   readonly facts: AnswerFacts = {};
   ended = false;
-  /** `message_start` counts the prompt, each `message_delta` what has been said so far: later members win. */
+  /** `message_start` counts the prompt, each `message_delta` the output so far: later members win. */
   private readonly usage: JsonObject = {};
 
   read(json: JsonObject, event: string): boolean {
@@ -49,7 +49,7 @@ export class MessageStreamReader implements EventReader {
     const errorMessage = anthropicErrorMessage(json, event);
     if (errorMessage !== undefined) facts.errorMessage = errorMessage;
     if (type === 'message_stop') this.ended = true;
-    // A tool call's name is said when its block begins.
+    // The name of a tool call is in the start event of its block.
     if (type === 'content_block_start') return asText(asObject(json.content_block)?.name) !== undefined;
     return (
       type === 'content_block_delta' && tokenMembers.some((member) => asText(delta?.[member]) !== undefined)
@@ -113,15 +113,15 @@ const tiers: Readonly<Record<string, string>> = {
   batch: 'batch',
 };
 
-/** The tier that an answer tells, in the words of OpenAI, which the canonical form speaks. */
+/** The service tier of an answer, in the terms of OpenAI, which the canonical form uses. */
 export function decodeTier(value: unknown): string | undefined {
   const tier = asText(value);
   return tier === 'standard' ? 'default' : tier;
 }
 
 /**
- * An Anthropic `usage` object: `input_tokens` leave out what was read from and written to the cache. `details` are
- * members that only this wire knows (`server_tool_use`, `cache_creation` …); counts win over them.
+ * An Anthropic `usage` object: `input_tokens` exclude tokens read from and written to the cache. `details` are members
+ * that only this wire has (`server_tool_use`, `cache_creation` …); counts override them.
  */
 export function encodeAnthropicUsage(
   usage: Usage | undefined,
@@ -166,14 +166,14 @@ const words: Readonly<Record<FinishReason, string>> = {
   unknown: 'end_turn',
 };
 
-/** What a message holds beside its stop reason. */
+/** Properties of a message that decide its stop reason. */
 interface MessageTraits {
-  /** A call that the client must answer is there. */
+  /** The message holds a call that the client must answer. */
   readonly hasCall: boolean;
   readonly hasRefusal: boolean;
 }
 
-/** A `stop_reason` as the canonical form tells it. `tool_use` without a call for the client is an ordinary end. */
+/** A `stop_reason` in the canonical form. `tool_use` without a call for the client is an ordinary end. */
 export function finishOf(raw: string, stopSequence: string | undefined, hasCall: boolean): Finish {
   const meaning = Object.hasOwn(meanings, raw) ? (meanings[raw] as FinishReason) : 'unknown';
   const reason = meaning === 'tool-calls' && !hasCall ? 'stop' : meaning;
@@ -248,7 +248,7 @@ function noMessage(message: JsonObject | undefined): GatewayError {
   });
 }
 
-/** Members of a message and of its usage that only this wire knows; undefined when there are none. */
+/** Members of a message and of its usage that only this wire has; undefined when there are none. */
 export function messageExtras(message: JsonObject, usage: JsonObject): JsonObject | undefined {
   const extras = unknownMembers(message, messageMembers);
   const details = unknownMembers(usage, usageMembers);
@@ -264,7 +264,7 @@ function unknownMembers(object: JsonObject, known: ReadonlySet<string>): JsonObj
   return rest;
 }
 
-/** Turns the calls by which an encoded request was made to work back into what was asked for. One per answer. */
+/** Maps the helper calls of an encoded request back to the part that the client asked for. One per answer. */
 export class CallReading {
   private readonly answerName: string | undefined;
   private readonly customNames: ReadonlySet<string>;
@@ -276,7 +276,7 @@ export class CallReading {
     this.customNames = new Set(request.tools.flatMap((tool) => (tool.type === 'custom' ? [tool.name] : [])));
   }
 
-  /** What a call of this name stands for. */
+  /** Meaning of a call with this name. */
   kindOf(name: string): 'answer' | 'custom' | 'function' {
     if (name === this.answerName) return 'answer';
     return this.customNames.has(name) ? 'custom' : 'function';
@@ -292,13 +292,13 @@ export class CallReading {
   }
 }
 
-/** The free text of a custom tool's call, out of the object in which it came. */
+/** The free text of a custom tool's call, taken from the object that wraps it. */
 export function freeText(text: string): string {
   const input = parseExactObject(text)?.input;
   return typeof input === 'string' ? input : text;
 }
 
-/** A complete answer as a message. Of several choices the first is told: the wire has one. */
+/** A complete answer as a message. Of several choices only the first is written: the wire has one. */
 export function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
   const choice = answer.choices[0];
   const parts = choice?.parts ?? [];
@@ -331,8 +331,8 @@ export function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer
 }
 
 /**
- * What a message cannot hold, for clients that want more than the wire documents: parts that it has no block for under
- * `content`, and what other wires know of the answer under their names. Undefined when there is none.
+ * Content that a message cannot hold, for clients that accept more than the wire documents: parts without a block type
+ * under `content`, and extras of other wires under their names. Undefined when there is none.
  */
 export function providerFields(
   omitted: readonly ChatPart[],
@@ -347,8 +347,8 @@ export function providerFields(
 }
 
 /**
- * Reads an Anthropic `usage` object. Its `input_tokens` leave out what was read from and written to the cache, so
- * the prompt is the sum of the three. Undefined when it counts no tokens.
+ * Reads an Anthropic `usage` object. Its `input_tokens` exclude tokens read from and written to the cache, so the
+ * prompt is the sum of the three. Undefined when it counts no tokens.
  */
 export function decodeAnthropicUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
@@ -385,7 +385,7 @@ export function messageFacts(message: JsonObject): AnswerFacts {
   return facts;
 }
 
-/** What went wrong, when this is an error body or event; else undefined. */
+/** Error message of an error body or event; undefined for other JSON. */
 export function anthropicErrorMessage(json: JsonObject, event = ''): string | undefined {
   if (json.type !== 'error' && event !== 'error' && json.error === undefined) return undefined;
   const error = asObject(json.error);

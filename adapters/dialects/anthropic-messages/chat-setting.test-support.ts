@@ -9,7 +9,7 @@ import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { anthropicProvider } from './host.ts';
 
-/** A request with one question, and what a test wants different. */
+/** A request with one question, and the members that a test overrides. */
 export function chatRequest(members: Partial<ChatRequest> = {}): ChatRequest {
   return {
     model: 'claude-sonnet-4-5',
@@ -20,7 +20,7 @@ export function chatRequest(members: Partial<ChatRequest> = {}): ChatRequest {
   };
 }
 
-/** What codecs are given beside an answer. */
+/** Context of the codecs for an answer. */
 export function chatContext(members: Partial<AnswerContext> = {}): AnswerContext & DecodeContext {
   return {
     request: chatRequest(),
@@ -56,7 +56,7 @@ function typeOf(json: string): string {
   return /^\{"type":\s*"([a-z_]+)"/.exec(json)?.[1] ?? 'message';
 }
 
-/** A body as it goes to the provider, and what of the request it does not say. */
+/** Encoded body, and the report of members that it cannot express. */
 interface Encoded {
   readonly body: JsonObject;
   readonly dropped: readonly string[];

@@ -28,14 +28,14 @@ const imageMembers = new Set(['type', 'source']);
 const documentMembers = new Set(['type', 'source', 'title', 'context', 'citations']);
 const documentMembersButSource = new Set(['type', 'title', 'context', 'citations']);
 
-/** An image block; undefined when its source is of a kind that is not known. */
+/** An image block; undefined when its source is of an unknown kind. */
 function decodeImage(block: JsonObject): ImagePart | undefined {
   const source = decodeSource(block.source);
   if (source === undefined || source.kind === 'text') return undefined;
   return { type: 'image', source, ...commonOf(block, imageMembers) };
 }
 
-/** A document block; undefined when nothing but this wire could say it (pages that hold images). */
+/** A document block; undefined when only this wire can express it (pages that hold images). */
 function decodeDocument(block: JsonObject): FilePart | undefined {
   const given = asObject(block.source);
   const pages = given?.type === 'content' ? textOfBlocks(given.content) : undefined;
@@ -45,7 +45,7 @@ function decodeDocument(block: JsonObject): FilePart | undefined {
   const filename = asText(block.title);
   const context = asText(block.context);
   const citations = asObject(block.citations)?.enabled;
-  // The block form is kept: citations count its blocks.
+  // The block form is kept, because citations count its blocks.
   const common = commonOf(block, pages === undefined ? documentMembers : documentMembersButSource);
   return {
     type: 'file',
@@ -58,7 +58,7 @@ function decodeDocument(block: JsonObject): FilePart | undefined {
   };
 }
 
-/** A search result that the client found, as a text document; undefined when it holds more than text. */
+/** A search result of the client, as a text document; undefined when it holds more than text. */
 function decodeSearchResult(block: JsonObject): FilePart | undefined {
   const text = textOfBlocks(block.content);
   if (text === undefined) return undefined;
@@ -75,13 +75,15 @@ function decodeSearchResult(block: JsonObject): FilePart | undefined {
   };
 }
 
-/** An image as a block; undefined for a source that the wire does not take. */
+/** An image as a block; undefined for a source that the wire does not accept. */
 export function encodeImage(part: ImagePart): JsonObject | undefined {
   const source = encodeSource(part.source);
   return source === undefined ? undefined : addCommon({ type: 'image', source }, part);
 }
 
-/** A file as a document block (or an image, when it is one); undefined for what the wire does not take. */
+/**
+ * A file as a document block (or as an image block, when it is one); undefined for types that the wire does not accept.
+ */
 export function encodeFile(part: FilePart): JsonObject | undefined {
   const searchResult = asObject(ownExtras(part).search_result);
   if (searchResult !== undefined) return addCommon({ ...searchResult }, { cache: part.cache });
@@ -145,23 +147,23 @@ function textOfBlocks(content: unknown): string | undefined {
   return blocks.map((block) => String(block?.text)).join('\n');
 }
 
-/** The name of this wire, under which its own members travel. */
+/** Name of this wire, the key of its own members in extras. */
 export const dialectName = 'anthropic-messages' satisfies DialectName;
 
-/** The members that only this wire knows, of any value that may carry extras. */
+/** Extras that only this wire has, of any value that may carry extras. */
 export function ownExtras(value: { readonly extras?: Extras | undefined }): JsonObject {
   return value.extras?.[dialectName] ?? {};
 }
 
-/** What a block, tool or message says beside the members of the canonical form; to be spread into its part. */
+/** Members of a block, tool or message outside the canonical form, to be spread into its part. */
 interface Common {
   readonly cache?: CacheMarker;
   readonly extras?: Extras;
 }
 
 /**
- * The cache marker of a block and those of its members that `known` does not name. Null says nothing and is left out;
- * a marker with further members (`scope`) is kept in full, too.
+ * The cache marker of a block and its members that `known` does not name. Null members are left out; a marker with
+ * further members (`scope`) is also kept in full.
  */
 export function commonOf(block: JsonObject, known: ReadonlySet<string>): Common {
   const rest: JsonObject = {};
@@ -182,7 +184,7 @@ export function commonOf(block: JsonObject, known: ReadonlySet<string>): Common 
   };
 }
 
-/** Puts the cache marker and this wire's own members into a block; the latter win. */
+/** Adds the cache marker and this wire's own members to a block; the latter win. */
 export function addCommon(
   block: JsonObject,
   part: { readonly cache?: CacheMarker | undefined; readonly extras?: Extras | undefined },
@@ -266,12 +268,12 @@ function decodeToolUse(block: JsonObject): ToolCallPart {
     name: asText(block.name) ?? '',
     arguments: stringifyExact(asObject(block.input) ?? {}),
     ...(signature === undefined ? {} : { signature }),
-    // That the model itself called is how it always is; a program of the model's as caller is worth keeping.
+    // The model itself is the normal caller and is left out; another caller, a program of the model's, is kept.
     ...commonOf(asObject(block.caller)?.type === 'direct' ? { ...block, caller: null } : block, callMembers),
   };
 }
 
-/** Where the writer of this wire's answers put the signature that Gemini wants back with a call. */
+/** Gemini's signature of a call, in the place where the writer of this wire's answers stores it. */
 function thoughtSignature(block: JsonObject): string | undefined {
   return asText(asObject(asObject(block.extra_content)?.google)?.thought_signature);
 }
@@ -295,7 +297,7 @@ function decodeToolResult(block: JsonObject): ToolResultPart {
     if (part.type === 'text' || part.type === 'image' || part.type === 'file') content.push(part);
     else isWhole = false;
   }
-  // The block keeps in its own words the content that the canonical form cannot hold (tool references).
+  // The block keeps content that the canonical form cannot hold (tool references) in its original form.
   const common = commonOf(block, isWhole ? resultMembers : resultMembersButContent);
   return {
     type: 'tool-result',
@@ -316,7 +318,7 @@ export function contentBlocks(content: unknown): readonly JsonObject[] {
 }
 
 /**
- * A part of an answer as a content block; undefined for what a Messages answer cannot hold (images, audio, files, the
+ * A part of an answer as a content block; undefined for parts that a Messages answer cannot hold (images, audio, files,
  * tools of other providers).
  */
 export function encodeAnswerPart(part: ChatPart): JsonObject | undefined {
@@ -339,7 +341,7 @@ export function encodeAnswerPart(part: ChatPart): JsonObject | undefined {
   }
 }
 
-/** A text block; citations that the wire cannot say are left out. */
+/** A text block; citations that the wire cannot express are left out. */
 export function encodeText(part: TextPart): JsonObject {
   const block: JsonObject = { type: 'text', text: part.text };
   const citations = (part.citations ?? []).flatMap((citation) => encodeCitation(citation) ?? []);
@@ -353,20 +355,20 @@ export function encodeToolUse(part: ToolCallPart, input: JsonObject): JsonObject
 }
 
 /**
- * The member in which a signature that Gemini put on a call travels through Messages clients: they send blocks back as
- * they came, and Gemini refuses a call without its signature.
+ * The member that carries Gemini's signature of a call through Messages clients: they return blocks unchanged, and
+ * Gemini refuses a call without its signature.
  */
 export function signatureMembers({ signature }: ToolCallPart): JsonObject {
   return signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
 }
 
-/** The arguments as an object. Free text, and what is no JSON object, becomes its `input` member. */
+/** The arguments as an object. Free text, and JSON that is not an object, becomes its `input` member. */
 function callInput({ kind, arguments: text }: ToolCallPart): JsonObject {
   const parsed = kind === 'custom' ? undefined : parseExactObject(text === '' ? '{}' : text);
   return parsed ?? { input: text };
 }
 
-/** A citation of a text block; its own form travels beside what every wire understands. */
+/** A citation of a text block; its original form is kept beside the canonical members. */
 export function decodeCitation(value: JsonObject): Citation {
   const citation: { -readonly [member in keyof Citation]: Citation[member] } = {
     kind: value.type === 'web_search_result_location' ? 'url' : 'document',
@@ -385,7 +387,7 @@ export function decodeCitation(value: JsonObject): Citation {
   return citation;
 }
 
-/** The citation as this wire says it; undefined for one of a document whose place in it is not known. */
+/** The citation in this wire's form; undefined for a document citation without a position. */
 export function encodeCitation(citation: Citation): JsonObject | undefined {
   if (citation.raw?.dialect === dialectName) return citation.raw.value;
   if (citation.url === undefined) return undefined;
@@ -399,8 +401,8 @@ export function encodeCitation(citation: Citation): JsonObject | undefined {
 }
 
 /**
- * Models without structured outputs are given a tool whose input is the answer. Its name tells the decoder that a call
- * of it is the text that was asked for; undefined when the request asks for no schema that a tool can have.
+ * Models without structured outputs get a tool whose input is the answer. Its name tells the decoder that a call of it
+ * is the requested text. Undefined when the request has no schema that a tool can use.
  */
 export function answerToolName({ responseFormat, tools }: ChatRequest): string | undefined {
   if (responseFormat?.type !== 'json-schema' || responseFormat.schema.type !== 'object') return undefined;

@@ -18,7 +18,7 @@ import { GatewayError } from '../../../core/errors/gateway-error.ts';
 
 const toolMembers = new Set(['type', 'name', 'description', 'input_schema', 'strict']);
 
-/** What the tools that Anthropic defines are for, by how their versioned types begin. */
+/** Purposes of the tools that Anthropic defines, by the prefix of their versioned types. */
 const purposes: readonly (readonly [string, ProviderToolPurpose])[] = [
   ['web_search_', 'web-search'],
   ['web_fetch_', 'web-fetch'],
@@ -54,7 +54,7 @@ function providerDefinition(type: string, value: JsonObject): ToolDefinition {
   return { type: 'provider', dialect: dialectName, purpose, value };
 }
 
-/** How tools may be used. Members are absent where the request leaves them to the provider. */
+/** The tool choice. Members are absent where the request leaves them to the provider. */
 function decodeToolChoice(value: unknown): {
   readonly toolChoice?: ToolChoice;
   readonly parallelToolCalls?: boolean;
@@ -153,13 +153,13 @@ function decodeMessages(value: unknown): readonly ChatMessage[] {
     const parts = contentBlocks(content).map(decodeBlock);
     const extras = Object.keys(rest).length === 0 ? {} : { extras: { [dialectName]: rest } };
     if (role === 'user') return turns(parts, extras);
-    // An entry of its own, though empty, tells the encoder that the client used the system role between turns.
+    // An entry of its own, though empty, records for the encoder that the client used the system role between turns.
     if (role === 'system') return { role, parts, extras: { [dialectName]: rest } };
     return { role, parts, ...extras };
   });
 }
 
-/** A user turn, with the results of tools in messages of their own; the order stays. */
+/** A user turn, with tool results in separate messages; the order is kept. */
 function turns(parts: readonly ChatPart[], extras: { readonly extras?: Extras }): readonly ChatMessage[] {
   const messages: { role: 'user' | 'tool'; parts: ChatPart[]; extras?: Extras }[] = [];
   for (const part of parts) {
@@ -188,7 +188,7 @@ function decodeTier(request: Growing<ChatRequest>, rest: JsonObject): void {
   delete rest.service_tier;
 }
 
-/** Thinking, effort and structured output: `output_config`, and `output_format` as it was called in beta. */
+/** Thinking, effort and structured output: `output_config`, and `output_format` , its name in beta. */
 function decodeOutput(request: Growing<ChatRequest>, rest: JsonObject): void {
   const { effort, format: configured, ...others } = asObject(rest.output_config) ?? {};
   const format = asObject(configured) ?? asObject(rest.output_format);
@@ -210,7 +210,7 @@ function decodeThinking(rest: JsonObject, effort: string | undefined): Reasoning
   else if (type === 'disabled') settings.enabled = false;
   else if (type === 'adaptive') settings.adaptive = true;
   else if (type !== undefined) return effort === undefined ? undefined : { effort, adaptive: false };
-  // Effort alone does not ask for thinking.
+  // Effort alone does not request thinking.
   else if (effort !== undefined) settings.adaptive = false;
   if (display === 'omitted') settings.summary = 'none';
   else if (display === 'summarized') settings.summary = 'auto';
@@ -218,13 +218,13 @@ function decodeThinking(rest: JsonObject, effort: string | undefined): Reasoning
   return Object.keys(settings).length === 0 ? undefined : settings;
 }
 
-/** The extras get the rest of a member; undefined when nothing is left. */
+/** Stores the remainder of a member in the extras; nothing when it is empty. */
 function keep(rest: JsonObject, name: string, members: JsonObject): void {
   if (Object.keys(members).length === 0) delete rest[name];
   else rest[name] = members;
 }
 
-/** Members that only this wire knows, and what the caller wants to tell single dialects. */
+/** Members that only this wire has, and the caller's options for other dialects. */
 function allExtras(rest: JsonObject, options: JsonObject | undefined): Extras | undefined {
   const extras: Record<string, JsonObject> = {};
   const own: JsonObject = {};
@@ -237,7 +237,7 @@ function allExtras(rest: JsonObject, options: JsonObject | undefined): Extras | 
   return Object.keys(extras).length === 0 ? undefined : extras;
 }
 
-/** The texts of a Messages request: system, messages, and what tools answered, with their paths. */
+/** The texts of a Messages request with their paths: system, messages and tool results. */
 export function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
   const request = asObject(body);
   const texts: ConversationText[] = [];

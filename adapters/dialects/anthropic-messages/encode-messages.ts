@@ -15,7 +15,7 @@ import {
   ownExtras,
 } from './content-blocks.ts';
 
-/** System prompt and turns as the wire wants them. */
+/** System prompt and turns in this wire's form. */
 interface EncodedConversation {
   readonly system: readonly JsonObject[];
   readonly messages: readonly JsonObject[];
@@ -42,7 +42,7 @@ export class ConversationEncoder {
   /** Throws `invalid_request` for arguments of a call that are no JSON object. */
   encode(messages: readonly ChatMessage[]): EncodedConversation {
     const leading = messages.findIndex((message) => !isSystem(message) || isInline(message));
-    // Without a turn there is nothing to answer: a lone instruction becomes the user's.
+    // Without a turn there is nothing to answer: a lone instruction becomes a user turn.
     const prompts = leading === -1 ? messages.length - 1 : leading;
     messages.forEach((message, i) => {
       const place = `messages[${i}]`;
@@ -75,7 +75,7 @@ export class ConversationEncoder {
     else this.append('user', blocks, message);
   }
 
-  /** Neighbours of one role are one turn. */
+  /** Adjacent messages of one role form one turn. */
   private append(role: Turn['role'], blocks: readonly JsonObject[], message: ChatMessage): Turn {
     const last = this.turns.at(-1);
     if (last?.role === role && role !== 'system') {
@@ -88,7 +88,7 @@ export class ConversationEncoder {
     return turn;
   }
 
-  /** Results stand before everything else in their turn. */
+  /** Tool results come first in their turn. */
   private appendResults(blocks: readonly JsonObject[], message: ChatMessage): void {
     const { content } = this.append('user', [], message);
     const behind = content.findIndex(({ type }) => type !== 'tool_result');
@@ -182,7 +182,7 @@ export class ConversationEncoder {
     return encodeToolUse({ ...part, id: toolId(part.id) }, input);
   }
 
-  /** Anthropic continues a last turn of the assistant's, and refuses one that ends in white space. */
+  /** Anthropic continues a last assistant turn, and refuses one that ends in white space. */
   private trimPrefill(): void {
     const last = this.turns.at(-1);
     const block = last?.content.at(-1);
@@ -195,8 +195,8 @@ export class ConversationEncoder {
 }
 
 /**
- * Unsigned thinking is refused, and so is what another provider signed. Thoughts of Anthropic's that went through a
- * Responses client come back as items with its signature, so that only the signature itself tells.
+ * Anthropic refuses unsigned thinking and signatures of other providers. Anthropic's thoughts that passed through a
+ * Responses client come back as items with its signature, so that only the signature itself identifies them.
  */
 function thinkingBlock(part: Extract<ChatPart, { type: 'reasoning' }>): JsonObject | undefined {
   if (part.redacted !== undefined) return addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
@@ -204,7 +204,7 @@ function thinkingBlock(part: Extract<ChatPart, { type: 'reasoning' }>): JsonObje
   return addCommon({ type: 'thinking', thinking: part.text, signature: part.signature }, part);
 }
 
-/** Ids of calls may hold letters, digits, `_` and `-`; other providers put more into theirs. */
+/** Ids of calls may hold letters, digits, `_` and `-`; ids of other providers hold other characters. */
 function toolId(id: string): string {
   return id.replace(/[^a-zA-Z0-9_-]/g, '_');
 }
@@ -213,7 +213,7 @@ function isSystem({ role }: ChatMessage): boolean {
   return role === 'system' || role === 'developer';
 }
 
-/** A Messages client put it between the turns, under the role that the wire has for this. */
+/** A Messages client placed the message between the turns, under the role that the wire has for this. */
 function isInline({ role, extras }: ChatMessage): boolean {
   return role === 'system' && extras?.[dialectName] !== undefined;
 }

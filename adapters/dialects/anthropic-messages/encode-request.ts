@@ -17,8 +17,8 @@ import { ConversationEncoder } from './encode-messages.ts';
 import { abilitiesOf, type ModelAbilities, planThinking, type ThinkingPlan } from './model-abilities.ts';
 
 /**
- * Rules that structured outputs do not take (Anthropic's documentation, "JSON Schema limitations"). They are told in the
- * description instead, so that the model knows of them.
+ * Rules that structured outputs do not support (Anthropic's documentation, "JSON Schema limitations"). They go into the
+ * description instead, so that the model sees them.
  */
 const untakenRules = [
   'minimum',
@@ -39,12 +39,12 @@ const schemaMaps = ['properties', '$defs', 'definitions'] as const;
 /** Members that hold lists of schemas. */
 const schemaLists = ['anyOf', 'allOf', 'oneOf', 'prefixItems'] as const;
 
-/** Deeper schemas stay as they are: the provider judges them. */
+/** Deeper schemas stay unchanged: the provider judges them. */
 const maxDepth = 64;
 
 /**
- * The schema in the subset that structured outputs take: objects are closed, rules that are not known stand in the
- * description. `changed` says whether anything differs.
+ * The schema in the subset that structured outputs support: objects are closed, unsupported rules move to the
+ * description. `changed` is true when anything differs.
  */
 export function structuredSchema(schema: JsonObject): {
   readonly schema: JsonObject;
@@ -106,21 +106,21 @@ function isObjectType(schema: JsonObject): boolean {
   return schema.type === 'object' || (Array.isArray(schema.type) && schema.type.includes('object'));
 }
 
-/** What the encoding of tools depends on. */
+/** Settings that the encoding of tools depends on. */
 interface ToolSetting {
   readonly can: ModelAbilities;
-  /** The model thinks: it cannot be forced to call a tool. */
+  /** Thinking is on, so the model cannot be forced to call a tool. */
   readonly thinks: boolean;
   readonly own: readonly DialectName[];
 }
 
-/** The tools of a request and how they may be used. */
+/** The tools of a request and its tool choice. */
 interface EncodedTools {
   readonly tools: readonly JsonObject[];
   readonly choice?: JsonObject;
 }
 
-/** Tools in the wire's form. `answerTool` is the one in whose input a structured answer is to come. */
+/** Tools in the wire's form. `answerTool` is the tool whose input is the structured answer. */
 function encodeTools(
   request: ChatRequest,
   setting: ToolSetting,
@@ -182,7 +182,7 @@ const freeTextSchema: JsonObject = {
   additionalProperties: false,
 };
 
-/** The wire wants the root to say that it is an object. */
+/** The wire requires `type: object` at the root. */
 function objectSchema(schema: JsonObject): JsonObject {
   return schema.type === undefined ? { type: 'object', ...schema } : schema;
 }
@@ -209,7 +209,7 @@ function encodeProviderTool(
   }
 }
 
-/** Where the searcher is and which sites count, as OpenAI's two wires say it. */
+/** Location of the user and allowed or blocked sites, in the form of OpenAI's two wires. */
 function searchLimits(value: JsonObject): JsonObject {
   const limits: JsonObject = {};
   const location = asObject(value.user_location);
@@ -241,7 +241,7 @@ function wantedChoice(choice: ToolChoice | undefined, report: EncodeReport): Jso
   }
 }
 
-/** Other tools may come before the answer, unless none may be called. */
+/** Other tools may be called before the answer, unless the request forbids calls. */
 function forcedAnswer(
   tools: readonly JsonObject[],
   answerTool: JsonObject,
@@ -252,7 +252,7 @@ function forcedAnswer(
     : { type: 'any' };
 }
 
-/** A model that thinks, and some that always do, cannot be forced to call. */
+/** A model that thinks cannot be forced to call, nor can some models that always think. */
 function allowedChoice(
   choice: JsonObject | undefined,
   { can, thinks }: ToolSetting,
@@ -265,7 +265,7 @@ function allowedChoice(
   return { type: 'auto' };
 }
 
-/** Where a host departs from Anthropic's own address and body. */
+/** Differences of a host from Anthropic's own address and body. */
 export interface AnthropicHostForm {
   /** Below the base URL, percent-encoded; depends on model and streaming where the host has them in the path. */
   readonly path: string | ((host: HostFacts, stream: boolean) => string);
@@ -279,7 +279,7 @@ export interface AnthropicHostForm {
 
 const serviceTiers: Readonly<Record<string, string>> = { auto: 'auto', default: 'standard_only' };
 
-/** Members of the canonical form that the wire cannot say, under the names that chat clients know. */
+/** Members of the canonical form that the wire cannot express, under their names in chat clients. */
 const unsayable: readonly Setting[] = [
   ...([
     'frequency_penalty',
@@ -329,7 +329,7 @@ export function encodeRequest(
   return { path, body: stringifyExact(body) };
 }
 
-/** Structured output natively where the model has it; else the tool in whose input the answer comes. */
+/** Structured output natively where the model supports it; else through the tool whose input is the answer. */
 function encodeFormat(
   body: JsonObject,
   request: ChatRequest,
@@ -380,7 +380,7 @@ function encodeSampling(
   }
 }
 
-/** Sequences of nothing but white space are refused. */
+/** Anthropic refuses stop sequences of white space alone. */
 function encodeStop(body: JsonObject, { stop }: ChatRequest, report: EncodeReport): void {
   if (stop === undefined) return;
   const taken = stop.filter((sequence) => sequence.trim() !== '');
@@ -406,7 +406,7 @@ function encodeTier(body: JsonObject, { serviceTier }: ChatRequest, report: Enco
   } else report.drop('service_tier');
 }
 
-/** The caller's own members win; those of an object are joined with what stands there. */
+/** The caller's own members win; objects are merged with the present ones. */
 function addMembers(body: JsonObject, members: JsonObject): void {
   for (const [name, value] of Object.entries(members)) {
     const before = asObject(body[name]);

@@ -6,7 +6,7 @@ import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { encodeErrorJson } from '../openai-shapes.ts';
 import { anthropicErrorMessage } from './answer.ts';
 
-/** The status that an error type of an event stands for. */
+/** HTTP status by error type of an event. */
 const statuses: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   authentication_error: 401,
@@ -20,13 +20,13 @@ const statuses: Readonly<Record<string, number>> = {
   overloaded_error: 529,
 };
 
-/** The error of an answer with an error status, in Anthropic's shape or in that of a host before it (Google's). */
+/** The error of an answer with an error status, in Anthropic's shape or that of a host in front of it (Google's). */
 export function decodeError(status: number, body: Buffer): ProviderError {
   const json = parsed(body);
   return (json === undefined ? undefined : errorOf(json, status)) ?? unreadableProviderError(status, body);
 }
 
-/** The error that an event of a stream reports; `data` may be no JSON. */
+/** The error of a stream event; `data` may be invalid JSON. */
 export function streamError(json: JsonObject | undefined, data: string): ProviderError {
   if (json === undefined)
     return { status: 502, message: data.trim() === '' ? 'unknown error' : data.slice(0, 500) };
@@ -51,7 +51,7 @@ function errorOf(json: JsonObject, status: number): ProviderError | undefined {
   };
 }
 
-/** The error object; some hosts put it into an array. */
+/** The error object; some hosts wrap it in an array. */
 function parsed(body: Buffer): JsonObject | undefined {
   try {
     const json: unknown = JSON.parse(body.toString('utf8'));
@@ -80,7 +80,7 @@ export function encodeAnthropicError(error: GatewayError, requestId: string): Bu
   return Buffer.from(errorJson(error, requestId));
 }
 
-/** The same as the `error` event of a message stream. */
+/** Same error as the `error` event of a message stream. */
 export function encodeAnthropicStreamError(error: GatewayError, requestId: string): Buffer {
   return writeSseFrame(errorJson(error, requestId), 'error');
 }
@@ -112,9 +112,10 @@ function errorJson(error: GatewayError, requestId: string): string {
 }
 
 /**
- * Throws `not_supported` for a request that begins or continues a message thread, a conversation that the vendor keeps
- * (https://platform.claude.com/docs/en/build-with-claude/message-threads): of one that goes on, only the new messages come,
- * so another provider would answer without the rest. Clients know the error by its code and send everything again.
+ * Throws `not_supported` for a request that begins or continues a message thread, a conversation that the vendor stores
+ * (https://platform.claude.com/docs/en/build-with-claude/message-threads): a continued thread carries only the new
+ * messages, so another provider would answer without the history. Clients recognise the error code and send the full
+ * conversation again.
  */
 export function refuseThread({ thread }: JsonObject): void {
   if (thread === undefined || thread === null) return;
@@ -125,7 +126,10 @@ export function refuseThread({ thread }: JsonObject): void {
   );
 }
 
-/** The `details` by which clients of this wire know why an error was raised; undefined when they have no word for it. */
+/**
+ * The `details` by which clients of this wire recognise the reason of an error; undefined when they know no such
+ * reason.
+ */
 function errorDetails({ code, param }: GatewayError): JsonObject | undefined {
   if (code !== 'not_supported' || param !== 'thread') return undefined;
   return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };

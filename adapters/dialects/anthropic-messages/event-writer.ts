@@ -22,14 +22,14 @@ export class MessageEventWriter implements ChatEventWriter {
   private readonly context: AnswerContext;
   private readonly sequence = new SequentialParts();
   private frames = '';
-  /** Number of the block that is being written, or of the next one. */
+  /** Number of the block that is open, or of the next one. */
   private index = 0;
   private isOpen = false;
   /** The open block takes a signature. */
   private isThinking = false;
-  /** A call whose block begins with the next event: its signature may come first, and belongs into its start. */
+  /** A call whose block starts with the next event: its signature may arrive first and belongs in the start event. */
   private heldCall: ToolCallPart | undefined;
-  /** Signatures by part, as far as they are known. */
+  /** Known signatures by part. */
   private readonly signatures = new Map<number, string>();
   /** The open call's arguments are free text. */
   private isCustom = false;
@@ -46,7 +46,7 @@ export class MessageEventWriter implements ChatEventWriter {
   }
 
   write(events: readonly ChatEvent[]): Buffer | undefined {
-    // A signature that comes along with the call it belongs to is known before the call is written.
+    // A signature in the same batch as its call is known before the call is written.
     for (const event of events) {
       if (event.type === 'signature' && event.choice === 0) this.signatures.set(event.part, event.signature);
     }
@@ -145,7 +145,7 @@ export class MessageEventWriter implements ChatEventWriter {
     else this.openBlock(block);
   }
 
-  /** A text begins empty and is told in deltas, its citations too. */
+  /** A text block starts empty; text and citations follow in deltas. */
   private beginText(block: JsonObject): void {
     const { text, citations, ...members } = block;
     this.openBlock({ ...members, text: '' });
@@ -155,7 +155,7 @@ export class MessageEventWriter implements ChatEventWriter {
     if (asText(text) !== undefined) this.textDelta(asText(text) ?? '');
   }
 
-  /** The wire spells the input of a server's tool in deltas. */
+  /** The wire sends the input of a server tool in deltas. */
   private spell(block: JsonObject): void {
     const input = asObject(block.input) ?? {};
     this.openBlock({ ...block, input: {} });
@@ -171,7 +171,7 @@ export class MessageEventWriter implements ChatEventWriter {
     if (call.arguments !== '') this.argumentsDelta(call.arguments);
   }
 
-  /** Free text becomes the one string of an object. */
+  /** Wraps free text in an object with one string. */
   private argumentsDelta(text: string): void {
     if (this.heldCall !== undefined) this.openCall(this.heldCall);
     const json = this.isCustom ? JSON.stringify(text).slice(1, -1) : text;

@@ -12,16 +12,19 @@ import {
 import { createSseFrameReader, opaqueEvents } from '../frame-scanner.ts';
 import { anthropicErrorMessage, decodeAnthropicUsage } from './answer.ts';
 
-/** A content block of the provider's, by its number there. */
+/** A content block of the provider's stream. */
 export interface Block {
   readonly type: string;
-  /** Its number in the stream that is written; of a block that is gone, none yet. */
+  /** Its number in the written stream; not yet assigned for a removed block. */
   index: number;
-  /** `closing`: the provider has ended it, and its end waits for more text. `gone`: nobody may be told of it. */
+  /**
+   * `closing`: the provider has ended the block, and its end waits for more text. `gone`: the block is withheld from
+   * the client.
+   */
   state: 'open' | 'closing' | 'closed' | 'gone';
-  /** Something of its text is another than the provider's. */
+  /** Some of its text differs from the provider's. */
   changed: boolean;
-  /** Of a block that is gone: how it began, and that the provider has ended it. */
+  /** Start event of a removed block; `ended` is true once the provider has ended it. */
   readonly start: JsonObject;
   ended: boolean;
 }
@@ -31,17 +34,17 @@ const impliedTypes: Readonly<Record<string, string>> = {
   'tool-arguments-delta': 'tool_use',
 };
 
-/** The open block, when text of this kind can go on in it. */
+/** The open block, when text of this kind can continue in it. */
 export function ofType(block: Block | undefined, type: 'text-delta' | 'reasoning-delta'): Block | undefined {
   return block?.type === (type === 'text-delta' ? 'text' : 'thinking') ? block : undefined;
 }
 
-/** It is a delta of a block, and not its begin; found without reading it. */
+/** True for a delta of a block, not its start; checked without parsing. */
 export function isPlainDelta(bytes: Buffer, events: readonly StreamEvent[]): boolean {
   return events.length === 1 && 'text' in (events[0] as StreamEvent) && !bytes.includes('_start"');
 }
 
-/** The event that a frame says, with its type; undefined for a comment and for what is no JSON. */
+/** The JSON of a frame, with its type; undefined for a comment and for invalid JSON. */
 export function frameJson(bytes: Buffer): JsonObject | undefined {
   const { data, event } = readSseFrame(bytes);
   const json = data === undefined ? undefined : parseExactObject(data);
@@ -49,29 +52,29 @@ export function frameJson(bytes: Buffer): JsonObject | undefined {
   return json;
 }
 
-/** The number of the block of which an event tells. */
+/** Block number of an event. */
 export function blockNumber(json: JsonObject): number {
   return typeof json.index === 'number' ? json.index : 0;
 }
 
-/** How many blocks stand in the event that begins a message. */
+/** Number of blocks in the event that starts a message. */
 export function contentLength(json: JsonObject): number {
   const content = asObject(json.message)?.content;
   return Array.isArray(content) ? content.length : 0;
 }
 
-/** A block of which the first thing known is this event. */
+/** A block whose first known event is this one. */
 export function impliedBlock(json: JsonObject): Block {
   const type = impliedTypes[textSlots(json)[0]?.event.type ?? ''] ?? 'text';
   return newBlock(type, blockNumber(json), {});
 }
 
-/** A block that has just begun. */
+/** A block that has just started. */
 export function newBlock(type: string, index: number, start: JsonObject): Block {
   return { type, index, start, state: 'open', changed: false, ended: false };
 }
 
-/** What a frame says that says nothing to a tap. */
+/** Events of a frame that carries nothing for a tap. */
 export const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 
 type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
@@ -81,14 +84,14 @@ export function eventFrame(type: string, members: JsonObject, events: readonly S
   return { bytes: writeSseFrame(stringifyExact({ type, ...members }), type), events };
 }
 
-/** The begin of a text, of thoughts or of a call that holds nothing yet; `event` is what will be said in it. */
+/** Start of a text, thinking or call block without content; `event` is its first content. */
 export function startFrame(index: number, block: JsonObject, event: TextEvent): StreamFrame {
   const isCall = event.type === 'tool-arguments-delta';
   const events = isCall ? [{ ...event, call: index, text: '' }] : opaque;
   return eventFrame('content_block_start', { index, content_block: block }, events);
 }
 
-/** More of a block. */
+/** A delta of a block. */
 export function deltaFrame(index: number, event: TextEvent): StreamFrame {
   return eventFrame('content_block_delta', { index, delta: deltaOf(event) }, [numbered(event, index)]);
 }
@@ -98,7 +101,7 @@ export function stopFrame(index: number): StreamFrame {
   return eventFrame('content_block_stop', { index }, opaque);
 }
 
-/** A whole block that says this and nothing else. */
+/** A whole block with this content alone. */
 export function wholeBlock(index: number, event: TextEvent): readonly StreamFrame[] {
   const more = event.type === 'tool-arguments-delta' ? argumentsOnly(event) : event;
   return [startFrame(index, emptyBlock(event), event), deltaFrame(index, more), stopFrame(index)];
@@ -126,12 +129,12 @@ function deltaOf(event: TextEvent): JsonObject {
   }
 }
 
-/** The event with the number that its block has in the stream that is written. */
+/** The event with its block number in the written stream. */
 export function numbered(event: TextEvent, index: number): TextEvent {
   return event.type === 'tool-arguments-delta' && event.call !== index ? { ...event, call: index } : event;
 }
 
-/** The arguments alone: id and name were said at the begin of the block. */
+/** The arguments alone: id and name are in the start event of the block. */
 export function argumentsOnly({ choice, call, text }: CallEvent): CallEvent {
   return { type: 'tool-arguments-delta', choice, call, text };
 }
@@ -148,15 +151,15 @@ export type TextEvent = Extract<StreamEvent, { text: string }>;
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 
 /**
- * Cuts a message stream into frames with their events. The `call` of tool arguments is the number of their content
- * block; usage is what `message_start` and later events tell together. `maxFrameBytes` as for `SseSplitter`.
+ * Splits a message stream into frames with their events. The `call` of tool arguments is the number of their content
+ * block; usage combines `message_start` and later events. `maxFrameBytes` as for `SseSplitter`.
  */
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
   const state = new StreamState();
   return createSseFrameReader((bytes) => state.frame(bytes), maxFrameBytes);
 }
 
-/** What later frames of a stream rest on. */
+/** State that later frames of a stream depend on. */
 class StreamState {
   private readonly usage: JsonObject = {};
   frame(bytes: Buffer): StreamFrame {
@@ -178,7 +181,7 @@ class StreamState {
   }
 }
 
-/** Where an event tells usage. */
+/** The object that holds the usage of an event. */
 export function usageHolder(json: JsonObject): JsonObject | undefined {
   return asObject(asObject(json.message)?.usage) ?? asObject(json.usage);
 }
@@ -199,14 +202,14 @@ function eventsOf(json: JsonObject, name: string, usage: JsonObject): readonly S
   return events;
 }
 
-/** The place in an event where text stands. */
+/** Position of a text in an event. */
 export interface TextSlot {
   readonly event: TextEvent;
   readonly holder: JsonObject;
   readonly member: 'text' | 'thinking' | 'partial_json' | 'input';
 }
 
-/** The texts of an event: of a delta, of a block that begins with some, or of the blocks with which a message begins. */
+/** The texts of an event: of a delta, of a block that starts with text, or of the blocks in the start of a message. */
 export function textSlots(json: JsonObject): readonly TextSlot[] {
   const index = typeof json.index === 'number' ? json.index : 0;
   if (json.type === 'message_start') {
@@ -218,7 +221,7 @@ export function textSlots(json: JsonObject): readonly TextSlot[] {
   return slot === undefined ? [] : [slot];
 }
 
-/** A call says its id and name when it begins. */
+/** Id and name of a call are in its start event. */
 function blockSlot(holder: JsonObject | undefined, index: number): TextSlot | undefined {
   if (holder === undefined) return undefined;
   switch (holder.type) {

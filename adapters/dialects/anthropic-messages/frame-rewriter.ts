@@ -36,7 +36,7 @@ import {
 import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
 import { decodeAnthropicUsage, encodeAnthropicUsage } from './answer.ts';
 
-/** The texts that shall be said instead of a frame's, those of one channel in one; each is taken once. */
+/** Replacement texts of a frame, joined per channel; each is taken once. */
 class WantedTexts {
   private readonly texts = new Map<string, TextEvent>();
 
@@ -49,7 +49,7 @@ class WantedTexts {
     }
   }
 
-  /** What the place of this event shall say. */
+  /** The replacement for the text of this event. */
   take(event: TextEvent): TextEvent | undefined {
     const key = channelOf(event);
     const wanted = this.texts.get(key);
@@ -57,12 +57,12 @@ class WantedTexts {
     return wanted;
   }
 
-  /** What no place of the frame has taken. */
+  /** Replacements for which the frame has no place. */
   rest(): readonly TextEvent[] {
     return [...this.texts.values()];
   }
 
-  /** The events that the frame itself says: all but the rest. */
+  /** The events that the frame itself carries: all except the rest. */
   without(events: readonly StreamEvent[]): readonly StreamEvent[] {
     const { texts } = this;
     if (texts.size === 0) return events.length === 0 ? opaque : events;
@@ -86,20 +86,20 @@ export const messageFrames: FrameCodec = {
 type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
 /**
- * Writes the frames of one stream with other events. Text that comes late goes into its block as long as that has not
- * ended, the end of a block whose text was changed waits for the next block or the end of the message, and what comes
- * later still becomes a block of its own; blocks behind it get other numbers.
+ * Writes the frames of one stream with other events. Late text goes into its block while the block is open; the end of
+ * a block whose text was changed waits for the next block or the end of the message. Text that arrives after that
+ * becomes a block of its own, and the blocks behind it are renumbered.
  */
 export class MessageFrameRewriter implements FrameRewriter {
   private readonly blocks = new Map<number, Block>();
   private readonly usage: JsonObject = {};
-  /** The block that has begun and not ended in the stream that is written. */
+  /** The open block of the written stream. */
   private current: Block | undefined;
   private next = 0;
-  /** The begin of the current block, until anything is said in it: an empty one is not told. */
+  /** The start event of the current block, held until the block has content: an empty block is not written. */
   private opening: StreamFrame | undefined;
   private isClean = true;
-  /** Text that cannot be said before the open block has ended. */
+  /** Text that must wait for the end of the open block. */
   private pending: TextEvent[] = [];
   /** Frames behind the last block that wait with it. */
   private readonly tail: StreamFrame[] = [];
@@ -135,7 +135,7 @@ export class MessageFrameRewriter implements FrameRewriter {
 
   late(events: readonly StreamEvent[]): readonly StreamFrame[] {
     const out: StreamFrame[] = [];
-    // A block that was torn off takes no more of another kind.
+    // A torn-off block takes no more text of another kind.
     if (this.current?.state === 'open') this.flushPending(out);
     for (const event of new WantedTexts(events).rest()) this.say(event, out, true);
     this.release(out);
@@ -178,7 +178,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     const slot = textSlots(json)[0];
     if (block.state === 'gone' || slot === undefined) {
       this.sayAll(said.wanted.rest(), out);
-      // A proof or source of a text is worth nothing beside another text.
+      // A signature or citation of a text is invalid beside another text.
       if (block.state === 'gone' || said.events.length === 0 || block.changed) return;
       this.putOwn(frame, json, this.renumbered(json, block), said, out);
       return;
@@ -207,7 +207,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     this.flushPending(out);
   }
 
-  /** Frames that belong to no block: begin and end of the message, errors, keep-alives. */
+  /** Frames outside blocks: start and end of the message, errors, keep-alives. */
   private message(frame: StreamFrame, json: JsonObject, said: Said, out: StreamFrame[]): void {
     let changed = false;
     for (const slot of textSlots(json)) {
@@ -241,7 +241,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     }
   }
 
-  /** Writes the text that shall be said; returns arguments that are no JSON object and need a delta of their own. */
+  /** Writes the replacement text; returns arguments that are not a JSON object and need a delta of their own. */
   private writeSlot(
     slot: TextSlot,
     own: TextEvent | undefined,
@@ -275,7 +275,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     return true;
   }
 
-  /** A block whose begin never came is taken as begun. */
+  /** Returns the block of an event; creates one when its start event is missing. */
   private blockOf(json: JsonObject): Block {
     const number = blockNumber(json);
     const known = this.blocks.get(number);
@@ -291,7 +291,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     for (const event of events) this.say(event, out, false);
   }
 
-  /** Says what no frame of the provider's has a place for. `isEnd`: nothing else will come. */
+  /** Writes text for which no frame of the provider has a place. `isEnd`: no more frames follow. */
   private say(event: TextEvent, out: StreamFrame[], isEnd: boolean): void {
     if (event.text === '' && event.type !== 'tool-arguments-delta') return;
     this.isClean = false;
@@ -316,7 +316,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     }
   }
 
-  /** A call that was held back is told after all. */
+  /** Writes a call that was withheld before. */
   private revive(block: Block, event: CallEvent, out: StreamFrame[]): void {
     block.index = this.next++;
     block.state = block.ended ? 'closed' : 'open';
@@ -329,7 +329,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     else this.current = block;
   }
 
-  /** Tells the end of the block whose end waits. */
+  /** Writes the delayed end of a block. */
   private endBlock(out: StreamFrame[]): void {
     const { current } = this;
     if (current?.state !== 'closing') return;
@@ -346,7 +346,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     for (const event of pending) this.say(event, out, true);
   }
 
-  /** Everything that waits. */
+  /** Writes everything that waits. */
   private release(out: StreamFrame[]): void {
     this.endBlock(out);
     this.flushPending(out);
@@ -364,7 +364,7 @@ export class MessageFrameRewriter implements FrameRewriter {
     const events = this.ownEvents(said);
     const bytes = changed ? replaceSseData(asBuffer(frame.bytes), stringifyExact(json)) : frame.bytes;
     const own = !changed && events === frame.events ? frame : { bytes, events };
-    // Nothing but the end of the message follows the reason for it.
+    // Only the end of the message follows its stop reason.
     if (!this.isClean && json.type === 'message_delta') this.tail.push(own);
     else this.put(own, frame, out);
   }
@@ -392,13 +392,16 @@ export class MessageFrameRewriter implements FrameRewriter {
   }
 }
 
-/** What shall be said instead of a frame. */
+/** The replacement content of a frame. */
 interface Said {
   readonly wanted: WantedTexts;
   readonly events: readonly StreamEvent[];
 }
 
-/** Writes the reason, the usage and the error of an event anew; true when any of them has become another. `told` is the usage of the stream so far. */
+/**
+ * Rewrites the stop reason, usage and error of an event; true when any of them has changed. `told` is the usage of the
+ * stream so far.
+ */
 function writeMembers(json: JsonObject, events: readonly StreamEvent[], told: JsonObject): boolean {
   const before = stringifyExact(json);
   if (json.type === 'error') writeError(json, events);
@@ -433,7 +436,7 @@ function writeUsage(json: JsonObject, events: readonly StreamEvent[], told: Json
     if (JSON.stringify(now) !== JSON.stringify(event.usage))
       Object.assign(holder, encodeAnthropicUsage(event.usage));
   } else if (now !== undefined) {
-    // The wire wants counts where it has a usage.
+    // The wire requires counts in every usage.
     const counts = encodeAnthropicUsage(undefined);
     for (const name of Object.keys(holder)) delete holder[name];
     Object.assign(holder, { input_tokens: counts.input_tokens, output_tokens: counts.output_tokens });

@@ -34,8 +34,8 @@ import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 
 /**
- * A content block of a stream between its start and its stop. Texts, thoughts and arguments are told as they come; what
- * the canonical form wants whole (tools that the provider runs, free text inside JSON) is told at the stop.
+ * A content block of a stream between its start and its stop. Texts, thoughts and arguments are emitted as they arrive;
+ * content that the canonical form needs whole (provider tools, free text inside JSON) is emitted at the stop.
  */
 class OpenBlock {
   private readonly builder: ChatEventBuilder;
@@ -43,11 +43,11 @@ class OpenBlock {
   private readonly key: string;
   private readonly block: JsonObject;
   private readonly part: ChatPart;
-  /** What the block is told as. */
+  /** Kind of part that the block becomes. */
   private readonly kind: 'text' | 'thinking' | 'call' | 'answer' | 'custom' | 'whole';
-  /** Input came in deltas. */
+  /** Input arrived in deltas. */
   private hasInput = false;
-  /** The input so far, where it is told whole. */
+  /** The input so far, when it is emitted whole. */
   private input = '';
   private signature = '';
 
@@ -94,7 +94,7 @@ class OpenBlock {
         builder.signature(0, key, this.signature);
         break;
       case 'call':
-        // Some hosts say the whole input at the start and no deltas.
+        // Some hosts send the whole input in the start event and no deltas.
         if (!this.hasInput) builder.arguments(0, key, this.givenInput());
         break;
       case 'answer':
@@ -146,7 +146,7 @@ class OpenBlock {
     else this.builder.error(tooLong);
   }
 
-  /** The input that stood in the block's start, as JSON; empty when it says nothing. */
+  /** The input in the block's start event, as JSON; empty when there is none. */
   private givenInput(): string {
     const input = asObject(this.block.input);
     return input === undefined || Object.keys(input).length === 0 ? '' : stringifyExact(input);
@@ -159,10 +159,10 @@ class OpenBlock {
     } else this.block[name] = typeof before === 'string' ? before + value : value;
   }
 
-  /** The block with the input that its deltas spelled. */
+  /** The block with the input from its deltas. */
   private wholePart(): ChatPart {
     if (this.input === '') return decodeBlock(this.block);
-    // Some streams lose the brace that opens the input of a server's tool.
+    // Some streams lose the opening brace of a server tool's input.
     const input = parseExactObject(this.input) ?? parseExactObject(`{${this.input}`);
     return decodeBlock({ ...this.block, input: input ?? { input: this.input } });
   }
@@ -196,15 +196,15 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Reads a streamed message. A second `message_start` and events of unknown types say nothing. */
+/** Reads a streamed message. A second `message_start` and events of unknown types are ignored. */
 class MessageEventReader implements ChatEventReader {
   private readonly payloads: PayloadReader;
   private readonly builder = new ChatEventBuilder();
   private readonly calls: CallReading;
   private readonly blocks = new Map<unknown, OpenBlock>();
-  /** Blocks that have begun: a spliced stream may begin one again. */
+  /** Started blocks: a spliced stream may start one again. */
   private readonly begun = new Set<unknown>();
-  /** `message_start` counts the prompt, each `message_delta` what has been said so far: later members win. */
+  /** `message_start` counts the prompt, each `message_delta` the output so far: later members win. */
   private readonly usage: JsonObject = {};
   private readonly members: JsonObject = {};
   private stopReason = '';
@@ -269,7 +269,7 @@ class MessageEventReader implements ChatEventReader {
         this.builder.error(streamError(json, ''));
         return;
       default:
-        // A host may report an error in another shape under a good status.
+        // A host may report an error in another shape with a success status.
         if (asObject(json.error) !== undefined) this.builder.error(streamError(json, ''));
     }
   }
@@ -283,7 +283,7 @@ class MessageEventReader implements ChatEventReader {
       usage: decodeAnthropicUsage(this.usage),
     });
     this.learnMembers(message);
-    // Content may stand here already when a turn goes on that was paused.
+    // Content may be present here already when a paused turn continues.
     asArray(message.content).forEach((value, i) => {
       const key = `start:${i}`;
       this.begin(key, asObject(value));
@@ -298,7 +298,7 @@ class MessageEventReader implements ChatEventReader {
     this.blocks.set(index, new OpenBlock(this.builder, this.calls, String(index), block));
   }
 
-  /** The block of a delta; one whose start was lost begins with it, where the delta tells what it is. */
+  /** The block of a delta; when its start event was lost, the block starts with the delta, if that shows its type. */
   private block(index: unknown, delta: JsonObject): OpenBlock | undefined {
     const open = this.blocks.get(index);
     if (open !== undefined || this.begun.has(index)) return open;
@@ -344,7 +344,7 @@ class MessageEventReader implements ChatEventReader {
   }
 }
 
-/** The Messages wire as hosts speak it, at the address and with the body that `form` tells. */
+/** The Messages wire for a host with the address and body of `form`. */
 export function createAnthropicProvider(form: AnthropicHostForm): ChatProviderCodec {
   return {
     encodeRequest: (request, host, report) => encodeRequest(request, host, report, form),
@@ -354,10 +354,10 @@ export function createAnthropicProvider(form: AnthropicHostForm): ChatProviderCo
   };
 }
 
-/** The Messages wire as Anthropic speaks it, below a base URL that ends in the version. */
+/** The Messages wire of Anthropic, below a base URL that ends in the version. */
 export const anthropicProvider: ChatProviderCodec = createAnthropicProvider({ path: '/messages' });
 
-/** What Anthropic has no operation for. */
+/** Operations that Anthropic does not offer. */
 const missing: Partial<Record<EndpointId, string>> = {
   embeddings: 'embeddings',
   rerank: 'reranking',
@@ -368,7 +368,7 @@ const missing: Partial<Record<EndpointId, string>> = {
   moderations: 'moderation',
 };
 
-/** Hosts of the Messages wire: their own wire passes, other chat is translated, and what they lack is refused. */
+/** Hosts of the Messages wire: their own wire passes, other chat is translated, unsupported operations are refused. */
 export const anthropicHost: ProviderDialect = {
   name: dialectName,
   plan(call) {

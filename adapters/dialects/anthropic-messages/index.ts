@@ -15,7 +15,7 @@ import { messageFrames } from './frame-rewriter.ts';
 import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import { MessageEventWriter } from './event-writer.ts';
 
-/** The Messages wire as callers speak it. */
+/** The Messages wire on the client side. */
 export const anthropicClient: ChatClientCodec = {
   decodeRequest,
   encodeAnswer,

@@ -5,10 +5,10 @@ import type { JsonObject } from '../json-reading.ts';
 
 /** Anthropic requires `max_tokens`; this is sent when the caller names no limit. */
 const defaultMaxTokens = 4096;
-/** The least that Anthropic takes as a thinking budget. */
+/** Smallest thinking budget that Anthropic accepts. */
 const minBudget = 1024;
 
-/** What of the body says how the model shall think. */
+/** Thinking settings of the body. */
 export interface ThinkingPlan {
   readonly maxTokens: number;
   readonly thinking?: JsonObject;
@@ -26,11 +26,11 @@ interface Wish {
 }
 
 /**
- * How a model is told to think (Anthropic's documentation on effort and on thinking):
- * - an effort is `output_config.effort` for models that have it, with adaptive thinking for those that have that; for
- *   older ones it is a thinking budget;
- * - a budget is adaptive thinking of the nearest effort for models that take no budget any more;
- * - `none` switches thinking off, or is the lowest effort where it cannot be.
+ * Maps reasoning settings to a model (Anthropic's documentation on effort and on thinking):
+ * - an effort becomes `output_config.effort` for models that support it, with adaptive thinking where that is
+ *   supported; for older models it becomes a thinking budget;
+ * - a budget becomes adaptive thinking with the nearest effort for models that no longer accept budgets;
+ * - `none` turns thinking off, or becomes the lowest effort where thinking cannot be turned off.
  *
  * A budget must be less than `max_tokens`: without a limit of the caller's the limit grows, else the budget shrinks.
  */
@@ -100,7 +100,7 @@ function wishOf(settings: ReasoningSettings, can: ModelAbilities, report: Encode
   return olderWish(settings, can, report);
 }
 
-/** Models with a budget alone. */
+/** Settings for models that support a budget alone. */
 function olderWish(settings: ReasoningSettings, can: ModelAbilities, report: EncodeReport): Wish {
   const budget = budgetOfEffort(settings.effort ?? 'medium');
   if (!can.thinkingBudget || budget === undefined || settings.adaptive === false) {
@@ -111,7 +111,7 @@ function olderWish(settings: ReasoningSettings, can: ModelAbilities, report: Enc
   return { budget };
 }
 
-/** An effort in the words that the model knows. */
+/** The nearest effort that the model knows. */
 function knownEffort(
   effort: string | undefined,
   can: ModelAbilities,
@@ -146,7 +146,7 @@ function wordFor(word: string, can: ModelAbilities): string | undefined {
   }
 }
 
-/** Models that take a budget show their thoughts anyway, and older hosts do not know the member. */
+/** Models with a budget show their thoughts anyway, and older hosts do not know the member. */
 function displayOf(summary: string | undefined, can: ModelAbilities): { readonly display?: string } {
   if (summary === undefined) return {};
   if (summary === 'none') return { display: 'omitted' };
@@ -154,8 +154,8 @@ function displayOf(summary: string | undefined, can: ModelAbilities): { readonly
 }
 
 /**
- * With a budget, Anthropic refuses a history whose last call of a tool has no thinking before it, which is how every
- * history looks that went through a wire without thinking.
+ * With a budget, Anthropic refuses a history whose last tool call has no thinking before it. Every history that passed
+ * through a wire without thinking has this form.
  */
 function lacksThinking({ messages }: ChatRequest): boolean {
   const last = messages.findLast(({ role }) => role === 'assistant');
@@ -167,7 +167,7 @@ function lacksThinking({ messages }: ChatRequest): boolean {
   );
 }
 
-/** What a model can be asked for. Anthropic answers 400 to what it cannot. */
+/** Features of a model. Anthropic answers 400 to a request that uses an unsupported one. */
 export interface ModelAbilities {
   /** `output_config.effort`. */
   readonly effort: boolean;
@@ -194,13 +194,13 @@ export interface ModelAbilities {
 /** Families that always think. */
 const alwaysThinking: ReadonlySet<string> = new Set(['fable', 'mythos']);
 
-/** A version that no known rule is newer than: models whose name tells none are taken for the latest. */
+/** Assumed version of a name without a version: newer than every known rule. */
 const latest = 99;
 
 /**
- * What Anthropic's documentation (pages on thinking, effort, structured outputs and the model overview) says of a model,
- * by its family and version, wherever they stand in the name (`anthropic.claude-opus-4-5-20251101-v1:0`). Models of
- * other makers behind this wire are taken for what it could do before effort and structured outputs came.
+ * Features of a model according to Anthropic's documentation (pages on thinking, effort, structured outputs and the
+ * model overview), by family and version anywhere in the name (`anthropic.claude-opus-4-5-20251101-v1:0`). Models of
+ * other makers behind this wire get the features that it had before effort and structured outputs.
  */
 export function abilitiesOf(model: string): ModelAbilities {
   const { family, version } = readName(model.toLowerCase());
@@ -220,7 +220,7 @@ export function abilitiesOf(model: string): ModelAbilities {
   };
 }
 
-/** Version 4.5 is 4.05, so that 4.10 stands behind 4.9. */
+/** Version 4.5 is 4.05, so that 4.10 sorts after 4.9. */
 function readName(model: string): { readonly family: string; readonly version: number } {
   if (!model.includes('claude')) return { family: '', version: 4 };
   const family = /claude.*?(opus|sonnet|haiku|fable|mythos|instant)/.exec(model)?.[1] ?? 'claude';

@@ -14,12 +14,12 @@ import {
 } from '../json-reading.ts';
 import { encodeAnthropicUsage } from './answer.ts';
 
-/** Members of text deltas: block member and delta member have the same name. */
+/** Members of text deltas: block member and delta member share the name. */
 const textMembers = ['text', 'thinking', 'signature'] as const;
 
 /**
- * The complete message that the frames of a stream add up to. Throws `upstream_invalid` for a frame that says something
- * and cannot be read. `usage` is written into it where the frames tell none.
+ * The complete message assembled from the frames of a stream. Throws `upstream_invalid` for a frame with content that
+ * cannot be read. `usage` is inserted when the frames carry none.
  */
 export function assembleAnswer(
   _endpoint: EndpointId,
@@ -37,7 +37,7 @@ export function assembleAnswer(
   return Buffer.from(stringifyExact(assembly.message(usage)));
 }
 
-/** Puts a message together from its events. */
+/** Assembles a message from its events. */
 class Assembly {
   private readonly members: JsonObject = {};
   private started = false;
@@ -120,7 +120,7 @@ class Assembly {
 
 /**
  * A complete message as the frames of a stream, each block with its whole text in one delta. Throws `upstream_invalid`
- * when the answer is no JSON object.
+ * when the answer is not a JSON object.
  */
 export function disassembleAnswer(_endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
   const message = parseExactObject(asBuffer(answer).toString('utf8'));

@@ -8,39 +8,39 @@ import { refused, translated } from '../host-endpoints.ts';
 import { chatEdits } from '../openai-chat/encode-request.ts';
 import { outputLimitName } from '../openai-chat/encode-messages.ts';
 
-/** The operations that belong to a deployment where the API is dated. */
+/** Operations below a deployment in dated API versions. */
 const ofDeployment =
   /^\/(chat\/completions|completions|embeddings|images\/(generations|edits)|audio\/[^/]+)\/*$/;
 
-/** Versions of the undated surface; all but `v1` itself are named in the query. */
+/** Versions of the undated surface; all except `v1` itself appear in the query. */
 const undated: ReadonlySet<string> = new Set(['v1', 'preview', 'latest']);
 
-/** The version of the API that the provider is configured for; empty for none. */
+/** The configured version of the API; empty for none. */
 function versionOf({ settings }: HostFacts): string {
   return settings.azure_api_version ?? '';
 }
 
-/** The deployment that answers: the configured one, else one named like the model that was asked for. */
+/** The configured deployment, else one named like the requested model. */
 function deploymentOf({ settings, model }: HostFacts): string {
   const configured = settings.azure_deployment_id ?? '';
   return configured === '' ? model : configured;
 }
 
-/** Whether the host is asked by deployment (dated versions) and not by model (`/v1`). */
+/** True when requests address a deployment (dated versions), not a model (`/v1`). */
 function isDated(host: HostFacts): boolean {
   const version = versionOf(host);
   return version !== '' && !undated.has(version);
 }
 
-/** Whether this path needs a deployment with this host. */
+/** True when this path needs a deployment on this host. */
 function needsDeployment(path: string, host: HostFacts): boolean {
   return isDated(host) && ofDeployment.test(path);
 }
 
 /**
  * The path below a base URL that ends in `/openai`: `/deployments/{deployment}/<operation>?api-version=…` for dated
- * versions, `/v1/<operation>` otherwise. `query` is the client's own, with its `?` or empty; it is kept, and an
- * `api-version` in it wins.
+ * versions, `/v1/<operation>` otherwise. `query` is the client's own, with its `?` or empty; it is kept, and its
+ * `api-version` wins.
  */
 function azurePath(path: string, query: string, host: HostFacts): string {
   const version = versionOf(host);
@@ -60,7 +60,7 @@ function basePath(path: string, host: HostFacts): string {
   return `/deployments/${encodeURIComponent(deploymentOf(host))}${path.replace(/\/+$/, '')}`;
 }
 
-/** What Azure answers in the words in which OpenAI's clients ask. */
+/** Endpoints that Azure answers in OpenAI's wire. */
 const sameWire: ReadonlySet<EndpointId> = new Set(['chat.completions', 'completions', 'responses']);
 
 const missing: Partial<Record<EndpointId, string>> = {
@@ -69,7 +69,7 @@ const missing: Partial<Record<EndpointId, string>> = {
   rerank: 'reranking',
 };
 
-/** The endpoints whose JSON names the model. */
+/** Endpoints whose JSON names the model. */
 const namesModel: ReadonlySet<EndpointId> = new Set([
   'chat.completions',
   'completions',
@@ -80,8 +80,9 @@ const namesModel: ReadonlySet<EndpointId> = new Set([
 ]);
 
 /**
- * Azure's OpenAI service: OpenAI's wire at paths of its own. Settings: `azure_deployment_id` (default: named like the
- * model), `azure_api_version` (default `v1`, the undated surface), `azure_model_name` (what the deployment serves). `chat` is the codec of the chat completions wire.
+ * Azure's OpenAI service: OpenAI's wire at Azure's paths. Settings: `azure_deployment_id` (default: named like the
+ * model), `azure_api_version` (default `v1`, the undated surface), `azure_model_name` (the model behind the
+ * deployment). `chat` is the codec of the chat completions wire.
  */
 function createAzureOpenAiHost(chat: ChatProviderCodec): ProviderDialect {
   const codec = atDeployment(chat);
@@ -96,7 +97,7 @@ function createAzureOpenAiHost(chat: ChatProviderCodec): ProviderDialect {
   };
 }
 
-/** The host as one of its deployment, which still limits its output as the model behind it does. */
+/** The facts with the deployment as the model; the output limit of the model behind it is kept. */
 function deploymentFacts(host: HostFacts): HostFacts {
   const limit = outputLimitName(modelFacts(host));
   const { quirks } = host;
@@ -110,7 +111,7 @@ function deploymentFacts(host: HostFacts): HostFacts {
 
 type PassEdit = NonNullable<Extract<UpstreamPlan, { kind: 'pass' }>['edit']>;
 
-/** The same bytes to the path that Azure has for it. */
+/** Passes the bytes unchanged to Azure's path. */
 function passTo(call: UpstreamCallFacts): UpstreamPlan {
   const { host, path, query } = call;
   const deployment = deploymentOf(host);
@@ -125,12 +126,12 @@ function passTo(call: UpstreamCallFacts): UpstreamPlan {
   return edit === undefined ? { kind: 'pass', path: target } : { kind: 'pass', path: target, edit };
 }
 
-/** What the body must say otherwise: the deployment as its model, and what the model behind it wants of a chat request. */
+/** Edits of a passed body: the deployment as its model, and the chat members that the model behind it requires. */
 function editOf(call: UpstreamCallFacts, deployment: string): PassEdit | undefined {
   const { endpoint, host } = call;
   if (call.method !== 'POST' || !namesModel.has(endpoint)) return undefined;
   const chat = endpoint === 'chat.completions' ? chatEdits(modelFacts(host)) : undefined;
-  // Without a deployment in the path it is the body's model that names it.
+  // Without a deployment in the path, the body's model names it.
   const inBody = deployment !== host.model && (!isDated(host) || endpoint === 'responses');
   if (!inBody) return chat;
   return (body, report) => {
@@ -139,13 +140,13 @@ function editOf(call: UpstreamCallFacts, deployment: string): PassEdit | undefin
   };
 }
 
-/** The host as one of the model that its deployment serves, where the provider's configuration names it. */
+/** The facts with the model behind the deployment, when the provider's configuration names it. */
 function modelFacts(host: HostFacts): HostFacts {
   const named = host.settings.azure_model_name ?? '';
   return named === '' ? host : { ...host, model: named };
 }
 
-/** The chat codec, its requests sent to the deployment. */
+/** The chat codec with its requests sent to the deployment. */
 function atDeployment(chat: ChatProviderCodec): ChatProviderCodec {
   return {
     encodeRequest(request, host, report) {

@@ -1,13 +1,16 @@
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { abilitiesOf } from '../anthropic-messages/model-abilities.ts';
 
-/** Whose model a Bedrock model id, inference profile or resource name stands for. */
+/** Vendor and name of the model behind a Bedrock model id, inference profile or resource name. */
 export interface BedrockModel {
-  /** As it is addressed. */
+  /** The id used in requests. */
   readonly id: string;
-  /** `anthropic`, `amazon`, `cohere` …; empty when the id does not tell (application inference profiles, imported models). */
+  /**
+   * `anthropic`, `amazon`, `cohere` …; empty when the id does not show it (application inference profiles, imported
+   * models).
+   */
   readonly vendor: string;
-  /** Behind the vendor: `claude-sonnet-4-5-20250929-v1:0`. Empty beside an empty vendor. */
+  /** The part after the vendor: `claude-sonnet-4-5-20250929-v1:0`. Empty when the vendor is empty. */
   readonly name: string;
 }
 
@@ -48,7 +51,7 @@ export function readBedrockModel(id: string): BedrockModel {
   return { id, vendor: '', name: '' };
 }
 
-/** The model of a host; where its id does not tell, the setting `aws_bedrock_model` names the model behind it. */
+/** The model of a host; when its id does not show it, the setting `aws_bedrock_model` names it. */
 export function modelOfHost(host: HostFacts): BedrockModel {
   const model = readBedrockModel(host.model);
   const behind = host.settings.aws_bedrock_model;
@@ -61,7 +64,7 @@ export function modelPath(id: string, operation: string): string {
   return `/model/${encodeURIComponent(id)}/${operation}`;
 }
 
-/** Nova models of the second generation, which reason and have tools of their own. */
+/** Nova models of the second generation, which support reasoning and have built-in tools. */
 export function isNova2({ vendor, name }: BedrockModel): boolean {
   return vendor === 'amazon' && name.startsWith('nova-2-');
 }
@@ -80,14 +83,14 @@ const structuredModels: Readonly<Record<string, RegExp>> = {
 };
 
 /**
- * Whether the model takes `outputConfig.textFormat` and strict tools. Source: "Get validated JSON results from models"
- * in the Bedrock user guide; Claude models after 4.6 are not in it and refuse strict tools.
+ * True for models that support `outputConfig.textFormat` and strict tools. Source: "Get validated JSON results from
+ * models" in the Bedrock user guide; Claude models after 4.6 are missing there and refuse strict tools.
  */
 export function hasStructuredOutput(model: BedrockModel): boolean {
   return structuredModels[model.vendor]?.test(model.name) ?? false;
 }
 
-/** Which tool choices the model can be held to: `tool` one named tool, `any` some tool, `auto` none. */
+/** Tool choices that the model can be forced to: `tool` one named tool, `any` some tool, `auto` none. */
 export function forcedChoice(model: BedrockModel): 'tool' | 'any' | 'auto' {
   switch (model.vendor) {
     case 'anthropic':
@@ -103,7 +106,7 @@ export function forcedChoice(model: BedrockModel): 'tool' | 'any' | 'auto' {
   }
 }
 
-/** Whether the model keeps prompts up to a cache point; other models refuse one. Undecided ids are trusted. */
+/** True for models that support cache points; others refuse them. Ids of unknown vendors count as supporting them. */
 export function hasPromptCache({ vendor, name }: BedrockModel): boolean {
   return vendor === '' || vendor === 'anthropic' || (vendor === 'amazon' && name.startsWith('nova'));
 }

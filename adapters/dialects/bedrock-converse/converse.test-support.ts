@@ -6,7 +6,7 @@ import { writeAwsEventStreamMessage } from '../../framing/write-aws-event-stream
 import { type JsonObject, parseExactObject } from '../json-reading.ts';
 import { bedrockConverseProvider } from './index.ts';
 
-/** Models that the tests ask, by what they stand for. */
+/** Models of the tests, by the case that each represents. */
 export const models = {
   claude: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
   oldClaude: 'anthropic.claude-3-7-sonnet-20250219-v1:0',
@@ -36,13 +36,13 @@ interface SentBlock {
   readonly document: { readonly name: string };
 }
 
-/** As far as the tests look into it. */
+/** Members that the tests inspect. */
 interface SentBody {
   readonly [member: string]: unknown;
   readonly messages: readonly { readonly role: string; readonly content: readonly SentBlock[] }[];
 }
 
-/** A request as it goes out, with what was reported. */
+/** The encoded request with its report. */
 export function encoded(model: string, members: Partial<ChatRequest> = {}) {
   const report = new EncodeReport();
   const { path, body } = bedrockConverseProvider.encodeRequest(requestOf(members), hostOf(model), report);
@@ -70,7 +70,7 @@ export function answerOf(content: readonly unknown[], stopReason = 'end_turn', m
   return { output: { message: { role: 'assistant', content } }, stopReason, ...more };
 }
 
-/** An event as it stands on the wire: its type in the header, what it tells as the payload. */
+/** An event in wire form: its type in the header, its content as the payload. */
 export function frameOf(event: JsonObject): Buffer {
   const [type] = Object.keys(event) as [string];
   const kind = type.endsWith('Exception') ? 'exception' : 'event';
@@ -80,7 +80,7 @@ export function frameOf(event: JsonObject): Buffer {
   );
 }
 
-/** Everything that a reader says of these chunks. */
+/** All events that a reader emits for these chunks. */
 export function readStream(chunks: readonly Uint8Array[], members: Partial<ChatRequest> = {}): ChatEvent[] {
   const reader = bedrockConverseProvider.eventReader(
     'application/vnd.amazon.eventstream',

@@ -21,7 +21,7 @@ import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { answerToolName } from '../anthropic-messages/content-blocks.ts';
 
-/** What a `toolUse` block of an answer is. */
+/** Meaning of a `toolUse` block in an answer. */
 export type ToolUseKind =
   /** The client must answer it. */
   | 'function'
@@ -31,9 +31,9 @@ export type ToolUseKind =
   /** Run by the provider. */
   | 'provider';
 
-/** Tells the tools of one request apart in its answer. */
+/** Classifies the tool calls of an answer by the tools of its request. */
 export class AnswerTools {
-  /** The tool whose input is the answer, when the request wants a schema. */
+  /** The tool whose input is the answer, when the request has a schema. */
   readonly answerName: string | undefined;
   readonly #custom: ReadonlySet<string>;
 
@@ -49,12 +49,14 @@ export class AnswerTools {
   }
 }
 
-/** The name that was called. Models of OpenAI let a mark of their own format slip into it (`json<|channel|>commentary`). */
+/**
+ * Name of the called tool. OpenAI's models may append a mark of their own format to it (`json<|channel|>commentary`).
+ */
 export function toolUseName(toolUse: JsonObject): string {
   return (asText(toolUse.name) ?? '').replace(/<\|.*$/s, '');
 }
 
-/** The id of the call, or a fresh one. */
+/** The id of the call, or a new one. */
 export function toolUseIdOf(toolUse: JsonObject, { newId }: DecodeContext): string {
   return asText(toolUse.toolUseId) ?? newId('call_');
 }
@@ -70,8 +72,8 @@ export function inputText(input: unknown, kind: ToolUseKind): string {
 }
 
 /**
- * Reads a `usage` object. Its `inputTokens` leave out what was read from and written to the cache, which `totalTokens`
- * includes. Undefined when it counts no tokens.
+ * Reads a `usage` object. Its `inputTokens` exclude tokens read from and written to the cache; `totalTokens` include
+ * them. Undefined when it counts no tokens.
  */
 export function decodeConverseUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
@@ -110,8 +112,8 @@ const reasons: Readonly<Record<string, FinishReason>> = {
 };
 
 /**
- * Why an answer ended. `called`: it holds a call that the client must answer, which some models report as an end of
- * the turn. `fields` are its `additionalModelResponseFields`.
+ * Finish of an answer. `called`: it holds a call that the client must answer, which some models report as an end of the
+ * turn. `fields` are its `additionalModelResponseFields`.
  */
 export function readFinish(stopReason: unknown, called: boolean, fields: unknown): Finish {
   const raw = asText(stopReason) ?? '';
@@ -125,7 +127,7 @@ export function readFinish(stopReason: unknown, called: boolean, fields: unknown
   };
 }
 
-/** The model's own members, when the caller asked for some: else they only tell the stop sequence. */
+/** The model's own members, when the caller asked for some: otherwise they hold the stop sequence alone. */
 export function fieldExtras(fields: unknown, request: ChatRequest): Extras | undefined {
   const asked = request.extras?.['bedrock-converse']?.additionalModelResponseFieldPaths;
   return asked === undefined || asObject(fields) === undefined
@@ -134,8 +136,8 @@ export function fieldExtras(fields: unknown, request: ChatRequest): Extras | und
 }
 
 /**
- * What only this dialect tells of an answer: the guardrail's trace, performance, the tier, cache details; and the words
- * that stood before an answer which came through a tool.
+ * Members of an answer that only this dialect has: the guardrail's trace, performance, tier, cache details, and the
+ * text that preceded an answer given through a tool.
  */
 export function answerExtras(told: JsonObject, preamble = ''): JsonObject | undefined {
   const extras: JsonObject = {};
@@ -150,7 +152,7 @@ export function answerExtras(told: JsonObject, preamble = ''): JsonObject | unde
   return Object.keys(extras).length > 0 ? extras : undefined;
 }
 
-/** A complete answer of `Converse`. The wire has no id of its own; the model is the one that was asked for. */
+/** A complete answer of `Converse`. The wire has no id of its own; the model is the requested one. */
 export function decodeConverse(body: Buffer, context: DecodeContext): ChatAnswer {
   const answer = parseExactObject(body.toString('utf8'));
   const message = asObject(asObject(answer?.output)?.message);
@@ -184,9 +186,9 @@ export function decodeConverse(body: Buffer, context: DecodeContext): ChatAnswer
 
 interface Content {
   readonly parts: ChatPart[];
-  /** A call stands in it that the client must answer. */
+  /** The answer holds a call that the client must answer. */
   readonly called: boolean;
-  /** What the model said before it answered through the tool: no part of the JSON that was asked for. */
+  /** Text before an answer given through the tool: not part of the requested JSON. */
   readonly preamble: string;
 }
 
@@ -261,7 +263,7 @@ function readToolUse(toolUse: JsonObject, tools: AnswerTools, context: DecodeCon
   };
 }
 
-/** A result that stands in an answer is that of a tool which the provider ran. */
+/** A result in an answer belongs to a tool that the provider ran. */
 function readToolResult(toolResult: JsonObject, context: DecodeContext): ProviderToolPart {
   const name = (asText(toolResult.type) ?? '').replace(/_result$/, '');
   return providerTool('result', toolUseIdOf(toolResult, context), name, { toolResult });
@@ -288,7 +290,7 @@ function readCited(cited: JsonObject): TextPart {
   return { type: 'text', text, ...(citations.length === 0 ? {} : { citations }) };
 }
 
-/** A citation of an answer, whole or as the delta of a stream. The positions that it tells are those within the source. */
+/** A citation of an answer, whole or as a stream delta. Its positions refer to the source. */
 export function readCitation(value: JsonObject): Citation {
   const location = asObject(value.location);
   const source = asText(value.source);

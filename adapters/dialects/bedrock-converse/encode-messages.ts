@@ -18,7 +18,7 @@ type MediaKind = 'image' | 'document' | 'video' | 'audio';
 
 interface MediaFormat {
   readonly kind: MediaKind;
-  /** As the API names it. */
+  /** Name of the format in the API. */
   readonly format: string;
 }
 
@@ -73,7 +73,7 @@ const formats: Readonly<Record<MediaKind, Readonly<Record<string, string>>>> = {
 };
 
 const byMediaType = new Map<string, MediaFormat>();
-/** By a file's ending; `jpg`, `htm` and `3gp` are called otherwise by the API. */
+/** By file extension; the API has other names for `jpg`, `htm` and `3gp`. */
 const byEnding = new Map<string, MediaFormat>([
   ['jpg', { kind: 'image', format: 'jpeg' }],
   ['htm', { kind: 'document', format: 'html' }],
@@ -86,7 +86,7 @@ for (const kind of ['image', 'document', 'video', 'audio'] as const) {
   }
 }
 
-/** What a file is, by its media type or else its name's ending; undefined for what the API does not take. */
+/** Format of a file by its media type, else by its extension; undefined for formats that the API does not accept. */
 function formatOf(mediaType: string | undefined, name: string | undefined): MediaFormat | undefined {
   const bare = mediaType?.split(';', 1)[0]?.trim().toLowerCase();
   const known = bare === undefined ? undefined : byMediaType.get(bare);
@@ -94,7 +94,10 @@ function formatOf(mediaType: string | undefined, name: string | undefined): Medi
   return byEnding.get(/\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? '');
 }
 
-/** A picture, a recording or a film; undefined for what the API cannot take (URLs other than `s3://`, other formats). */
+/**
+ * A picture, a recording or a film; undefined for sources that the API does not accept (URLs other than `s3://`, other
+ * formats).
+ */
 function mediaBlock(kind: 'image' | 'audio', source: MediaSource): JsonObject | undefined {
   const mediaType = source.kind === 'base64' ? source.mediaType : undefined;
   const format = formatOf(mediaType, source.kind === 'url' ? source.url : undefined);
@@ -103,7 +106,7 @@ function mediaBlock(kind: 'image' | 'audio', source: MediaSource): JsonObject | 
   return { [kind]: { format: format.format, source: where } };
 }
 
-/** A file as the block of its kind; undefined for what the API cannot take. */
+/** A file as the block of its kind; undefined for formats that the API does not accept. */
 function fileBlock(part: FilePart, names: DocumentNames): JsonObject | undefined {
   const { source } = part;
   const where = blockSource(source);
@@ -136,8 +139,8 @@ function blockSource(source: MediaSource): JsonObject | undefined {
 const maxNameLength = 200;
 
 /**
- * Names of the documents of one request, each once: letters, digits, hyphens, parentheses, square brackets and single
- * spaces are all that the API allows. A document without a name becomes `document-1`.
+ * Document names of one request, each unique: the API allows only letters, digits, hyphens, parentheses, square
+ * brackets and single spaces. A document without a name becomes `document-1`.
  */
 export class DocumentNames {
   readonly #used = new Set<string>();
@@ -167,14 +170,14 @@ function allowedName(filename: string): string {
     .trim();
 }
 
-/** What the API allows in a `toolUseId`. */
+/** Form of a `toolUseId` that the API allows. */
 const allowed = /^[a-zA-Z0-9_.:-]{1,64}$/;
-/** What Mistral's models allow. */
+/** Form that Mistral's models allow. */
 const allowedByMistral = /^[a-zA-Z0-9]{9}$/;
 
 /**
- * An id of a tool call as the API takes it: unchanged where it is allowed, else a digest of it. The same id always
- * becomes the same, so that calls and results stay together.
+ * A tool call id in a form that the API accepts: unchanged where it is allowed, else a digest of it. Equal ids give
+ * equal results, so that calls and results stay matched.
  */
 function toolUseId(id: string, vendor: string): string {
   const mistral = vendor === 'mistral';
@@ -185,7 +188,7 @@ function toolUseId(id: string, vendor: string): string {
     .slice(0, mistral ? 9 : 32);
 }
 
-/** What encoding the parts of one request shares. */
+/** State shared by the parts of one request. */
 export interface ContentContext {
   readonly model: BedrockModel;
   readonly names: DocumentNames;
@@ -193,28 +196,31 @@ export interface ContentContext {
 }
 
 const dialect = 'bedrock-converse';
-/** The member of a part's own extras that is said as a block around it. */
+/** The member of a part's own extras that becomes a block around the part. */
 const guardMember = 'guardContent';
 
-/** Adds the blocks of a part, and a cache point where it is marked. `place` is its name for the report (`messages[0].content[1]`). */
+/**
+ * Adds the blocks of a part, and a cache point where it is marked. `place` names it in the report
+ * (`messages[0].content[1]`).
+ */
 function addPart(blocks: JsonObject[], part: ChatPart, place: string, context: ContentContext): void {
   const { report } = context;
   reportForeignExtras(part.extras, [dialect], report, `${place}.`);
   for (const name of Object.keys(part.extras?.[dialect] ?? {})) {
     if (name !== guardMember) report.drop(`${place}.${name}`);
   }
-  // Only thinking is signed here; what Gemini signs has no place.
+  // Only thinking is signed here; Gemini's signatures have no place.
   if (part.signature !== undefined && part.type !== 'reasoning')
     report.drop(`${place}.extra_content.google.thought_signature`);
   const block = encodePart(part, place, context);
   if (block !== undefined) blocks.push(block);
   if (part.cache === undefined) return;
-  // Behind nothing, or behind thinking, there is nothing that could be cached.
+  // There is nothing to cache after an empty block or after thinking.
   if (block === undefined || part.type === 'reasoning') report.drop(`${place}.cache_control`);
   else addCachePoint(blocks, part.cache, place, context);
 }
 
-/** A cache point, where the model has a prompt cache; a lifetime that the API does not know becomes its default. */
+/** Adds a cache point when the model has a prompt cache; an unknown lifetime becomes the API's default. */
 export function addCachePoint(
   blocks: JsonObject[],
   marker: { readonly ttl?: string },
@@ -263,7 +269,7 @@ function dropped(report: EncodeReport, place: string): undefined {
   return undefined;
 }
 
-/** The API refuses text that is blank. */
+/** The API refuses blank text. */
 function textBlock(text: string): JsonObject | undefined {
   return text.trim() === '' ? undefined : { text };
 }
@@ -279,7 +285,7 @@ function encodeText(part: TextPart, place: string, report: EncodeReport): JsonOb
   return block;
 }
 
-/** A text or picture that the part's own extras mark as `guardContent` is what a guardrail judges. */
+/** A text or picture that the part's own extras mark as `guardContent` is checked by a guardrail. */
 function guarded(part: ChatPart, block: JsonObject | undefined): JsonObject | undefined {
   const wish = part.extras?.[dialect]?.[guardMember];
   if (block === undefined || wish === undefined || wish === false) return block;
@@ -315,7 +321,7 @@ function toolInput(part: ToolCallPart, place: string, report: EncodeReport): Jso
   if (part.arguments.trim() === '') return {};
   const input = parseExactObject(part.arguments);
   if (input !== undefined) return input;
-  // The API takes nothing but an object; the model shall still see what it wrote.
+  // The API accepts only an object; the model must still see the text that it wrote.
   report.emulate(`${place}.function.arguments`);
   return { arguments: part.arguments };
 }
@@ -340,7 +346,10 @@ function textOf(part: ChatPart): string {
   return 'text' in part ? part.text : '';
 }
 
-/** "This field is only supported by Amazon Nova and Anthropic Claude models." Undecided ids are trusted. */
+/**
+ * "This field is only supported by Amazon Nova and Anthropic Claude models." Ids of unknown vendors count as supporting
+ * it.
+ */
 function hasResultStatus({ vendor }: BedrockModel): boolean {
   return vendor === '' || vendor === 'anthropic' || vendor === 'amazon';
 }
@@ -354,7 +363,7 @@ function encodeReasoning(
   // No model here can read it.
   if (part.signature !== undefined && isOpenAiSignature(part.signature)) return dropped(report, place);
   if (part.signature === undefined || part.signature === '') {
-    // Claude refuses thinking whose signature is missing; the others have none.
+    // Claude refuses thinking without a signature; the other models have no signatures.
     if (model.vendor === 'anthropic' || model.vendor === '' || part.text === '')
       return dropped(report, place);
     return { reasoningContent: { reasoningText: { text: part.text } } };
@@ -362,13 +371,13 @@ function encodeReasoning(
   return { reasoningContent: { reasoningText: { text: part.text, signature: part.signature } } };
 }
 
-/** A conversation as the API wants it: instructions apart, user and assistant in turns, results of tools in user turns. */
+/** A conversation in the API's form: instructions separate, user and assistant in turns, tool results in user turns. */
 interface EncodedConversation {
   readonly system: JsonObject[];
   readonly messages: JsonObject[];
 }
 
-/** Neighbours of one role are joined; what a turn cannot hold is reported. */
+/** Joins adjacent messages of one role; reports content that a turn cannot hold. */
 export function encodeConversation(
   messages: readonly ChatMessage[],
   context: ContentContext,
@@ -380,7 +389,7 @@ export function encodeConversation(
     if (message.name !== undefined) context.report.drop(`${place}.name`);
     reportForeignExtras(message.extras, [], context.report, `${place}.`);
     if (message.role === 'system' || message.role === 'developer') {
-      // All instructions stand before the conversation.
+      // All instructions precede the conversation.
       if (turns.length > 0) context.report.emulate(place);
       addSystem(system, message.parts, place, context);
       return;
@@ -410,14 +419,14 @@ function addSystem(
   });
 }
 
-/** Models refuse a beginning of the answer that ends in white space. */
+/** Models refuse a prefill that ends in white space. */
 function trimPrefill(turn: { role: string; content: JsonObject[] } | undefined): void {
   if (turn?.role !== 'assistant') return;
   const last = turn.content.at(-1);
   if (typeof last?.text === 'string') last.text = last.text.trimEnd();
 }
 
-/** Names of the tools that were called in the conversation, in their order; undefined when neither call nor result stands in it. */
+/** Names of the tools called in the conversation, in order; undefined when it holds neither calls nor results. */
 export function namesOfCalledTools(messages: readonly JsonObject[]): readonly string[] | undefined {
   const names = new Set<string>();
   let found = false;

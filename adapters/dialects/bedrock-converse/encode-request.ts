@@ -22,21 +22,21 @@ import {
 import { encodeTools, type ToolSituation } from './encode-tools.ts';
 import { answerTool, answerToolName } from '../anthropic-messages/content-blocks.ts';
 
-/** How a model is made to think, in its vendor's own words. */
+/** Reasoning settings in the vendor's own members. */
 interface EncodedReasoning {
   /** Members of `additionalModelRequestFields`. */
   readonly fields: JsonObject;
-  /** Claude thinks: some other settings are not allowed then. */
+  /** Claude thinks: some other settings are then forbidden. */
   readonly thinking: boolean;
-  /** Nova thinks at its hardest: it refuses every setting of the sampling, and a limit. */
+  /** Nova thinks at its highest effort: it refuses all sampling settings and a token limit. */
   readonly unbounded: boolean;
-  /** A limit that the thinking needs where the caller names none. */
+  /** Token limit that the thinking needs when the caller names none. */
   readonly maxTokens?: number;
 }
 
 const none: EncodedReasoning = { fields: {}, thinking: false, unbounded: false };
 
-/** The reasoning settings in the words of the model's vendor; what it has no words for is reported. */
+/** Reasoning settings in the vendor's members; settings without one are reported. */
 function encodeReasoningSettings(request: ChatRequest, context: ContentContext): EncodedReasoning {
   const settings = request.reasoning;
   if (settings === undefined) return none;
@@ -49,12 +49,12 @@ function encodeReasoningSettings(request: ChatRequest, context: ContentContext):
     if (settings.summary !== undefined) report.drop('reasoning.summary');
     return { ...none, fields: { reasoning_effort: effort } };
   }
-  // A model that cannot think obeys the wish not to.
+  // A model that cannot think satisfies a request not to.
   if (!off) report.drop(nameOf(settings));
   return none;
 }
 
-/** The setting as the caller called it. */
+/** The setting under the caller's name. */
 function nameOf({ effort }: ReasoningSettings): string {
   return effort === undefined ? 'thinking' : 'reasoning_effort';
 }
@@ -100,7 +100,7 @@ function novaEffort(wish: string): 'low' | 'high' {
   return wish === 'minimal' ? 'low' : 'high';
 }
 
-/** A chat request as `Converse` or, when it streams, `ConverseStream` wants it. */
+/** A chat request for `Converse` or, when it streams, `ConverseStream`. */
 export function encodeConverse(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
   return {
     path: modelPath(host.model, request.stream ? 'converse-stream' : 'converse'),
@@ -159,7 +159,7 @@ const unsayable: readonly Setting[] = [
   ] as const),
 ];
 
-/** What the API has no words for, whatever the model. */
+/** Reports members that the API cannot express for any model. */
 function reportUnsaid(request: ChatRequest, model: BedrockModel, report: EncodeReport): void {
   reportUnsayable(request, unsayable, report);
   if (request.responseFormat?.type === 'json') report.drop('response_format');
@@ -170,7 +170,7 @@ function reportUnsaid(request: ChatRequest, model: BedrockModel, report: EncodeR
   }
 }
 
-/** Both; lists of the same name (betas) are joined, else the second wins. */
+/** Merges both; lists of the same name (betas) are joined, else the second wins. */
 function joinFields(first: JsonObject, second: JsonObject): JsonObject {
   const both: JsonObject = { ...first, ...second };
   for (const [name, value] of Object.entries(second)) {
@@ -196,12 +196,12 @@ function addClaudeMembers(
     const value = claude[name];
     if (value !== undefined) Object.assign(fields, joinFields(fields, { [name]: value }));
   }
-  // Which stop sequence was met is told only when it is asked for.
+  // The matched stop sequence is returned only on request.
   if (request.stop !== undefined && request.stop.length > 0)
     body.additionalModelResponseFieldPaths = ['/stop_sequence', '/delta/stop_sequence'];
 }
 
-/** A schema for the answer, natively where the model has that, else as the tool that is returned. */
+/** Adds a schema for the answer, natively where the model supports it, else as the answer tool. */
 function addFormat(
   body: JsonObject,
   request: ChatRequest,
@@ -248,19 +248,19 @@ function addInference(
   if (Object.keys(inference).length > 0) body.inferenceConfig = inference;
 }
 
-/** Newer Claude models take no sampling, or one setting of it. */
+/** Newer Claude models accept no sampling settings, or one of them. */
 function samplingOf({ vendor, name }: BedrockModel): Pick<ModelAbilities, 'sampling' | 'bothSampling'> {
   return vendor === 'anthropic' ? abilitiesOf(name) : { sampling: true, bothSampling: true };
 }
 
-/** The API takes temperatures from 0 to 1. */
+/** The API accepts temperatures from 0 to 1. */
 function inRange(temperature: number, report: EncodeReport): number {
   if (temperature <= 1) return temperature;
   report.emulate('temperature');
   return 1;
 }
 
-/** Not a word of the API: each vendor has its own, or none. */
+/** The API has no such member: each vendor has its own, or none. */
 function addTopK(
   fields: JsonObject,
   { topK }: ChatRequest,
@@ -286,7 +286,7 @@ function addTier(body: JsonObject, tier: string | undefined, report: EncodeRepor
   } else report.drop('service_tier');
 }
 
-/** At most sixteen, of letters, digits and a few signs. */
+/** Form of metadata: at most sixteen entries of letters, digits and a few signs. */
 const metadataText = /^[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}$/;
 const maxMetadata = 16;
 
@@ -301,7 +301,7 @@ function addMetadata(body: JsonObject, metadata: JsonObject | undefined, report:
   if (Object.keys(kept).length > 0) body.requestMetadata = kept;
 }
 
-/** Objects whose members the caller's wish is joined with instead of replacing them. */
+/** Objects that are merged with the caller's members instead of being replaced by them. */
 const joined: ReadonlySet<string> = new Set([
   'additionalModelRequestFields',
   'inferenceConfig',
@@ -309,7 +309,7 @@ const joined: ReadonlySet<string> = new Set([
   'toolConfig',
 ]);
 
-/** What the caller says in this dialect's own words wins. */
+/** The caller's members in this dialect's own terms win. */
 function mergeOwnExtras(body: JsonObject, request: ChatRequest): JsonObject {
   for (const [name, value] of Object.entries(request.extras?.['bedrock-converse'] ?? {})) {
     const given = asObject(value);
@@ -322,7 +322,7 @@ function mergeOwnExtras(body: JsonObject, request: ChatRequest): JsonObject {
 
 type SchemaFormat = Extract<ResponseFormat, { type: 'json-schema' }>;
 
-/** `outputConfig` of a request whose model has structured output. The API wants the schema as JSON text. */
+/** `outputConfig` of a request whose model has structured output. The API requires the schema as JSON text. */
 function outputConfig(format: SchemaFormat): JsonObject {
   const jsonSchema: JsonObject = { schema: stringifyExact(format.schema) };
   if (format.name !== undefined) jsonSchema.name = format.name;
@@ -330,7 +330,10 @@ function outputConfig(format: SchemaFormat): JsonObject {
   return { textFormat: { type: 'json_schema', structure: { jsonSchema } } };
 }
 
-/** The tool whose input is the answer, for models without structured output; undefined for a schema that no tool can have. */
+/**
+ * The tool whose input is the answer, for models without structured output; undefined for a schema that no tool can
+ * use.
+ */
 function answerDefinition(
   request: ChatRequest,
 ): { readonly name: string; readonly definition: JsonObject } | undefined {

@@ -8,26 +8,26 @@ import { forcedChoice, hasStructuredOutput, isNova2 } from './bedrock-model.ts';
 import { addCachePoint, type ContentContext } from './encode-messages.ts';
 import type { JsonObject } from '../json-reading.ts';
 
-/** The tools of a request: what the API names itself, and what only the model's vendor knows. */
+/** The tools of a request: those of the API, and those that only the model's vendor has. */
 interface EncodedTools {
   readonly toolConfig?: JsonObject;
   /** Members of `additionalModelRequestFields`. */
   readonly fields: JsonObject;
 }
 
-/** What choosing among tools depends on beside the request. */
+/** Circumstances besides the request that the tool choice depends on. */
 export interface ToolSituation {
-  /** Tools that the history calls; undefined when it holds no call and no result. */
+  /** Tools called in the history; undefined when it holds no call and no result. */
   readonly called: readonly string[] | undefined;
   /** The tool whose input is the answer, as a definition with its name. */
   readonly answer?: { readonly name: string; readonly definition: JsonObject };
-  /** A Claude model that thinks cannot be made to call a tool. */
+  /** A Claude model that thinks cannot be forced to call a tool. */
   readonly thinking: boolean;
 }
 
 /**
- * `toolConfig` and the vendor's members beside it. The API demands the definitions of tools as soon as the history
- * holds a call or a result: without any, the called names are defined with an open schema.
+ * `toolConfig` and the vendor's members beside it. The API requires tool definitions when the history holds a call or a
+ * result: a request without tools gets definitions of the called names with an open schema.
  */
 export function encodeTools(
   request: ChatRequest,
@@ -66,7 +66,7 @@ function addDefinitions(
     if (allowed !== undefined && !allowed.has(tool.name)) return;
     tools.push({ toolSpec: toolSpec(tool, place, context) });
     if (tool.cache === undefined) return;
-    // Nova keeps instructions and messages, no tools.
+    // Nova caches instructions and messages, but not tools.
     if (context.model.vendor === 'amazon') context.report.drop(`${place}.cache_control`);
     else addCachePoint(tools, tool.cache, place, context);
   });
@@ -97,7 +97,7 @@ function toolSpec(
   return spec;
 }
 
-/** Tools that Claude calls and the client runs; on Bedrock they are asked for with a beta of their day. */
+/** Tools that Claude calls and the client runs; Bedrock requires a dated beta for them. */
 const claudeTool = /^(computer|bash|text_editor)_(\d{4})(\d\d)(\d\d)$/;
 
 function addProviderTool(
@@ -138,13 +138,13 @@ function addPlaceholders(tools: JsonObject[], called: readonly string[], { repor
 function choiceOf(request: ChatRequest, { answer }: ToolSituation, count: number): ToolChoice {
   const given = request.toolChoice ?? { type: 'auto' };
   if (answer === undefined || given.type === 'tool') return given;
-  // The answer itself is a call: some tool must be called, and only this one when no other may be.
+  // The answer itself is a call: some tool must be called, and only this one when no other is allowed.
   return count === 1 || given.type === 'none'
     ? { type: 'tool', name: answer.name, kind: 'function' }
     : { type: 'required' };
 }
 
-/** No tool shall be called, though the API demands their definitions. */
+/** Forbids tool calls, although the API requires the definitions. */
 function forbid(fields: JsonObject, asked: boolean, { model, report }: ContentContext): void {
   if (model.vendor === 'anthropic') fields.tool_choice = { type: 'none' };
   else if (asked) report.drop('tool_choice');
@@ -177,7 +177,7 @@ function choose(
   }
   const named = choice === 'tool' && wish.type === 'tool' ? { name: wish.name } : {};
   if (request.parallelToolCalls === false && model.vendor === 'anthropic') {
-    // The vendor's own choice, which may not stand beside that of the API.
+    // The vendor's own choice, which excludes that of the API.
     fields.tool_choice = { type: choice, ...named, disable_parallel_tool_use: true };
     return;
   }
@@ -185,7 +185,7 @@ function choose(
   if (choice !== 'auto') toolConfig.toolChoice = { [choice]: named };
 }
 
-/** Of the definitions only the one that must be called. */
+/** Removes all definitions except the one that must be called. */
 function keepOnly(toolConfig: JsonObject, wish: ToolChoice): void {
   if (wish.type !== 'tool') return;
   const tools = toolConfig.tools as { toolSpec?: { name?: unknown } }[];

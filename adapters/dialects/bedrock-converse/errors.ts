@@ -1,7 +1,7 @@
 import { unreadableProviderError, type ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import { asCount, asObject, asText, parseObject, type JsonObject } from '../json-reading.ts';
 
-/** HTTP status that an exception stands for, by its name in lower case without its ending. */
+/** HTTP status by exception name, in lower case without its suffix. */
 const statusByException: Readonly<Record<string, number>> = {
   validation: 400,
   servicequotaexceeded: 400,
@@ -19,7 +19,7 @@ const statusByException: Readonly<Record<string, number>> = {
   serviceunavailable: 503,
 };
 
-/** An error answer: `{message}`, `{Message}`, `{__type, …}`, or something that is no JSON at all. */
+/** An error answer: `{message}`, `{Message}`, `{__type, …}`, or a body that is not JSON. */
 export function decodeBedrockError(status: number, body: Buffer): ProviderError {
   const error = parseObject(body.toString('utf8'));
   const output = asObject(error?.Output);
@@ -29,7 +29,7 @@ export function decodeBedrockError(status: number, body: Buffer): ProviderError 
   return { status, message, ...(type === undefined ? {} : { type }) };
 }
 
-/** An exception or error message inside a stream. Where it tells the model's own status, that counts. */
+/** An exception or error message inside a stream. The model's own status wins when it is present. */
 export function streamException(name: string, told: JsonObject | undefined): ProviderError {
   const kind = name.toLowerCase().replace(/exception$/, '');
   const own = asCount(told?.originalStatusCode);

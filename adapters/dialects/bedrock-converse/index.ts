@@ -33,19 +33,19 @@ import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject }
 
 interface OpenBlock {
   readonly kind: 'text' | 'reasoning' | 'redacted' | 'image' | 'result' | ToolUseKind;
-  /** Of the part in the builder; parts that come whole get theirs at the end. */
+  /** Key of the part in the builder; parts that are emitted whole get theirs at the end. */
   readonly key: string;
-  /** What `contentBlockStart` told. */
+  /** Content of `contentBlockStart`. */
   readonly head: JsonObject;
-  /** Pieces of what is passed on whole: the input of a custom or provider's tool, bytes. */
+  /** Pieces of content that is emitted whole: the input of a custom or provider tool, bytes. */
   readonly pieces: string[];
   /** Content of a provider's tool result. */
   readonly content: unknown[];
 }
 
 /**
- * The blocks of a streamed answer. Text and reasoning have no start of their own, an index may be missing or come
- * again, and what a repeated start says twice counts once.
+ * The blocks of a streamed answer. Text and reasoning have no start event, an index may be missing or repeated, and a
+ * repeated start counts once.
  */
 class StreamBlocks {
   readonly #builder: ChatEventBuilder;
@@ -53,11 +53,11 @@ class StreamBlocks {
   readonly #tools: AnswerTools;
   readonly #open = new Map<number, OpenBlock>();
   readonly #seenCalls = new Set<string>();
-  /** Text that is shown only when the answer does not come through a tool. */
+  /** Text that is emitted only when the answer does not come through a tool. */
   readonly #held: string[] = [];
   #answered = false;
   #count = 0;
-  /** A call was made that the client must answer. */
+  /** The answer holds a call that the client must answer. */
   called = false;
 
   constructor(builder: ChatEventBuilder, context: DecodeContext) {
@@ -66,7 +66,7 @@ class StreamBlocks {
     this.#tools = new AnswerTools(context.request);
   }
 
-  /** What the model said beside an answer that came through a tool. */
+  /** Text beside an answer given through a tool. */
   get preamble(): string {
     return this.#answered ? this.#held.join('') : '';
   }
@@ -107,7 +107,7 @@ class StreamBlocks {
     this.#close(asCount(told.contentBlockIndex) ?? 0);
   }
 
-  /** The message is over: everything that is still open ends. */
+  /** Ends all open blocks at the end of the message. */
   end(): void {
     for (const index of [...this.#open.keys()]) this.#close(index);
     if (!this.#answered) this.#showHeld();
@@ -139,7 +139,7 @@ class StreamBlocks {
     return block;
   }
 
-  /** The open block of this kind, else a new one: the builder has its part then. */
+  /** The open block of this kind, else a new one, whose part is started in the builder. */
   #ensure(index: number, kind: 'text' | 'reasoning'): OpenBlock {
     const open = this.#open.get(index);
     if (open?.kind === kind) return open;
@@ -228,7 +228,7 @@ class StreamBlocks {
   }
 }
 
-/** Base64 whose pieces were encoded one by one. */
+/** Joins base64 pieces that were encoded separately. */
 function joinBase64(pieces: readonly string[]): string {
   if (pieces.length === 1) return pieces[0] as string;
   return Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))).toString('base64');
@@ -244,8 +244,8 @@ const known: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Reads an answer of `ConverseStream`. The type of an event stands in its header; events that hold their type as their
- * only member are read, too.
+ * Reads an answer of `ConverseStream`. The type of an event is in its header; events that hold their type as their only
+ * member are accepted, too.
  */
 class ConverseEventReader implements ChatEventReader {
   readonly #payloads: PayloadReader;
@@ -354,7 +354,7 @@ export const bedrockConverseProvider: ChatProviderCodec = {
   decodeError: decodeBedrockError,
 };
 
-/** What clients ask for in OpenAI's shape and no model of Bedrock has. */
+/** Operations in OpenAI's shape that no Bedrock model offers. */
 const missing: ReadonlyMap<EndpointId, string> = new Map([
   ['moderations', 'moderations'],
   ['audio.speech', 'speech'],
@@ -366,13 +366,13 @@ const missing: ReadonlyMap<EndpointId, string> = new Map([
   ['models', 'list of models'],
 ]);
 
-/** What the host needs of other wires. */
+/** Codecs of other wires that the host needs. */
 interface BedrockConverseParts {
   /** Reads the body of `messages/count_tokens`. */
   readonly anthropicClient: ChatClientCodec;
 }
 
-/** A host of Bedrock's runtime. Paths that the gateway does not model (`/model/{id}/invoke`) pass as they are. */
+/** A host of Bedrock's runtime. Paths that the gateway does not model (`/model/{id}/invoke`) pass unchanged. */
 export function createBedrockConverseHost({ anthropicClient }: BedrockConverseParts): ProviderDialect {
   const operations = new Map([
     ['messages.count_tokens', countTokensOperation(anthropicClient, bedrockTokenCounting)],

@@ -17,7 +17,7 @@ import { decodeBedrockError } from './errors.ts';
 import { converseBody } from './encode-request.ts';
 
 /**
- * Pictures of Titan, Nova Canvas and Stability through `InvokeModel`. They come as base64 always; the answer has no
+ * Pictures of Titan, Nova Canvas and Stability through `InvokeModel`. They always arrive as base64; the answer has no
  * `created`, which a pure codec cannot know.
  */
 export const imagesOperation: OperationCodec = {
@@ -120,7 +120,7 @@ function legacyStability(prompt: string, members: RequestMembers, size: Size | u
   };
 }
 
-/** Stability's newer models take a shape, no size. */
+/** Stability's newer models accept an aspect ratio, no size. */
 const ratios = ['1:1', '16:9', '21:9', '2:3', '3:2', '4:5', '5:4', '9:16', '9:21'];
 
 function nearestRatio({ width, height }: Size): { readonly ratio: string; readonly exact: boolean } {
@@ -140,7 +140,7 @@ function imagesOf(answer: JsonObject): readonly string[] {
   ) as string[];
 }
 
-/** An answer without pictures tells why there are none. */
+/** Reason why an answer has no pictures. */
 function refusal(answer: JsonObject): GatewayError {
   const filtered = asArray(answer.finish_reasons).map(asText);
   const legacy = asArray(answer.artifacts).map((artifact) => asText(asObject(artifact)?.finishReason));
@@ -152,10 +152,10 @@ function refusal(answer: JsonObject): GatewayError {
   });
 }
 
-/** What counts of a Converse request. */
+/** Members of a Converse request that count. */
 const counted = ['messages', 'system', 'toolConfig', 'additionalModelRequestFields'];
 
-/** Bedrock's `CountTokens`. It counts for models, not for their profiles. */
+/** Bedrock's `CountTokens`. It counts for models, not for inference profiles. */
 export const bedrockTokenCounting: TokenCounting = {
   encode(request, host, report) {
     const whole = converseBody(request, host, report);
@@ -172,8 +172,8 @@ export const bedrockTokenCounting: TokenCounting = {
 };
 
 /**
- * Reranking by Cohere's and Amazon's models through `InvokeModel`. The documents that `return_documents` asks for are
- * those of the request: the models send none back.
+ * Reranking by Cohere's and Amazon's models through `InvokeModel`. The documents for `return_documents` are those of
+ * the request: the models return none.
  */
 export const rerankOperation: OperationCodec = {
   encodeRequest(body, host, report) {
@@ -211,7 +211,7 @@ export const rerankOperation: OperationCodec = {
   decodeError: decodeBedrockError,
 };
 
-/** Texts, or objects whose `text` counts; other objects are given as the JSON that they are. */
+/** Texts, or the `text` of objects; other objects are sent as JSON text. */
 function readDocuments(value: unknown): readonly string[] {
   if (!Array.isArray(value) || value.length === 0)
     throw cannotAsk('"documents" must be a list with at least one document.', 'documents');
@@ -224,7 +224,7 @@ function readDocuments(value: unknown): readonly string[] {
   });
 }
 
-/** One thing to embed. */
+/** One input to embed. */
 interface EmbeddingInput {
   readonly text?: string;
   /** Base64. */
@@ -266,7 +266,7 @@ function encodeInputs(
   throw unknownModel(host, 'embeddings');
 }
 
-/** These models embed one thing a request. */
+/** These models embed one input per request. */
 function only(inputs: readonly EmbeddingInput[], host: HostFacts): EmbeddingInput {
   const [input] = inputs;
   if (input !== undefined && inputs.length === 1) return input;
@@ -317,7 +317,7 @@ function cohere(
   report: EncodeReport,
 ): JsonObject {
   const given = members.take('input_type');
-  // The API requires one; OpenAI's clients know none.
+  // The API requires it; OpenAI's clients do not have it.
   if (given === undefined) report.emulate('input_type');
   const body: JsonObject = { texts: inputs.map(textOf), input_type: given ?? 'search_document' };
   if (name.startsWith('embed-v4')) {
@@ -359,8 +359,8 @@ function vectorsOf(answer: JsonObject): readonly (readonly unknown[])[] {
 }
 
 /**
- * The members of an OpenAI-shaped request that have not been used yet. Members that nobody takes are reported; members under
- * `provider_options` is the caller's wish in the model's own words.
+ * Members of an OpenAI-shaped request that are not used yet. Unused members are reported; members under
+ * `provider_options` are the caller's options in the model's own terms.
  */
 class RequestMembers {
   readonly #rest: JsonObject;
@@ -372,14 +372,14 @@ class RequestMembers {
     this.#own = asObject(asObject(this.take('provider_options'))?.['bedrock-converse']) ?? {};
   }
 
-  /** The member, which counts as used from now on; null is none. */
+  /** Returns the member and marks it as used; null counts as absent. */
   take(name: string): unknown {
     const value = this.#rest[name];
     delete this.#rest[name];
     return value ?? undefined;
   }
 
-  /** Those of the members that are given under their own name. */
+  /** Takes those of the members that keep their name. */
   takeAll(names: readonly string[]): JsonObject {
     const taken: JsonObject = {};
     for (const name of names) {
@@ -389,7 +389,7 @@ class RequestMembers {
     return taken;
   }
 
-  /** `InvokeModel` with this body and the caller's own words; the members that are left are reported. */
+  /** `InvokeModel` with this body and the caller's own members; unused members are reported. */
   invoke(body: JsonObject, host: HostFacts, report: EncodeReport): EncodedRequest {
     for (const [name, value] of Object.entries(this.#rest)) {
       if (value !== undefined && value !== null) report.drop(name);
@@ -398,12 +398,12 @@ class RequestMembers {
   }
 }
 
-/** The request cannot be said to this model. */
+/** This model cannot express the request. */
 function cannotAsk(message: string, param: string): GatewayError {
   return new GatewayError('invalid_request', message, { param });
 }
 
-/** The refusal of a model that does something else, or whose id does not tell what it does. */
+/** Refusal for a model with another purpose, or whose id does not show its purpose. */
 function unknownModel(host: HostFacts, operation: string): GatewayError {
   return cannotAsk(
     `The model "${host.model}" is not known to have ${operation} on Bedrock. Name a model that has, or say with aws_bedrock_model which model stands behind this id.`,
@@ -418,7 +418,7 @@ function answerObject(body: Buffer): JsonObject {
   return answer;
 }
 
-/** The provider's answer is not the one of its model. */
+/** The provider's answer does not have the shape of its model. */
 function noAnswer(reason: string): GatewayError {
   return new GatewayError('upstream_invalid', `The provider's answer cannot be read: ${reason}.`);
 }

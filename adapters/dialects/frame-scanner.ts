@@ -3,10 +3,10 @@ import { readSseFrame, SseSplitter } from '../framing/sse.ts';
 import { type JsonObject, parseObject } from './json-reading.ts';
 import type { StreamEvent, StreamFrame } from '../../core/dialects/stream-event.ts';
 
-/** The events of a frame that says nothing which a tap knows. */
+/** Events of a frame that carries nothing for a tap. */
 export const opaqueEvents: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 
-/** Cuts server-sent events into frames and has `read` say what each means. `maxFrameBytes` as for `SseSplitter`. */
+/** Splits server-sent events into frames whose meaning `read` returns. `maxFrameBytes` as for `SseSplitter`. */
 export function createSseFrameReader(
   read: (bytes: Buffer) => StreamFrame,
   maxFrameBytes?: number,
@@ -14,7 +14,7 @@ export function createSseFrameReader(
   let frames: StreamFrame[] = [];
   let ending = false;
   const splitter = new SseSplitter((bytes, whole) => {
-    // A last frame may lack its blank line; a piece of a frame that is too long says nothing by itself.
+    // The last frame may lack its blank line; a piece of an oversized frame has no meaning by itself.
     frames.push(whole || ending ? read(bytes) : { bytes, events: opaqueEvents, unread: true });
   }, maxFrameBytes);
   const take = (): readonly StreamFrame[] => {
@@ -44,7 +44,7 @@ const maxEndMarkerBytes = 32;
 
 /** A JSON member that makes a frame worth parsing when its value is of this kind. */
 export interface Watch {
-  /** The name and its closing quote: quotes are common, a search that begins with one stops at each. */
+  /** The name and its closing quote: quotes are frequent, and a search that starts with one would stop at each. */
   readonly needle: string;
   readonly value: 'object' | 'string' | 'anything but null';
 }
@@ -54,18 +54,18 @@ export function watch(member: string, value: Watch['value']): Watch {
   return { needle: `${member}"`, value };
 }
 
-/** What a dialect learns from the events of one stream. One object per stream. */
+/** Facts that a dialect collects from the events of one stream. One object per stream. */
 export interface EventReader {
   readonly facts: AnswerFacts;
-  /** Set once the stream's own end has been seen. */
+  /** True once the stream's own end marker was read. */
   readonly ended: boolean;
-  /** Learns from one event. Returns true when it carries a token. Reading an event twice must change nothing. */
+  /** Reads one event. Returns true when it carries a token. Reading an event twice must change nothing. */
   read(json: JsonObject, event: string): boolean;
 }
 
 /**
- * Scans a streamed answer frame by frame and parses only what says something new: every frame until the first
- * token, then those with a watched member, with an error, or with a model as long as none is known.
+ * Scans a streamed answer frame by frame and parses only frames with new facts: every frame until the first token, then
+ * those with a watched member, with an error, or with a model while none is known.
  */
 export class FrameScanner implements StreamScanner {
   private readonly reader: EventReader;
@@ -97,7 +97,7 @@ export class FrameScanner implements StreamScanner {
     return this.doneSeen || this.reader.ended;
   }
 
-  /** A last frame may lack its blank line: what can be read of it counts all the same. */
+  /** The last frame may lack its blank line: its readable content still counts. */
   private peek(): void {
     if (this.splitter.heldBytes > 0) this.learn(this.splitter.held);
   }
@@ -105,7 +105,7 @@ export class FrameScanner implements StreamScanner {
   private isOfInterest(frame: Buffer): boolean {
     if (!this.tokenSeen || frame.length <= maxEndMarkerBytes) return true;
     if (isErrorEvent(frame)) return true;
-    // One call out of JavaScript instead of one for each search.
+    // One call out of JavaScript instead of one per search.
     const text = frame.toString('latin1');
     for (const candidate of this.watched) if (hasMember(text, candidate)) return true;
     return this.reader.facts.model === undefined && hasMember(text, modelMember);
@@ -124,8 +124,8 @@ export class FrameScanner implements StreamScanner {
 }
 
 /**
- * True when the member occurs with a value of the wanted kind; `frame` is its bytes read as Latin-1. Quotes inside
- * JSON strings are escaped, so a name between quotes is never found in text.
+ * True when the member occurs with a value of the expected kind; `frame` is its bytes decoded as Latin-1. Quotes inside
+ * JSON strings are escaped, so a quoted name never matches text.
  */
 export function hasMember(frame: string, { needle, value }: Watch): boolean {
   for (let at = frame.indexOf(needle); at !== -1; at = frame.indexOf(needle, at)) {

@@ -53,7 +53,7 @@ const workersAi: ModelListing = {
   read: (body) => listed(body, 'result', (one) => entry(one, asText(one.name))),
 };
 
-/** How hosts list their models. Bedrock's list stands at another host and Vertex has none of its own: they are not asked. */
+/** Model lists by host. Bedrock's list is on another host and Vertex has no list of its own: both are left out. */
 export const modelListings: Readonly<Partial<Record<DialectName, ModelListing>>> = {
   'openai-chat': openAi,
   'openai-completions': openAi,
@@ -103,7 +103,7 @@ function entry(one: JsonObject, id: string | undefined): ListedModel | undefined
   };
 }
 
-/** The operations that ask for the next turn of a conversation, each in a dialect of its own. */
+/** The operations that request the next turn of a conversation, each in a dialect of its own. */
 export const chatEndpoints: ReadonlySet<EndpointId> = new Set([
   'chat.completions',
   'completions',
@@ -112,17 +112,17 @@ export const chatEndpoints: ReadonlySet<EndpointId> = new Set([
   'generate-content',
 ]);
 
-/** The very bytes to the same path below the host's base URL. */
+/** Passes the bytes unchanged to the same path below the host's base URL. */
 export function passOn(call: UpstreamCallFacts): UpstreamPlan {
   return { kind: 'pass', path: call.path + call.query };
 }
 
-/** Through the canonical form for what is chat in another dialect; undefined for everything else. */
+/** Translates chat in another dialect through the canonical form; undefined for everything else. */
 export function translated(call: UpstreamCallFacts, codec: ChatProviderCodec): UpstreamPlan | undefined {
   return chatEndpoints.has(call.endpoint) ? { kind: 'chat', codec } : undefined;
 }
 
-/** The host has no such operation. */
+/** Refuses an operation that the host does not have. */
 export function refused(call: UpstreamCallFacts, operation: string): UpstreamPlan {
   return {
     kind: 'refuse',
@@ -130,7 +130,7 @@ export function refused(call: UpstreamCallFacts, operation: string): UpstreamPla
   };
 }
 
-/** How a host counts the tokens of a request. */
+/** Token counting of a host. */
 export interface TokenCounting {
   encode(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest;
   /** Member of the answer that holds the number. */
@@ -138,7 +138,10 @@ export interface TokenCounting {
   readonly decodeError: OperationCodec['decodeError'];
 }
 
-/** `messages/count_tokens` by another host's count: the body is that of Anthropic's wire, read by `client`; the answer is `{input_tokens}`. */
+/**
+ * `messages/count_tokens` through another host's count: the body is that of Anthropic's wire, read by `client`; the
+ * answer is `{input_tokens}`.
+ */
 export function countTokensOperation(client: ChatClientCodec, host: TokenCounting): OperationCodec {
   const { member, decodeError } = host;
   return {
@@ -160,7 +163,10 @@ export function countTokensOperation(client: ChatClientCodec, host: TokenCountin
   };
 }
 
-/** Vectors in OpenAI's shape. Its clients read `usage`: where the host counts nothing it says zero, and no usage is recorded. */
+/**
+ * Vectors in OpenAI's shape. Its clients read `usage`: when the host counts nothing, it is zero and no usage is
+ * recorded.
+ */
 export function embeddingsAnswer(
   embeddings: readonly (readonly unknown[])[],
   request: JsonObject,
@@ -179,8 +185,8 @@ export function embeddingsAnswer(
 }
 
 /**
- * A vector in the form that `encoding_format` asks for: `base64` packs the numbers as OpenAI does (little-endian floats of
- * 32 bits, what is no number is 0), which its SDKs ask for unless they are told otherwise. Anything else: as it is.
+ * A vector in the form of `encoding_format`: `base64` packs the numbers as OpenAI does (little-endian 32-bit floats, 0
+ * for anything but a number), the default of its SDKs. Other formats leave it unchanged.
  */
 export function encodedVector(vector: unknown, encodingFormat: unknown): unknown {
   if (encodingFormat !== 'base64') return vector;

@@ -15,7 +15,7 @@ import { openAiChatHost } from './openai-chat/host.ts';
 import { openAiResponsesHost } from './openai-responses/host.ts';
 import { workersAiHost } from './workers-ai/host.ts';
 
-/** Every wire format as hosts speak it, by name. */
+/** Every wire format on the provider side, by name. */
 export const providerDialects: ReadonlyMap<DialectName, ProviderDialect> = new Map(
   [
     openAiChatHost,
@@ -31,7 +31,7 @@ export const providerDialects: ReadonlyMap<DialectName, ProviderDialect> = new M
   ].map((dialect) => [dialect.name, dialect]),
 );
 
-/** Every wire format that clients speak to the gateway, by name. */
+/** Every wire format on the client side, by name. */
 export const dialects: ReadonlyMap<DialectName, Dialect> = new Map(
   [openAiChat, openAiCompletions, openAiResponses, anthropicMessages, googleGemini].map((dialect) => [
     dialect.name,

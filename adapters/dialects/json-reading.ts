@@ -15,17 +15,17 @@ export function asArray(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The value when it is a string that says something, else undefined. */
+/** The value when it is a non-empty string, else undefined. */
 export function asText(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** The value when it is a number that can count something (finite, not negative), else undefined. */
+/** The value when it is a valid count (a finite, non-negative number), else undefined. */
 export function asCount(value: unknown): number | undefined {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : undefined;
 }
 
-/** The JSON object that a text holds; undefined for anything else. */
+/** The JSON object of a text; undefined for anything else. */
 export function parseObject(text: string): JsonObject | undefined {
   try {
     return asObject(JSON.parse(text));
@@ -39,12 +39,12 @@ export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
-/** The JSON object that a text holds, with integers beyond 2^53 as BigInt; undefined for anything else. */
+/** The JSON object of a text, with integers beyond 2^53 as BigInt; undefined for anything else. */
 export function parseExactObject(text: string): JsonObject | undefined {
   return asObject(parseJsonExactly(text));
 }
 
-/** The inverse: BigInts become the digits that they were. */
+/** The inverse: BigInts become their digits. */
 export function stringifyExact(value: JsonObject): string {
   return writeJson(value);
 }

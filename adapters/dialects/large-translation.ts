@@ -4,10 +4,10 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { EncodedChat, LargeChat, LargeTranslation } from '../../core/ports/large-translation.ts';
 import type { Translated } from './translate-large.ts';
 
-/** The thread ends when it has had nothing to do for so long: it holds some 30 MB. */
+/** The thread ends after this idle time: it holds some 30 MB. */
 const idleMs = 60_000;
 
-/** A thread that translates, started when it is needed first. */
+/** A translation thread, started on first use. */
 export function createLargeTranslation({ clock }: { readonly clock: Clock }): LargeTranslation {
   return new TranslationThread(clock);
 }
@@ -15,10 +15,10 @@ export function createLargeTranslation({ clock }: { readonly clock: Clock }): La
 class TranslationThread implements LargeTranslation {
   readonly #clock: Clock;
   #worker: Worker | undefined;
-  /** Ends when the requests before have been translated: one at a time bounds what the thread holds. */
+  /** Ends when the earlier requests are translated: one at a time bounds the memory of the thread. */
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
-  /** What the request that is translated now waits for. */
+  /** Promise of the request in translation. */
   #answered: { resolve(told: Translated): void; reject(error: Error): void } | undefined;
   #closed = false;
   #cancelEnd: () => void = () => undefined;
@@ -57,7 +57,7 @@ class TranslationThread implements LargeTranslation {
   async #ask(chat: LargeChat): Promise<EncodedChat> {
     if (this.#closed) throw new Error('The gateway is ending.');
     const worker = (this.#worker ??= this.#start());
-    // A copy is moved: what is moved is gone here, and another target may be asked.
+    // A copy is transferred: transferred bytes are gone here, and another target may need them.
     const body = Uint8Array.from(chat.body);
     const told = await new Promise<Translated>((resolve, reject) => {
       this.#answered = { resolve, reject };
@@ -86,13 +86,13 @@ class TranslationThread implements LargeTranslation {
   }
 }
 
-/** Threads do not get this one's loader for TypeScript. */
+/** Threads do not inherit this one's loader for TypeScript. */
 function loading(entry: URL): string {
   const loader = JSON.stringify(import.meta.resolve('tsx/esm/api'));
   return `import(${loader}).then(({ register }) => { register(); return import(${JSON.stringify(entry.href)}); })`;
 }
 
-/** Bytes that come from another thread are no `Buffer` any more. */
+/** Bytes from another thread are no longer a `Buffer`. */
 function received(chat: EncodedChat): EncodedChat {
   const { body } = chat.encoded;
   if (typeof body === 'string') return chat;

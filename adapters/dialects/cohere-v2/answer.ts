@@ -12,17 +12,17 @@ import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject }
 import type { Usage } from '../../../core/dialects/usage.ts';
 import type { ChatRequest, ToolDefinition } from '../../../core/dialects/canonical/chat-request.ts';
 
-/** The number in the id that Cohere gives a document without one: `doc:3`. */
+/** Number in the id that Cohere gives a document without one: `doc:3`. */
 const numberedDocument = /^doc:(\d+)$/;
 
-/** The citation stands on the text of the answer, not on its thinking or its plan. */
+/** True for a citation of the answer's text, not of its thinking or its plan. */
 export function isOfText(citation: JsonObject): boolean {
   return citation.type === undefined || citation.type === 'TEXT_CONTENT';
 }
 
 /**
- * One citation for each source that a span of `text` rests on. Cohere counts code points; where those and UTF-16 units
- * differ, the cited words decide.
+ * One citation for each source of a span of `text`. Cohere counts code points; when those and UTF-16 units differ, the
+ * position is found by the cited words.
  */
 export function decodeCitations(value: JsonObject, text: string): Citation[] {
   const sources = asArray(value.sources);
@@ -30,7 +30,7 @@ export function decodeCitations(value: JsonObject, text: string): Citation[] {
   return sources.map((source) => oneCitation(value, asObject(source), text));
 }
 
-/** The citations of a text that Cohere said itself; the others are reported as dropped. */
+/** Citations of a text that Cohere itself wrote; the others are reported as dropped. */
 export function citationsToSend({ citations }: TextPart, at: string, report: EncodeReport): JsonObject[] {
   const own: JsonObject[] = [];
   for (const { raw } of citations ?? []) {
@@ -86,7 +86,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
   ERROR_TOXIC: 'content-filter',
 };
 
-/** Why an answer ended; it waits for tools exactly when it holds calls (`hasCalls`). */
+/** Finish of an answer; it waits for tools exactly when it holds calls (`hasCalls`). */
 export function decodeFinish(raw: string, hasCalls: boolean): Finish {
   const reason = Object.hasOwn(reasons, raw) ? (reasons[raw] as FinishReason) : 'unknown';
   if (reason === 'tool-calls' && !hasCalls) return { reason: 'stop', raw };
@@ -100,7 +100,7 @@ interface Placed {
   readonly unplaced: readonly JsonObject[];
 }
 
-/** Reads a complete answer. Throws GatewayError `upstream_invalid` when it is none. */
+/** Reads a complete answer. Throws GatewayError `upstream_invalid` for anything else. */
 export function decodeCohereAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   const json = parseExactObject(body.toString('utf8'));
   const message = asObject(json?.message);
@@ -133,7 +133,7 @@ export function decodeCohereAnswer(body: Buffer, context: DecodeContext): ChatAn
   };
 }
 
-/** The mark by which a plan is told from other reasoning when it comes back. */
+/** Marks a plan, to distinguish it from other reasoning in a later history. */
 export const planMark = { 'cohere-v2': { tool_plan: true } } as const;
 
 /** Arguments as JSON text: tools without parameters get `null`, nothing, or an object. */
@@ -177,7 +177,7 @@ function callParts({ tool_calls: calls }: JsonObject, context: DecodeContext): C
   });
 }
 
-/** Puts citations on the texts that they stand on; `unplaced` are those that stand on no text. */
+/** Puts citations on the texts that they refer to; `unplaced` are those of no text. */
 function placeCitations(parts: readonly ChatPart[], citations: readonly unknown[]): Placed {
   const content = parts.filter(({ type, extras }) => type !== 'tool-call' && extras !== planMark);
   const firstText = content.find(({ type }) => type === 'text');
@@ -203,7 +203,7 @@ function logprobsOf(value: unknown): readonly TokenLogprob[] | undefined {
   return items.length === 0 ? undefined : items;
 }
 
-/** What only Cohere says: the billed units, citations of thoughts, and members that are not known. */
+/** Members that only Cohere has: the billed units, citations of thoughts, and unknown members. */
 function extrasOf(json: JsonObject, unplaced: readonly JsonObject[]): JsonObject | undefined {
   const extras = Object.fromEntries(Object.entries(json).filter(([name]) => !known.has(name)));
   const billed = asObject(json.usage)?.billed_units;
@@ -213,8 +213,8 @@ function extrasOf(json: JsonObject, unplaced: readonly JsonObject[]): JsonObject
 }
 
 /**
- * The log probability of a piece of text. Cohere gives one number for each of its tokens but their text only
- * together: the piece counts as one token with the sum. Undefined when it says none.
+ * Log probability of a piece of text. Cohere gives one number per token, but the text of the tokens only joined: the
+ * piece counts as one token with the sum. Undefined when there is none.
  */
 export function decodeLogprob(value: unknown): TokenLogprob | undefined {
   const item = asObject(value);
@@ -226,9 +226,9 @@ export function decodeLogprob(value: unknown): TokenLogprob | undefined {
 }
 
 /**
- * Reads `usage` of a chat answer or `meta` of another one. `tokens` is what the model read and wrote, cached tokens
- * included; `billed_units` leaves out what Cohere adds to the prompt and stands in where `tokens` is missing.
- * Undefined when no tokens are counted (a rerank billed by searches).
+ * Reads `usage` of a chat answer or `meta` of another one. `tokens` counts all tokens that the model read and wrote,
+ * cached tokens included; `billed_units` excludes tokens that Cohere adds to the prompt and is used when `tokens` is
+ * missing. Undefined when no tokens are counted (a rerank billed by searches).
  */
 export function decodeUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
@@ -267,12 +267,12 @@ export function customAsFunction(tool: Extract<ToolDefinition, { type: 'custom' 
   return { type: 'function', function: definition };
 }
 
-/** The names of the tools whose calls are given back as free input. */
+/** Names of the tools whose calls become free input. */
 export function customNames(request: ChatRequest): ReadonlySet<string> {
   return new Set(request.tools.flatMap((tool) => (tool.type === 'custom' ? [tool.name] : [])));
 }
 
-/** The free input within a call's arguments; the arguments themselves when the model wrote something else. */
+/** The free input in a call's arguments; the arguments themselves when the model wrote another shape. */
 export function customInput(given: string): string {
   const members = parseExactObject(given);
   if (typeof members?.input === 'string') return members.input;

@@ -16,7 +16,7 @@ export function decodeContext(request = baseRequest): DecodeContext {
   return { request, newId: (prefix) => `${prefix}${count++}` };
 }
 
-/** What a request becomes, and what was reported on the way. */
+/** The encoded request with its report. */
 export function encoded(request: Partial<ChatRequest>, host = hostFacts()) {
   const report = new EncodeReport();
   const { path, body } = cohereV2Provider.encodeRequest({ ...baseRequest, ...request }, host, report);

@@ -28,7 +28,7 @@ import { citationsToSend, customAsFunction } from './answer.ts';
 
 const readable = /^(text\/|application\/(json|xml|yaml|x-yaml)\b)/i;
 
-/** A text document as Cohere takes it; undefined for what is no text (a PDF, a URL, an uploaded file). */
+/** A text document in Cohere's form; undefined for other files (a PDF, a URL, an uploaded file). */
 function documentOf({ source, filename }: FilePart): JsonObject | undefined {
   const text =
     source.kind === 'text'
@@ -40,7 +40,7 @@ function documentOf({ source, filename }: FilePart): JsonObject | undefined {
   return { data: filename === undefined ? { text } : { text, title: filename } };
 }
 
-/** Members of Cohere's own that clients of other wires write at the top level, too. */
+/** Cohere's own members that clients of other wires write at the top level, too. */
 const known: ReadonlySet<string> = new Set([
   'citation_options',
   'documents',
@@ -68,7 +68,7 @@ export function encodeCohereRequest(
   if (request.reasoning !== undefined) encodeThinking(body, request.reasoning, report);
   reportUnsayable(request, unsayable, report);
   encodeExtras(body, request, report);
-  // Files come first: `doc:0` in a citation is then the first of them.
+  // Files come first, so that `doc:0` in a citation is the first of them.
   if (documents.length > 0) body.documents = [...documents, ...asArray(body.documents)];
   applyQuirks(body, host.quirks, report);
   return { path: host.quirks.paths?.['chat.completions'] ?? '/v2/chat', body: stringifyExact(body) };
@@ -89,7 +89,7 @@ function encodeSampling(body: JsonObject, request: ChatRequest, report: EncodeRe
   if (request.logprobs !== undefined) body.logprobs = request.logprobs;
 }
 
-/** The nearest value of the range that Cohere documents and refuses to leave. */
+/** The nearest value of the documented range; Cohere refuses values outside it. */
 function within(
   value: number,
   [least, most]: readonly [number, number],
@@ -140,7 +140,7 @@ function encodeExtras(body: JsonObject, request: ChatRequest, report: EncodeRepo
   Object.assign(body, ownExtras(request.extras));
 }
 
-/** What a conversation becomes: messages, and the text files of its users as documents to cite. */
+/** An encoded conversation: messages, and the text files of its users as documents to cite. */
 interface EncodedConversation {
   readonly messages: readonly JsonObject[];
   readonly documents: readonly JsonObject[];
@@ -152,7 +152,7 @@ interface Place {
   readonly documents: JsonObject[];
 }
 
-/** `thinks`: the model writes its thoughts down as thinking blocks, not as a plan before its tool calls. */
+/** `thinks`: the model writes thinking blocks, not a plan before its tool calls. */
 function encodeMessages(request: ChatRequest, thinks: boolean, report: EncodeReport): EncodedConversation {
   const messages: JsonObject[] = [];
   const documents: JsonObject[] = [];
@@ -187,7 +187,7 @@ function encodeMessage(message: ChatMessage, thinks: boolean, place: Place): Jso
   }
 }
 
-/** One text as a string, everything else as blocks. */
+/** A single text as a string, everything else as blocks. */
 function content(parts: readonly ChatPart[], place: Place): string | JsonObject[] {
   const blocks: JsonObject[] = [];
   for (const [index, part] of parts.entries()) {
@@ -264,13 +264,13 @@ function assistant(parts: readonly ChatPart[], thinks: boolean, place: Place): J
   return message;
 }
 
-/** A plan is thinking that stood before tool calls; what another client made of it has lost the mark. */
+/** A plan is thinking before tool calls; a plan that another client rewrote has lost its mark. */
 function isPlan(part: ReasoningPart, calls: boolean, thinks: boolean): boolean {
   return ownExtras(part.extras).tool_plan === true || (calls && !thinks);
 }
 
 function toolCall(part: ToolCallPart, at: string, report: EncodeReport): JsonObject {
-  // The wire refuses arguments that are no object; some clients repeat a call without any as an empty text.
+  // The wire refuses arguments that are not an object; some clients repeat a call without arguments as an empty text.
   let given = part.arguments.trim() === '' && part.kind === 'function' ? '{}' : part.arguments;
   if (part.kind === 'custom') {
     report.emulate(at);
@@ -295,7 +295,7 @@ function toolResult(part: ToolResultPart, place: Place): JsonObject {
   return { role: 'tool', tool_call_id: part.callId, content: plainText(blocks) ?? blocks };
 }
 
-/** The text of no block or of a single bare text block; undefined for everything else. */
+/** The text of an empty list or of a single plain text block; undefined for everything else. */
 function plainText(blocks: readonly JsonObject[]): string | undefined {
   const [first, ...more] = blocks;
   if (first === undefined) return '';
@@ -345,7 +345,7 @@ function encodeTools(body: JsonObject, request: ChatRequest, report: EncodeRepor
   if (request.parallelToolCalls === false && tools.length > 0) report.drop('parallel_tool_calls');
   if (tools.length === 0) return;
   body.tools = tools;
-  // One switch for all of them: it is set when all want it.
+  // One switch applies to all tools: it is set when all of them request it.
   if (strict === tools.length) body.strict_tools = true;
   else if (strict > 0) report.drop('tools[].function.strict');
   encodeChoice(body, request.toolChoice, report);
@@ -372,13 +372,13 @@ function encodeChoice(body: JsonObject, choice: ToolChoice | undefined, report: 
   }
 }
 
-/** Cohere cannot be told to call one tool: it is shown no other. */
+/** Cohere cannot be forced to call one tool: the other tools are left out. */
 function allowedNames(choice: ToolChoice | undefined): readonly string[] | undefined {
   if (choice?.type === 'tool') return [choice.name];
   return choice?.type === 'allowed' ? choice.names : undefined;
 }
 
-/** The members that this dialect alone can say. */
+/** Members that only this dialect has. */
 function ownExtras(extras: Extras | undefined): JsonObject {
   return extras?.['cohere-v2'] ?? {};
 }
@@ -388,7 +388,7 @@ function reportExtras(extras: Extras | undefined, report: EncodeReport, place: s
   reportForeignExtras(extras, ['cohere-v2'], report, place);
 }
 
-/** Reports what no part of a Cohere message can carry. */
+/** Reports content that no part of a Cohere message can carry. */
 function reportPartRest(part: ChatPart, report: EncodeReport, place: string): void {
   if (part.cache !== undefined) report.drop(`${place}.cache_control`);
   if (part.signature !== undefined) report.drop(`${place}.signature`);

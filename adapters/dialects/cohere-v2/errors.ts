@@ -4,14 +4,17 @@ import { asArray, asObject, asText, parseObject, type JsonObject } from '../json
 /** Statuses that only Cohere uses, in its documentation's words. */
 const ownTypes: Readonly<Record<number, string>> = { 498: 'invalid_token', 499: 'request_cancelled' };
 
-/** Reads the body of an error answer: `{message, id}`, and what stands before the API (lists, `detail`, `error`). */
+/**
+ * Reads the body of an error answer: `{message, id}`, and bodies of servers in front of the API (lists, `detail`,
+ * `error`).
+ */
 export function decodeCohereError(status: number, body: Buffer): ProviderError {
   const json = parseObject(body.toString('utf8'));
   const error = json === undefined ? undefined : errorOf(json, status);
   return error ?? unreadableProviderError(status, body);
 }
 
-/** The error that an object tells; undefined when it tells none. */
+/** The error in an object; undefined when there is none. */
 export function errorOf(json: JsonObject, status: number): ProviderError | undefined {
   const inner = asObject(json.error);
   const message =

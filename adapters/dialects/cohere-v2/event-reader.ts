@@ -19,9 +19,9 @@ import { errorOf } from './errors.ts';
 interface StreamedCall {
   readonly key: string;
   readonly id: string;
-  /** The input of a custom tool is told at once: it stands within the arguments. */
+  /** The input of a custom tool is emitted at the end as a whole: it is wrapped in the arguments. */
   readonly isCustom: boolean;
-  /** What has come and may still turn out to be `null` or nothing; undefined once it is neither. */
+  /** Received text that may still turn out to be `null` or empty; undefined once that is excluded. */
   undecided: string | undefined;
 }
 
@@ -93,7 +93,7 @@ class CallArguments {
     call.undecided = undefined;
   }
 
-  /** Tells the text that looked like the beginning of `null` and is not. */
+  /** Emits text that looked like the start of `null` but is not. */
   private close(call: StreamedCall): void {
     const rest = call.undecided?.trim() ?? '';
     call.undecided = undefined;
@@ -111,11 +111,11 @@ export class CohereEventReader implements ChatEventReader {
   private readonly context: DecodeContext;
   private readonly builder = new ChatEventBuilder();
   private readonly calls: CallArguments;
-  /** The text that citations stand on. It stays open after its end: they come behind it. */
+  /** Key of the text that citations refer to. It stays open after its end, because they follow it. */
   private textKey = '';
   private text = '';
   private lastContent = -1;
-  /** Citations that stand on no text (on thoughts, on a plan, on a text that is over). */
+  /** Citations outside a text (of thoughts, of a plan, of a finished text). */
   private readonly unplaced: JsonObject[] = [];
 
   constructor(contentType: string, context: DecodeContext) {

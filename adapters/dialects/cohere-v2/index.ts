@@ -48,7 +48,7 @@ export const cohereRerank: OperationCodec = {
   decodeError: decodeCohereError,
 };
 
-/** The wire takes texts: objects are written as YAML, as its documentation advises, with the fields to rank by. */
+/** The wire accepts texts: objects become YAML, as its documentation advises, with the fields to rank by. */
 function encodeDocuments(body: JsonObject, report: EncodeReport): unknown {
   const { documents } = body;
   if (!Array.isArray(documents)) {
@@ -71,7 +71,7 @@ function encodeDocuments(body: JsonObject, report: EncodeReport): unknown {
   });
 }
 
-/** A value of one line: every JSON value is YAML, too, and a text without line ends needs no quotes for a model. */
+/** A one-line value: every JSON value is also YAML, and a text without line ends needs no quotes for a model. */
 function yamlValue(value: unknown): string {
   return typeof value === 'string' && !/[\r\n]/.test(value) ? value : JSON.stringify(value, exact);
 }
@@ -109,14 +109,14 @@ function decodeRerank(body: Buffer, request: JsonObject): OperationAnswer {
   return usage === undefined ? { body: answer, model } : { body: answer, model, usage };
 }
 
-/** The second version of the wire does not repeat the documents: they are those of the request. */
+/** The second API version does not return the documents: they come from the request. */
 function withDocument(result: JsonObject, documents: readonly unknown[]): JsonObject {
   const document = documents[asCount(result.index) ?? -1];
   if (document === undefined || result.document !== undefined) return result;
   return { ...result, document: typeof document === 'string' ? { text: document } : document };
 }
 
-/** Members that are said under the same name. */
+/** Members that keep their name. */
 const sameEmbeddingMembers = [
   'input_type',
   'truncate',
@@ -137,7 +137,7 @@ export const cohereEmbeddings: OperationCodec = {
     const wire: JsonObject = { model: host.model };
     for (const name of sameEmbeddingMembers) if (body[name] !== undefined) wire[name] = body[name];
     encodeInput(wire, body.input);
-    // The wire requires it and OpenAI's has no such distinction: what is embedded is most often what will be searched.
+    // The wire requires it and OpenAI's has no such member: embedded texts are most often the ones to be searched.
     wire.input_type ??= wire.images === undefined ? 'search_document' : 'image';
     wire.embedding_types = embeddingTypes(body);
     if (body.dimensions !== undefined) wire.output_dimension = body.dimensions;
@@ -167,7 +167,7 @@ function encodeInput(wire: JsonObject, input: unknown): void {
   wire.inputs = items.map((item, index) => ({ content: inputContent(item, index) }));
 }
 
-/** One thing to embed that is more than text: `{ text, image }`, or content parts as in a chat. */
+/** One input that is more than text: `{ text, image }`, or content parts as in a chat. */
 function inputContent(item: unknown, index: number): unknown[] {
   if (typeof item === 'string') return [{ type: 'text', text: item }];
   const object = asObject(item);
@@ -207,17 +207,17 @@ function decodeEmbeddings(body: Buffer, request: JsonObject): OperationAnswer {
     model,
     usage: { prompt_tokens: tokens, total_tokens: tokens },
   };
-  // Several kinds were asked for: OpenAI's shape has a place for one.
+  // Several kinds were requested: OpenAI's shape has a place for one.
   if (byType !== undefined && Object.keys(byType).length > 1) answer.embeddings = byType;
   return usage === undefined ? { body: answer, model } : { body: answer, model, usage };
 }
 
-/** The kind that OpenAI clients read, or whichever there is. */
+/** The kind that OpenAI clients read, or the first that is present. */
 function firstOf(byType: JsonObject): unknown {
   return [byType.float, byType.base64, ...Object.values(byType)].find((one) => asArray(one).length > 0) ?? [];
 }
 
-/** Cohere's chat, second version, as the gateway speaks it. */
+/** Cohere's chat, API version 2, on the provider side. */
 export const cohereV2Provider: ChatProviderCodec = {
   encodeRequest: encodeCohereRequest,
   decodeAnswer: decodeCohereAnswer,
@@ -225,7 +225,7 @@ export const cohereV2Provider: ChatProviderCodec = {
   decodeError: decodeCohereError,
 };
 
-/** Operations that Cohere has in no shape. */
+/** Operations that Cohere does not offer. */
 const missing: { readonly [endpoint in EndpointId]?: string } = {
   moderations: 'moderation',
   'images.generations': 'image generation',
@@ -234,7 +234,7 @@ const missing: { readonly [endpoint in EndpointId]?: string } = {
   'messages.count_tokens': 'token counting in this shape',
 };
 
-/** Hosts that speak Cohere's second version. Their base URL is the host alone: paths carry their version. */
+/** Hosts of Cohere's API version 2. Their base URL is the host alone: paths carry their version. */
 export const cohereV2Host: ProviderDialect = {
   name: 'cohere-v2',
   plan(call: UpstreamCallFacts): UpstreamPlan {

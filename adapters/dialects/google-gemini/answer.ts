@@ -25,7 +25,7 @@ import { JsonArrayReader } from '../../framing/json-array.ts';
 import { readSseFrame, SseSplitter } from '../../framing/sse.ts';
 import { hasMember, watch } from '../frame-scanner.ts';
 
-/** The members for which an event is parsed once the first token has been seen. */
+/** Members that cause an event to be parsed after the first token. */
 const watched = [
   watch('finishReason', 'string'),
   watch('finish_reason', 'string'),
@@ -38,7 +38,7 @@ const brackets: ReadonlySet<number> = new Set([0x5b, 0x7b]);
 
 /**
  * Watches a stream of either framing: events (`alt=sse`) or one JSON array. Every event carries the usage so far, so
- * that only the newest is kept for it and parsed when somebody asks.
+ * that only the latest is kept and parsed on request.
  */
 export class GeminiStreamScanner implements StreamScanner {
   private readonly known: AnswerFacts = {};
@@ -66,12 +66,12 @@ export class GeminiStreamScanner implements StreamScanner {
   get facts(): AnswerFacts {
     if (this.newest !== undefined) this.learnFromFrame(this.newest);
     this.newest = undefined;
-    // A last frame may lack its blank line.
+    // The last frame may lack its blank line.
     if (this.splitter.heldBytes > 0) this.learnFromFrame(this.splitter.held);
     return this.known;
   }
 
-  /** The wire has no end marker: it is complete when a reason for the finish has come. */
+  /** The wire has no end marker: a stream is complete when a finish reason has arrived. */
   get ended(): boolean {
     return this.facts.finishReason !== undefined && this.known.errorMessage === undefined;
   }
@@ -121,7 +121,7 @@ function bringsToken(json: JsonObject): boolean {
   });
 }
 
-/** The wire's words that do not mean that the model simply stopped. */
+/** Finish reasons of the wire other than a normal stop. */
 const meanings: Readonly<Record<string, FinishReason>> = {
   STOP: 'stop',
   MAX_TOKENS: 'length',
@@ -156,18 +156,18 @@ const words: Readonly<Record<FinishReason, string>> = {
   unknown: 'OTHER',
 };
 
-/** What a `finishReason` says. The wire has no word for "answer these calls": a stop with calls means it. */
+/** Meaning of a `finishReason`. The wire has no reason for pending tool calls: a stop with calls means it. */
 export function decodeFinishReason(raw: string, hasCalls: boolean): Finish {
   const reason = Object.hasOwn(meanings, raw) ? (meanings[raw] as FinishReason) : 'unknown';
   return { reason: reason === 'stop' && hasCalls ? 'tool-calls' : reason, raw };
 }
 
-/** The wire's word for a finish; one of its own stays as it was. */
+/** The wire's finish reason; one of its own is kept unchanged. */
 function encodeFinishReason({ reason, raw }: Finish): string {
   return Object.hasOwn(meanings, raw) ? raw : words[reason];
 }
 
-/** A complete answer in this wire. */
+/** A complete answer in this wire's form. */
 export function encodeGeminiAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
   const body: JsonObject = { candidates: answer.choices.map(encodeChoice) };
   if (answer.usage !== undefined) {
@@ -181,7 +181,7 @@ export function encodeGeminiAnswer(answer: ChatAnswer, context: AnswerContext): 
   return Buffer.from(stringifyExact(Object.assign(body, ownExtras(answer.extras))));
 }
 
-/** Unix seconds as this wire writes a time. */
+/** Unix seconds in this wire's time format. */
 export function timeText(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }
@@ -196,17 +196,17 @@ function encodeChoice(choice: ChatChoice): JsonObject {
   return Object.assign(candidate, ownExtras(choice.extras));
 }
 
-/** What a candidate says when it ends. */
+/** Final members of a candidate. */
 export function finishMembers(index: number, finish: Finish): JsonObject {
   return { finishReason: encodeFinishReason(finish), index };
 }
 
-/** What this wire once said of a whole answer or candidate. */
+/** Extras that this wire stored for an answer or candidate. */
 export function ownExtras(extras: Extras | undefined): JsonObject | undefined {
   return extras?.['google-gemini'];
 }
 
-/** The sources of the last text that has some: a segment of this wire names no part of its own. */
+/** The sources of the last text that has some: a segment of this wire does not name its part. */
 function groundingOf(parts: readonly ChatPart[]): JsonObject | undefined {
   const cited = parts.findLast(
     (part): part is Extract<ChatPart, { type: 'text' }> & { citations: readonly Citation[] } =>
@@ -227,7 +227,7 @@ export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefi
   return tokens.length === 0 ? undefined : tokens;
 }
 
-/** The inverse. The wire has no bytes of a token. */
+/** Inverse of `decodeLogprobs`. The wire has no bytes of a token. */
 export function encodeLogprobs(tokens: readonly TokenLogprob[]): JsonObject {
   return {
     chosenCandidates: tokens.map(encodeToken),
@@ -249,8 +249,8 @@ function encodeToken({ token, logprob }: Omit<TokenLogprob, 'top'>): JsonObject 
 }
 
 /**
- * Reads `usageMetadata`. Tokens that tools brought into the prompt are prompt, thoughts are completion; both stand beside the
- * counts of this wire. Undefined when it counts no tokens.
+ * Reads `usageMetadata`. Tokens that tools added to the prompt count as prompt, thoughts as completion; the wire
+ * reports both beside its own counts. Undefined when it counts no tokens.
  */
 export function decodeGeminiUsage(value: unknown): Usage | undefined {
   const usage = asObject(value);
@@ -274,7 +274,7 @@ export function decodeGeminiUsage(value: unknown): Usage | undefined {
   };
 }
 
-/** A usage as `usageMetadata`; details that are zero are left out, as the wire does it. */
+/** A usage as `usageMetadata`; zero details are left out, as on the wire. */
 export function encodeGeminiUsage(usage: Usage): JsonObject {
   const { promptTokens, completionTokens, reasoningTokens, cachedTokens } = usage;
   const candidates = Math.max(0, completionTokens - reasoningTokens);
@@ -290,7 +290,7 @@ export function encodeGeminiUsage(usage: Usage): JsonObject {
   return written;
 }
 
-/** Lays the members of a later usage over an earlier one: what the later does not mention keeps its value. */
+/** Merges a later usage into an earlier one: members absent from the later one keep their value. */
 export function joinUsage(earlier: JsonObject | undefined, later: JsonObject): JsonObject {
   return earlier === undefined ? later : Object.assign(earlier, later);
 }
@@ -312,12 +312,12 @@ function byModality(all: number, audio: number): JsonObject[] {
   return details;
 }
 
-/** A citation that no text was named for. */
+/** A citation without a text position. */
 type Source = Omit<Citation, 'start' | 'end'>;
 
 /**
- * The citations of `groundingMetadata` for a text. A segment's indexes count UTF-8 bytes; where they do not fit the text
- * (it was streamed in several parts) the segment's words are looked for. Sources that support no segment come without
+ * The citations of `groundingMetadata` for a text. A segment's indexes count UTF-8 bytes; when they do not fit the text
+ * (it was streamed in several parts), the segment's words are searched for. Sources without a segment have no
  * positions.
  */
 export function decodeGrounding(grounding: JsonObject, text: string): readonly Citation[] {
@@ -379,7 +379,7 @@ function placeOf(
   return found === -1 || words === undefined ? undefined : { start: found, end: found + words.length };
 }
 
-/** `groundingMetadata` that says these citations of a text; undefined when there are none with an address. */
+/** `groundingMetadata` with these citations of a text; undefined when none has an address. */
 export function encodeGrounding(citations: readonly Citation[], text: string): JsonObject | undefined {
   const groundingChunks: JsonObject[] = [];
   const groundingSupports: JsonObject[] = [];
@@ -430,7 +430,7 @@ export function answerFacts(body: Uint8Array): AnswerFacts {
   return facts;
 }
 
-/** Adds what one answer or one event of a stream says. Learning from one twice changes nothing. */
+/** Adds the facts of one answer or stream event. Adding the same one twice changes nothing. */
 function learn(facts: AnswerFacts, reasons: Map<number, string>, json: JsonObject): void {
   const usage = decodeGeminiUsage(member(json, 'usageMetadata'));
   if (usage !== undefined) facts.usage = usage;

@@ -29,14 +29,14 @@ import { collectTexts, describeValue } from '../request-members.ts';
 import { toJsonSchema } from './schema.ts';
 import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
 
-/** The texts of a generateContent request: system instruction, contents, and what tools answered, with their paths. */
+/** The texts of a generateContent request with their paths: system instruction, contents and tool results. */
 export function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
   const request = asObject(body);
   const texts: ConversationText[] = [];
   if (request === undefined) return { texts };
   for (const name of ['systemInstruction', 'system_instruction']) {
     const instruction = request[name];
-    // A bare string is taken, too.
+    // A bare string is accepted, too.
     collectTexts(texts, 'system', instruction, [name]);
     const content = asObject(instruction);
     if (content !== undefined) collectParts(texts, 'system', content, [name]);
@@ -54,7 +54,7 @@ function collectParts(
   content: JsonObject,
   path: readonly (string | number)[],
 ): void {
-  // One part may stand without an array.
+  // A single part may appear without an array.
   const parts = asObject(content.parts);
   if (parts !== undefined) collectTexts(texts, role, parts.text, [...path, 'parts', 'text']);
   collectTexts(texts, role, content.parts, [...path, 'parts']);
@@ -68,7 +68,7 @@ function collectParts(
   });
 }
 
-/** Tools answer with objects of any depth; deeper than this nothing is looked at. */
+/** Tools answer with objects of any depth; deeper levels are not read. */
 const maxDepth = 16;
 
 function collectStrings(
@@ -92,7 +92,7 @@ function roleOf({ role }: JsonObject): string {
   return typeof role === 'string' && role !== '' ? role : 'user';
 }
 
-/** What Google's own tools are for, by the member that names them. */
+/** Purposes of Google's own tools, by the member that names them. */
 const purposes: Readonly<Record<string, ProviderToolPurpose>> = {
   googleSearch: 'web-search',
   googleSearchRetrieval: 'web-search',
@@ -110,7 +110,7 @@ const declarationLists = knownMembers(['functionDeclarations']);
 const callingConfigs = knownMembers(['functionCallingConfig']);
 const declarationMembers = knownMembers(['name', 'description', 'parameters', 'parametersJsonSchema']);
 
-/** The tools of a request. `strict` is set when the request holds the model to their parameters (`VALIDATED`). */
+/** The tools of a request. `strict` is set when the request enforces their parameters (`VALIDATED`). */
 function decodeTools(body: JsonObject): ToolDefinition[] {
   const list = Array.isArray(body.tools) ? asArray(body.tools) : body.tools === undefined ? [] : [body.tools];
   const strict = callingMode(body) === 'VALIDATED';
@@ -156,7 +156,7 @@ function providerTool(spelling: string, settings: unknown): ToolDefinition {
   };
 }
 
-/** What `toolConfig` says about calling functions. */
+/** Tool choice of `toolConfig`. */
 function decodeToolChoice(body: JsonObject): ChatRequest['toolChoice'] {
   const config = callingConfig(body);
   const names = asArray(config === undefined ? undefined : member(config, 'allowedFunctionNames')).filter(
@@ -177,7 +177,7 @@ function decodeToolChoice(body: JsonObject): ChatRequest['toolChoice'] {
   }
 }
 
-/** Members of `toolConfig` beside the calling of functions (`retrievalConfig` …). */
+/** Members of `toolConfig` outside the tool choice (`retrievalConfig` …). */
 function otherToolConfig(body: JsonObject): JsonObject | undefined {
   return otherMembers(memberObject(body, 'toolConfig') ?? {}, callingConfigs);
 }
@@ -206,8 +206,8 @@ const partMembers = knownMembers([
 ]);
 
 /**
- * Gives ids to calls and results that have none, as clients of this wire may leave them out: the n-th call of a function
- * is `call_<name>_<n>`, whatever stands around it, and a result belongs to the first call of its function that has none.
+ * Assigns ids to calls and results without one, which clients of this wire may leave out: the n-th call of a function
+ * is `call_<name>_<n>`, regardless of its context, and a result belongs to the first unanswered call of its function.
  */
 class CallIds {
   private readonly made = new Map<string, number>();
@@ -263,8 +263,8 @@ function decodeContents(body: JsonObject): readonly ChatMessage[] {
 }
 
 /**
- * Google's own client keeps a streamed answer as it came: every chunk is a content of the model, with a piece of a text or
- * of a thought. Pieces that stand together are one again; a signature ends what it proves.
+ * Google's own client keeps a streamed answer unmerged: every chunk is a model content with a piece of a text or
+ * thought. Adjacent pieces are joined; a signature ends the piece that it covers.
  */
 function joinPieces(said: ChatPart[], more: readonly ChatPart[]): void {
   for (const part of more) {
@@ -279,7 +279,7 @@ function isPiece(part: ChatPart | undefined): part is Extract<ChatPart, { type: 
   return (part?.type === 'text' || part?.type === 'reasoning') && part.extras === undefined;
 }
 
-/** One content as messages: results of tools stand in messages of their own. */
+/** One content as messages: tool results become separate messages. */
 function turns(parts: readonly ChatPart[], role: 'assistant' | 'user'): OpenMessage[] {
   const messages: OpenMessage[] = [];
   for (const part of parts) {
@@ -318,7 +318,7 @@ class ContentReader {
     }
     const call = memberObject(part, 'functionCall');
     if (call !== undefined) return signed(this.call(call), signature);
-    // A picture within the thoughts is a draft, no part of the answer.
+    // A picture in the thoughts is a draft, not part of the answer.
     if (part.thought === true) return signed(decodeOwnPart(unsigned(part), this.numbers), signature);
     const blob = memberObject(part, 'inlineData');
     if (blob !== undefined) return signed(decodeInlineData(blob), signature);
@@ -343,7 +343,7 @@ class ContentReader {
   }
 }
 
-/** Keeps what stands beside a part's content (`videoMetadata` …); a part of Google's own holds it already. */
+/** Keeps members beside a part's content (`videoMetadata` …); a part of Google's own holds them already. */
 function withSiblings(part: ChatPart, wire: JsonObject): ChatPart {
   if (part.type === 'provider-tool' || part.type === 'opaque') return part;
   const others = otherMembers(wire, partMembers);
@@ -351,7 +351,7 @@ function withSiblings(part: ChatPart, wire: JsonObject): ChatPart {
   return { ...part, extras: { 'google-gemini': { ...part.extras?.['google-gemini'], ...others } } };
 }
 
-/** A content, which may be a bare text or a single part as well. */
+/** A content, which may also be a bare text or a single part. */
 function contentOf(value: unknown, place: string): JsonObject {
   if (typeof value === 'string') return { role: 'user', parts: [{ text: value }] };
   const content = asObject(value);
@@ -394,7 +394,7 @@ const dialectNames: ReadonlySet<string> = new Set<DialectName>([
 ]);
 
 /**
- * A generateContent request in the canonical form. Members that only this wire knows (`safetySettings`, `cachedContent`,
+ * A generateContent request in the canonical form. Members that only this wire has (`safetySettings`, `cachedContent`,
  * `labels` …) are kept under its name.
  */
 export function decodeGeminiRequest({ body, model, stream }: ClientCall): ChatRequest {
@@ -412,7 +412,7 @@ export function decodeGeminiRequest({ body, model, stream }: ClientCall): ChatRe
   return request;
 }
 
-/** The own members, and what the caller put under the name of a dialect. */
+/** The own members, and the caller's options under a dialect's name. */
 function withOptions(own: JsonObject, options: JsonObject | undefined): Extras | undefined {
   const extras: { [name: string]: JsonObject } = {};
   if (Object.keys(own).length > 0) extras['google-gemini'] = own;

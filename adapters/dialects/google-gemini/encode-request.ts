@@ -22,7 +22,7 @@ import type { TokenCounting } from '../host-endpoints.ts';
 import { decodeGeminiError } from './errors.ts';
 import { modelResource } from './model-path.ts';
 
-/** Tools that Google runs itself, by what they are for. */
+/** Tools that Google runs itself, by purpose. */
 const ownTools: Readonly<Partial<Record<string, string>>> = {
   'web-search': 'googleSearch',
   'web-fetch': 'urlContext',
@@ -35,7 +35,7 @@ interface EncodedTools {
   readonly functionCallingConfig: JsonObject | undefined;
 }
 
-/** The request's tools and what it says about their use. */
+/** The request's tools and tool choice. */
 function encodeTools(request: ChatRequest, report: EncodeReport): EncodedTools {
   const functionDeclarations: JsonObject[] = [];
   const others: JsonObject[] = [];
@@ -78,7 +78,7 @@ function declaration(
     tool.parameters === undefined
       ? undefined
       : toGeminiSchema(tool.parameters, `${place}.function.parameters`, report);
-  // An object without members is refused; no parameters at all mean the same.
+  // An object without members is refused; absent parameters mean the same.
   if (parameters !== undefined && !isEmptyObject(parameters)) declared.parameters = parameters;
   return Object.assign(declared, tool.extras?.['google-gemini']);
 }
@@ -103,7 +103,7 @@ function providerTool(
   return [{ [name]: {} }];
 }
 
-/** `VALIDATED` lets the model choose and holds it to the declared parameters, which is what `strict` asks for. */
+/** `VALIDATED` leaves the choice to the model and enforces the declared parameters, as `strict` requests. */
 function callingConfig(choice: ToolChoice | undefined, strict: boolean): JsonObject | undefined {
   switch (choice?.type) {
     case undefined:
@@ -117,7 +117,7 @@ function callingConfig(choice: ToolChoice | undefined, strict: boolean): JsonObj
     case 'tool':
       return { mode: 'ANY', allowedFunctionNames: [choice.name] };
     case 'allowed':
-      // Names are taken with `ANY` and `VALIDATED` alone.
+      // Names are accepted with `ANY` and `VALIDATED` alone.
       return {
         mode: choice.mode === 'required' ? 'ANY' : 'VALIDATED',
         allowedFunctionNames: [...choice.names],
@@ -125,22 +125,22 @@ function callingConfig(choice: ToolChoice | undefined, strict: boolean): JsonObj
   }
 }
 
-/** A conversation in this wire's two parts. */
+/** A conversation in the two parts of this wire. */
 interface EncodedContents {
   readonly contents: readonly JsonObject[];
   readonly systemInstruction: JsonObject | undefined;
 }
 
 /**
- * Stands for the signature of a call that another model made: without one Gemini 3 refuses the history
+ * Replaces the signature of a call that another model made: without one Gemini 3 refuses the history
  * (ai.google.dev/gemini-api/docs/thought-signatures).
  */
 const foreignSignature = 'skip_thought_signature_validator';
 const ownExtras = ['google-gemini', 'google-vertex'] as const;
 
 /**
- * The messages as `contents` of the roles `user` and `model`, neighbours joined, with every system and developer message
- * in `systemInstruction`.
+ * The messages as `contents` of the roles `user` and `model`, adjacent ones joined, with every system and developer
+ * message in `systemInstruction`.
  */
 function encodeContents(
   messages: readonly ChatMessage[],
@@ -155,7 +155,7 @@ function encodeContents(
     reportForeignExtras(message.extras, ownExtras, report, `${place}.`);
     const parts = encodeMessage(message, model, place, report);
     if (message.role === 'system' || message.role === 'developer') {
-      // Its place within the conversation is lost.
+      // Its position in the conversation is lost.
       if (contents.length > 0) report.emulate(`${place}.role`);
       system.push(...parts);
       return;
@@ -187,19 +187,19 @@ function encodeMessage(
   return parts;
 }
 
-/** A part of a user's or a system's turn. */
+/** A part of a user or system turn. */
 function encodeSentPart(part: ChatPart): JsonObject | undefined {
   const media = part.type === 'image' || part.type === 'audio' || part.type === 'file';
   const encoded = media ? encodeMedia(part) : encodeModelPart(part);
   return encoded === undefined ? undefined : Object.assign(encoded, siblings(part));
 }
 
-/** A text without characters, not one that cannot be said. */
+/** An empty text, not one that cannot be expressed. */
 function saysNothing(part: ChatPart): boolean {
   return (part.type === 'text' || part.type === 'reasoning') && part.text === '' && !('redacted' in part);
 }
 
-/** Reports what stands on a part and has no place in this wire. */
+/** Reports members of a part that have no place in this wire. */
 function reportPart(part: ChatPart, place: string, report: EncodeReport): void {
   reportForeignExtras(part.extras, ownExtras, report, `${place}.`);
   if (part.cache !== undefined) report.drop(`${place}.cache_control`);
@@ -216,7 +216,7 @@ function reportPart(part: ChatPart, place: string, report: EncodeReport): void {
 }
 
 /**
- * A result. Media travel within it for Gemini 3 (documented as multimodal function responses); older models get them
+ * A tool result. For Gemini 3, media are inside it (documented as multimodal function responses); older models get them
  * as parts of the turn.
  */
 function encodeResult(
@@ -226,7 +226,7 @@ function encodeResult(
   report: EncodeReport,
 ): JsonObject[] {
   const response: JsonObject = { id: result.callId };
-  // The wire requires a name; a result whose call is not in the conversation has only its id.
+  // The wire requires a name; a result without a call in the conversation has only its id.
   response.name = result.name ?? result.callId;
   response.response = encodeResponse(result);
   const { parts, lost } = encodeResultMedia(result);
@@ -241,7 +241,7 @@ function encodeResult(
   return [{ functionResponse: response }, ...parts];
 }
 
-/** Of parallel calls the first bears the signature. */
+/** The first of parallel calls carries the signature. */
 function signCalls(parts: readonly JsonObject[], place: string, report: EncodeReport): void {
   const calls = parts.filter((part) => 'functionCall' in part);
   const [first] = calls;
@@ -250,13 +250,13 @@ function signCalls(parts: readonly JsonObject[], place: string, report: EncodeRe
   report.emulate(`${place}.tool_calls[0].extra_content.google.thought_signature`);
 }
 
-/** Where a request for a model goes, below the host's base URL. */
+/** Path of a request for a model, below the host's base URL. */
 export type ModelPathOf = (host: HostFacts, method: string) => string;
 
-/** Members of a request whose members are joined with those that the caller gave, not replaced by them. */
+/** Objects of a request that are merged with the caller's members instead of being replaced by them. */
 const joined = ['generationConfig', 'toolConfig'];
 
-/** A chat request in this wire. The model stands in the path. */
+/** A chat request in this wire's form. The path names the model. */
 export function encodeGeminiRequest(
   request: ChatRequest,
   host: HostFacts,
@@ -285,7 +285,7 @@ function geminiBody(request: ChatRequest, host: HostFacts, report: EncodeReport)
   return body;
 }
 
-/** What no member of this wire says. */
+/** Settings that this wire cannot express. */
 const unsayable: readonly Setting[] = [
   ...(['logit_bias', 'parallel_tool_calls', 'user', 'safety_identifier', 'prompt_cache_key'] as const),
   ...(['metadata', 'service_tier', 'store', 'verbosity'] as const),
@@ -306,7 +306,7 @@ function applyExtras(body: JsonObject, { extras }: ChatRequest): void {
   }
 }
 
-/** Gemini's `:countTokens` of a whole request. */
+/** Gemini's `:countTokens` for a whole request. */
 export function geminiTokenCounting(pathOf: ModelPathOf): TokenCounting {
   return {
     encode(request, host, report) {

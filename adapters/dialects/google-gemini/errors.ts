@@ -4,7 +4,7 @@ import type { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asBuffer, asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { encodeErrorJson } from '../openai-shapes.ts';
 
-/** Google's status words by HTTP status (google.rpc.Code). */
+/** Google's status names by HTTP status (google.rpc.Code). */
 const words: Readonly<Record<number, string>> = {
   400: 'INVALID_ARGUMENT',
   401: 'UNAUTHENTICATED',
@@ -24,7 +24,7 @@ const words: Readonly<Record<number, string>> = {
   529: 'UNAVAILABLE',
 };
 
-/** The HTTP status that each word stands for, where an error inside a stream names no number. */
+/** HTTP status by status name, for errors inside a stream without a number. */
 const numbers: Readonly<Record<string, number>> = {
   INVALID_ARGUMENT: 400,
   FAILED_PRECONDITION: 400,
@@ -44,17 +44,17 @@ const numbers: Readonly<Record<string, number>> = {
   DEADLINE_EXCEEDED: 504,
 };
 
-/** The word that clients of this wire expect beside a status. */
+/** The status name that clients of this wire expect beside a status. */
 export function wordOfStatus(status: number): string {
   return words[status] ?? (status >= 500 ? 'UNAVAILABLE' : 'INVALID_ARGUMENT');
 }
 
-/** True for one of Google's own words. */
+/** True for one of Google's status names. */
 function isStatusWord(word: string): boolean {
   return Object.hasOwn(numbers, word);
 }
 
-/** The HTTP status of a word; undefined for any other text. */
+/** HTTP status of a status name; undefined for any other text. */
 function statusOfWord(word: string): number | undefined {
   return Object.hasOwn(numbers, word) ? numbers[word] : undefined;
 }
@@ -66,15 +66,15 @@ export function encodeGeminiError(error: GatewayError, requestId: string): Buffe
   return Buffer.from(errorJson(error, requestId));
 }
 
-/** The same inside a stream of events. */
+/** Same error inside a stream of events. */
 export function encodeGeminiStreamError(error: GatewayError, requestId: string): Buffer {
   return streamErrorFrame(errorJson(error, requestId));
 }
 
 /**
- * An error object as an event of a stream. Its frame has no space behind the colon, which readers of events allow: Google's
- * own client throws the error; versions of it that would take the event for an empty answer do not know such a frame, and
- * fail on it.
+ * An error object as a stream event. Its frame has no space after the colon, which event readers allow: Google's own
+ * client throws the error; versions of it that would read the event as an empty answer do not recognise such a frame,
+ * and fail on it.
  */
 export function streamErrorFrame(json: string): Buffer {
   return Buffer.from(`data:${json}\n\n`);
@@ -116,7 +116,7 @@ export function decodeGeminiError(status: number, body: Buffer): ProviderError {
   return error === undefined ? unreadableProviderError(status, body) : { ...error, status };
 }
 
-/** The error that an answer or an event holds; undefined when it holds none. `fallback` is the status where it tells none. */
+/** The error in an answer or event; undefined when there is none. `fallback` is the status when the error has none. */
 export function readError(value: unknown, fallback = 502): ProviderError | undefined {
   const json = asObject(value);
   if (json === undefined || json.error === undefined || json.error === null) return undefined;

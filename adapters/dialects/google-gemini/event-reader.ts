@@ -28,7 +28,7 @@ import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.
 
 const candidateMembers = knownMembers(['content', 'finishReason', 'index', 'logprobsResult']);
 
-/** What one candidate of a stream says, event by event; a complete answer is one event. */
+/** Reads one candidate of a stream, event by event; a complete answer is one event. */
 class CandidateReader {
   private readonly builder: ChatEventBuilder;
   private readonly choice: number;
@@ -36,10 +36,10 @@ class CandidateReader {
   private readonly numbers: ToolNumbers;
   private extras: JsonObject | undefined;
   private reason: string | undefined;
-  /** The text part that is open, and its text so far: segments of sources are found in it. */
+  /** The open text part, and its text so far, in which segments of sources are located. */
   private textKey = '';
   private texts: string[] = [];
-  /** The open text or thought bears a signature: what follows is another part. */
+  /** The open text or thought has a signature: further text starts another part. */
   private sealed = false;
   private audio: { readonly key: string; readonly joiner: AudioJoiner } | undefined;
   private whole = 0;
@@ -51,7 +51,7 @@ class CandidateReader {
     this.numbers = { lastId: '', newId: context.newId };
   }
 
-  /** A reason for the finish has come. */
+  /** A finish reason has arrived. */
   get isComplete(): boolean {
     return this.reason !== undefined;
   }
@@ -63,7 +63,7 @@ class CandidateReader {
       const part = asObject(value);
       if (part !== undefined && this.readPart(part, logprobs)) logprobs = undefined;
     }
-    // A candidate without text tells the probabilities of nothing.
+    // Log probabilities without text refer to nothing.
     if (logprobs !== undefined && this.textKey !== '')
       this.builder.text(this.choice, this.textKey, '', logprobs);
     this.reason = asText(member(candidate, 'finishReason')) ?? this.reason;
@@ -72,7 +72,7 @@ class CandidateReader {
       this.extras = this.extras === undefined ? others : Object.assign(this.extras, others);
   }
 
-  /** The stream is over: ends what is open, and the choice when a reason has come. */
+  /** Ends the open parts at the end of the stream, and the choice when it has a finish reason. */
   finish(): void {
     const { builder, choice, extras, reason } = this;
     this.calls.end();
@@ -87,14 +87,14 @@ class CandidateReader {
     builder.finish(choice, finish, extras === undefined ? undefined : { 'google-gemini': extras });
   }
 
-  /** Says in a sentence that nothing was answered. */
+  /** Emits a sentence saying that there is no answer. */
   refuse(reason: string): void {
     const message = this.extras === undefined ? undefined : asText(member(this.extras, 'finishMessage'));
     const key = this.builder.flow(this.choice, 'refusal');
     this.builder.text(this.choice, key, message ?? `The provider blocked the answer (${reason}).`);
   }
 
-  /** Returns true when the log probabilities were given out. */
+  /** Returns true when the log probabilities were emitted. */
   private readPart(part: JsonObject, logprobs: readonly TokenLogprob[] | undefined): boolean {
     const signature = asText(member(part, 'thoughtSignature'));
     if (typeof part.text === 'string') return this.readText(part, part.text, signature, logprobs);
@@ -105,7 +105,7 @@ class CandidateReader {
       return false;
     }
     this.calls.end();
-    // A picture within the thoughts is a draft, no part of the answer.
+    // A picture in the thoughts is a draft, not part of the answer.
     const blob = part.thought === true ? undefined : memberObject(part, 'inlineData');
     const media = blob === undefined ? undefined : decodeInlineData(blob);
     if (media?.type === 'audio' && media.source.kind === 'base64') {
@@ -170,13 +170,13 @@ class CandidateReader {
 }
 
 /**
- * Joins base64 that comes in pieces: each piece was encoded for itself, so that its bytes need not end where four
- * characters do. Gives out what is complete and keeps up to two bytes.
+ * Joins base64 pieces: each piece was encoded separately, so that its bytes need not end on a group of four characters.
+ * Emits complete groups and keeps up to two bytes.
  */
 class AudioJoiner {
   private rest: Buffer = Buffer.alloc(0);
 
-  /** The base64 to go on with after this piece. */
+  /** The base64 that continues the output after this piece. */
   push(data: string): string {
     if (this.rest.length === 0 && data.length % 4 === 0 && !data.endsWith('=')) return data;
     const bytes = Buffer.concat([this.rest, Buffer.from(data, 'base64')]);
@@ -185,7 +185,7 @@ class AudioJoiner {
     return bytes.toString('base64', 0, whole);
   }
 
-  /** What was kept. */
+  /** The kept remainder. */
   finish(): string {
     const { rest } = this;
     this.rest = Buffer.alloc(0);
@@ -197,14 +197,14 @@ interface OpenCall {
   readonly key: string;
   readonly kind: ToolCallPart['kind'];
   readonly pieces: PartialArguments;
-  /** The arguments as a whole, when an event tells them so: they win over the pieces. */
+  /** The whole arguments, when an event carries them: they override the pieces. */
   whole: unknown;
 }
 
 /**
- * Reads the function calls of one candidate. A call comes whole, or begins with a name and `willContinue`, goes on in
- * events without a name and ends with the first that will not continue, with the next part or with the answer. Its
- * arguments are given out at once when it ends: only then are they known to be one valid object.
+ * Reads the function calls of one candidate. A call arrives whole, or starts with a name and `willContinue`, continues
+ * in events without a name and ends with the first event that does not continue, with the next part or with the answer.
+ * Its arguments are emitted at once when it ends: only then are they known to be one valid object.
  */
 class CallReader {
   private readonly builder: ChatEventBuilder;
@@ -219,7 +219,7 @@ class CallReader {
     this.context = context;
   }
 
-  /** The client has calls to answer. */
+  /** The answer holds calls for the client. */
   get hasCalls(): boolean {
     return this.count > 0;
   }
@@ -235,7 +235,7 @@ class CallReader {
     if (member(call, 'willContinue') !== true) this.end();
   }
 
-  /** Ends the call that is open. */
+  /** Ends the open call. */
   end(): void {
     const { open } = this;
     if (open === undefined) return;
@@ -273,8 +273,8 @@ const answerMembers = knownMembers([
 ]);
 
 /**
- * Turns the objects of an answer (one, or the events of a stream) into canonical events. A candidate finishes when the
- * answer is over, not with its `finishReason`: some hosts send one with every event, and sources may follow it.
+ * Converts the objects of an answer (one, or the events of a stream) into canonical events. A candidate finishes at the
+ * end of the answer, not with its `finishReason`: some hosts send one with every event, and sources may follow it.
  */
 export class AnswerReader {
   readonly builder = new ChatEventBuilder();
@@ -288,7 +288,7 @@ export class AnswerReader {
     this.context = context;
   }
 
-  /** Every candidate has come with a reason for its finish. */
+  /** Every candidate has a finish reason. */
   get isComplete(): boolean {
     const begun = [...this.candidates.values()];
     return begun.length > 0 && begun.every(({ isComplete }) => isComplete);
@@ -316,7 +316,7 @@ export class AnswerReader {
       this.extras = this.extras === undefined ? others : Object.assign(this.extras, others);
   }
 
-  /** The answer is over. */
+  /** Handles the end of the answer. */
   finish(): void {
     const { builder } = this;
     if (builder.ended) return;
@@ -344,7 +344,7 @@ export class AnswerReader {
     });
   }
 
-  /** The wire answers a blocked prompt without candidates; the client gets a choice that says so. */
+  /** The wire answers a blocked prompt without candidates; the client gets a choice that reports the block. */
   private finishBlocked(reason: string): void {
     const key = this.builder.flow(0, 'refusal');
     const message = asText(member(this.feedback ?? {}, 'blockReasonMessage'));

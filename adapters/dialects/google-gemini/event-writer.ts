@@ -17,10 +17,10 @@ import {
 import { encodeModelPart } from './parts.ts';
 import { providerErrorJson, streamErrorFrame } from './errors.ts';
 
-/** A part that has begun. Calls and recordings of this wire come whole and are collected; texts are written as they come. */
+/** An open part. Calls and recordings are whole in this wire and are collected; texts are written as they arrive. */
 interface OpenPart {
   readonly head: ChatPart;
-  /** Of a text, too: the positions of its sources are counted in it. */
+  /** Kept for a text, too: the positions of its sources refer to it. */
   readonly pieces: string[];
   readonly citations: Citation[];
   signature: string;
@@ -33,8 +33,8 @@ interface Choice {
 }
 
 /**
- * Writes one object of this wire for every piece of an answer, as server-sent events when the request asks for
- * `alt=sse`, else as the elements of one JSON array. The last object tells how every candidate ended, and the usage.
+ * Writes one object of this wire for every piece of an answer, as server-sent events when the request has `alt=sse`,
+ * else as the elements of one JSON array. The last object holds the finish of every candidate and the usage.
  */
 export class GeminiEventWriter implements ChatEventWriter {
   readonly contentType: string;
@@ -128,7 +128,7 @@ export class GeminiEventWriter implements ChatEventWriter {
     if (part !== undefined) part.signature += event.signature;
   }
 
-  /** A text has been written by now; its signature follows on an empty one, as the wire itself does it. */
+  /** A text is already written; its signature follows on an empty one, as on the wire itself. */
   private endPart(event: Extract<ChatEvent, { type: 'part-end' }>): void {
     const part = this.part(event);
     if (part === undefined) return;

@@ -27,20 +27,22 @@ const quote = 0x22;
 const backslash = 0x5c;
 const closeBracket = 0x5d;
 
-/** Receives what a splitter cut: an element with what stands before it, the closing bracket, or bytes that cannot be read. */
+/** Receives the output of a splitter: an element with the bytes before it, the closing bracket, or unreadable bytes. */
 type ElementSink = (bytes: Buffer, kind: 'element' | 'end' | 'unread') => void;
 
-/** Cuts a JSON array of objects into its elements, byte for byte: each with the bracket, comma and blanks before it. */
+/**
+ * Splits a JSON array of objects into its elements, byte for byte: each with the bracket, comma and blanks before it.
+ */
 class ArraySplitter {
   private readonly sink: ElementSink;
   private readonly maxFrameBytes: number;
   private readonly store = new ByteStore();
-  /** Of the brackets within the element; the one of the array does not count. */
+  /** Depth of brackets inside the element; that of the array does not count. */
   private depth = 0;
   private inString = false;
   private escaped = false;
   private isOver = false;
-  /** The element has outgrown the bound. */
+  /** The element exceeds the bound. */
   private isTorn = false;
 
   /** `maxFrameBytes` bounds one element; default 4 MiB. */
@@ -70,14 +72,14 @@ class ArraySplitter {
     this.sink(this.store.take(), 'unread');
   }
 
-  /** Gives out what is left when the bytes have ended. */
+  /** Emits the remainder at the end of the bytes. */
   finish(): void {
     if (this.store.length === 0) return;
     const rest = this.store.take();
     this.sink(rest, rest.toString('latin1').trim() === '' ? 'end' : 'unread');
   }
 
-  /** What the byte completes. */
+  /** The token that the byte completes. */
   private step(byte: number): 'element' | 'end' | undefined {
     if (this.inString) {
       if (this.escaped) this.escaped = false;
@@ -98,15 +100,15 @@ class ArraySplitter {
   }
 }
 
-/** How objects stand in the bytes of a stream. A frame holds several while a call is told in pieces. */
+/** Position of objects in the bytes of a stream. A frame holds several while a call is sent in pieces. */
 export interface FrameFraming {
-  /** The object of a frame, pieces of calls put together; undefined where it says nothing, null where it cannot be read. */
+  /** The object of a frame, with pieces of calls joined; undefined when it is empty, null when it cannot be read. */
   read(bytes: Uint8Array): JsonObject | undefined | null;
-  /** A frame with this object instead of the one it had. */
+  /** The frame with this object in place of its own. */
   replace(bytes: Uint8Array, json: JsonObject): Buffer;
-  /** A frame of its own; `begun`: others have been sent before it. */
+  /** A new frame; `begun`: it follows others. */
   write(json: JsonObject, begun: boolean): Buffer;
-  /** The frame as it stands behind others, or as the first. */
+  /** The frame in its form behind others, or as the first. */
   place(bytes: Uint8Array, begun: boolean): Uint8Array;
 }
 
@@ -161,7 +163,7 @@ export const arrayFraming: FrameFraming = {
   },
 };
 
-/** The frame has one line of data. */
+/** The frame has one `data` line. */
 function isOneEvent(frame: Buffer): boolean {
   return frame.lastIndexOf('\ndata:') + 1 === Math.max(0, frame.indexOf('data:'));
 }
@@ -181,7 +183,7 @@ function joined(texts: readonly (string | undefined)[]): JsonObject | undefined 
   return objects.length < 2 ? first : joinCalls(objects);
 }
 
-/** Members of a candidate that repeat its text or count places in it. */
+/** Members of a candidate that repeat its text or refer to positions in it. */
 export const aboutTheText = [
   ...['logprobsResult', 'logprobs_result', 'avgLogprobs', 'avg_logprobs'],
   ...['groundingMetadata', 'grounding_metadata', 'citationMetadata', 'citation_metadata'],
@@ -190,7 +192,7 @@ export const aboutTheText = [
 /** The events that carry text. */
 export type TextEvent = Extract<StreamEvent, { text: string }>;
 
-/** One part of an answer that holds generated text. */
+/** A part of an answer that holds generated text. */
 export interface FrameSlot {
   readonly event: TextEvent;
   readonly candidate: JsonObject;
@@ -229,7 +231,7 @@ export function frameSlots(json: JsonObject, numbers: CallNumbers): readonly Fra
   return slots;
 }
 
-/** The key of the texts that belong together. */
+/** Key of texts that belong together. */
 export function channelOf(event: TextEvent): string {
   return `${event.type}:${event.choice}:${event.type === 'tool-arguments-delta' ? event.call : ''}`;
 }
@@ -247,11 +249,11 @@ function callEvent(call: JsonObject, choice: number, number: number): TextEvent 
   };
 }
 
-/** What a frame says that says nothing to a tap. */
+/** Events of a frame that carries nothing for a tap. */
 export const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 
-/** Cuts a stream of events into frames with what they say. `maxFrameBytes` as for `SseSplitter`. */
+/** Splits a stream of events into frames with their events. `maxFrameBytes` as for `SseSplitter`. */
 export function createEventReader(maxFrameBytes?: number): FrameReader {
   const frames = new FrameCollector(eventFraming, maxFrameBytes);
   let ending = false;
@@ -275,7 +277,7 @@ export function createEventReader(maxFrameBytes?: number): FrameReader {
   };
 }
 
-/** The same for a stream that is one JSON array. */
+/** Same for a stream that is one JSON array. */
 export function createArrayReader(maxFrameBytes?: number): FrameReader {
   const frames = new FrameCollector(arrayFraming, maxFrameBytes);
   const splitter = new ArraySplitter((bytes, kind) => {
@@ -299,8 +301,8 @@ export function createArrayReader(maxFrameBytes?: number): FrameReader {
 }
 
 /**
- * Makes frames of the pieces of a stream. A call that is told in pieces is one frame: what it says can be judged only as
- * a whole.
+ * Builds frames from the pieces of a stream. A call that is sent in pieces becomes one frame: its content can be judged
+ * only as a whole.
  */
 class FrameCollector {
   private readonly framing: FrameFraming;
@@ -372,7 +374,7 @@ class FrameCollector {
   }
 }
 
-/** What an object of the stream says. */
+/** Events of an object of the stream. */
 function frameEvents(json: JsonObject, numbers: CallNumbers): readonly StreamEvent[] {
   const events: StreamEvent[] = [];
   const error = readError(json);

@@ -27,7 +27,7 @@ const framings: StreamFramings = {
   codecFor: (contentType) => (/^application\/json/i.test(contentType) ? geminiArrayFrames : geminiFrames),
 };
 
-/** Gemini streams as frames and events, for taps: server-sent events, and by `framings` arrays. */
+/** Gemini streams as frames and events, for taps: server-sent events, and arrays through `framings`. */
 export const geminiFrames: FrameCodec = {
   reader: () => createEventReader(),
   rewriter: () => new GeminiFrameRewriter(eventFraming),
@@ -53,14 +53,14 @@ type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 const commonMembers = ['modelVersion', 'model_version', 'responseId', 'response_id', 'createTime'];
 
 /**
- * Writes the frames of one stream with other events. Repeats of a candidate's text are taken out once that has been
- * changed, and from then on the frame that ends it waits for more text.
+ * Writes the frames of one stream with other events. Once a candidate's text has changed, copies of it are removed, and
+ * the frame that ends the candidate waits for more text.
  */
 class GeminiFrameRewriter implements FrameRewriter {
   private readonly framing: FrameFraming;
   private readonly numbers = new CallNumbers();
   private readonly written = new CallNumbers();
-  /** Names of calls that were taken out of their frames: they may be told later. */
+  /** Names of calls that were removed from their frames: they may be written later. */
   private readonly heldCalls = new Map<string, CallEvent>();
   private readonly changedChoices = new Set<number>();
   private isClean = true;
@@ -155,7 +155,7 @@ class GeminiFrameRewriter implements FrameRewriter {
     return out;
   }
 
-  /** Writes each text where it stood; the whole text of a channel goes where its first piece was. */
+  /** Writes each text in its place; the whole text of a channel replaces its first piece. */
   private writeSlots(json: JsonObject, wanted: Map<string, TextEvent>): boolean {
     const channels = new Map<string, FrameSlot[]>();
     for (const slot of frameSlots(json, this.numbers)) {
@@ -196,7 +196,7 @@ class GeminiFrameRewriter implements FrameRewriter {
     return true;
   }
 
-  /** The events that the frame itself says, calls with the number that they have in the stream that is written. */
+  /** Events of the frame itself, with calls numbered as in the written stream. */
   private own(events: readonly StreamEvent[], rest: ReadonlyMap<string, TextEvent>): StreamEvent[] {
     const own: StreamEvent[] = [];
     for (const event of events) {
@@ -208,7 +208,7 @@ class GeminiFrameRewriter implements FrameRewriter {
     return own;
   }
 
-  /** Adds texts to an object that has no place for them yet, before what it says itself. */
+  /** Adds texts to an object that has no place for them yet, before its own content. */
   private add(json: JsonObject, texts: readonly TextEvent[], own: StreamEvent[]): boolean {
     let added = false;
     for (const event of texts) {
@@ -288,7 +288,7 @@ function joinedTexts(events: readonly StreamEvent[]): Map<string, TextEvent> {
   return joined;
 }
 
-/** What proves a thought proves no other one. */
+/** The signature of a thought is invalid for any other thought. */
 function writeText({ candidate, part }: FrameSlot, text: string): void {
   part.text = text;
   if (part.thought === true) {
@@ -325,7 +325,7 @@ function saysAnything(json: JsonObject): boolean {
   });
 }
 
-/** Writes the reasons, the usage and the error of an object anew; true when any of them has become another. */
+/** Rewrites the finish reasons, usage and error of an object; true when any of them has changed. */
 function writeMembers(json: JsonObject, events: readonly StreamEvent[]): boolean {
   const reasons = writeReasons(json, events);
   const usage = writeUsage(json, events);

@@ -13,12 +13,12 @@ import { budgetOfEffort, effortOfBudget } from '../request-settings.ts';
 
 type Mutable<T> = { -readonly [member in keyof T]: T[member] };
 
-/** Models that take no `thinkingConfig` at all. */
+/** Models that accept no `thinkingConfig`. */
 const thoughtless = /gemini-(?:1|2\.0)/;
-/** Models that are told a budget; all later ones are told a level (ai.google.dev/gemini-api/docs/thinking). */
+/** Models that use a thinking budget; all later ones use a level (ai.google.dev/gemini-api/docs/thinking). */
 const budgeted = /gemini-2\.5|gemini-robotics-er-1\.5/;
 
-/** The largest budget that a model of the 2.5 family takes, and the least (0 turns thinking off). */
+/** Bounds of the budget for a model of the 2.5 family (0 turns thinking off). */
 function budgetBounds(model: string): { readonly least: number; readonly most: number } {
   if (model.includes('pro')) return { least: 128, most: 32_768 };
   return { least: 0, most: 24_576 };
@@ -29,7 +29,7 @@ export function isGemini3(model: string): boolean {
   return /gemini-(?:[3-9]|\d{2})/.test(model);
 }
 
-/** `generationConfig.thinkingConfig` for these settings; undefined when there is nothing to say. */
+/** `generationConfig.thinkingConfig` for these settings; undefined when there are none. */
 function encodeThinking(
   settings: ReasoningSettings | undefined,
   model: string,
@@ -75,7 +75,7 @@ function budgetConfig(
   return adaptive === true ? { thinkingBudget: -1 } : {};
 }
 
-/** Levels by effort. These models cannot stop thinking: `minimal` is the least, for Pro models `low`. */
+/** Levels by effort. These models cannot turn thinking off: the lowest level is `minimal`, for Pro models `low`. */
 const levels: Readonly<Record<string, string>> = {
   none: 'minimal',
   minimal: 'minimal',
@@ -101,14 +101,14 @@ function levelConfig(
     return {};
   }
   if (level === 'minimal' && model.includes('pro')) level = 'low';
-  // The first Pro model of the family knows `low` and `high` alone.
+  // The first Pro model of the family supports `low` and `high` alone.
   if (level === 'medium' && /gemini-3-pro/.test(model)) level = 'high';
   if (level !== wanted) report.emulate('reasoning_effort');
   else if (effort === undefined) report.emulate('thinking.budget_tokens');
   return { thinkingLevel: level };
 }
 
-/** The settings that a `thinkingConfig` asks for. */
+/** Reasoning settings of a `thinkingConfig`. */
 function decodeThinking(config: JsonObject): ReasoningSettings | undefined {
   const settings: Mutable<ReasoningSettings> = {};
   const budget = member(config, 'thinkingBudget');
@@ -127,7 +127,7 @@ function decodeThinking(config: JsonObject): ReasoningSettings | undefined {
 /** `seed` is a 32-bit number in this wire. */
 const maxSeed = 2_147_483_647;
 
-/** `generationConfig`; empty when nothing was asked for. */
+/** `generationConfig`; empty without settings. */
 export function encodeGenerationConfig(
   request: ChatRequest,
   model: string,
@@ -166,7 +166,7 @@ function encodeSeed(seed: number | bigint | undefined, report: EncodeReport): nu
   return undefined;
 }
 
-/** OpenAI's `audio` object. Its voice is passed as it is: the names are the host's. */
+/** OpenAI's `audio` object. Its voice passes unchanged: the host defines the names. */
 function encodeSpeech(audio: JsonObject | undefined, report: EncodeReport): JsonObject | undefined {
   if (audio === undefined) return undefined;
   // The answer is always raw samples.
@@ -192,7 +192,7 @@ function encodeResponseFormat(
   config.responseSchema = schema;
 }
 
-/** The canonical members that `generationConfig` fills in, while they are written. */
+/** Canonical members that `generationConfig` sets, during decoding. */
 type Draft = { -readonly [name in keyof ChatRequest]?: ChatRequest[name] };
 
 const numbers = {
@@ -219,7 +219,7 @@ const known = knownMembers([
   'speechConfig',
 ]);
 
-/** Reads `generationConfig` into `draft`; returns the members that only this wire knows. */
+/** Reads `generationConfig` into `draft`; returns the members that only this wire has. */
 export function decodeGenerationConfig(config: JsonObject, draft: Draft): JsonObject | undefined {
   for (const [name, target] of Object.entries(numbers) as [
     keyof typeof numbers,
@@ -261,7 +261,7 @@ function decodeResponseFormat(config: JsonObject): ResponseFormat | undefined {
   return type === 'text/plain' ? { type: 'text' } : undefined;
 }
 
-/** One voice is the canonical voice; a `speechConfig` that says more travels as it is. */
+/** A single voice becomes the canonical voice; a `speechConfig` with more settings passes unchanged. */
 function decodeSpeech(
   config: JsonObject,
   draft: Draft,

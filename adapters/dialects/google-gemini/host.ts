@@ -21,7 +21,7 @@ import { asArray, asObject, type JsonObject, parseExactObject } from '../json-re
 import { AnswerReader } from './event-reader.ts';
 import { decodeGeminiError } from './errors.ts';
 
-/** The provider's side of this wire for a host that has its models at `pathOf`. */
+/** Provider codec of this wire for a host whose models are at `pathOf`. */
 export function createGeminiProvider(pathOf: ModelPathOf): ChatProviderCodec {
   return {
     encodeRequest: (request, host, report) => encodeGeminiRequest(request, host, report, pathOf),
@@ -51,7 +51,7 @@ function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   return collector.answer();
 }
 
-/** The object that a text holds, or those of an array; undefined for anything else. */
+/** The JSON object of a text, or the objects of an array; undefined for anything else. */
 function parseObjects(text: string): readonly JsonObject[] | undefined {
   const object = parseExactObject(text);
   if (object !== undefined) return [object];
@@ -87,7 +87,7 @@ class GeminiEventReader implements ChatEventReader {
 
   #read({ data, error }: StreamPayload): void {
     if (error !== undefined) {
-      // A torn end behind a complete answer (the bracket of its array) takes nothing from it.
+      // A torn end after a complete answer (the bracket of its array) is harmless.
       if (!this.#answer.isComplete)
         this.#answer.builder.error({
           status: 502,
@@ -111,7 +111,7 @@ function modelPath(host: HostFacts, method: string): string {
   return `/v1beta/${encodeResource(modelResource(host.model))}:${method}`;
 }
 
-/** Chat as the Gemini API speaks it. */
+/** Chat of the Gemini API. */
 export const geminiProvider: ChatProviderCodec = createGeminiProvider(modelPath);
 
 const embeddings = createGeminiEmbeddings(modelPath);
@@ -147,7 +147,7 @@ export const googleGeminiHost: ProviderDialect = {
   },
 };
 
-/** The very bytes. The path is the one that the host knows, with the model that was routed to. */
+/** Passes the bytes unchanged. The path is the host's, with the routed model. */
 function passGemini(call: UpstreamCallFacts): UpstreamPlan {
   const query = withoutKey(call.query);
   const named = readModelPath(call.path);
@@ -157,7 +157,7 @@ function passGemini(call: UpstreamCallFacts): UpstreamPlan {
   return { kind: 'pass', path: modelPath(call.host, named.method) + query };
 }
 
-/** The path below `/v1beta`, where all that the API has stands; an explicit preview version stays. */
+/** The path below `/v1beta`, which has the whole API; an explicit preview version stays. */
 function versioned(path: string): string {
   const plain = path.replace(/^\/proxy(?=\/)/, '');
   return /^\/v\d+(?:alpha|beta)\d*\//.test(plain) ? plain : `/v1beta${plain.replace(/^\/v1(?=\/)/, '')}`;

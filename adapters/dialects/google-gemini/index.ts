@@ -10,7 +10,7 @@ import { readModelPath } from './model-path.ts';
 import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import { GeminiEventWriter } from './event-writer.ts';
 
-/** What callers of `generateContent` and `streamGenerateContent` speak. */
+/** Client codec of `generateContent` and `streamGenerateContent`. */
 export const geminiClient: ChatClientCodec = {
   decodeRequest: decodeGeminiRequest,
   encodeAnswer: encodeGeminiAnswer,
@@ -20,7 +20,7 @@ export const geminiClient: ChatClientCodec = {
 
 export { geminiProvider, googleGeminiHost } from './host.ts';
 
-/** Google's generateContent wire. Model and streaming stand in the path. */
+/** Google's generateContent wire. The path names the model and streaming. */
 export const googleGemini: Dialect = {
   name: 'google-gemini',
   validateRequest: (endpoint, body) =>

@@ -8,24 +8,24 @@ import {
 } from '../json-reading.ts';
 import { member, memberObject } from './parts.ts';
 
-/** A value while it is being told; objects are maps, so that no name can reach a prototype. */
+/** A partial value; objects are maps, so that no name can reach a prototype. */
 type Growing = string | number | bigint | boolean | null | Growing[] | Map<string, Growing>;
 
-/** An array is not filled up beyond this index: a path may name any number. */
+/** Upper bound of array indexes: a path may name any number. */
 const maxIndex = 100_000;
 const maxSteps = 200;
 
 /**
- * Arguments of a call that come piece by piece, each value under its JSON path
- * (`{ "jsonPath": "$.stops[0].city", "stringValue": "Par", "willContinue": true }`). Paths may come in any order; a text
- * is continued as long as its pieces say `willContinue`.
+ * Arguments of a call that arrive in pieces, each value under its JSON path (`{ "jsonPath": "$.stops[0].city",
+ * "stringValue": "Par", "willContinue": true }`). Paths may come in any order; a text continues while its pieces carry
+ * `willContinue`.
  */
 export class PartialArguments {
   private readonly root = new Map<string, Growing>();
-  /** The text that is not complete yet. */
+  /** Path of the incomplete text. */
   private openPath: string | undefined;
 
-  /** Takes the `partialArgs` of one event. Pieces that cannot be read are ignored. */
+  /** Adds the `partialArgs` of one event. Pieces that cannot be read are ignored. */
   add(pieces: unknown): void {
     for (const value of asArray(pieces)) {
       const piece = asObject(value);
@@ -62,7 +62,7 @@ function scalarOf(piece: JsonObject): Growing | undefined {
   return 'nullValue' in piece || 'null_value' in piece ? null : undefined;
 }
 
-/** The steps of a path: `$.a.b[0]['c d']`. Undefined for anything that is no such path or leads nowhere. */
+/** The steps of a path: `$.a.b[0]['c d']`. Undefined for text that is not such a path or has no steps. */
 function readPath(path: string): (string | number)[] | undefined {
   if (!path.startsWith('$')) return undefined;
   const steps: (string | number)[] = [];
@@ -121,7 +121,7 @@ function plain(value: Growing): unknown {
   return value;
 }
 
-/** The number of a candidate: its own, else its place. */
+/** The index of a candidate: its own, else its position. */
 export function candidateIndex(candidate: JsonObject, position: number): number {
   return typeof candidate.index === 'number' ? candidate.index : position;
 }
@@ -131,11 +131,11 @@ export function partsOf(candidate: JsonObject): readonly JsonObject[] {
   return asArray(asObject(candidate.content)?.parts).flatMap<JsonObject>((part) => asObject(part) ?? []);
 }
 
-/** Knows in which candidates a call has begun that goes on in the next object. */
+/** Tracks the candidates whose call continues in the next object. */
 export class OpenCalls {
   private readonly open = new Set<number>();
 
-  /** Takes note of an object; true as long as a call is open. */
+  /** Reads an object; true while a call is open. */
   learn(json: JsonObject): boolean {
     asArray(json.candidates).forEach((value, position) => {
       const candidate = asObject(value) ?? {};
@@ -151,7 +151,7 @@ export class OpenCalls {
   }
 }
 
-/** Objects that follow one another as one: the members of the last, all parts, calls whole. */
+/** Merges consecutive objects into one: the members of the last, all parts, calls whole. */
 export function joinCalls(objects: readonly JsonObject[]): JsonObject {
   const joined: JsonObject = {};
   const candidates = new Map<number, JsonObject>();
@@ -180,7 +180,7 @@ export function joinCalls(objects: readonly JsonObject[]): JsonObject {
   return joined;
 }
 
-/** Parts with the pieces of each call in one. */
+/** Parts with the pieces of each call joined. */
 function wholeCalls(parts: readonly JsonObject[]): readonly JsonObject[] {
   const whole: JsonObject[] = [];
   let open: { readonly call: JsonObject; readonly pieces: PartialArguments; arguments: unknown } | undefined;

@@ -1,10 +1,10 @@
-/** What a path of this wire names: `/v1beta/models/gemini-2.5-pro:generateContent`. */
+/** Components of a path of this wire: `/v1beta/models/gemini-2.5-pro:generateContent`. */
 interface ModelPath {
-  /** `v1beta`, `v1`, … or empty when the path begins with the collection. */
+  /** `v1beta`, `v1`, … or empty when the path starts with the collection. */
   readonly version: string;
   /** `models/gemini-2.5-pro`, `tunedModels/x`; decoded. */
   readonly resource: string;
-  /** The resource without `models/`: what a client would call the model. */
+  /** The resource without `models/`: the model name that a client would use. */
   readonly model: string;
   /** `generateContent`; empty when the path names none. */
   readonly method: string;
@@ -14,8 +14,8 @@ const version = /^v\d+(?:(?:alpha|beta)\d*)?$/;
 const collections = ['models', 'tunedModels', 'projects', 'publishers', 'endpoints', 'dynamic'];
 
 /**
- * Reads a raw path below the gateway's base path. A leading `/proxy` does not matter. Undefined when it names no model.
- * Full resource names (`projects/…/publishers/google/models/x`, as Vertex has them) are models, too.
+ * Reads a raw path below the gateway's base path. A leading `/proxy` is ignored. Undefined when the path names no
+ * model. Full resource names (`projects/…/publishers/google/models/x`, the form of Vertex) are models, too.
  */
 export function readModelPath(path: string): ModelPath | undefined {
   const segments = path.split('/').filter((segment) => segment !== '');
@@ -36,7 +36,7 @@ export function readModelPath(path: string): ModelPath | undefined {
   };
 }
 
-/** The resource that a model's name stands for: `models/` is put before a bare name. */
+/** The resource of a model name: a bare name gets the prefix `models/`. */
 export function modelResource(model: string): string {
   return model.includes('/') ? model : `models/${model}`;
 }
@@ -46,13 +46,13 @@ export function encodeResource(resource: string): string {
   return resource.split('/').map(encodeSegment).join('/');
 }
 
-/** One path segment. A colon may stand in it; a dot segment may not, as it would walk to another resource. */
+/** One path segment. A colon is allowed; a dot segment is not, because it would lead to another resource. */
 export function encodeSegment(segment: string): string {
   if (segment === '.' || segment === '..') return segment.replaceAll('.', '%252E');
   return encodeURIComponent(segment).replaceAll('%3A', ':').replaceAll('%40', '@');
 }
 
-/** The raw query without the client's `key`: the host gets the credential that is held for it, never the caller's. */
+/** The raw query without the client's `key`: the host gets its configured credential, never the caller's. */
 export function withoutKey(query: string): string {
   if (!query.includes('key=')) return query;
   const kept = query

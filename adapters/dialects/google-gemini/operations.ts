@@ -19,10 +19,10 @@ import { describeValue } from '../request-members.ts';
 import { embeddingsAnswer } from '../host-endpoints.ts';
 import { modelResource } from './model-path.ts';
 
-/** Texts of one request; OpenAI takes no more either. */
+/** Upper bound of texts in one request, the same as OpenAI's. */
 const maxTexts = 2048;
 
-/** Embeddings through `:batchEmbedContents`, which takes one text as well as many. */
+/** Embeddings through `:batchEmbedContents`, which accepts one text or many. */
 export function createGeminiEmbeddings(pathOf: ModelPathOf): OperationCodec {
   return {
     encodeRequest(body, host, report) {
@@ -41,7 +41,9 @@ function embedRequest(body: JsonObject, { model }: HostFacts, text: string): Jso
   return Object.assign(request, asObject(asObject(body.provider_options)?.['google-gemini']));
 }
 
-/** The texts of `input`. Throws `invalid_request` for token numbers: they mean something to their own tokenizer alone. */
+/**
+ * The texts of `input`. Throws `invalid_request` for token numbers: they have a meaning only for their own tokenizer.
+ */
 export function textsOf(input: unknown): readonly string[] {
   const list = typeof input === 'string' ? [input] : asArray(input);
   const texts = list.filter((text) => typeof text === 'string');
@@ -69,10 +71,12 @@ function decodeVectors(body: Buffer, _contentType: string, request: JsonObject):
   return embeddingsAnswer(embeddings, request, tokens);
 }
 
-/** What the models speak when their answer names no rate (ai.google.dev/gemini-api/docs/speech-generation). */
+/** Sample rate of answers that name none (ai.google.dev/gemini-api/docs/speech-generation). */
 const defaultRate = 24_000;
 
-/** Speech in OpenAI's shape from the models that speak. They answer raw samples: `pcm` is these, all else becomes WAV. */
+/**
+ * Speech in OpenAI's shape from speech models. They answer raw samples: `pcm` returns these, other formats become WAV.
+ */
 export function createGeminiSpeech(pathOf: ModelPathOf): OperationCodec {
   return {
     encodeRequest(body, host, report) {
@@ -147,7 +151,7 @@ function wavOfSamples(samples: Uint8Array, rate: number): Buffer {
   return Buffer.concat([header, samples]);
 }
 
-/** Shapes that both kinds of models draw, by width over height. */
+/** Aspect ratios that both kinds of models support, by width over height. */
 const ratios: readonly (readonly [string, number])[] = [
   ['1:1', 1],
   ['4:3', 4 / 3],
@@ -158,12 +162,12 @@ const ratios: readonly (readonly [string, number])[] = [
 
 const known = ['model', 'prompt', 'n', 'size', 'response_format', 'output_format'];
 
-/** Images in OpenAI's shape from Imagen models (`:predict`) and from Gemini models that draw (`:generateContent`). */
+/** Images in OpenAI's shape from Imagen models (`:predict`) and from Gemini image models (`:generateContent`). */
 export function createGeminiImages(pathOf: ModelPathOf): OperationCodec {
   return {
     encodeRequest(body, host, report) {
       reportUnknown(body, known, report);
-      // The bytes come in the answer; neither kind of model puts them on a server.
+      // The bytes come in the answer; neither kind of model stores them on a server.
       if (body.response_format === 'url') report.emulate('response_format');
       return host.model.includes('imagen')
         ? encodeImagen(body, host, report, pathOf)
@@ -212,7 +216,7 @@ function ownOptions(body: JsonObject): JsonObject | undefined {
   return asObject(options?.['google-gemini']) ?? asObject(options?.['google-vertex']);
 }
 
-/** The shape that comes nearest to a size (`1536x1024`); the number of pixels is the model's. */
+/** The aspect ratio nearest to a size (`1536x1024`); the model decides the number of pixels. */
 function aspectRatioOf(size: unknown, report: EncodeReport): string | undefined {
   if (size === undefined || size === null || size === 'auto') return undefined;
   const [, width, height] = /^(\d+)\s*[x:]\s*(\d+)$/.exec(asText(size) ?? '') ?? [];
@@ -257,7 +261,7 @@ function drawings(answer: JsonObject): JsonObject[] {
   });
 }
 
-/** What the host says instead of an image: a reason, or the model's own words. */
+/** The host's reason for an answer without an image, or the model's own text. */
 function refusal(answer: JsonObject): string {
   const reason = asArray(answer.predictions).map((one) => asText(asObject(one)?.raiFilteredReason));
   const blocked = asText(member(memberObject(answer, 'promptFeedback') ?? {}, 'blockReason'));
@@ -274,14 +278,14 @@ function partsOf(answer: JsonObject): JsonObject[] {
   );
 }
 
-/** Reports every member of an operation's body that the host is not told. */
+/** Reports every member of an operation's body that is not sent to the host. */
 export function reportUnknown(body: JsonObject, known: readonly string[], report: EncodeReport): void {
   for (const [name, value] of Object.entries(body))
     if (value !== undefined && value !== null && name !== 'provider_options' && !known.includes(name))
       report.drop(name);
 }
 
-/** The text of a member that an operation cannot do without. Throws `invalid_request`. */
+/** The text of a required member. Throws `invalid_request`. */
 function requireText(body: JsonObject, name: string): string {
   const text = asText(body[name]);
   if (text !== undefined) return text;
@@ -292,7 +296,7 @@ function requireText(body: JsonObject, name: string): string {
   );
 }
 
-/** The JSON object that a host answered. Throws `upstream_invalid` for anything else and for an error in its place. */
+/** The JSON object of a host's answer. Throws `upstream_invalid` for anything else and for an error. */
 export function requireAnswer(body: Buffer): JsonObject {
   const answer = parseObject(body.toString('utf8'));
   const error = readError(answer);

@@ -21,15 +21,15 @@ import {
 const snakeNames = new Map<string, string>();
 
 /**
- * A member by its camel-case name, or by the snake-case one: Google's JSON readers take both spellings, and so do its
- * clients write them.
+ * A member by its camel-case or snake-case name: Google's JSON readers accept both spellings, and its clients write
+ * both.
  */
 export function member(object: JsonObject, name: string): unknown {
   const value = object[name];
   return value === undefined ? object[snakeName(name)] : value;
 }
 
-/** The same when it is an object. */
+/** Same for an object. */
 export function memberObject(object: JsonObject, name: string): JsonObject | undefined {
   return asObject(member(object, name));
 }
@@ -64,7 +64,7 @@ function snakeName(name: string): string {
   return snake;
 }
 
-/** Media types by the end of a URL's path, for URLs whose sender told none. */
+/** Media types by extension of a URL's path, for URLs without a media type. */
 const typesByEnding: Readonly<Record<string, string>> = {
   png: 'image/png',
   jpg: 'image/jpeg',
@@ -87,20 +87,20 @@ const typesByEnding: Readonly<Record<string, string>> = {
   ogg: 'audio/ogg',
 };
 
-/** The media type that a URL's ending stands for; undefined for endings that are not known. */
+/** The media type of a URL's extension; undefined for unknown extensions. */
 function mediaTypeOfUrl(url: string): string | undefined {
   const ending = /\.([a-z0-9]+)$/.exec((url.split(/[?#]/, 1)[0] as string).toLowerCase())?.[1];
   return ending !== undefined && Object.hasOwn(typesByEnding, ending) ? typesByEnding[ending] : undefined;
 }
 
-/** Whether a URI names something that was uploaded to Google and that nobody else can fetch. */
+/** True for a URI of a file uploaded to Google, which only Google can fetch. */
 function isGoogleFile(uri: string): boolean {
   return (
     uri.startsWith('gs://') || /^(?:https:\/\/generativelanguage\.googleapis\.com\/[^/]+\/)?files\//.test(uri)
   );
 }
 
-/** `inlineData` as the part that its media type makes it. */
+/** `inlineData` as a part of the kind that its media type implies. */
 export function decodeInlineData(blob: JsonObject): ImagePart | AudioPart | FilePart {
   const mediaType = asText(member(blob, 'mimeType')) ?? 'application/octet-stream';
   const source = { kind: 'base64', mediaType, data: asText(blob.data) ?? '' } as const;
@@ -129,8 +129,8 @@ export function decodeFileData(data: JsonObject): ImagePart | FilePart {
 }
 
 /**
- * Media as `inlineData` or `fileData`; undefined when the wire cannot hold it. Public https URLs are documented as
- * `fileUri` by both hosts (ai.google.dev/gemini-api/docs/file-input-methods), as are files uploaded to Google.
+ * Media as `inlineData` or `fileData`; undefined when the wire cannot hold it. Both hosts document public https URLs as
+ * `fileUri` (ai.google.dev/gemini-api/docs/file-input-methods), and files uploaded to Google.
  */
 export function encodeMedia(part: ImagePart | AudioPart | FilePart): JsonObject | undefined {
   const { source } = part;
@@ -158,8 +158,8 @@ function fileData(fileUri: string, part: ImagePart | AudioPart | FilePart): Json
 }
 
 /**
- * One part of a model's turn, in a history or in an answer; undefined for what this wire cannot say (encrypted thinking,
- * tools that another provider ran) and for texts that say nothing.
+ * One part of a model turn, in a history or in an answer; undefined for parts that this wire cannot express (encrypted
+ * thinking, tools that another provider ran) and for empty texts.
  */
 export function encodeModelPart(part: ChatPart): JsonObject | undefined {
   const encoded = withoutSignature(part);
@@ -168,10 +168,10 @@ export function encodeModelPart(part: ChatPart): JsonObject | undefined {
   return Object.assign(encoded, siblings(part));
 }
 
-/** What stands beside a part's content: `videoMetadata`, `mediaResolution` … */
+/** Members beside a part's content: `videoMetadata`, `mediaResolution` … */
 export function siblings(part: ChatPart): JsonObject {
   const own = part.extras?.['google-gemini'];
-  // The media type of an address stands within its `fileData`.
+  // The media type of an address is inside its `fileData`.
   return own === undefined ? {} : withoutMembers(own, ['mimeType']);
 }
 
@@ -203,7 +203,7 @@ function withoutSignature(part: ChatPart): JsonObject | undefined {
 
 /**
  * `functionResponse.response` for a result: the object itself when the tool answered with one, else its text under
- * `output`, or under `error` when it failed, which are the names that Google documents.
+ * `output`, or under `error` when it failed, the names that Google documents.
  */
 export function encodeResponse(result: ToolResultPart): JsonObject {
   const text = result.content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
@@ -212,7 +212,7 @@ export function encodeResponse(result: ToolResultPart): JsonObject {
   return object ?? { output: text };
 }
 
-/** What a result holds beside text, as parts of this wire, and how many parts it cannot say. */
+/** Content of a result other than text, as parts of this wire, and the number of parts that it cannot express. */
 export function encodeResultMedia(result: ToolResultPart): {
   readonly parts: readonly JsonObject[];
   readonly lost: number;
@@ -228,7 +228,7 @@ export function encodeResultMedia(result: ToolResultPart): {
   return { parts, lost };
 }
 
-/** The result that a `functionResponse` part carries; its call is named by the caller of this function. */
+/** The result in a `functionResponse` part; the caller of this function supplies the call id. */
 export function decodeResult(response: JsonObject, callId: string): ToolResultPart {
   const name = asText(response.name);
   const answer = memberObject(response, 'response') ?? {};
@@ -254,22 +254,22 @@ function decodeMedia(value: unknown): ToolResultPart['content'] {
   return file === undefined ? [] : [decodeFileData(file)];
 }
 
-/** The text of an object that has this member alone. */
+/** The text of an object that has only this member. */
 function onlyText(answer: JsonObject, name: string): string | undefined {
   const value = answer[name];
   return typeof value === 'string' && Object.keys(answer).length === 1 ? value : undefined;
 }
 
-/** Gives a result the id of the call before it, and numbers what the wire does not. */
+/** Gives a result the id of the preceding call, and numbers calls without an id. */
 export interface ToolNumbers {
-  /** Of the last call. */
+  /** Id of the last call. */
   lastId: string;
   readonly newId: (prefix: string) => string;
 }
 
 /**
- * A part that a tool of Google's own wrote: code and its result, a server-side call and its response. Every other part
- * that is not known is kept as it is.
+ * A part written by a tool of Google's own: code and its result, a server-side call and its response. Every other
+ * unknown part is kept unchanged.
  */
 export function decodeOwnPart(part: JsonObject, numbers: ToolNumbers): ProviderToolPart | OpaquePart {
   const code = memberObject(part, 'executableCode');
@@ -302,24 +302,30 @@ function toolName(inner: JsonObject): string {
   return (asText(member(inner, 'toolType')) ?? 'tool').toLowerCase();
 }
 
-/** The part without its signature, which stands on the canonical part. */
+/** The part without its signature, which the canonical part holds. */
 export function unsigned(part: JsonObject): JsonObject {
   return withoutMembers(part, ['thoughtSignature', 'thought_signature']);
 }
 
-/** A canonical part with the signature that stood on the wire's part. */
+/** A canonical part with the signature of the wire's part. */
 export function signed<T extends ChatPart>(part: T, signature: string | undefined): T {
   return signature === undefined ? part : { ...part, signature };
 }
 
-/** A call's arguments as the object that this wire wants. Free text (a custom tool) and what is no object become `{ "input": … }`. */
+/**
+ * A call's arguments as an object, as this wire requires. Free text (a custom tool) and JSON that is not an object
+ * become `{ "input": … }`.
+ */
 export function encodeArguments(call: Pick<ToolCallPart, 'kind' | 'arguments'>): JsonObject {
   if (call.kind === 'custom') return { input: call.arguments };
   if (call.arguments.trim() === '') return {};
   return parseExactObject(call.arguments) ?? { input: call.arguments };
 }
 
-/** The arguments of a `functionCall` as JSON text; for a custom tool its free text. Hosts that quote the object are understood. */
+/**
+ * The arguments of a `functionCall` as JSON text; for a custom tool its free text. Accepts an object that the host
+ * sends as a string.
+ */
 export function decodeArguments(args: unknown, kind: ToolCallPart['kind']): string {
   if (typeof args === 'string') return parseExactObject(args) === undefined ? wrap(args) : args;
   if (typeof args !== 'object' || args === null || Array.isArray(args)) return kind === 'custom' ? '' : '{}';

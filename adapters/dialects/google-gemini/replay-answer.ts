@@ -16,8 +16,8 @@ import { member } from './parts.ts';
 import { encodeGeminiUsage } from './answer.ts';
 
 /**
- * The complete answer that the frames of a stream add up to. Throws `upstream_invalid` for a frame that says something
- * and cannot be read.
+ * The complete answer assembled from the frames of a stream. Throws `upstream_invalid` for a frame with content that
+ * cannot be read.
  */
 export function assembleAnswer(
   framing: FrameFraming,
@@ -41,7 +41,10 @@ export function assembleAnswer(
   return Buffer.from(stringifyExact(answer));
 }
 
-/** A complete answer as one object of a stream, which this wire allows. Throws `upstream_invalid` for what is no JSON object. */
+/**
+ * A complete answer as one object of a stream, which this wire allows. Throws `upstream_invalid` for anything but a
+ * JSON object.
+ */
 export function disassembleAnswer(framing: FrameFraming, answer: Uint8Array): Uint8Array {
   const json = parseExactObject(asBuffer(answer).toString('utf8'));
   if (json === undefined) {
@@ -54,10 +57,10 @@ export function disassembleAnswer(framing: FrameFraming, answer: Uint8Array): Ui
   return framing.write(json, false);
 }
 
-/** For the array framing: `disassembleAnswer` writes one element, and this is the end of the array. */
+/** End of the array framing, of which `disassembleAnswer` writes one element. */
 export const arrayEnd: Uint8Array = Buffer.from('\n]\n');
 
-/** Later objects repeat the usage; what one does not mention keeps its count. Log probabilities go on. */
+/** Later objects repeat the usage; counts that one omits keep their value. Log probabilities are appended. */
 function joinedCounts(objects: readonly JsonObject[]): readonly JsonObject[] {
   let usage: JsonObject = {};
   const logprobs = new Map<unknown, JsonObject>();
@@ -88,7 +91,7 @@ function withLogprobs(candidate: JsonObject, known: Map<unknown, JsonObject>): J
   return { ...candidate, logprobsResult: all };
 }
 
-/** Pieces of one text in one part. */
+/** Joins the pieces of one text in one part. */
 function joinedTexts(parts: readonly JsonObject[]): readonly JsonObject[] {
   const joined: JsonObject[] = [];
   for (const part of parts) {

@@ -4,7 +4,7 @@ import { member, withoutMembers } from './parts.ts';
 
 const maxNesting = 100;
 
-/** Keywords whose numbers this wire may write as text (they are 64-bit in its definition). */
+/** Keywords whose numbers this wire may write as text (its definition has them as 64-bit). */
 const counts = ['minItems', 'maxItems', 'minProperties', 'maxProperties', 'minLength', 'maxLength'];
 
 const spelled: Readonly<Record<string, string>> = {
@@ -35,7 +35,7 @@ export function toJsonSchema(schema: JsonObject, depth: number = maxNesting): Js
     else if (name === 'format' && value === 'enum') continue;
     else if (name === 'example') read.examples = [value];
     else if (counts.includes(name) && typeof value === 'string') read[name] = Number(value);
-    // An order of members has no meaning elsewhere; `properties` stands in it already.
+    // The order of members has no meaning elsewhere; `properties` has it already.
     else if (name !== 'nullable' && name !== 'propertyOrdering') read[name] = value;
   }
   if (read.type === 'type_unspecified') delete read.type;
@@ -79,7 +79,7 @@ const sharedKeywords: ReadonlySet<string> = new Set([
   'propertyOrdering',
 ]);
 
-/** Keywords that say nothing of the values. */
+/** Keywords that do not constrain values. */
 const silentKeywords: ReadonlySet<string> = new Set([
   '$schema',
   '$id',
@@ -94,20 +94,20 @@ const silentKeywords: ReadonlySet<string> = new Set([
   'strict',
 ]);
 
-/** Formats by type that the API takes; another one is refused by it. */
+/** Formats by type that the API accepts; it refuses others. */
 const formats: Readonly<Record<string, readonly string[]>> = {
   string: ['date-time', 'enum'],
   number: ['float', 'double'],
   integer: ['int32', 'int64'],
 };
 
-/** Where a schema stands, for what is reported about it. */
+/** Position of a schema, for the report. */
 interface SchemaSite {
   readonly place: string;
   readonly report: EncodeReport;
 }
 
-/** Says a keyword of `schema` that the subset lacks in other words in `adapted`, or reports it as dropped. */
+/** Expresses a keyword of `schema` that the subset lacks by other means in `adapted`, or reports it as dropped. */
 function adaptKeyword(adapted: JsonObject, schema: JsonObject, name: string, site: SchemaSite): void {
   const value = schema[name];
   const { place, report } = site;
@@ -131,7 +131,7 @@ function adaptKeyword(adapted: JsonObject, schema: JsonObject, name: string, sit
   } else report.drop(`${place}.${name}`);
 }
 
-/** The API takes texts alone; other values are told in the description. */
+/** The API accepts only texts; other values move to the description. */
 function adaptEnum(
   adapted: JsonObject,
   schema: JsonObject,
@@ -156,7 +156,7 @@ function adaptEnum(
   if (otherTypes.length === 0 && (type === 'number' || type === 'boolean')) adapted.type ??= type;
 }
 
-/** The API refuses a required member that is not described. */
+/** The API refuses a required member without a description. */
 function adaptRequired(adapted: JsonObject, schema: JsonObject, { place, report }: SchemaSite): void {
   const properties = asObject(schema.properties) ?? {};
   const required = asArray(schema.required);
@@ -165,10 +165,10 @@ function adaptRequired(adapted: JsonObject, schema: JsonObject, { place, report 
   if (known.length > 0) adapted.required = known;
 }
 
-/** A recursive reference is followed this often; below it anything goes. */
+/** A recursive reference is expanded this often; below that, any value is allowed. */
 const maxRecursion = 2;
 const maxDepth = 64;
-/** Schemas below one root; references can multiply them. */
+/** Upper bound of schemas below one root; references can multiply them. */
 const maxSchemas = 5000;
 
 interface Adaptation {
@@ -179,10 +179,10 @@ interface Adaptation {
 }
 
 /**
- * A JSON Schema in Gemini's subset. The subset is used and not `parametersJsonSchema` / `responseJsonSchema`: every
- * model and both hosts take it, while those are newer, take a subset of keywords as well and refuse cyclic references in
- * required members. Keywords that are left out are reported under `place` (`tools[0].function.parameters`), what is said in other
- * words as emulated.
+ * A JSON Schema in Gemini's subset. The subset is used instead of `parametersJsonSchema` / `responseJsonSchema`,
+ * because every model and both hosts accept it, while those are newer, also accept only some keywords, and refuse
+ * cyclic references in required members. Removed keywords are reported under `place` (`tools[0].function.parameters`),
+ * replaced ones as emulated.
  */
 export function toGeminiSchema(schema: JsonObject, place: string, report: EncodeReport): JsonObject {
   return adapt(schema, place, [], { root: schema, report, left: maxSchemas, depth: 0 });
@@ -231,13 +231,13 @@ function adaptReference(
   return adapt({ ...target, ...beside }, place, [...path, reference], state);
 }
 
-/** What cannot be unrolled any further. */
+/** A schema for any value, used where expansion stops. */
 function freeForm(place: string, { report }: Adaptation): JsonObject {
   report.emulate(`${place}.$ref`);
   return { type: 'object', description: 'Of the same form as the object around it.' };
 }
 
-/** The alternatives of a schema that has some; a list of types are alternatives, too. */
+/** The alternatives of a schema, if any; a list of types counts as alternatives, too. */
 function branchesOf(schema: JsonObject): readonly unknown[] | undefined {
   for (const name of ['anyOf', 'oneOf']) if (asArray(schema[name]).length > 0) return asArray(schema[name]);
   if (!Array.isArray(schema.type)) return undefined;
@@ -246,8 +246,8 @@ function branchesOf(schema: JsonObject): readonly unknown[] | undefined {
 }
 
 /**
- * Vertex AI refuses any keyword beside `anyOf`: `nullable` and the description go into the alternatives. A single
- * alternative (besides null) takes the place of the whole.
+ * Vertex AI refuses any keyword beside `anyOf`: `nullable` and the description move into the alternatives. A single
+ * alternative (besides null) replaces the whole schema.
  */
 function adaptChoices(
   schema: JsonObject,
@@ -294,7 +294,7 @@ function adaptPlain(
   if (items !== undefined) adapted.items = items;
   if (adapted.type === undefined && adapted.properties !== undefined) adapted.type = 'object';
   if (adapted.type === 'array' && adapted.items === undefined) {
-    // The API refuses an array that does not say of what.
+    // The API refuses an array without `items`.
     adapted.items = { type: 'string' };
     state.report.emulate(`${place}.items`);
   }
@@ -314,7 +314,9 @@ function adaptProperties(
   return Object.fromEntries(properties);
 }
 
-/** What an array is of. A tuple (`prefixItems`, or a list under `items`) becomes an array of any of its members. */
+/**
+ * The item schema of an array. A tuple (`prefixItems`, or a list under `items`) becomes an array of any of its members.
+ */
 function adaptItems(
   schema: JsonObject,
   place: string,
@@ -333,7 +335,7 @@ function adaptItems(
   return branches.length > 1 ? { anyOf: branches } : branches[0];
 }
 
-/** The schema that a reference within the same document names (`#`, `#/$defs/Node`); undefined for any other. */
+/** The schema of a reference within the same document (`#`, `#/$defs/Node`); undefined for any other. */
 function resolveReference(reference: string, root: JsonObject): JsonObject | undefined {
   if (!reference.startsWith('#')) return undefined;
   let value: unknown = root;
@@ -348,7 +350,7 @@ function resolveReference(reference: string, root: JsonObject): JsonObject | und
   return asObject(value);
 }
 
-/** One schema that says what all of `allOf` and its own keywords say, as far as keywords do not contradict one another. */
+/** Joins all of `allOf` and the schema's own keywords into one schema, as far as they do not contradict one another. */
 function joinAllOf(schema: JsonObject, root: JsonObject): JsonObject {
   const { allOf, ...own } = schema;
   let joined: JsonObject = {};

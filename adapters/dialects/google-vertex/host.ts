@@ -23,17 +23,17 @@ import { asArray, asCount, asObject, type JsonObject, stringifyExact } from '../
 import { decodeGeminiError } from '../google-gemini/errors.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 
-/** A model of Vertex AI: who made it, and where it stands. */
+/** A model of Vertex AI with its publisher. */
 interface VertexModel {
-  /** `google`, `anthropic`, `mistralai`, `meta` …; `endpoints` for a model that was deployed to an endpoint of its own. */
+  /** `google`, `anthropic`, `mistralai`, `meta` …; `endpoints` for a model at an endpoint of its own. */
   readonly publisher: string;
-  /** Without its publisher. */
+  /** Name without the publisher. */
   readonly name: string;
   /** The complete resource name when the caller gave one. */
   readonly resource?: string;
 }
 
-/** Publishers in the order of their bare names; a name that none of these begins is Google's. */
+/** Publishers by the prefix of a bare model name; all other names belong to Google. */
 const bareNames: readonly (readonly [RegExp, string])[] = [
   [/^claude/, 'anthropic'],
   [/^(?:mistral|ministral|codestral)/, 'mistralai'],
@@ -41,7 +41,7 @@ const bareNames: readonly (readonly [RegExp, string])[] = [
   [/^llama/, 'meta'],
 ];
 
-/** What may stand before a dot or a slash. Names of models have dots, too, so that only these count. */
+/** Publishers that may precede a dot or a slash. Model names contain dots, too, so that only these count. */
 const publishers: ReadonlySet<string> = new Set([
   'google',
   'anthropic',
@@ -82,7 +82,7 @@ function readVertexModel(model: string): VertexModel {
   return { publisher: known?.[1] ?? 'google', name: model };
 }
 
-/** Path of the project's part of the API. Throws `invalid_request` naming the setting that is missing. */
+/** Path of the project's part of the API. Throws `invalid_request` with the name of a missing setting. */
 function projectPath({ settings, provider }: HostFacts): string {
   const project = setting(settings.vertex_project_id, 'vertex_project_id', provider);
   const region = setting(settings.vertex_region, 'vertex_region', provider);
@@ -106,7 +106,7 @@ function setting(value: string | undefined, name: string, provider: string): str
   );
 }
 
-/** Embeddings through `:predict`. What stands under `provider_options.google-vertex` goes into every instance. */
+/** Embeddings through `:predict`. Members of `provider_options.google-vertex` go into every instance. */
 const vertexEmbeddings: OperationCodec = {
   encodeRequest(body, host, report) {
     const own = asObject(asObject(body.provider_options)?.['google-vertex']);
@@ -137,7 +137,7 @@ function decodeAnswer(body: Buffer, _contentType: string, request: JsonObject): 
 /** The version of the Messages API that Vertex AI documents; it stands in the body. */
 const anthropicVersion = 'vertex-2023-10-16';
 
-/** Publishers whose models take chat completions through `rawPredict`; the others take them at one address for all. */
+/** Publishers whose models accept chat completions through `rawPredict`; the others share one address. */
 const rawPredicted: ReadonlySet<string> = new Set(['mistralai', 'ai21']);
 
 /** Gemini models, and tuned ones at their endpoint. */
@@ -155,10 +155,10 @@ const anthropic = createAnthropicProvider({
 /** Claude models: the Messages wire at `rawPredict`. */
 const vertexAnthropic: ChatProviderCodec = at(anthropic, ({ name }) => name, rawPredictPath);
 
-/** Models that speak chat completions. */
+/** Models with the chat completions wire. */
 const vertexOpenAi: ChatProviderCodec = at(openAiChatProvider, openAiModel, openAiPath);
 
-/** The codec that a model is spoken to with. */
+/** The codec for a model. */
 function codecOf({ publisher }: VertexModel): ChatProviderCodec {
   if (publisher === 'google') return vertexGemini;
   return publisher === 'anthropic' ? vertexAnthropic : vertexOpenAi;
@@ -181,7 +181,7 @@ function openAiModel({ publisher, name }: VertexModel): string {
   return rawPredicted.has(publisher) || publisher === 'endpoints' ? name : `${publisher}/${name}`;
 }
 
-/** A codec of another wire, with the model's own name and at its place in Vertex AI. */
+/** A codec of another wire, with the model's own name and path on Vertex AI. */
 function at(
   codec: ChatProviderCodec,
   nameOf: (model: VertexModel) => string,
@@ -202,7 +202,7 @@ const speech = createGeminiSpeech(pathOf);
 
 /**
  * Vertex AI. Its base URL is the region's root; `vertex_project_id` and `vertex_region` come from the provider's
- * settings. The model decides which wire is spoken: Gemini's, Anthropic's or chat completions.
+ * settings. The model decides the wire: Gemini's, Anthropic's or chat completions.
  */
 export const googleVertexHost: ProviderDialect = {
   name: 'google-vertex',
@@ -233,7 +233,7 @@ function pathOf(host: HostFacts, method: string): string {
   return vertexPath(host, readVertexModel(host.model), method);
 }
 
-/** The very bytes where the client speaks the wire of the model that it asks for. */
+/** Passes the bytes unchanged when the client uses the wire of the requested model. */
 function passOwn(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan | undefined {
   const { host, stream } = call;
   if (call.endpoint === 'generate-content' && model.publisher === 'google') {
@@ -258,7 +258,7 @@ function passOwn(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan | un
   };
 }
 
-/** Claude models count through a model of that name. */
+/** Claude models count tokens through the model `count-tokens`. */
 function countTokens(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan {
   if (model.publisher !== 'anthropic') return refused(call, 'token counting for the Messages API');
   return {
@@ -268,7 +268,7 @@ function countTokens(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan 
   };
 }
 
-/** Other methods of the Gemini wire (`:countTokens` …) at the model's place in Vertex AI. */
+/** Other methods of the Gemini wire (`:countTokens` …) at the model's path on Vertex AI. */
 function passMethod(call: UpstreamCallFacts): UpstreamPlan {
   const named = readModelPath(call.path);
   if (named === undefined || named.method === '')

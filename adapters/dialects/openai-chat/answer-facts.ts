@@ -5,14 +5,14 @@ import { asArray, asBuffer, asObject, asText, type JsonObject, parseObject } fro
 import { decodeOpenAiUsage, openAiErrorMessage } from '../openai-shapes.ts';
 import { type EventReader, watch, type Watch } from '../frame-scanner.ts';
 
-/** The members for which a frame is parsed once the first token has been seen. */
+/** Members that cause a frame to be parsed after the first token. */
 export const watchedMembers: readonly Watch[] = [
   watch('usage', 'object'),
   watch('finish_reason', 'string'),
   watch('error', 'anything but null'),
 ];
 
-/** Members of a delta that bring a token when they are not empty. */
+/** Members of a delta that carry a token when they are not empty. */
 const tokenMembers = [
   'content',
   'reasoning_content',
@@ -23,10 +23,10 @@ const tokenMembers = [
   'audio',
 ] as const;
 
-/** Learns usage, model, finish reasons and errors from the events of a chat or completions stream. */
+/** Collects usage, model, finish reasons and errors from the events of a chat or completions stream. */
 export class ChatStreamReader implements EventReader {
   readonly facts: AnswerFacts = {};
-  /** The end marker is `[DONE]`, which is no event. */
+  /** The end marker is `[DONE]`, which is not an event. */
   readonly ended = false;
   private reasons: Map<number, string> | undefined;
 
@@ -58,7 +58,7 @@ export class ChatStreamReader implements EventReader {
   }
 }
 
-/** The index of a choice; its position where the host leaves it out. */
+/** The index of a choice; its position when the host leaves it out. */
 export function choiceIndex(choice: JsonObject, position: number): number {
   return typeof choice.index === 'number' ? choice.index : position;
 }
@@ -76,9 +76,9 @@ function isNotEmpty(value: unknown): boolean {
 
 const usageMember = Buffer.from('"usage"');
 const modelMember = Buffer.from('"model"');
-/** From this size on an embeddings answer is not parsed: it is nearly all vectors. */
+/** An embeddings answer of at least this size is not parsed: it is nearly all vectors. */
 const largeAnswerBytes = 8 * 1024;
-/** The members around the vectors are short; a `usage` object longer than this is none. */
+/** The members around the vectors are short; a longer `usage` object is ignored. */
 const maxMemberBytes = 4 * 1024;
 
 /** Facts of a complete answer. Never throws; an answer that is no JSON object has none. */
@@ -112,7 +112,7 @@ function finishReasons(json: JsonObject): string {
   return reasons;
 }
 
-/** The usage of an answer or a stream event, wherever a compatible host puts it. */
+/** The usage of an answer or a stream event, in any place that compatible hosts use. */
 export function usageOf(json: JsonObject): Usage | undefined {
   const direct = decodeOpenAiUsage(json.usage) ?? decodeOpenAiUsage(asObject(json.x_groq)?.usage);
   if (direct !== undefined) return direct;
@@ -123,7 +123,7 @@ export function usageOf(json: JsonObject): Usage | undefined {
   return undefined;
 }
 
-/** `usage` and `model` stand before or behind the vectors, which hold no member names of their own. */
+/** `usage` and `model` come before or after the vectors, which hold no member names of their own. */
 function scanAroundVectors(bytes: Buffer): AnswerFacts | undefined {
   const usageText = memberText(bytes, usageMember, '}');
   const usage = usageText === undefined ? undefined : decodeOpenAiUsage(parseObject(`{${usageText}}`)?.usage);
@@ -133,7 +133,7 @@ function scanAroundVectors(bytes: Buffer): AnswerFacts | undefined {
   return model === undefined ? { usage } : { usage, model };
 }
 
-/** A member from its name to the last `closing` from which it can be parsed. */
+/** A member from its name to the last `closing` with which it can be parsed. */
 function memberText(bytes: Buffer, name: Buffer, closing: string): string | undefined {
   const start = bytes.lastIndexOf(name);
   if (start === -1) return undefined;
@@ -147,7 +147,10 @@ function memberText(bytes: Buffer, name: Buffer, closing: string): string | unde
 
 type Path = AnswerTextPlace['path'];
 
-/** The generated texts of a complete chat or completions answer. What some hosts repeat beside a text is emptied with it. */
+/**
+ * The generated texts of a complete chat or completions answer. Copies that some hosts put beside a text are emptied
+ * with it.
+ */
 export function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): readonly AnswerTextPlace[] {
   return asArray(asObject(answer)?.choices).flatMap((value, position) => {
     const choice = asObject(value);
@@ -168,7 +171,7 @@ function choiceTexts(choice: JsonObject, index: number, path: Path): readonly An
   add('text', choice.text, [...path, 'text']);
   if (message === undefined) return places;
   const at = [...path, 'message'];
-  // Some hosts say the same under both names.
+  // Some hosts send the same text under both names.
   const isTwice = message.reasoning_content === message.reasoning;
   const twin = { path: [...at, 'reasoning'], value: 'same' } as const;
   add('reasoning', message.reasoning_content, [...at, 'reasoning_content'], isTwice ? [twin] : []);
@@ -193,7 +196,7 @@ function choiceTexts(choice: JsonObject, index: number, path: Path): readonly An
   return [...places, ...callTexts(message, index, at)];
 }
 
-/** What says a text of the choice again, or something of its places. */
+/** Members of the choice that repeat its text or refer to positions in it. */
 function copiesOf(
   choice: JsonObject,
   message: JsonObject | undefined,

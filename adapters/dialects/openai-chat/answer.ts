@@ -18,7 +18,7 @@ import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../j
 import { encodeOpenAiUsage } from '../openai-shapes.ts';
 import { dataUrl, given } from '../request-members.ts';
 
-/** What the hosts of the family write, in lower case. */
+/** Finish reasons of the hosts of the family, in lower case. */
 const reasons: ReadonlyMap<string, FinishReason> = new Map(
   Object.entries({
     stop: 'stop',
@@ -55,8 +55,8 @@ const reasons: ReadonlyMap<string, FinishReason> = new Map(
 );
 
 /**
- * The finish of a choice. Whether the client must answer calls is told by the calls, not by the word: hosts write `stop`
- * beside calls, and `tool_calls` for tools that they ran themselves. `choice` may name the stop sequence that was met.
+ * Finish of a choice. The calls, not the reason, decide whether the client must answer calls: hosts write `stop` beside
+ * calls, and `tool_calls` for tools that they ran themselves. `choice` may name the matched stop sequence.
  */
 export function decodeFinish(raw: string, hasCalls: boolean, choice: JsonObject): Finish {
   const word = reasons.get(raw.toLowerCase()) ?? 'unknown';
@@ -68,8 +68,8 @@ export function decodeFinish(raw: string, hasCalls: boolean, choice: JsonObject)
 }
 
 /**
- * The words that OpenAI documents, and the status of a response that is whole, which tells no reason: where a host writes
- * one of them, what it means is said and not what it wrote.
+ * The reasons that OpenAI documents, and the status of a complete response, which carries no reason: they are written
+ * by their meaning, not copied from the host.
  */
 const documented: ReadonlySet<string> = new Set([
   'stop',
@@ -81,9 +81,8 @@ const documented: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The word for `finish_reason`. `strict`: one that OpenAI documents; an answer that failed or was broken off is
- * `length`, the documented word for one that is incomplete. Else the provider's own word, where it wrote one of its
- * own.
+ * The `finish_reason`. `strict`: a documented one; a failed or interrupted answer is `length`, the documented reason
+ * for an incomplete one. Otherwise the provider's own reason, when it wrote one.
  */
 export function encodeFinish(finish: Finish, strict: boolean, legacy: boolean): string {
   if (!strict && finish.raw !== '' && !documented.has(finish.raw)) return finish.raw;
@@ -130,12 +129,12 @@ export function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer
   return Buffer.from(stringifyExact(body));
 }
 
-/** What messages look like in this exchange. */
+/** Message form of this exchange. */
 export function messageStyle({ request, strict, now, newId }: AnswerContext): MessageStyle {
   return { strict, legacy: request.legacyFunctions === true, expiresAt: now, newId };
 }
 
-/** The `usage` member; beyond OpenAI's own, not strictly, what Anthropic's clients look for. */
+/** The `usage` member; when not strict, also the members that Anthropic's clients read. */
 export function encodeUsage(usage: Usage, strict: boolean): JsonObject {
   const encoded = encodeOpenAiUsage(usage);
   if (strict) return encoded;
@@ -144,7 +143,7 @@ export function encodeUsage(usage: Usage, strict: boolean): JsonObject {
   return encoded;
 }
 
-/** What only one dialect can say: this wire's members where they were, those of others under `provider_fields`. */
+/** Adds extras: this wire's members in their place, those of others under `provider_fields`. */
 export function addExtras(holder: JsonObject, extras: Extras | undefined): void {
   if (extras === undefined) return;
   const { 'openai-chat': own, ...others } = extras;
@@ -154,13 +153,15 @@ export function addExtras(holder: JsonObject, extras: Extras | undefined): void 
   if (Object.keys(others).length > 0) holder.provider_fields = others;
 }
 
-/** What the form of a message depends on beside its parts. */
+/** Options that decide the form of a message. */
 export interface MessageStyle {
-  /** Only documented members and the two that nearly every client knows (`reasoning_content`, thought signatures). */
+  /**
+   * Only documented members and the two that nearly every client supports (`reasoning_content`, thought signatures).
+   */
   readonly strict: boolean;
   /** One `function_call` instead of `tool_calls`. */
   readonly legacy: boolean;
-  /** Unix seconds until which a recording may be named, when the provider did not say. */
+  /** Expiry of a recording in Unix seconds, when the provider gives none. */
   readonly expiresAt: number;
   readonly newId: (prefix: string) => string;
 }
@@ -230,12 +231,12 @@ export function encodeToolCall(call: ToolCallPart): JsonObject {
   return encoded;
 }
 
-/** Where Google's compatibility API, and clients that follow it, keep the proof of thinking of a call. */
+/** Place where Google's compatibility API, and clients that follow it, keep the thought signature of a call. */
 export function signatureContent(signature: string): JsonObject {
   return { google: { thought_signature: signature } };
 }
 
-/** An element of `images`, as the hosts write it that let chat models draw. */
+/** An element of `images`, the form of hosts whose chat models generate images. */
 export function encodeImage(part: ImagePart, index: number): JsonObject {
   const { source } = part;
   const url = source.kind === 'url' ? source.url : source.kind === 'base64' ? dataUrl(source) : '';
@@ -252,7 +253,7 @@ export function encodeAudio(part: AudioPart, style: Pick<MessageStyle, 'expiresA
   };
 }
 
-/** The tokens of a choice's `logprobs`; undefined when it tells none. */
+/** The tokens of a choice's `logprobs`; undefined when there are none. */
 export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
   const content = asArray(asObject(value)?.content);
   if (content.length === 0) return undefined;
@@ -268,7 +269,7 @@ export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefi
   return tokens;
 }
 
-/** The same again, as a choice says it. */
+/** The inverse: tokens in the form of a choice. */
 export function encodeLogprobs(tokens: readonly TokenLogprob[] | undefined): JsonObject | null {
   if (tokens === undefined) return null;
   return {
@@ -292,9 +293,9 @@ function readToken(value: unknown): Omit<TokenLogprob, 'top'> | undefined {
 }
 
 /**
- * A part as an element of `content_blocks`, the form in which clients that ask for more than the OpenAI wire get thinking
- * with its signatures, cited text and provider-run tools; undefined for what has members of its own (calls, audio,
- * images). `text` stands in for the part's own in the first event of a stream.
+ * A part as an element of `content_blocks`, the form in which clients beyond the OpenAI wire get thinking with its
+ * signatures, cited text and provider-run tools; undefined for parts with members of their own (calls, audio, images).
+ * `text` replaces the part's own in the first event of a stream.
  */
 export function contentBlock(part: ChatPart): JsonObject | undefined {
   switch (part.type) {
@@ -319,7 +320,7 @@ export function contentBlock(part: ChatPart): JsonObject | undefined {
   }
 }
 
-/** A citation within such a block: as its own wire said it, else in plain words. */
+/** A citation within such a block: in its own wire's form, else in general members. */
 export function blockCitation(citation: Citation): JsonObject {
   if (citation.raw?.dialect === 'anthropic-messages') return citation.raw.value;
   const { kind, url, title, quote, document } = citation;
@@ -373,9 +374,9 @@ export function listedSources(json: JsonObject): readonly Citation[] {
 }
 
 /**
- * A citation as an element of `annotations`; undefined for what has no URL, which the form requires. `offset` is where
- * the part's text begins within the message's content, `end` where it ends within the part: a citation without a place
- * stands for all of it.
+ * A citation as an element of `annotations`; undefined without a URL, which the form requires. `offset` is the start of
+ * the part's text within the message's content, `end` the end within the part: a citation without a position covers the
+ * whole part.
  */
 export function encodeAnnotation(citation: Citation, offset: number, end: number): JsonObject | undefined {
   if (citation.raw?.dialect === 'openai-chat' && offset === 0) return citation.raw.value;

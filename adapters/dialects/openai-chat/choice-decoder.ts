@@ -9,18 +9,18 @@ import { decodeBlock, decodeSaidBlock, thinkingText, thoughtSignature } from './
 
 interface CallState {
   readonly key: string;
-  /** As the wire numbered it. */
+  /** Number of the call on the wire. */
   readonly index: number | undefined;
-  /** As the wire named it. */
+  /** Id of the call on the wire. */
   id: string | undefined;
   opened: boolean;
   custom: boolean;
-  /** Arguments that came before the name. */
+  /** Arguments received before the name. */
   pending: string;
   said: string;
 }
 
-/** Reads the calls of one choice, whole or in deltas, with indexes, ids and names or without. */
+/** Reads the calls of one choice, whole or in deltas, with or without indexes, ids and names. */
 class ToolCallReader {
   private readonly builder: ChatEventBuilder;
   private readonly newId: (prefix: string) => string;
@@ -33,7 +33,7 @@ class ToolCallReader {
     this.newId = newId;
   }
 
-  /** A call that the client must answer has begun. */
+  /** The choice holds a call that the client must answer. */
   get hasCalls(): boolean {
     return this.calls.some(({ opened }) => opened);
   }
@@ -48,7 +48,7 @@ class ToolCallReader {
     if (legacy !== undefined) this.readCall({ index: -1, function: legacy });
   }
 
-  /** The choice is over: a call whose name never came is written all the same, if it says anything. */
+  /** Handles the end of the choice: a call without a name is still emitted, unless it is empty. */
   finish(): void {
     for (const call of this.calls) if (!call.opened && call.pending !== '') this.open(call, '');
   }
@@ -74,7 +74,7 @@ class ToolCallReader {
     let found: CallState | undefined;
     if (index !== undefined) {
       found = this.calls.findLast((call) => call.index === index);
-      // Some hosts number every call 0 and tell them apart by id alone.
+      // Some hosts number every call 0, so that only the id distinguishes them.
       if (found?.id !== undefined && id !== undefined && found.id !== id && name !== undefined)
         found = undefined;
     } else if (id !== undefined) found = this.calls.findLast((call) => call.id === id);
@@ -94,7 +94,7 @@ class ToolCallReader {
     return call;
   }
 
-  /** A call whose arguments are whole ends when the next one begins, so that writers need not wait with that one. */
+  /** A call with complete arguments ends when the next one starts, so that writers need not hold it back. */
   private closeComplete(): void {
     const last = this.calls.at(-1);
     if (last !== undefined && isWhole(last.said)) this.builder.close(this.choice, last.key);
@@ -121,7 +121,7 @@ class ToolCallReader {
       call.pending += text;
       return;
     }
-    // A placeholder before the arguments proper; when none come, the builder writes it.
+    // A placeholder before the real arguments; when none follow, the builder writes it.
     if (!call.custom && call.said === '' && text === '{}') return;
     // Some hosts repeat the whole arguments in a last event.
     if (!call.custom && text === call.said && isWhole(text)) return;
@@ -140,7 +140,7 @@ function isWhole(json: string): boolean {
   }
 }
 
-/** Reads `content_blocks`, as another gateway writes them beside (and saying the same as) the plain members. */
+/** Reads `content_blocks`, which another gateway writes beside the plain members with the same content. */
 class BlockReader {
   private readonly builder: ChatEventBuilder;
   private readonly choice: number;
@@ -196,7 +196,7 @@ class BlockReader {
     for (const one of part.citations ?? []) this.builder.citation(this.choice, key, one);
   }
 
-  /** Blocks follow one another: where one begins, the one before it is over. */
+  /** Blocks are sequential: the start of one ends the one before it. */
   private open(key: string, head: ChatPart): void {
     if (this.builder.isOpen(this.choice, key)) return;
     this.builder.closeFlow(this.choice);
@@ -235,7 +235,7 @@ const audioTypes: ReadonlyMap<string, string> = new Map([
   ['pcm16', 'audio/pcm'],
 ]);
 
-/** Reads what one choice says, in deltas or as a whole message. */
+/** Reads one choice, in deltas or as a whole message. */
 export class ChoiceDecoder {
   readonly index: number;
   private readonly builder: ChatEventBuilder;
@@ -258,7 +258,7 @@ export class ChoiceDecoder {
     this.blocks = new BlockReader(builder, index);
   }
 
-  /** Its finish reason has come. */
+  /** The finish reason has arrived. */
   get finished(): boolean {
     return this.rawFinish !== undefined;
   }
@@ -269,7 +269,7 @@ export class ChoiceDecoder {
       this.sawDelta = true;
       this.readDelta(delta, choice.logprobs);
     } else if (!this.sawDelta) {
-      // A whole message; behind deltas it only repeats them.
+      // A whole message; after deltas it only repeats them.
       const message = asObject(choice.message);
       if (message !== undefined) this.readDelta(message, choice.logprobs);
     }
@@ -283,7 +283,7 @@ export class ChoiceDecoder {
     if (foreign !== undefined) this.foreign = mergeExtras(this.foreign, foreign);
   }
 
-  /** `sources` are those of the whole answer, for a text that cites none itself. */
+  /** `sources` are those of the whole answer, for a text without citations of its own. */
   finish(sources: readonly Citation[]): void {
     const { builder, index } = this;
     this.calls.finish();
@@ -369,7 +369,7 @@ export class ChoiceDecoder {
     for (const citation of citations) this.builder.citation(this.index, key, citation);
   }
 
-  /** Tools that Groq's compound systems ran: first without, then with what came out. */
+  /** Tools that Groq's compound systems ran: first without, then with their output. */
   private readExecutedTools(value: unknown): void {
     for (const [position, item] of asArray(value).entries()) {
       const tool = asObject(item);
@@ -420,14 +420,14 @@ export class ChoiceDecoder {
     builder.audio(index, 'audio', asText(audio.data) ?? '', asText(audio.transcript) ?? '');
   }
 
-  /** A part that comes whole. `key` keeps one that is told twice from counting twice. */
+  /** A part that arrives whole. `key` prevents a repeated one from counting twice. */
   private whole(part: ChatPart, key = `whole:${this.wholeParts++}`): void {
     this.builder.closeFlow(this.index);
     this.builder.open(this.index, key, part);
     this.builder.close(this.index, key);
   }
 
-  /** The last word of each counts; an empty object says nothing. */
+  /** The last value of each member counts; empty objects are ignored. */
   private keep(members: JsonObject | undefined): void {
     for (const name in members) {
       const object = asObject(members[name]);

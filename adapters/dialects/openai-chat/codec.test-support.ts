@@ -16,14 +16,14 @@ export function clientCall(body: JsonObject): ClientCall {
   return { body, model, stream: body.stream === true, query: '', header: () => undefined };
 }
 
-/** A host without peculiarities, but for those given. */
+/** A host without quirks, except those given. */
 export function host(model = 'river-1', quirks: Quirks = {}): HostFacts {
   return { provider: 'example', model, quirks, usageInStream: 'on_request', settings: {} };
 }
 
 export const plainRequest: ChatRequest = { model: 'river-1', stream: false, messages: [], tools: [] };
 
-/** A context whose ids count up and whose clock stands still. */
+/** A context with counting ids and a fixed clock. */
 export function answerContext(strict = true, request: ChatRequest = plainRequest): AnswerContext {
   let count = 0;
   return {
@@ -37,7 +37,7 @@ export function answerContext(strict = true, request: ChatRequest = plainRequest
   };
 }
 
-/** Every event that a reader gives for these chunks. */
+/** All events that a reader emits for these chunks. */
 export function readAll(reader: ChatEventReader, chunks: readonly Uint8Array[]): ChatEvent[] {
   const events = chunks.flatMap((chunk) => [...reader.push(chunk)]);
   return [...events, ...reader.finish()];

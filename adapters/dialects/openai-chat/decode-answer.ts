@@ -14,18 +14,18 @@ import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
 import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';
 
-/** What turns the JSON events of a stream into chat events. */
+/** Converts the JSON events of a stream into chat events. */
 interface PayloadDecoder {
   read(json: JsonObject): void;
-  /** The stream has told that at least one choice is over. */
+  /** At least one choice of the stream has finished. */
   readonly hasFinished: boolean;
-  /** Ends what was told to be over (`all`: everything), and the answer. */
+  /** Ends the finished choices (`all`: every choice), and the answer. */
   complete(all: boolean): void;
-  /** The end marker has come: for wires that tell no finish reason. */
+  /** Handles the end marker, for wires without a finish reason. */
   marked?(): void;
 }
 
-/** Reads a stream that ends in `[DONE]`: what the hosts of the family have in common. */
+/** Reads a stream that ends in `[DONE]`, the form shared by the hosts of the family. */
 export class DoneStreamReader implements ChatEventReader {
   private readonly builder: ChatEventBuilder;
   private readonly payloads: PayloadReader;
@@ -106,7 +106,7 @@ export class ChunkDecoder {
     this.context = context;
   }
 
-  /** What one chunk, or a complete answer, says. */
+  /** Reads one chunk, or a complete answer. */
   read(json: JsonObject): void {
     this.start(json);
     const choices = json.choices;
@@ -126,12 +126,12 @@ export class ChunkDecoder {
     if (foreign !== undefined) this.foreign = mergeExtras(this.foreign, foreign);
   }
 
-  /** A choice that is over; false for a stream that told of none. */
+  /** At least one choice has finished. */
   get hasFinished(): boolean {
     return this.choices.some(({ finished }) => finished);
   }
 
-  /** Ends every choice whose finish was told (`all`: each), and says what belongs to the whole answer. */
+  /** Ends every finished choice (`all`: each), and emits the content of the whole answer. */
   complete(all: boolean): void {
     const sources = listedSources(this.extras ?? {});
     for (const choice of this.choices) if (all || choice.finished) choice.finish(sources);
@@ -141,7 +141,7 @@ export class ChunkDecoder {
     this.builder.complete();
   }
 
-  /** Azure and others send empty events first: the one that names the answer counts. */
+  /** Azure and others send empty events first: the first one that names the answer counts. */
   private start(json: JsonObject): void {
     const { builder } = this;
     if (builder.hasStarted) return;
@@ -158,7 +158,7 @@ export class ChunkDecoder {
     });
   }
 
-  /** The last usage holds; what it does not mention keeps its value. */
+  /** The last usage counts; members that it omits keep their value. */
   private readUsage(value: unknown): void {
     const members = asObject(value);
     if (members === undefined) return;
@@ -177,12 +177,12 @@ export class ChunkDecoder {
   }
 }
 
-/** A complete answer of any host of the family: read as the one chunk of a stream that says it all. */
+/** A complete answer of any host of the family, read as the only chunk of a stream. */
 export function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   return decodeAnswerObject(parseAnswer(body), context);
 }
 
-/** The same of a body that has been parsed. */
+/** Same for a parsed body. */
 export function decodeAnswerObject(json: JsonObject, context: DecodeContext): ChatAnswer {
   const builder = new ChatEventBuilder();
   const decoder = new ChunkDecoder(builder, context);

@@ -2,16 +2,16 @@ import type { ProviderRow, ProviderTable } from '../core/providers/provider-row.
 
 type RowQuirks = NonNullable<ProviderRow['quirks']>;
 
-/** Hosts of open models know the classic members only: `max_tokens`, and `system` for both kinds of instructions. */
+/** Hosts of open models support the classic members only: `max_tokens`, and `system` for both kinds of instructions. */
 const classic: RowQuirks = {
   rename: { max_completion_tokens: 'max_tokens' },
   roles: { developer: 'system' },
 };
 
-/** The same for hosts that document `top_k`, which OpenAI does not have: a member that is named is one that they take. */
+/** Same for hosts that document `top_k`, which OpenAI does not have: a listed member counts as supported. */
 const classicWithTopK: RowQuirks = { ...classic, rename: { ...classic.rename, top_k: 'top_k' } };
 
-/** What Mistral's documentation does not list it refuses with 422 (`extra_forbidden`). */
+/** Members that Mistral's documentation does not list and that it refuses with 422 (`extra_forbidden`). */
 const mistral: RowQuirks = {
   rename: { seed: 'random_seed', max_completion_tokens: 'max_tokens' },
   roles: { developer: 'system' },
@@ -44,12 +44,12 @@ const snowflake: ProviderRow = {
 };
 
 /**
- * The built-in hosts: one row each, by the name that requests and YAML use. `base_url` + `/chat/completions` (for
+ * The built-in hosts: one row each, by the name used in requests and YAML. `base_url` + `/chat/completions` (for
  * Anthropic `/messages`, for embedding hosts `/embeddings`) is the address that the vendor documents; Gemini, Bedrock
- * and Cohere have the host alone. `{field}` takes the value of a provider field. Where a vendor runs several regions, a
- * provider in YAML with the name of the row and another `base_url` overrides it. A row without `base_url` is software
- * that everybody runs at an address of his own: it needs one in YAML or as custom host. Hosts that are no language
- * models (images, speech, vectors) are reached by pass-through.
+ * and Cohere have the host alone. `{field}` takes the value of a provider field. For another region of a vendor, a
+ * provider in YAML with the name of the row and another `base_url` overrides it. A row without `base_url` is
+ * self-hosted software: it needs one in YAML or as custom host. Hosts other than language models (images, speech,
+ * vectors) are available by pass-through.
  */
 const rows: Readonly<Record<string, ProviderRow>> = {
   '302ai': { base_url: 'https://api.302.ai/v1' },
@@ -87,7 +87,8 @@ const rows: Readonly<Record<string, ProviderRow>> = {
   },
   byteplus: { base_url: 'https://ark.ap-southeast.bytepluses.com/api/v3', quirks: classic },
   bytez: { base_url: 'https://api.bytez.com/models/v2/openai/v1', quirks: classic },
-  // Refused with 400: https://inference-docs.cerebras.ai/resources/openai, which also says that there is no developer role.
+  // Refused with 400: https://inference-docs.cerebras.ai/resources/openai, which also documents that there is no
+  // developer role.
   cerebras: {
     base_url: 'https://api.cerebras.ai/v1',
     quirks: {
@@ -96,7 +97,7 @@ const rows: Readonly<Record<string, ProviderRow>> = {
     },
   },
   chutes: { base_url: 'https://llm.chutes.ai/v1', quirks: classic },
-  // Takes an API key of the workspace, whose id goes into the header `anthropic-workspace-id`.
+  // Takes an API key of the workspace, whose id is sent in the header `anthropic-workspace-id`.
   'claude-platform-aws': {
     dialect: 'anthropic-messages',
     base_url: 'https://aws-external-anthropic.{aws_region}.api.aws/v1',
@@ -112,19 +113,19 @@ const rows: Readonly<Record<string, ProviderRow>> = {
     base_url: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
     quirks: classicWithTopK,
   },
-  // The part before `.cloud.databricks.com` on AWS; on Azure and Google Cloud give `base_url`.
+  // The part before `.cloud.databricks.com` on AWS; on Azure and Google Cloud set `base_url`.
   databricks: {
     base_url: 'https://{databricks_workspace}.cloud.databricks.com/serving-endpoints',
     quirks: classic,
   },
   deepbricks: { base_url: 'https://api.deepbricks.ai/v1' },
-  // Wants `Authorization: Token …`: under `headers` in YAML, or from the caller.
+  // Requires `Authorization: Token …`: under `headers` in YAML, or from the caller.
   deepgram: { base_url: 'https://api.deepgram.com/v1' },
   deepinfra: { base_url: 'https://api.deepinfra.com/v1/openai', quirks: classicWithTopK },
-  // No version path: that is the address that DeepSeek documents.
+  // Without a version path, as DeepSeek documents it.
   deepseek: { base_url: 'https://api.deepseek.com', quirks: classic },
   'ember-cloud': { base_url: 'https://api.embercloud.ai/v1', quirks: classic },
-  // Wants `Authorization: Key …`: under `headers` in YAML, or from the caller.
+  // Requires `Authorization: Key …`: under `headers` in YAML, or from the caller.
   'fal-ai': { base_url: 'https://fal.run' },
   'featherless-ai': { base_url: 'https://api.featherless.ai/v1', quirks: classic },
   'fireworks-ai': { base_url: 'https://api.fireworks.ai/inference/v1', quirks: classicWithTopK },
@@ -141,7 +142,7 @@ const rows: Readonly<Record<string, ProviderRow>> = {
     base_url: 'https://api.groq.com/openai/v1',
     quirks: { drop: ['logit_bias', 'logprobs', 'top_logprobs'] },
   },
-  // The router; `huggingface_base_url` names an endpoint of one's own.
+  // The router; `huggingface_base_url` names a dedicated endpoint.
   huggingface: { base_url: 'https://router.huggingface.co/v1', quirks: classic },
   hyperbolic: { base_url: 'https://api.hyperbolic.xyz/v1', quirks: classic },
   'inference-net': { base_url: 'https://api.inference.net/v1', quirks: classic },
@@ -178,7 +179,8 @@ const rows: Readonly<Record<string, ProviderRow>> = {
   'novita-ai': { base_url: 'https://api.novita.ai/openai/v1', quirks: classicWithTopK },
   nscale: { base_url: 'https://inference.api.nscale.com/v1', quirks: classic },
   nvidia: { base_url: 'https://integrate.api.nvidia.com/v1', quirks: classic },
-  // No address of its own: a request could otherwise reach the gateway's machine. Ollama says http://127.0.0.1:11434/v1.
+  // No default address: otherwise a request could reach the gateway's machine. Ollama's own is
+  // http://127.0.0.1:11434/v1.
   ollama: { credentials: 'none', quirks: classic },
   openai: { base_url: 'https://api.openai.com/v1', also_speaks: ['openai-responses'] },
   // https://openrouter.ai/docs/api-reference/parameters and .../features/prompt-caching
@@ -204,7 +206,8 @@ const rows: Readonly<Record<string, ProviderRow>> = {
     usage_in_stream: 'always',
     quirks: classicWithTopK,
   },
-  // The address names tenant and deployment: https://serving.app.predibase.com/<tenant>/deployments/v2/llms/<name>/v1
+  // The address contains tenant and deployment:
+  // https://serving.app.predibase.com/<tenant>/deployments/v2/llms/<name>/v1
   predibase: { quirks: classic },
   qdrant: { credentials: 'api-key' },
   'recraft-ai': { base_url: 'https://external.api.recraft.ai/v1' },
@@ -216,7 +219,7 @@ const rows: Readonly<Record<string, ProviderRow>> = {
   },
   sambanova: { base_url: 'https://api.sambanova.ai/v1', quirks: classicWithTopK },
   scaleway: { base_url: 'https://api.scaleway.ai/v1', quirks: classic },
-  // Wants `Authorization: Basic …`: under `headers` in YAML, or from the caller.
+  // Requires `Authorization: Basic …`: under `headers` in YAML, or from the caller.
   'scenario-ai': { base_url: 'https://api.cloud.scenario.com/v1' },
   segmind: { base_url: 'https://api.segmind.com/v1', credentials: 'x-api-key' },
   // The platform in China; the global one has keys of its own: api.siliconflow.com.

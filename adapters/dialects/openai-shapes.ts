@@ -5,21 +5,21 @@ import { writeSseFrame } from '../framing/sse.ts';
 import { asArray, asBuffer, asCount, asObject, asText, type JsonObject } from './json-reading.ts';
 import type { Usage } from '../../core/dialects/usage.ts';
 
-/** OpenAI encrypts its reasoning as Fernet tokens, whose first bytes are always these. */
+/** OpenAI encrypts its reasoning as Fernet tokens, which always start with these bytes. */
 const tokenStart = 'gAAAA';
 
 /**
- * Whether the proof of a thought is OpenAI's own, which no other provider can read. Thoughts of others that went through
- * a Responses client come back as items of that wire, too, so that only the proof itself tells.
+ * True for a thought signature of OpenAI's own, which no other provider can read. Thoughts of others that passed
+ * through a Responses client also come back as items of that wire, so that only the signature itself identifies them.
  */
 export function isOpenAiSignature(signature: string): boolean {
   return signature.startsWith(tokenStart);
 }
 
-/** Existing clients know a guard's refusal by its type and expect no code in it. */
+/** Existing clients recognise a guardrail's refusal by its type and expect no code in it. */
 const withoutCode: ReadonlySet<ErrorCode> = new Set(['hooks_failed']);
 
-/** The members that the OpenAI error shape has: exactly these. */
+/** The members of the OpenAI error shape: exactly these. */
 export function openAiErrorMembers(error: GatewayError): JsonObject {
   return {
     message: error.message,
@@ -34,19 +34,19 @@ export function encodeOpenAiError(error: GatewayError): Buffer {
   return Buffer.from(encodeErrorJson({ ...error.extra, error: openAiErrorMembers(error) }));
 }
 
-/** The same as an event of a chat stream. */
+/** Same error as an event of a chat stream. */
 export function encodeOpenAiStreamError(error: GatewayError): Buffer {
   return writeSseFrame(encodeErrorJson({ ...error.extra, error: openAiErrorMembers(error) }));
 }
 
-/** JSON of an error body. An error must always be sayable: integers beyond 2^53 become text. */
+/** JSON of an error body. Encoding must never fail: integers beyond 2^53 become text. */
 export function encodeErrorJson(body: JsonObject): string {
   return JSON.stringify(body, (_name, value: unknown) =>
     typeof value === 'bigint' ? value.toString() : value,
   );
 }
 
-/** What a provider says went wrong inside an answer or an event that came with a good status; else undefined. */
+/** Error message inside an answer or an event with a success status; undefined without an error. */
 export function openAiErrorMessage(json: JsonObject, event = ''): string | undefined {
   const error = asObject(json.error);
   if (error !== undefined && Object.keys(error).length > 0) {
@@ -64,7 +64,7 @@ export function openAiErrorMessage(json: JsonObject, event = ''): string | undef
   return undefined;
 }
 
-/** The body of a provider's error as OpenAI clients read it; `provider` is who reported it. */
+/** The body of a provider's error in OpenAI's shape; `provider` is the reporting provider. */
 export function encodeOpenAiProviderError(error: ProviderError, provider: string): string {
   const { message, type, param, code } = error;
   return encodeErrorJson({
@@ -73,7 +73,7 @@ export function encodeOpenAiProviderError(error: ProviderError, provider: string
   });
 }
 
-/** The HTTP statuses that the words of the family stand for, where an error comes without its own. */
+/** HTTP status by error type of the family, for errors without a status. */
 const statusOfWord: ReadonlyMap<string, number> = new Map(
   Object.entries({
     invalid_request_error: 400,
@@ -105,7 +105,7 @@ const statusOfWord: ReadonlyMap<string, number> = new Map(
   }),
 );
 
-/** OpenAI's word for a kind of error, where the provider has none. */
+/** OpenAI's error type for a status, when the provider gives none. */
 function typeOfStatus(status: number): string {
   if (status === 401) return 'authentication_error';
   if (status === 403) return 'permission_error';
@@ -115,8 +115,8 @@ function typeOfStatus(status: number): string {
 }
 
 /**
- * The error of an answer with a bad status, in whatever shape a host of the family says it: OpenAI's object, a string,
- * an array, FastAPI's `detail`, a bare `message`, Cloudflare's `errors`. HTML, nothing and torn JSON are told as such.
+ * The error of an answer with an error status, in any shape of the family's hosts: OpenAI's object, a string, an array,
+ * FastAPI's `detail`, a bare `message`, Cloudflare's `errors`. HTML, an empty body and torn JSON are reported as such.
  */
 export function decodeOpenAiError(status: number, body: Uint8Array): ProviderError {
   const bytes = asBuffer(body);
@@ -132,7 +132,7 @@ export function decodeOpenAiError(status: number, body: Uint8Array): ProviderErr
   return typeof found === 'string' ? { status, message: found } : { ...found, status };
 }
 
-/** The error that an event of a stream, or an answer with a good status, is; undefined when it is none. */
+/** The error in an event of a stream or in an answer with a success status; undefined when there is none. */
 export function openAiStreamError(json: JsonObject, event = ''): ProviderError | undefined {
   const message = openAiErrorMessage(json, event);
   if (message === undefined) return undefined;
@@ -156,7 +156,7 @@ function statusOf(json: JsonObject, found: ErrorMembers): number {
 
 type ErrorMembers = Omit<ProviderError, 'status'>;
 
-/** Where the members of the family's error shapes are, nearest first. */
+/** The members of the family's error shapes, nearest first. */
 function errorIn(json: JsonObject): ErrorMembers | undefined {
   const nested = asObject(json.error) ?? asObject(asArray(json.errors)[0]) ?? asObject(json.detail);
   const error = nested ?? json;
@@ -181,7 +181,7 @@ function errorIn(json: JsonObject): ErrorMembers | undefined {
   return found;
 }
 
-/** A message: text, or FastAPI's list of what is wrong with which field. */
+/** A message: text, or FastAPI's list of invalid fields. */
 function textOf(value: unknown): string | undefined {
   if (Array.isArray(value)) {
     const lines = value.map((item: unknown) => {
@@ -217,7 +217,7 @@ export function decodeOpenAiUsage(value: unknown): Usage | undefined {
   const completionDetails =
     asObject(usage.completion_tokens_details) ?? asObject(usage.output_tokens_details) ?? {};
   const reasoning = asCount(completionDetails.reasoning_tokens) ?? asCount(usage.reasoning_tokens) ?? 0;
-  // Some hosts count reasoning beside the completion; their own total tells.
+  // Some hosts count reasoning outside the completion; their own total reveals it.
   if (reasoning > 0 && (prompt ?? 0) + (completion ?? 0) + reasoning === total) {
     completion = (completion ?? 0) + reasoning;
   }
@@ -245,7 +245,7 @@ function cachedTokens(usage: JsonObject, details: JsonObject): number {
   );
 }
 
-/** Writes a usage into an OpenAI chat `usage` object; members of `existing` that it does not know stay. */
+/** Writes a usage into an OpenAI chat `usage` object; unknown members of `existing` stay. */
 export function encodeOpenAiUsage(usage: Usage, existing: JsonObject = {}): JsonObject {
   return {
     ...existing,
@@ -256,7 +256,7 @@ export function encodeOpenAiUsage(usage: Usage, existing: JsonObject = {}): Json
       ...asObject(existing.prompt_tokens_details),
       cached_tokens: usage.cachedTokens,
       audio_tokens: usage.inputAudioTokens,
-      // OpenAI has no such member; hosts that count cache writes call it so.
+      // OpenAI has no such member; hosts that count cache writes use this name.
       ...(usage.cacheWriteTokens > 0 && { cache_write_tokens: usage.cacheWriteTokens }),
     },
     completion_tokens_details: {

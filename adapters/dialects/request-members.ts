@@ -4,10 +4,10 @@ import { asObject, asText, type JsonObject } from './json-reading.ts';
 import type { CacheMarker, MediaSource } from '../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 
-/** Enumerated values are shown when they are short; other text of a request never is. */
+/** Short enumerated values are shown; other text of a request never is. */
 const maxShownCharacters = 40;
 
-/** Names a value for an error message without repeating a conversation. */
+/** Describes a value for an error message without repeating a conversation. */
 export function describeValue(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (typeof value === 'string') return `a string of ${counted(value.length, 'character')}`;
@@ -17,7 +17,7 @@ export function describeValue(value: unknown): string {
   return `${value as number}`;
 }
 
-/** The issue of a body that is no JSON object; undefined when it is one. */
+/** The issue of a body that is not a JSON object; undefined when it is one. */
 export function bodyIssue(body: unknown): RequestIssue | undefined {
   if (asObject(body) !== undefined) return undefined;
   return { param: 'body', message: `body must be a JSON object; found ${describeValue(body)}.` };
@@ -35,7 +35,7 @@ export function issueOf(error: ErrorObject, body: unknown): RequestIssue {
   return { param, message: `${param} must ${ruleOf(error)}; found ${foundBy(error)}.` };
 }
 
-/** A path as OpenAI writes it: `tools[3].function.name`. The body itself is `body`. */
+/** A path in OpenAI's notation: `tools[3].function.name`. The body itself is `body`. */
 function paramOf(path: readonly string[], body: unknown): string {
   if (path.length === 0) return 'body';
   let name = '';
@@ -87,7 +87,7 @@ function typeName(type: string): string {
   return type === 'array' || type === 'object' ? `an ${type}` : type === 'null' ? 'null' : `a ${type}`;
 }
 
-/** `a`, `a or b`, `a, b or c`. Null is left out where there is more: it stands for "not given". */
+/** `a`, `a or b`, `a, b or c`. Null is left out beside other values: it means "not given". */
 function listOf(schema: unknown, show: (value: string) => string): string {
   const values = (Array.isArray(schema) ? schema.map(String) : [String(schema)]).filter(
     (value, _position, all) => value !== 'null' || all.length === 1,
@@ -97,7 +97,7 @@ function listOf(schema: unknown, show: (value: string) => string): string {
   return shown.length === 0 ? last : `${shown.join(', ')} or ${last}`;
 }
 
-/** The refusal of a request member: what it must be, and what was found. */
+/** The refusal of a request member: the rule, and the value found. */
 export function unreadable(param: string, rule: string, found: unknown): GatewayError {
   return new GatewayError('invalid_request', `${param} must ${rule}; found ${describeValue(found)}.`, {
     param,
@@ -113,7 +113,7 @@ export function numberMember(body: JsonObject, name: string): number | undefined
   return value;
 }
 
-/** A truth value of the request, by the same rules. */
+/** A boolean of the request, by the same rules. */
 export function booleanMember(body: JsonObject, name: string): boolean | undefined {
   const value = body[name];
   if (value === undefined || value === null) return undefined;
@@ -140,7 +140,10 @@ export function textsMember(body: JsonObject, name: string): readonly string[] |
   return value;
 }
 
-/** A prompt cache marker (`cache_control: { type: 'ephemeral', ttl }`) as gateways and hosts of Anthropic models take it. */
+/**
+ * A prompt cache marker (`cache_control: { type: 'ephemeral', ttl }`) in the form of gateways and hosts of Anthropic
+ * models.
+ */
 export function cacheMember(holder: JsonObject): CacheMarker | undefined {
   const marker = asObject(holder.cache_control);
   if (marker === undefined) return undefined;
@@ -148,7 +151,7 @@ export function cacheMember(holder: JsonObject): CacheMarker | undefined {
   return ttl === undefined ? {} : { ttl };
 }
 
-/** The members that are not named in `known`; undefined when there are none. */
+/** The members outside `known`; undefined when there are none. */
 export function unknownMembers(holder: JsonObject, known: ReadonlySet<string>): JsonObject | undefined {
   let unknown: JsonObject | undefined;
   for (const name in holder) {
@@ -161,14 +164,17 @@ export function unknownMembers(holder: JsonObject, known: ReadonlySet<string>): 
   return unknown;
 }
 
-/** Without the members that are undefined. */
+/** The value without its undefined members. */
 export function given<T extends object>(value: { [K in keyof T]: T[K] | undefined }): T {
   const said = { ...value };
   for (const name in said) if (said[name] === undefined) delete said[name];
   return said as T;
 }
 
-/** A `data:` URL as base64 with its media type, any other URL as it is. `fallback` is the media type of a `data:` URL that names none. */
+/**
+ * A `data:` URL as base64 with its media type, any other URL unchanged. `fallback` is the media type of a `data:` URL
+ * without one.
+ */
 export function sourceOfUrl(url: string, fallback = 'application/octet-stream'): MediaSource {
   if (!/^data:/i.test(url.slice(0, 5))) return { kind: 'url', url };
   const comma = url.indexOf(',');
@@ -181,7 +187,7 @@ export function sourceOfUrl(url: string, fallback = 'application/octet-stream'):
   return { kind: 'base64', mediaType, data: Buffer.from(decodePercent(payload), 'utf8').toString('base64') };
 }
 
-/** The URL that holds these bytes. */
+/** The `data:` URL of these bytes. */
 export function dataUrl(source: { readonly mediaType: string; readonly data: string }): string {
   return `data:${source.mediaType};base64,${source.data}`;
 }

@@ -4,8 +4,8 @@ import type { Quirks } from '../../core/dialects/host-facts.ts';
 import type { JsonObject } from './json-reading.ts';
 
 /**
- * Words for how much a model shall think and token budgets for the same. The numbers of `low`, `medium` and `high` are
- * those that Gemini's OpenAI compatibility documents; `minimal` is the least that Anthropic takes.
+ * Reasoning efforts and the equal token budgets. The numbers of `low`, `medium` and `high` are those documented for
+ * Gemini's OpenAI compatibility; `minimal` is the smallest budget that Anthropic accepts.
  */
 const budgets: Readonly<Record<string, number>> = {
   minimal: 1024,
@@ -16,19 +16,19 @@ const budgets: Readonly<Record<string, number>> = {
   max: 32_768,
 };
 
-/** The token budget that an effort stands for; undefined for `none` and words that are not known. */
+/** The token budget of an effort; undefined for `none` and unknown efforts. */
 export function budgetOfEffort(effort: string): number | undefined {
   return budgets[effort.toLowerCase()];
 }
 
-/** The effort that a token budget comes nearest to from above: 0 is `none`. */
+/** The nearest effort from above for a token budget: 0 is `none`. */
 export function effortOfBudget(budget: number): 'none' | 'low' | 'medium' | 'high' {
   if (budget <= 0) return 'none';
   if (budget <= 1024) return 'low';
   return budget <= 8192 ? 'medium' : 'high';
 }
 
-/** What a request asks for by each setting, under the name that chat clients know; undefined where it only says the default. */
+/** Requested value of each setting, under its name in chat clients; undefined when it only repeats the default. */
 const asked = {
   frequency_penalty: (request: ChatRequest) => unless(request.frequencyPenalty, 0),
   presence_penalty: (request: ChatRequest) => unless(request.presencePenalty, 0),
@@ -57,7 +57,7 @@ const asked = {
 /** A setting by the name under which it is reported. */
 export type Setting = keyof typeof asked;
 
-/** Reports those of `settings` that the request asks for: the wire has no words for them. */
+/** Reports those of `settings` that the request uses: the wire cannot express them. */
 export function reportUnsayable(
   request: ChatRequest,
   settings: readonly Setting[],
@@ -70,7 +70,7 @@ function unless<T>(value: T | undefined, byDefault: T): T | undefined {
   return value === byDefault ? undefined : value;
 }
 
-/** Writes a body as a host wants it that departs from its dialect: other values, members left out (and reported), other names. */
+/** Adapts a body to a host that differs from its dialect: other values, removed members (reported), other names. */
 export function applyQuirks(body: JsonObject, quirks: Quirks, report: EncodeReport): void {
   for (const [name, values] of Object.entries(quirks.values ?? {})) {
     const value = body[name];

@@ -1,4 +1,4 @@
-// A thread of its own: reads, translates and writes chat requests whose size would hold up all others.
+// A separate thread: decodes, translates and encodes chat requests whose size would delay all others.
 import { parentPort } from 'node:worker_threads';
 import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
@@ -8,25 +8,25 @@ import type { EncodedChat, LargeChat } from '../../core/ports/large-translation.
 import { dialects, providerDialects } from './index.ts';
 import type { JsonObject } from './json-reading.ts';
 
-/** What a refusal carries from thread to thread. */
+/** Data of a refusal that passes from thread to thread. */
 interface ToldRefusal {
   readonly code: GatewayError['code'];
   readonly message: string;
   readonly param: string | null;
 }
 
-/** What the thread answers to a `LargeChat`. */
+/** The thread's answer to a `LargeChat`. */
 export type Translated =
   { readonly done: EncodedChat } | { readonly refused: ToldRefusal } | { readonly failed: string };
 
-/** The request in its target's wire. Throws what the codecs refuse. */
+/** The request in its target's wire. Throws the refusals of the codecs. */
 function encodeChat({ body, call, target, headers }: LargeChat): EncodedChat {
   const client = dialects.get(call.spoken)?.chat;
   const plan = providerDialects.get(target)?.plan(call);
   if (client === undefined || plan?.kind !== 'chat')
     throw new Error(`${call.spoken} is not translated to ${target}.`);
   const request = client.decodeRequest({
-    // The gateway has read it before, as an object.
+    // The gateway has already parsed it as an object.
     body: parseJson(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8')) as JsonObject,
     model: call.host.model,
     stream: call.stream,
@@ -45,7 +45,7 @@ function answer(chat: LargeChat): void {
   try {
     const done = encodeChat(chat);
     const bytes = Buffer.from(done.encoded.body);
-    // Moved, not copied. A short one lies in memory that it shares.
+    // Transferred, not copied. A short one is in a shared memory pool.
     const moved = bytes.buffer.byteLength === bytes.length ? [bytes.buffer] : [];
     const told: Translated = { done: { ...done, encoded: { ...done.encoded, body: bytes } } };
     parentPort?.postMessage(told, moved);

@@ -5,7 +5,7 @@ import type { ExportField } from '../../core/ports/export-fields.ts';
 import type { FileFormat } from '../../core/ports/exports.ts';
 import { costDigits, columns, type Column } from './text-formats.ts';
 
-/** `PAR1`, which the writer puts at the beginning by itself, and again at the end behind the length of the footer. */
+/** `PAR1`, which the writer puts at the start by itself, and at the end after the length of the footer. */
 const magicBytes = 4;
 const lengthBytes = 4;
 /** Thrift's compact protocol: the type of a list's elements, and the mark of a list whose length follows. */
@@ -14,19 +14,19 @@ const longList = 0xf0;
 const longestShortList = 14;
 
 /**
- * Apache Parquet, compressed with Snappy: texts as UTF-8, bodies and metadata as text, times as milliseconds of UTC, cost as
- * decimal. Each piece is one row group; what the footer says of it is made with it and stands in the note, as making
- * a footer of many groups at once would hold up everything else.
+ * Apache Parquet, compressed with Snappy: texts as UTF-8, bodies and metadata as text, times as UTC milliseconds, cost
+ * as decimal. Each piece is one row group; its footer entry is built with it and kept in the note, because building a
+ * footer of many groups at once would block the event loop.
  */
 export const parquet: FileFormat = {
   contentType: 'application/vnd.apache.parquet',
-  // The footer names every row group: they must not be too small.
+  // The footer lists every row group: they must not be too small.
   pageBytes: 1_048_576,
   head: (fields) => writerAt(fields, magicBytes).bytes.getBytes().slice(0, magicBytes),
   rows(fields, records, at) {
     const { writer, bytes } = writerAt(fields, at);
     const columnData = fields.map((field) => columnOf(field, columns[field], records));
-    // Indexes stand at the end of a file and would have to be kept until then.
+    // Indexes are at the end of a file and would have to be held until then.
     void writer.write({ columnData, rowGroupSize: Math.max(1, records.length) });
     const note: Note = { rows: records.length, groups: writer.row_groups.map(encoded) };
     return { bytes: bytes.getBytes().slice(magicBytes), note: JSON.stringify(note) };
@@ -54,18 +54,18 @@ export const parquet: FileFormat = {
   },
 };
 
-/** What a piece says for the footer. */
+/** Data of a piece for the footer. */
 interface Note {
   readonly rows: number;
-  /** Row groups as they stand in the footer's list, in base64. */
+  /** Row groups in the form of the footer's list, in base64. */
   readonly groups: readonly string[];
 }
 
 type RowGroup = ParquetWriter['row_groups'][number];
 
 /**
- * A row group as it stands in the footer's list: what a footer with it alone has more than one with none. The columns of
- * the file, which a footer names first, say nothing of groups, and are left out.
+ * A row group in the form of the footer's list: the difference between a footer with it alone and one without groups.
+ * The columns of the file, which a footer lists first, do not depend on groups and are left out.
  */
 function encoded(group: RowGroup): string {
   const one = footer([], [group], 0);
@@ -73,7 +73,7 @@ function encoded(group: RowGroup): string {
   return one.subarray(start, start + one.length - bare.bytes.length).toString('base64');
 }
 
-/** A footer that names no group, and where the header of the list of groups stands in it: a single byte. */
+/** A footer without groups, and the position in it of the header of the group list: a single byte. */
 function emptyFooter(fields: readonly ExportField[], rows: number): { bytes: Buffer; listAt: number } {
   const bytes = footer(fields, [], rows);
   const other = footer(fields, [{ columns: [], total_byte_size: 0n, num_rows: 0n }], rows);
@@ -99,7 +99,7 @@ function listHeader(length: number): Buffer {
   return Buffer.of(...bytes, rest);
 }
 
-/** A writer that believes to stand at this place of a file. */
+/** A writer with this starting position in a file. */
 function writerAt(fields: readonly ExportField[], at: number): { writer: ParquetWriter; bytes: ByteWriter } {
   const bytes = new ByteWriter(65_536);
   bytes.offset = at - magicBytes;

@@ -5,8 +5,8 @@ import type { FileFormat } from '../../core/ports/exports.ts';
 const nothing = new Uint8Array(0);
 
 /**
- * Lines of JSON, one for each request. A logged body that is JSON stands in its line as it is, with every digit of its
- * numbers; any other as text; one that was not kept as null.
+ * One line of JSON per request. A logged body that is JSON is embedded unchanged, with every digit of its numbers; any
+ * other as text; one that was not stored as null.
  */
 export const jsonl: FileFormat = {
   contentType: 'application/x-ndjson',
@@ -46,21 +46,21 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Within JSON, line breaks stand between its parts and nowhere else. */
+/** In JSON, line breaks occur only between tokens. */
 function oneLine(json: string): string {
   const trimmed = json.trim();
   return /[\r\n]/.test(trimmed) ? trimmed.replaceAll(/[\r\n]+/g, ' ') : trimmed;
 }
 
-/** What a spreadsheet takes for the beginning of a formula. */
+/** Prefixes that a spreadsheet interprets as a formula. */
 const formula = /^[=+\-@\t\r]/;
 const special = /[",\r\n]/;
 const noTail = new Uint8Array(0);
 
 /**
- * A table as RFC 4180 has it: a line of names, CRLF, quotes around what needs them. Bodies stand as they were logged,
- * metadata as JSON, what is not there is empty. A text that a spreadsheet would take for a formula gets an apostrophe
- * before it: callers choose what stands in logs, and somebody else opens the file.
+ * A table according to RFC 4180: a header line, CRLF, quotes where needed. Bodies are unchanged, metadata are JSON,
+ * absent values are empty. A text that a spreadsheet would interpret as a formula gets a leading apostrophe: callers
+ * control the content of logs, and other people open the file.
  */
 export const csv: FileFormat = {
   contentType: 'text/csv; charset=utf-8',
@@ -90,20 +90,20 @@ function quoted(text: string): string {
   return special.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A body as it was logged: whether it is to be read as text, or as bytes in base64. */
+/** A logged body: as text, or as bytes in base64. */
 interface BodyCell {
   readonly text: string;
   readonly isText: boolean;
 }
 
-/** One column of an export: what its values are, and where they come from. */
+/** One column of an export: type and source of its values. */
 export type Column =
   | { readonly kind: 'text' | 'time' | 'decimal' | 'metadata'; of(record: LogRecord): string }
   | { readonly kind: 'integer' | 'number'; of(record: LogRecord): number }
   | { readonly kind: 'flag'; of(record: LogRecord): boolean }
   | { readonly kind: 'body'; of(record: LogRecord): BodyCell | undefined };
 
-/** Digits behind the point of a cost in US dollars, as the store keeps it. */
+/** Decimal places of a cost in US dollars, as in the store. */
 export const costDigits = 12;
 
 /** Every column by its name. */
@@ -124,7 +124,7 @@ export const columns: { readonly [F in ExportField]: Column } = {
   cost_currency: { kind: 'text', of: () => 'USD' },
   response_time: { kind: 'number', of: ({ request }) => request.latency_ms },
   response_status_code: { kind: 'integer', of: ({ request }) => request.status },
-  // What the row knows of it: a body that was passed through, or one that the gateway understood.
+  // The row distinguishes only a passed-through body from one that the gateway understood.
   mode: { kind: 'text', of: ({ request }) => (request.endpoint === 'proxy' ? 'proxy' : 'gateway') },
   config: { kind: 'text', of: ({ request }) => request.config },
   prompt_slug: { kind: 'text', of: ({ request }) => request.prompt },
@@ -135,7 +135,7 @@ function bodyCell(text: string, format: string): BodyCell | undefined {
   return text === '' ? undefined : { text, isText: format !== 'base64' };
 }
 
-/** A decimal number without the zeros at its end that say nothing: `0.001234000000` is `0.001234`. */
+/** A decimal number without trailing zeros: `0.001234000000` is `0.001234`. */
 export function shortest(decimal: string): string {
   return decimal.includes('.') ? decimal.replace(/\.?0+$/, '') : decimal;
 }

@@ -4,8 +4,8 @@ import { ByteStore, type PayloadReader, type StreamPayload } from './stream-payl
 
 /**
  * The headers of one message, all ten value types as text: booleans `true` / `false`, integers in decimal (64 bits
- * exactly), byte arrays in base64, timestamps as milliseconds since the epoch, UUIDs in their usual spelling. A
- * sentence that says what is wrong when the block cannot be read.
+ * exactly), byte arrays in base64, timestamps as milliseconds since the epoch, UUIDs in their usual form. Returns a
+ * sentence with the error when the block cannot be read.
  */
 function readAwsHeaders(block: Buffer): Record<string, string> | string {
   const headers = Object.create(null) as Record<string, string>;
@@ -66,7 +66,7 @@ function uuid(hex: string): string {
 
 /**
  * Reads AWS event streams. An exception carries its JSON as data; an error message, which has no payload, carries
- * `{"message": <:error-message>}`. A message that is of no known type breaks the stream.
+ * `{"message": <:error-message>}`. A message of an unknown type ends the stream with an error.
  */
 export class AwsEventReader implements PayloadReader {
   readonly #parser: AwsEventStreamParser;
@@ -122,10 +122,10 @@ const defaultMaxAwsMessageBytes = 16 * 1024 * 1024;
 
 const preludeBytes = 12;
 const crcBytes = 4;
-/** Of the format itself: 128 KiB. */
+/** Limit of the format itself: 128 KiB. */
 const maxHeadersBytes = 131_072;
 
-/** One message of an `application/vnd.amazon.eventstream` body, both checksums proved. */
+/** One message of an `application/vnd.amazon.eventstream` body, with both checksums verified. */
 interface AwsEventStreamMessage {
   readonly kind: 'message';
   /** By name (`:message-type`, `:event-type`, …), without a prototype; values of every type as text. */
@@ -136,17 +136,17 @@ interface AwsEventStreamMessage {
 /** The stream cannot be read any further. */
 interface AwsEventStreamFault {
   readonly kind: 'broken';
-  /** What was wrong, at which byte of the stream. */
+  /** The error, with its byte position in the stream. */
   readonly reason: string;
 }
 
-/** What a portion of bytes completed. */
+/** Result of a portion of bytes. */
 export type AwsEventStreamItem = AwsEventStreamMessage | AwsEventStreamFault;
 
 /**
- * Reads the binary framing in which AWS streams answers (https://smithy.io/2.0/aws/amazon-eventstream.html). A wrong
- * checksum, an impossible length or a message beyond the bound ends the reading with one fault: nothing behind it
- * can be trusted, so later bytes are ignored.
+ * Reads the binary framing of AWS streams (https://smithy.io/2.0/aws/amazon-eventstream.html). A wrong checksum, an
+ * impossible length or a message beyond the bound ends reading with one fault: the bytes behind it cannot be trusted
+ * and are ignored.
  */
 export class AwsEventStreamParser {
   readonly #maxMessageBytes: number;
@@ -154,7 +154,7 @@ export class AwsEventStreamParser {
   /** Length of the unfinished message; 0 until its prelude has been read. */
   #totalLength = 0;
   #headersLength = 0;
-  /** Bytes of the messages that are complete. */
+  /** Bytes of the complete messages. */
   #offset = 0;
   #broken = false;
 
@@ -182,7 +182,7 @@ export class AwsEventStreamParser {
     return this.#fail(`truncated: the stream ended after ${this.#store.length} bytes${of}`);
   }
 
-  /** A message whose prelude lies within the chunk: read in place when all of it does. Returns where to go on. */
+  /** Reads a message whose prelude lies within the chunk, in place when all of it does. Returns the next position. */
   #readFrom(chunk: Buffer, at: number, items: AwsEventStreamItem[]): number {
     const fault = this.#readPrelude(chunk.subarray(at, at + preludeBytes));
     const end = at + this.#totalLength;
@@ -192,7 +192,7 @@ export class AwsEventStreamParser {
     return Math.min(end, chunk.length);
   }
 
-  /** Adds to the unfinished message what is missing of it, or of its prelude. Returns where to go on. */
+  /** Adds the missing bytes of the unfinished message, or of its prelude. Returns the next position. */
   #collect(chunk: Buffer, at: number, items: AwsEventStreamItem[]): number {
     const wanted = this.#totalLength === 0 ? preludeBytes : this.#totalLength;
     const end = Math.min(chunk.length, at + wanted - this.#store.length);

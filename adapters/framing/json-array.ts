@@ -10,13 +10,13 @@ const closeBracket = 0x5d;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
-/** Which bytes the reader is among. */
+/** State of the reader. */
 type Place = 'between' | 'scalar' | 'string' | 'nested' | 'after' | 'broken';
 
 /**
- * Cuts a JSON array that arrives in portions into the texts of its elements, byte for byte; the bytes of a
- * character are never parted. Objects that follow one another without an array, on lines of their own or not, are
- * elements too. Only what separates elements is judged here, what is within one is left to who parses it.
+ * Splits a JSON array that arrives in portions into the texts of its elements, byte for byte, without splitting
+ * characters. Consecutive objects without an array, on separate lines or not, are elements too. Only the separators are
+ * validated here; the content of an element is left to its parser.
  */
 export class JsonArrayReader implements PayloadReader {
   readonly #maxElementBytes: number;
@@ -25,7 +25,7 @@ export class JsonArrayReader implements PayloadReader {
   #depth = 0;
   #escaped = false;
   #arrayIsOpen = false;
-  /** Anything but white space has come. */
+  /** Anything but white space has arrived. */
   #begun = false;
 
   /** `maxElementBytes` bounds one element; default 4 MiB. */
@@ -36,7 +36,7 @@ export class JsonArrayReader implements PayloadReader {
   push(bytes: Uint8Array): readonly StreamPayload[] {
     const payloads: StreamPayload[] = [];
     const chunk = asBuffer(bytes);
-    /** Where the element begins within this chunk. */
+    /** Start of the element within this chunk. */
     let start = 0;
     let at = 0;
     while (at < chunk.length && this.#place !== 'broken') {
@@ -79,7 +79,7 @@ export class JsonArrayReader implements PayloadReader {
     return this.#place === 'scalar' || this.#place === 'string' || this.#place === 'nested';
   }
 
-  /** Looks at one byte outside of any element; returns where to go on. */
+  /** Reads one byte outside any element; returns the next position. */
   #between(chunk: Buffer, at: number, payloads: StreamPayload[]): number {
     const byte = chunk[at] as number;
     if (isSpace(byte) || (!this.#begun && isMark(byte))) return at + 1;
@@ -105,7 +105,7 @@ export class JsonArrayReader implements PayloadReader {
     return at + 1;
   }
 
-  /** Goes behind the end of a string, or to the end of the chunk. */
+  /** Skips to the end of a string, or to the end of the chunk. */
   #skipString(chunk: Buffer, from: number): number {
     let at = from;
     while (at < chunk.length) {
@@ -121,7 +121,7 @@ export class JsonArrayReader implements PayloadReader {
     return at;
   }
 
-  /** Goes behind the next string's first quote or the element's last bracket, or to the end of the chunk. */
+  /** Skips past the next opening quote or the element's last bracket, or to the end of the chunk. */
   #skipNested(chunk: Buffer, from: number): number {
     let at = from;
     while (at < chunk.length) {

@@ -6,7 +6,7 @@ import { ByteStore, type PayloadReader, type StreamPayload } from './stream-payl
 
 const LF = 0x0a;
 
-/** Cuts newline-delimited JSON (LF or CRLF) into its lines. Blank lines give nothing. */
+/** Splits newline-delimited JSON (LF or CRLF) into lines. Blank lines are ignored. */
 export class NdjsonReader implements PayloadReader {
   readonly #maxLineBytes: number;
   readonly #store = new ByteStore();
@@ -46,7 +46,7 @@ export class NdjsonReader implements PayloadReader {
     return payloads;
   }
 
-  /** Trimming takes the CR of CRLF away, and a byte order mark. */
+  /** Trimming removes the CR of CRLF, and a byte order mark. */
   #takeLine(): string {
     return this.#store.take().toString('utf8').trim();
   }
@@ -58,7 +58,7 @@ export class NdjsonReader implements PayloadReader {
   }
 }
 
-/** Reads server-sent events. Frames without data (comments, keep-alives) give nothing. */
+/** Reads server-sent events. Frames without data (comments, keep-alives) are ignored. */
 export class SseReader implements PayloadReader {
   readonly #splitter: SseSplitter;
   readonly #maxFrameBytes: number;
@@ -110,7 +110,7 @@ export class SseReader implements PayloadReader {
   }
 }
 
-/** Whether a last frame without data ends within a line that is no comment: that line may have been the data. */
+/** True when a last frame without data ends inside a line other than a comment: that line may have been the data. */
 function isCutOff(rest: Buffer): boolean {
   const line = /[^\r\n]*$/.exec(rest.toString('utf8'))?.[0] ?? '';
   return line !== '' && !line.startsWith(':');
@@ -127,15 +127,14 @@ const readers: Readonly<Record<string, () => PayloadReader>> = {
 
 /**
  * The reader for a stream's `content-type` (parameters and case do not matter). Server-sent events for
- * `text/event-stream` and for anything unknown or missing; hosts that send bare JSON under such a type are read as
- * what they send.
+ * `text/event-stream` and for unknown or missing types; bare JSON under such a type is detected and read as JSON.
  */
 export function createPayloadReader(contentType: string): PayloadReader {
   const type = (contentType.split(';')[0] as string).trim().toLowerCase();
   return Object.hasOwn(readers, type) ? (readers[type] as () => PayloadReader)() : new SniffingReader();
 }
 
-/** Looks at the first byte that is no white space or byte order mark: no event begins with a bracket. */
+/** Inspects the first byte after white space and a byte order mark: no event starts with a bracket. */
 class SniffingReader implements PayloadReader {
   #reader: PayloadReader | undefined;
 
@@ -144,7 +143,7 @@ class SniffingReader implements PayloadReader {
     const bytes = asBuffer(chunk);
     const first = bytes.findIndex((byte) => !skipped.has(byte));
     if (first === -1) return [];
-    // Lines of JSON and one object over several lines look alike at first; the array reader takes both.
+    // Lines of JSON and one object over several lines start alike; the array reader accepts both.
     this.#reader = brackets.has(bytes[first] as number) ? new JsonArrayReader() : new SseReader();
     return this.#reader.push(first === 0 ? chunk : bytes.subarray(first));
   }
@@ -158,8 +157,8 @@ const skipped: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb
 const brackets: ReadonlySet<number> = new Set([0x5b, 0x7b]);
 
 /**
- * True for the data of a last frame that can have come whole although nothing closes it: JSON, or the `[DONE]` that
- * ends OpenAI-like streams.
+ * True for data of a last frame that can be complete although nothing closes it: JSON, or the `[DONE]` that ends
+ * OpenAI-like streams.
  */
 function isCompleteData(data: string): boolean {
   if (data === '[DONE]') return true;

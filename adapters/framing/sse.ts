@@ -1,20 +1,19 @@
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Frames longer than this are passed on in pieces, unread: 4 MiB. */
+/** Longer frames are forwarded in pieces, unread: 4 MiB. */
 export const defaultMaxFrameBytes = 4 * 1024 * 1024;
 
 /**
- * Receives what a splitter cut. `whole` is false for a piece of a frame that is too long or was torn off: its
- * bytes must travel, but nothing can be read from them.
+ * Receives the output of a splitter. `whole` is false for a piece of an oversized or torn-off frame: its bytes must be
+ * forwarded, but they cannot be read.
  */
 type FrameSink = (bytes: Buffer, whole: boolean) => void;
 
 /**
- * Cuts server-sent events into frames: everything up to and including a blank line, byte for byte. Lines end with
- * LF, CRLF or CR, mixed as they like. Where the cuts fall depends on the bytes alone, never on how they were
- * chunked; a CR at the end of a chunk therefore waits for the byte behind it. A frame that lies within one chunk
- * is a view of that chunk, not a copy.
+ * Splits server-sent events into frames: everything up to and including a blank line, byte for byte. Lines end with LF,
+ * CRLF or CR, in any mixture. The cuts depend on the bytes alone, never on their chunks; a CR at the end of a chunk
+ * therefore waits for the next byte. A frame within one chunk is a view of that chunk, not a copy.
  */
 export class SseSplitter {
   private readonly sink: FrameSink;
@@ -23,12 +22,12 @@ export class SseSplitter {
   private store: Buffer | undefined;
   private storeIsOwn = false;
   private length = 0;
-  /** The frame has outgrown the bound: its bytes are passed on as they come. */
+  /** The frame exceeds the bound: its bytes are forwarded as they arrive. */
   private passing = false;
   private lineIsEmpty = true;
   /** The last byte was a CR; an LF may still belong to it. */
   private afterCr = false;
-  /** That CR ended a blank line, so that the frame is complete but for the LF. */
+  /** That CR ended a blank line, so that the frame is complete except for the LF. */
   private frameEndsAtCr = false;
 
   constructor(sink: FrameSink, maxFrameBytes: number = defaultMaxFrameBytes) {
@@ -46,7 +45,7 @@ export class SseSplitter {
     return this.store === undefined ? Buffer.alloc(0) : this.store.subarray(0, this.length);
   }
 
-  /** Cuts the next bytes. They may be kept until their frame is complete and must not be overwritten. */
+  /** Splits the next bytes. They may be kept until their frame is complete and must not be overwritten. */
   push(bytes: Uint8Array): void {
     const chunk = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     const end = chunk.length;
@@ -62,7 +61,7 @@ export class SseSplitter {
       this.afterCr = false;
       this.frameEndsAtCr = false;
     }
-    // Each position is looked up again only when it has been passed: linear also where one kind never comes.
+    // Each position is searched again only after it has been passed: linear even when one kind never occurs.
     let lf = -1;
     let cr = -1;
     while (at < end) {
@@ -92,7 +91,7 @@ export class SseSplitter {
     if (start < end) this.hold(chunk, start);
   }
 
-  /** Gives out what is left when the bytes have ended: a torn frame, unless only the LF of a final CRLF is missing. */
+  /** Emits the remainder at the end of the bytes: a torn frame, unless only the LF of a final CRLF is missing. */
   finish(): void {
     const rest = this.held;
     const whole = this.frameEndsAtCr;
@@ -161,13 +160,13 @@ export class SseSplitter {
   }
 }
 
-/** Where a byte is found next; the chunk's length when it is not. */
+/** Next position of a byte; the chunk's length when there is none. */
 function positionOf(chunk: Buffer, byte: number, from: number): number {
   const position = chunk.indexOf(byte, from);
   return position === -1 ? chunk.length : position;
 }
 
-/** What one frame of server-sent events says. */
+/** Content of one frame of server-sent events. */
 interface SseMessage {
   /** The `event:` field, or empty. */
   readonly event: string;
@@ -178,7 +177,7 @@ interface SseMessage {
 /** Reads a whole frame. A byte order mark is ignored; fields other than `event` and `data` are not reported. */
 export function readSseFrame(frame: Buffer): SseMessage {
   const text = withoutMark(frame.toString('utf8'));
-  // Nearly every frame of a chat stream is one data line and an LF: no need to cut it into lines.
+  // Nearly every frame of a chat stream is one data line and an LF: no need to split it into lines.
   if (text.startsWith('data:')) {
     const lineEnd = text.indexOf('\n');
     if (lineEnd >= text.length - 2 && lineEnd !== -1 && !text.includes('\r')) {
@@ -201,7 +200,7 @@ export function writeSseFrame(data: string, event = ''): Buffer {
   return Buffer.from(`${head}data: ${lines}\n\n`);
 }
 
-/** The frame again with other (single-line) data; its other lines and its kind of line end stay. */
+/** The frame with other (single-line) data; its other lines and its line endings stay. */
 export function replaceSseData(frame: Buffer, data: string): Buffer {
   const text = frame.toString('utf8');
   const lineEnd = text.includes('\r\n') ? '\r\n' : text.includes('\n') ? '\n' : '\r';
@@ -223,7 +222,7 @@ function isField(line: string, name: string): boolean {
   return line.startsWith(name) && (line.length === name.length || line[name.length] === ':');
 }
 
-/** The field's value: what stands behind the colon, without one leading space. */
+/** The field's value: the text after the colon, without one leading space. */
 function valueOf(line: string, from: number): string {
   return line.slice(line[from] === ' ' ? from + 1 : from);
 }

@@ -1,29 +1,31 @@
-/** What one event of a provider's stream carries, whatever the framing. */
+/** Content of one event of a provider's stream, in any framing. */
 export interface StreamPayload {
   /** The SSE `event:` name, or AWS's `:event-type`, `:exception-type` or `:error-code`; else empty. */
   readonly event: string;
-  /** The text to parse, as it stood in the stream. Empty beside `error`. */
+  /** The text to parse, unchanged from the stream. Empty beside `error`. */
   readonly data: string;
-  /** AWS's `:message-type`; absent in the other framings. Every other value than `event` is the provider's error. */
+  /** AWS's `:message-type`; absent in the other framings. Every value except `event` is a provider error. */
   readonly messageType?: 'event' | 'exception' | 'error';
   /**
-   * The framing itself is broken (a wrong checksum, something cut off or too long), and this says how. It is the last
-   * payload of its stream: bytes that follow are ignored.
+   * Error of the framing itself (a wrong checksum, truncated or oversized data). It is the last payload of its stream:
+   * later bytes are ignored.
    */
   readonly error?: string;
 }
 
-/** Bytes in, payloads out. Where the chunks are cut makes no difference to what comes out. */
+/** Bytes in, payloads out. The chunk boundaries do not affect the output. */
 export interface PayloadReader {
   /** Reads the next bytes. They may be kept until their payload is complete and must not be overwritten. */
   push(chunk: Uint8Array): readonly StreamPayload[];
-  /** What the end of the stream completes, or the error of what it cut off. Called once, after the last `push`. */
+  /**
+   * Payloads completed by the end of the stream, or the error of truncated data. Called once, after the last `push`.
+   */
   finish(): readonly StreamPayload[];
 }
 
 /**
- * Collects the bytes of one unfinished piece over several chunks. The first chunk is kept as a view; from the second
- * on everything is copied into a buffer that doubles, so that many small chunks cost linear time.
+ * Collects the bytes of one unfinished piece over several chunks. The first chunk is kept as a view; later ones are
+ * copied into a buffer that doubles, so that many small chunks cost linear time.
  */
 export class ByteStore {
   #store: Buffer | undefined;
@@ -59,7 +61,7 @@ export class ByteStore {
     this.#length += chunk.copy(this.#store as Buffer, this.#length, start, end);
   }
 
-  /** Everything held, and holds nothing from now on. */
+  /** Returns all held bytes and empties the store. */
   take(): Buffer {
     const { bytes } = this;
     this.#store = undefined;

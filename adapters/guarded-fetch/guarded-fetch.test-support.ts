@@ -6,7 +6,7 @@ import type { Resolve } from '../addresses/address-guard.ts';
 import { silentLog } from '../transport/transport.test-support.ts';
 import { createGuardedFetch, type GuardedFetchOptions } from './guarded-fetch.ts';
 
-/** A guarded fetch that trusts nobody and resolves nothing, unless told otherwise. */
+/** A guarded fetch that trusts no host and resolves no name, unless options say otherwise. */
 export function testFetch(options: Partial<GuardedFetchOptions> = {}): GuardedFetch {
   return createGuardedFetch({
     log: silentLog,
@@ -26,14 +26,14 @@ export function get(
   return fetcher.fetch({ url, timeoutMs: 5_000, maxBytes: 1_000_000, ...more }).answer;
 }
 
-/** The error with which a fetch ends. */
+/** Error of a failed fetch. */
 export async function failure(answer: Promise<GuardedAnswer>): Promise<GatewayError> {
   const result = await answer.catch((error: unknown) => error);
   if (!GatewayError.is(result)) throw new Error('It was fetched.', { cause: result });
   return result;
 }
 
-/** Resolves names from a table, and counts how often it was asked. */
+/** Resolves names from a table, and counts its calls. */
 export function names(table: Readonly<Record<string, readonly string[]>>): Resolve & { asked: string[] } {
   const asked: string[] = [];
   const resolve = (hostname: string) => {
@@ -47,7 +47,7 @@ export function names(table: Readonly<Record<string, readonly string[]>>): Resol
   return Object.assign(resolve, { asked });
 }
 
-/** Who comes to loopback. */
+/** A listener on loopback that records its connections. */
 export interface Canary {
   readonly port: number;
   readonly connections: number;

@@ -19,18 +19,18 @@ import {
 } from './guarded-hop.ts';
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
 
-/** What one hop may do and whom it tells. */
+/** Limits of one hop, and its memory accounting. */
 interface HopLimits extends HopSurroundings {
   readonly maxBytes: number;
-  /** Asks for room in memory; false when there is none. */
+  /** Reserves memory; false when there is none left. */
   take(bytes: number): boolean;
   accept?(status: number, headers: HeaderList): void;
 }
 
-/** An answer, or where it redirects. */
+/** An answer, or a redirect location. */
 type HopResult = GuardedAnswer & { readonly location: string | undefined };
 
-/** One request whose answer is wanted whole. `result` rejects with a `GatewayError`. */
+/** One request that collects its whole answer. `result` rejects with a `GatewayError`. */
 class FetchHop extends GuardedHop {
   readonly result: Promise<HopResult>;
   readonly #limits: HopLimits;
@@ -127,15 +127,15 @@ export interface GuardedFetchOptions {
   readonly metrics?: Metrics;
   /** `security.trusted_hosts`. */
   readonly trustedHosts: readonly string[];
-  /** Resolves names. Default: the system. */
+  /** Resolves names. Default: the system's resolver. */
   readonly resolve?: Resolve;
-  /** Fetches under way at once; one more fails. Default 128. */
+  /** Upper bound of concurrent fetches; one more fails. Default 128. */
   readonly maxConcurrent?: number;
-  /** Bytes that all fetches under way hold together. Default 256 MiB. */
+  /** Upper bound of bytes that all running fetches hold together. Default 256 MiB. */
   readonly maxHeldBytes?: number;
 }
 
-/** What the fetches of one gateway share. */
+/** State that the fetches of one gateway share. */
 interface Shared {
   readonly options: GuardedFetchOptions;
   readonly trusted: TrustedHosts;
@@ -147,8 +147,8 @@ interface Shared {
 }
 
 /**
- * The guarded fetch over undici's client: every hop on a connection of its own, at an address that was checked when
- * it was resolved and once more when the socket stood. Holds nothing between fetches, so it needs no closing.
+ * The guarded fetch over undici's client: every hop has a connection of its own, to an address that is checked when it
+ * is resolved and again when the socket is connected. Holds nothing between fetches, so it needs no closing.
  */
 export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
   const counter = options.metrics?.counter({

@@ -10,16 +10,16 @@ import { refusedHost, type TrustedHosts } from '../../core/base/host-rules.ts';
 /** Longest URL, in characters. */
 const maxUrlLength = 8192;
 
-/** A URL that may be tried. */
+/** A URL that may be fetched. */
 interface AdmittedUrl {
   readonly url: URL;
-  /** Listed in `security.trusted_hosts`: it may lead anywhere. */
+  /** Listed in `security.trusted_hosts`: it may resolve to any address. */
   readonly trusted: boolean;
 }
 
 /**
- * Judges everything of a URL that can be seen without the network, after normalisation, so that all spellings of a
- * host are one. Throws `address_refused`. `base` is where a relative redirect came from.
+ * Checks all parts of a URL that need no network, after normalisation, so that all spellings of a host are equal.
+ * Throws `address_refused`. `base` is the URL that a relative redirect came from.
  */
 export function admitUrl(text: string, trustedHosts: TrustedHosts, base?: URL): AdmittedUrl {
   if (text.length > maxUrlLength) throw refused(`it is longer than ${maxUrlLength} characters`);
@@ -38,7 +38,7 @@ function refused(reason: string): GatewayError {
   return new GatewayError('address_refused', `The URL is refused: ${reason}.`);
 }
 
-/** One request on the wire; a redirect makes the next one of it. */
+/** One request on the wire; a redirect derives the next one from it. */
 export interface FetchStep extends AdmittedUrl {
   readonly method: string;
   readonly headers: HeaderList;
@@ -46,18 +46,18 @@ export interface FetchStep extends AdmittedUrl {
 }
 
 const redirects = new Set([301, 302, 303, 307, 308]);
-/** Never sent to another origin than the one they were meant for. */
+/** Never sent to an origin other than their own. */
 const secretHeaders = new Set<string>([...credentialHeaders, 'cookie', 'proxy-authorization']);
 
-/** Where an answer sends its reader; undefined when it is an answer of its own. */
+/** Redirect location of an answer; undefined when it is not a redirect. */
 export function redirectOf(status: number, headers: HeaderList): string | undefined {
   return redirects.has(status) ? headerValue(headers, 'location') : undefined;
 }
 
 /**
- * The request that follows a redirect, as browsers make it: 303 asks with GET, 301 and 302 turn POST into GET, the
- * others repeat the request. Credentials stay with their origin. Throws `address_refused` for an address that may
- * not be called, and `fetch_failed` for a way from https to http.
+ * The request that follows a redirect, by the rules of browsers: 303 uses GET, 301 and 302 turn POST into GET, the
+ * others repeat the request. Credentials stay with their origin. Throws `address_refused` for an address that must not
+ * be called, and `fetch_failed` for a redirect from https to http.
  */
 export function followRedirect(
   step: FetchStep,
@@ -85,18 +85,18 @@ export function followRedirect(
   };
 }
 
-/** Set by the fetch itself, or belonging to one connection. */
+/** Set by the fetch itself, or specific to one connection. */
 const owned = new Set([
   ...['host', 'connection', 'keep-alive', 'upgrade', 'expect', 'te', 'trailer'],
   ...['content-length', 'transfer-encoding', 'accept-encoding', 'proxy-connection'],
 ]);
 
-/** The headers of a request as they go on the wire: plain bytes are asked for, because a bound counts what comes. */
+/** Request headers in wire form: they request plain bytes, because a bound counts the received bytes. */
 export function wireHeaders(headers: HeaderList): string[] {
   return [...without(headers, (name) => owned.has(name)), 'accept-encoding', 'identity'];
 }
 
-/** True for an answer whose bytes are not the plain ones that `wireHeaders` asks for. */
+/** True for an answer whose bytes are not the plain ones that `wireHeaders` requests. */
 export function isEncoded(headers: HeaderList): boolean {
   const encoding = headerValue(headers, 'content-encoding')?.trim().toLowerCase() ?? '';
   return encoding !== 'identity' && encoding !== '';
@@ -111,7 +111,7 @@ function without(headers: HeaderList, leaves: (name: string) => boolean): string
   return kept;
 }
 
-/** What the hops of one gateway share. */
+/** State that the hops of one gateway share. */
 export interface HopSurroundings {
   readonly guard: AddressGuard;
   readonly observer: SocketObserver;
@@ -120,12 +120,12 @@ export interface HopSurroundings {
 const pool = { connectionIdle: () => undefined, connectionGone: () => undefined };
 
 /**
- * One request on a connection of its own, which ends with it: nothing that was checked is ever used for another host.
- * Its subclasses decide what becomes of the answer.
+ * One request on a connection of its own, which ends with it: a checked connection is never reused for another host.
+ * Subclasses process the answer.
  */
 export abstract class GuardedHop implements UpstreamCall, Dispatcher.DispatchHandler {
   protected readonly step: FetchStep;
-  /** Nothing is heard of the request any more. */
+  /** The request has ended. */
   protected over = false;
   readonly #connection: Connection;
 
@@ -158,14 +158,14 @@ export abstract class GuardedHop implements UpstreamCall, Dispatcher.DispatchHan
   abstract onData(chunk: Buffer): boolean;
   abstract onComplete(): void;
   abstract onError(cause: unknown): void;
-  /** Ends it with this error, unless it is over. */
+  /** Ends the request with this error, unless it has ended. */
   protected abstract fail(error: GatewayError): void;
 
   protected get host(): string {
     return this.step.url.host;
   }
 
-  /** Lets go of the connection. */
+  /** Releases the connection. */
   protected close(): void {
     // First, because closing the connection makes undici report an end.
     this.over = true;
@@ -175,19 +175,19 @@ export abstract class GuardedHop implements UpstreamCall, Dispatcher.DispatchHan
 }
 
 /**
- * No whole answer came within the bounds. `host` as the caller named it, `why` in general words: who may not look
- * into a network must not learn from an error what stands there.
+ * Error for an answer that was not complete within the bounds. `host` in the caller's spelling, `why` in general terms:
+ * a caller without access to a network must not learn its contents from an error.
  */
 export function fetchFailed(host: string, why: string, cause?: unknown): GatewayError {
   return new GatewayError('fetch_failed', `"${host.slice(0, 255)}" could not be fetched: ${why}.`, { cause });
 }
 
-/** What a failure of the network, of TLS or of undici means for the caller. */
+/** The caller's error for a failure of the network, of TLS or of undici. */
 export function networkFailure(host: string, cause: unknown): GatewayError {
   return GatewayError.is(cause) ? cause : fetchFailed(host, networkReason(cause), cause);
 }
 
-/** The same in general words, for the end of a sentence that names the host. */
+/** Same in general terms, for the end of a sentence that names the host. */
 export function networkReason(cause: unknown): string {
   const code =
     typeof cause === 'object' && cause !== null && 'code' in cause && typeof cause.code === 'string'

@@ -5,7 +5,7 @@ import { redactText } from '../../core/redaction/redact-text.ts';
 const timeoutMs = 15_000;
 const longestReason = 200;
 
-/** Hands a mail over on a connection of its own, by nodemailer, which is loaded for the first one. 15 s for each step. */
+/** Sends a mail on a connection of its own through nodemailer, which is loaded on first use. 15 s per step. */
 export const sendMail: SendMail = async (settings, mail) => {
   const { createTransport } = await import('nodemailer');
   const transport = createTransport({
@@ -20,13 +20,13 @@ export const sendMail: SendMail = async (settings, mail) => {
   try {
     await transport.sendMail({
       from: settings.from,
-      // As an object it is one address, whatever is in it.
+      // As an object it is a single address, whatever its content.
       to: { name: '', address: mail.to },
       subject: mail.subject,
       text: mail.text,
       html: mail.html,
       messageId: `<${mail.id}@${domainOf(settings)}>`,
-      // The gateway is not told that somebody is absent.
+      // Suppresses out-of-office replies.
       headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
     });
   } catch (thrown) {
@@ -54,24 +54,24 @@ function domainOf({ from }: Pick<MailSettings, 'from'>): string {
   return from.slice(from.lastIndexOf('@') + 1).replace('>', '');
 }
 
-/** What nodemailer throws. */
+/** Error of nodemailer. */
 interface SmtpError {
   readonly message?: string;
   /** `EAUTH`, `EENVELOPE` … */
   readonly code?: string;
   readonly command?: string;
-  /** What the server answered, such as 550; absent when it did not. */
+  /** The server's reply code, such as 550; absent without a reply. */
   readonly responseCode?: number;
 }
 
-/** Answers of a server repeat the address, and may repeat what the server was told. */
+/** Replies of a server repeat the address, and may repeat other parts of the request. */
 function failureOf(thrown: unknown): MailFailure {
   const { message = String(thrown), code = '', command = '', responseCode } = thrown as SmtpError;
   if (code === 'EAUTH')
     return new MailFailure('The mail was not taken: the server refuses the user or the password.', 'server');
   const line = message.replace(/\s+/g, ' ').slice(0, longestReason);
   const reason = redactText(line, [{ find: namedPattern('email', ''), replacement: '***' }]);
-  // A sender that is refused is a matter of the configuration: it may be mended.
+  // A refused sender is a configuration error, which can be corrected.
   const isOfMail = (code === 'EENVELOPE' || code === 'EMESSAGE') && command !== 'MAIL FROM';
   const isForEver = responseCode === undefined || responseCode >= 500;
   return new MailFailure(

@@ -13,34 +13,34 @@ import {
 } from '../guarded-fetch/guarded-hop.ts';
 import type { SocketObserver } from '../transport/connection.ts';
 
-/** Bounds of what speaks to servers of the Model Context Protocol. */
+/** Bounds of clients of the Model Context Protocol. */
 export interface McpLimits {
-  /** Of a whole conversation, goodbye included. */
+  /** Of a whole conversation, including its end. */
   readonly timeoutMs: number;
-  /** The longest that goodbye may take of it. */
+  /** Longest part of it for ending the session. */
   readonly goodbyeMs: number;
-  /** How long a conversation waits on after a stream that brought no answer has ended. */
+  /** Waiting time of a conversation after a stream has ended without an answer. */
   readonly graceMs: number;
   /** Bodies of all answers of a conversation together. */
   readonly maxBytes: number;
-  /** Lines of event streams of a conversation: each costs more to read than its bytes. */
+  /** Lines of event streams in a conversation: a line costs more to read than its bytes. */
   readonly maxLines: number;
-  /** Requests of a conversation, and how many of them at the same time. */
+  /** Requests of a conversation, and its concurrent requests. */
   readonly maxRequests: number;
   readonly maxRequestsAtOnce: number;
-  /** Conversations under way; one more fails. */
+  /** Concurrent conversations; one more fails. */
   readonly maxConversations: number;
-  /** Kept of one type. */
+  /** Kept offers of one type. */
   readonly maxOffers: number;
-  /** Of one list. */
+  /** Pages of one list. */
   readonly maxPages: number;
-  /** JSON of what is kept of an offer beside its name. */
+  /** JSON bytes kept per offer in addition to its name. */
   readonly maxDescribedBytes: number;
-  /** Characters of an offer's name, and of what a server calls itself. */
+  /** Characters of an offer's name, and of a server's own name. */
   readonly maxNameLength: number;
 }
 
-/** What `core/ports/mcp.ts` promises, and what it leaves to the adapter. */
+/** Bounds promised by `core/ports/mcp.ts`, and bounds that it leaves to the adapter. */
 export const mcpLimits: McpLimits = {
   timeoutMs: 15_000,
   goodbyeMs: 2_000,
@@ -56,21 +56,21 @@ export const mcpLimits: McpLimits = {
   maxNameLength: 1_024,
 };
 
-/** Is told of each hop. */
+/** Receiver of a hop's events. */
 interface StreamHopOwner extends HopSurroundings {
-  /** Bytes of a body have come; an error ends the hop. */
+  /** Bytes of a body have arrived; an error ends the hop. */
   received(chunk: Buffer, isEvents: boolean): GatewayError | undefined;
-  /** An event stream came to its end; with the error, when it was cut. */
+  /** An event stream ended; with the error, when it was cut. */
   streamEnded(error: GatewayError | undefined): void;
-  /** It has let go of its connection. */
+  /** The hop has released its connection. */
   closed(hop: StreamHop): void;
 }
 
-/** Of an answer's headers, what the protocol reads. */
+/** Answer headers that the protocol reads. */
 const readHeaders = ['content-type', 'mcp-session-id', 'location'];
 
 /**
- * One request whose answer is handed on while it comes. An answer that is no success has no body: nobody reads it.
+ * One request that forwards its answer as it arrives. An answer without success status has no body: it is never read.
  * `response` rejects with a `GatewayError`.
  */
 class StreamHop extends GuardedHop {
@@ -149,7 +149,7 @@ class StreamHop extends GuardedHop {
   }
 }
 
-/** Of the headers, those that the protocol reads; without one whose value is none. */
+/** The headers that the protocol reads; without those whose value is invalid. */
 function readableHeaders(headers: HeaderList): Headers {
   const readable = new Headers();
   for (const name of readHeaders) {
@@ -167,7 +167,7 @@ function reasonOf(cause: unknown): string {
     : networkReason(cause);
 }
 
-/** What the conversations of one gateway share. */
+/** State that the conversations of one gateway share. */
 export interface Surroundings {
   readonly trusted: TrustedHosts;
   readonly guard: AddressGuard;
@@ -175,28 +175,28 @@ export interface Surroundings {
   readonly limits: McpLimits;
 }
 
-/** Hears what a conversation cannot go on from. */
+/** Receives the events that end a conversation. */
 interface ConversationListener {
   /** The server ended an event stream; with the error, when it was cut. */
   streamEnded(error: GatewayError | undefined): void;
-  /** The server went beyond a bound. */
+  /** The server exceeded a bound. */
   exceeded(error: GatewayError): void;
 }
 
-/** Written by the protocol, not by who keeps the address. */
+/** Set by the protocol, not by the owner of the address. */
 const protocolHeaders = new Set([
   ...['accept', 'content-type', 'last-event-id', 'mcp-session-id', 'mcp-protocol-version'],
 ]);
 
 /**
- * `fetch` for one conversation: to the origin of its address only, on sockets that the address rules let through, and
- * within the bounds of the conversation. Follows no redirect itself; its caller may, and is judged anew. It adds the
- * headers of the address, so that the library, which writes errors of its own, never holds them.
+ * `fetch` for one conversation: only to the origin of its address, on sockets that pass the address rules, and within
+ * the bounds of the conversation. Follows no redirect itself; its caller may, and the new address is checked again. It
+ * adds the headers of the address, so that the library, which writes errors of its own, never holds them.
  */
 export class ConversationFetch implements StreamHopOwner {
   readonly guard: AddressGuard;
   readonly observer: SocketObserver;
-  /** The last status, when it was no success. */
+  /** The last status without success. */
   refusal: number | undefined;
   /** The last failure of a request. */
   failure: GatewayError | undefined;
@@ -222,18 +222,18 @@ export class ConversationFetch implements StreamHopOwner {
     this.observer = around.observer;
   }
 
-  /** Where the conversation takes place. */
+  /** URL of the conversation. */
   get url(): URL {
     return this.#origin;
   }
 
-  /** To be given to the library. Rejects with a `GatewayError`. */
+  /** The `fetch` for the library. Rejects with a `GatewayError`. */
   readonly fetch = async (url: string | URL, init: RequestInit = {}): Promise<Response> => {
     const method = init.method ?? 'GET';
     const isListening = method === 'GET';
-    // A stream beside the answers may be declined, and brings nothing that a handshake needs.
+    // A stream beside the answers may be declined, and carries nothing that a handshake needs.
     if (isListening && this.#address.transport === 'http') return new Response(null, { status: 405 });
-    // One that has ended is not opened again: what it was to bring is lost. 204 says so to the library.
+    // An ended stream is not reopened: its pending messages are lost. 204 tells the library so.
     if (isListening && this.#hasListened) return new Response(null, { status: 204 });
     try {
       const response = await this.#send(url, method, init);
@@ -246,7 +246,7 @@ export class ConversationFetch implements StreamHopOwner {
     }
   };
 
-  /** Closes every connection, and makes no more. */
+  /** Closes every connection, and opens no more. */
   close(): void {
     this.#closed = true;
     for (const hop of this.#hops) hop.abort(this.#failed('it is over'));
@@ -318,7 +318,7 @@ function linesIn(chunk: Buffer): number {
   return lines;
 }
 
-/** What goes with a failure beside its sentence. */
+/** Members of a failure beside its sentence. */
 interface McpFailureDetails {
   /** HTTP status of the server's answer; shown as `status` in the body of the error. */
   readonly status?: number;
@@ -326,8 +326,8 @@ interface McpFailureDetails {
 }
 
 /**
- * No handshake came about. `host` as the caller named it; `why` ends the sentence in general words, with the remedy:
- * never what the server wrote, and never a header's value.
+ * Error for a failed handshake. `host` in the caller's spelling; `why` ends the sentence in general terms, with the
+ * remedy: never the server's own text, and never a header's value.
  */
 export function mcpFailed(host: string, why: string, details: McpFailureDetails = {}): GatewayError {
   const { status, cause } = details;
@@ -337,7 +337,7 @@ export function mcpFailed(host: string, why: string, details: McpFailureDetails 
   });
 }
 
-/** What an HTTP status means that is no success. */
+/** Error for an HTTP status without success. */
 export function mcpRefused(host: string, status: number): GatewayError {
   return mcpFailed(host, `it answered with status ${status}; ${remedyOf(status)}`, { status });
 }

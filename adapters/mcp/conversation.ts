@@ -6,12 +6,12 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { McpAddress } from '../../core/ports/mcp.ts';
 import { ConversationFetch, mcpFailed, mcpRefused, type Surroundings } from './conversation-fetch.ts';
 
-/** What of the protocol's library a handshake needs. */
+/** Parts of the protocol library that a handshake needs. */
 type ProtocolLibrary = Awaited<ReturnType<typeof importLibrary>>;
 
 let library: Promise<ProtocolLibrary> | undefined;
 
-/** The library, loaded the first time that it is asked for: hundreds of modules, which a start shall not wait for. */
+/** The library, loaded on first use: it has hundreds of modules, which would delay the start. */
 export function protocolLibrary(): Promise<ProtocolLibrary> {
   library ??= importLibrary();
   return library;
@@ -30,7 +30,7 @@ async function importLibrary() {
     SSEClientTransport: sse.SSEClientTransport,
     McpError: types.McpError,
     methodNotFound: types.ErrorCode.MethodNotFound,
-    /** By method; what an answer has beside what they name is dropped. */
+    /** By method; other members of an answer are dropped. */
     listSchemas: {
       'tools/list': types.ListToolsResultSchema,
       'prompts/list': types.ListPromptsResultSchema,
@@ -42,15 +42,18 @@ async function importLibrary() {
 
 type ClientTransport = StreamableHTTPClientTransport | SSEClientTransport;
 
-/** A conversation that stands, as far as what is said in it needs to know. */
+/** An established conversation, for requests in it. */
 export interface Spoken {
   readonly client: Client;
   readonly library: ProtocolLibrary;
-  /** Of the protocol, as agreed. */
+  /** Negotiated version of the protocol. */
   readonly protocolVersion: string;
 }
 
-/** One conversation with a server: the handshake, what is said, goodbye. Leaves nothing open, however it ends. */
+/**
+ * One conversation with a server: the handshake, requests, the end of the session. Leaves nothing open, however it
+ * ends.
+ */
 export class Conversation {
   readonly #address: McpAddress;
   readonly #around: Surroundings;
@@ -61,7 +64,7 @@ export class Conversation {
   #failure: GatewayError | undefined;
   /** On the clock's monotonic time. */
   #endsAt = 0;
-  /** How the last event stream ended. */
+  /** End of the last event stream. */
   #streamEnd: GatewayError | undefined;
   #cancelGrace: () => void = () => undefined;
 
@@ -87,7 +90,7 @@ export class Conversation {
     return this.#address.transport === 'sse';
   }
 
-  /** Once for each conversation. Rejects with `address_refused` or `mcp_failed`. */
+  /** Runs once per conversation. Rejects with `address_refused` or `mcp_failed`. */
   async hold<Result>(say: (spoken: Spoken) => Promise<Result>): Promise<Result> {
     const { timeoutMs } = this.#around.limits;
     this.#endsAt = this.#clock.monotonic() + timeoutMs;
@@ -126,13 +129,13 @@ export class Conversation {
   #transport(library: ProtocolLibrary): ClientTransport {
     const { fetch, url } = this.#fetch;
     if (this.#isSse) return new library.SSEClientTransport(url, { fetch });
-    // A stream that ended is not taken up again: its timers would outlive the conversation.
+    // An ended stream is not resumed: its timers would outlive the conversation.
     const never = { maxRetries: 0, initialReconnectionDelay: 1, maxReconnectionDelay: 1 };
     const reconnectionOptions = { ...never, reconnectionDelayGrowFactor: 1 };
     return new library.StreamableHTTPClientTransport(url, { fetch, reconnectionOptions });
   }
 
-  /** Ends the session, where the server gave one. What comes of it changes nothing. */
+  /** Ends the session, when the server opened one. Its outcome changes nothing. */
   async #sayGoodbye(transport: ClientTransport, protocolVersion: string): Promise<void> {
     const sessionId = 'sessionId' in transport ? transport.sessionId : undefined;
     const patienceMs = Math.min(this.#around.limits.goodbyeMs, this.#endsAt - this.#clock.monotonic());
@@ -173,7 +176,7 @@ export class Conversation {
     const { failure, refusal } = this.#fetch;
     if (failure !== undefined) return failure;
     if (refusal !== undefined) return mcpRefused(this.host, refusal);
-    // With the older transport everything comes this way.
+    // With the older transport all messages use this stream.
     if (this.#isSse && this.#streamEnd !== undefined) return this.#streamEnd;
     const text = error instanceof Error ? error.message : '';
     if (text.startsWith('Endpoint origin')) {

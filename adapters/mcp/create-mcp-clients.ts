@@ -8,19 +8,19 @@ import { TlsSessions } from '../transport/connection.ts';
 import { mcpFailed, mcpLimits, type McpLimits, type Surroundings } from './conversation-fetch.ts';
 import { Conversation, type Spoken } from './conversation.ts';
 
-/** Deeper than any description, and far from what breaks a stack or a store. */
+/** Deeper than any description, and far below the limits of a stack or a store. */
 const maxDepth = 64;
 
-/** Members of an object that were kept, and how many were not. */
+/** Kept members of an object, and the number of dropped ones. */
 interface FittingMembers {
   readonly kept: Readonly<Record<string, unknown>>;
   readonly leftOut: number;
 }
 
 /**
- * The members of an object that somebody else wrote, as every store takes them: text without NUL and without half a
- * surrogate pair (U+FFFD stands instead). In their order, as many as fit into `maxBytes` of JSON; one that does not, or
- * is nested deeper than 64, is left out whole.
+ * The members of a foreign object in a form that every store accepts: text without NUL and without unpaired surrogates
+ * (replaced by U+FFFD). In order, as many as fit into `maxBytes` of JSON; one that does not fit, or is nested deeper
+ * than 64, is left out whole.
  */
 export function fittingMembers(members: Readonly<Record<string, unknown>>, maxBytes: number): FittingMembers {
   const kept: [string, unknown][] = [];
@@ -30,7 +30,7 @@ export function fittingMembers(members: Readonly<Record<string, unknown>>, maxBy
     if (value === undefined) continue;
     const name = storableText(rawName);
     const copy = plainCopy(value, 1);
-    // With the quotes, the colon and the comma around them.
+    // Including the quotes, the colon and the comma around them.
     const size = copy === tooDeep ? Infinity : jsonBytes(name) + jsonBytes(copy) + 2;
     if (bytes + size > maxBytes) {
       leftOut += 1;
@@ -42,7 +42,7 @@ export function fittingMembers(members: Readonly<Record<string, unknown>>, maxBy
   return { kept: Object.fromEntries(kept), leftOut };
 }
 
-/** The text without what stores refuse. */
+/** The text without characters that stores refuse. */
 export function storableText(text: string): string {
   return text.replace(/\0|\p{Surrogate}/gu, '\ufffd');
 }
@@ -66,7 +66,7 @@ function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-/** The lists of the protocol, in the order in which they are asked for. `key` tells apart those of one name. */
+/** The lists of the protocol, in request order. `key` distinguishes entries of one name. */
 const lists = [
   { type: 'tool', announced: 'tools', method: 'tools/list', member: 'tools', key: 'name' },
   { type: 'prompt', announced: 'prompts', method: 'prompts/list', member: 'prompts', key: 'name' },
@@ -82,16 +82,16 @@ const lists = [
 
 type OfferList = (typeof lists)[number];
 
-/** One thing of a list, as the library has checked it. */
+/** One entry of a list, validated by the library. */
 type Listed = Readonly<Record<string, unknown>> & { readonly name: string };
 
-/** Everything that a server offers, and what of it was left out, in words for the log. */
+/** All offers of a server, and the omitted ones, in words for the log. */
 interface ListedOffers {
   readonly offers: readonly McpOffer[];
   readonly leftOut: readonly string[];
 }
 
-/** Asks for every list that the server's capabilities announce, one after the other. */
+/** Requests every list that the server's capabilities announce, in sequence. */
 async function listOffers(spoken: Spoken, limits: McpLimits): Promise<ListedOffers> {
   const announced = spoken.client.getServerCapabilities() ?? {};
   const offers: McpOffer[] = [];
@@ -128,7 +128,7 @@ async function itemsOf(
   return items.slice(0, maxOffers);
 }
 
-// `client.listTools` is not used: it compiles the schemas of answers, which somebody else wrote, into code.
+// `client.listTools` is not used: it compiles the server's output schemas into code.
 async function pageOf(
   { method, member }: OfferList,
   { client, library }: Spoken,
@@ -140,7 +140,7 @@ async function pageOf(
       await client.request(request, library.listSchemas[method]);
     return { items: result[member] as readonly Listed[], nextCursor: result.nextCursor };
   } catch (error) {
-    // Templates are not announced by themselves.
+    // Templates have no capability of their own.
     if (error instanceof library.McpError && error.code === Number(library.methodNotFound)) {
       return { items: [], nextCursor: undefined };
     }
@@ -148,7 +148,7 @@ async function pageOf(
   }
 }
 
-/** Names are made unique: resources that share one go by their addresses; of tools and prompts, the first has it. */
+/** Makes names unique: resources of one name use their addresses; of tools and prompts, the first one counts. */
 function offersOf(
   { type, member, key }: OfferList,
   items: readonly Listed[],
@@ -186,15 +186,15 @@ export interface McpClientsOptions {
   readonly clock: Clock;
   /** `security.trusted_hosts`. */
   readonly trustedHosts: readonly string[];
-  /** Resolves names. Default: the system. */
+  /** Resolves names. Default: the system's resolver. */
   readonly resolve?: Resolve;
-  /** Default: `mcpLimits`, for each that is not named. */
+  /** Default: `mcpLimits` for each absent member. */
   readonly limits?: Partial<McpLimits>;
 }
 
 /**
- * Makes what speaks to servers of the Model Context Protocol. Nothing is kept between conversations, so it needs no
- * closing; the protocol's library is loaded with the first one.
+ * Creates clients of the Model Context Protocol. Nothing is kept between conversations, so they need no closing; the
+ * protocol library is loaded with the first one.
  */
 export function createMcpClients(options: McpClientsOptions): McpClients {
   return new GuardedMcpClients(options);

@@ -8,7 +8,7 @@ import { startMcpServer, type McpScript, type McpServer } from '../../tests/kit/
 import { silentLog } from '../transport/transport.test-support.ts';
 import { createMcpClients, type McpClientsOptions } from './create-mcp-clients.ts';
 
-/** For the tests of this folder: clients that trust this host, and resolve nothing unless told otherwise. */
+/** Clients for the tests of this folder, which trust this host and resolve no name unless options say otherwise. */
 export function testClients(host: string, options: Partial<McpClientsOptions> = {}): McpClients {
   return createMcpClients({
     log: silentLog,
@@ -19,14 +19,14 @@ export function testClients(host: string, options: Partial<McpClientsOptions> = 
   });
 }
 
-/** The error with which a conversation ends. */
+/** Error of a failed conversation. */
 export async function failure(conversation: Promise<unknown>): Promise<GatewayError> {
   const result = await conversation.catch((error: unknown) => error);
   if (!GatewayError.is(result)) throw new Error('It succeeded, or failed otherwise.', { cause: result });
   return result;
 }
 
-/** A server for this test, and what speaks to it; `at` is its address. */
+/** A server for this test with its clients; `at` is its address. */
 export async function scripted(
   t: TestContext,
   script: McpScript = {},
@@ -54,7 +54,7 @@ export async function untilClosed(server: McpServer): Promise<void> {
   );
 }
 
-/** The system's clock, and how many of its timers are set. */
+/** The system's clock with its pending timers. */
 export function countingClock(): Clock & { readonly pending: Set<object> } {
   const pending = new Set<object>();
   return {
@@ -75,7 +75,7 @@ export function countingClock(): Clock & { readonly pending: Set<object> } {
   };
 }
 
-/** A log that keeps what it is told. */
+/** A log that keeps its lines. */
 export function keepingLog(): Log & { readonly lines: { message: string; fields: unknown }[] } {
   const lines: { message: string; fields: unknown }[] = [];
   const keep = (message: string, fields?: unknown): void => void lines.push({ message, fields });

@@ -2,7 +2,7 @@ import { maxAnswerTokens } from './faults.ts';
 
 const maxQuoteLength = 500;
 
-/** A text as it leaves: in tokens, cut as the request asked. */
+/** An output text in tokens, cut as requested. */
 export interface AnswerText {
   /** The tokens of the text; joined they are the text. */
   readonly tokens: readonly string[];
@@ -11,23 +11,23 @@ export interface AnswerText {
   readonly stopSequence: string | null;
 }
 
-/** What bounds a text. */
+/** Bounds of a text. */
 interface TextLimits {
   readonly stop: readonly string[];
-  /** What the client allows; undefined for no bound of its own. */
+  /** The client's limit; undefined for none. */
   readonly maxTokens: number | undefined;
-  /** The fault `tokens`: exactly this long, before the client's bounds. */
+  /** The fault `tokens`: exactly this length, before the client's bounds. */
   readonly tokens: number | undefined;
-  /** How many answers share the bound of one request. */
+  /** Number of answers that share the limit of one request. */
   readonly shares: number;
 }
 
-/** About how many tokens a text has: one for every four characters. */
+/** Approximate token count of a text: one per four characters. */
 export function countTokens(text: string): number {
   return Math.ceil(text.length / 4);
 }
 
-/** The text in tokens of four characters; a character of two code units is never torn. */
+/** The text in tokens of four characters; surrogate pairs are never split. */
 export function cutTokens(text: string): string[] {
   const tokens: string[] = [];
   for (let start = 0; start < text.length;) {
@@ -57,7 +57,7 @@ export function limitText(text: string, limits: TextLimits): AnswerText {
   return { tokens: tokens.slice(0, allowed), finish: 'length', stopSequence: null };
 }
 
-/** The sentence that the mock provider answers with: it quotes what it was told, at most 500 characters of it. */
+/** The sentence of the mock provider: it quotes the message, at most 500 characters of it. */
 export function mockSentence(role: 'user' | 'tool' | 'none', said: string, choice: number): string {
   const rest = 'This answer comes from the built-in mock provider; no model was called.';
   const number = choice === 0 ? '' : ` (Choice ${choice + 1}.)`;

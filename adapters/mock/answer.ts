@@ -1,6 +1,6 @@
 import { wordOfStatus } from '../dialects/google-gemini/errors.ts';
 
-/** What an error answer says beside its status and message. */
+/** Members of an error answer beside its status and message. */
 interface ProblemDetails {
   readonly param?: string;
   readonly code?: string;
@@ -25,17 +25,17 @@ export class MockProblem extends Error {
   }
 }
 
-/** A 400 that names the parameter at fault, as OpenAI words it. */
+/** A 400 that names the invalid parameter, in OpenAI's wording. */
 export function invalid(param: string, message: string, code = 'invalid_value'): MockProblem {
   return new MockProblem(400, message, { param, code });
 }
 
-/** A 404 for an identifier that the mock provider does not hold. */
+/** A 404 for an unknown identifier. */
 export function unknownId(what: string, id: string): MockProblem {
   return new MockProblem(404, `No such ${what}: '${id.slice(0, 200)}'.`, { param: 'id', code: 'not_found' });
 }
 
-/** A 501 for a route that providers have and the mock provider does not play. SDKs are told not to try again. */
+/** A 501 for a route that providers have and the mock provider does not simulate. It tells SDKs not to retry. */
 export function notPlayed(method: string, path: string): MockProblem {
   return new MockProblem(
     501,
@@ -102,7 +102,7 @@ export interface PlainAnswer {
   readonly body: Buffer;
 }
 
-/** An answer of server-sent events. Nothing is produced before it is asked for. */
+/** An answer of server-sent events, produced on demand. */
 export interface StreamAnswer {
   readonly kind: 'stream';
   readonly status: number;
@@ -110,7 +110,7 @@ export interface StreamAnswer {
   readonly frames: Iterable<string>;
   /** The end marker of the wire (`data: [DONE]`), left out by the fault `no_done`. */
   readonly closing: string;
-  /** What this wire sends when the provider fails in mid-stream. */
+  /** Frame of a provider failure in mid-stream. */
   readonly errorFrame: string;
 }
 
@@ -137,7 +137,7 @@ export function bytesAnswer(contentType: string, body: Buffer): PlainAnswer {
   return { kind: 'plain', status: 200, headers: ['content-type', contentType], body };
 }
 
-/** A streamed answer; what is streamed before `closing` comes from `frames`. */
+/** A streamed answer; `frames` are the events before `closing`. */
 export function streamAnswer(
   frames: Iterable<string>,
   ending: { readonly closing: string; readonly errorFrame: string },
@@ -152,12 +152,12 @@ export function problemAnswer(problem: MockProblem, dialect: MockDialect): Plain
   return jsonAnswer(errors[dialect](problem), problem.status, problem.headers);
 }
 
-/** A frame that holds only data, as OpenAI's chat stream sends it. */
+/** A frame with data only, the form of OpenAI's chat stream. */
 export function dataFrame(value: unknown): string {
   return `data: ${JSON.stringify(value)}\n\n`;
 }
 
-/** A frame that names its event, as Anthropic and OpenAI's responses send it. */
+/** A frame with an event name, the form of Anthropic's and OpenAI's Responses streams. */
 export function namedFrame(event: string, value: unknown): string {
   return `event: ${event}\ndata: ${JSON.stringify(value)}\n\n`;
 }

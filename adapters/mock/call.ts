@@ -18,10 +18,10 @@ import type { MockAnswer, PlainAnswer, StreamAnswer } from './answer.ts';
 
 const brotliOptions = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
 
-/** An answer as it goes on the wire. */
+/** An answer in wire form. */
 interface WireAnswer {
   readonly status: number;
-  /** Flat; a whole answer's `content-length` is among them. */
+  /** Flat, including the `content-length` of a whole answer. */
   readonly headers: readonly string[];
   readonly pieces: Iterable<Buffer> | AsyncIterable<Buffer>;
 }
@@ -78,7 +78,7 @@ function* cutEvenly(body: Buffer, parts: number): Generator<Buffer> {
   for (let start = 0; start < body.length; start += size) yield body.subarray(start, start + size);
 }
 
-/** Compresses piece by piece and flushes after each, so that every piece can be decoded when it arrives. */
+/** Compresses piece by piece and flushes after each, so that every piece can be decoded on arrival. */
 async function* compressed(pieces: Iterable<Buffer>, encoding: 'gzip' | 'br'): AsyncGenerator<Buffer> {
   const encoder = encoding === 'gzip' ? createGzip() : createBrotliCompress(brotliOptions);
   let ready: Buffer[] = [];
@@ -106,7 +106,7 @@ async function* compressed(pieces: Iterable<Buffer>, encoding: 'gzip' | 'br'): A
   }
 }
 
-/** One request for WebSocket: the Realtime API switches, every other path answers in HTTP as it would without the wish. */
+/** One WebSocket upgrade request: the Realtime API switches protocols, every other path answers in HTTP. */
 export class MockUpgrade implements UpgradeCall {
   readonly answer: Promise<UpgradeAnswer>;
   readonly #request: UpstreamRequest;
@@ -200,7 +200,7 @@ export class MockUpgrade implements UpgradeCall {
 
 const notStale = { stale: false };
 
-/** One request on its way through the mock provider: reads the body, plays the answer in time, ends exactly once. */
+/** One request to the mock provider: reads the body, sends the answer with its delays, ends exactly once. */
 export class MockCall implements UpstreamCall {
   readonly #request: UpstreamRequest;
   readonly #handler: UpstreamHandler;
@@ -211,7 +211,7 @@ export class MockCall implements UpstreamCall {
   #cancelTimer: (() => void) | undefined;
   readonly #onOver: () => void;
 
-  /** `onOver` runs when the call has ended in whatever way. */
+  /** `onOver` runs at every end of the call. */
   constructor(request: UpstreamRequest, handler: UpstreamHandler, clock: Clock, onOver: () => void) {
     this.#request = request;
     this.#handler = handler;
@@ -219,7 +219,7 @@ export class MockCall implements UpstreamCall {
     this.#onOver = onOver;
   }
 
-  /** Serves the request; the handler hears nothing before the current turn has ended. */
+  /** Serves the request; the handler is not called before the current turn has ended. */
   async run(service: MockService): Promise<void> {
     await Promise.resolve();
     try {
@@ -301,14 +301,14 @@ export class MockCall implements UpstreamCall {
     }
   }
 
-  /** Hands a piece over and, when there is no room for more, waits for `resume`. */
+  /** Delivers a piece and, under back-pressure, waits for `resume`. */
   async #give(piece: Buffer): Promise<void> {
     this.#resumed = false;
     if (this.#handler.data(piece) || this.#over) return;
     while (!this.#resumed && !this.#over) await this.#sleep();
   }
 
-  /** Lets time pass. When the caller's bound is shorter, only the bound passes, and the call fails. */
+  /** Waits. When the caller's timeout is shorter, waits for that and fails the call. */
   async #pass(ms: number, boundMs: number, phase: 'head' | 'idle'): Promise<void> {
     const bounded = boundMs > 0 && boundMs < ms;
     const wait = bounded ? boundMs : ms;
@@ -331,7 +331,7 @@ export class MockCall implements UpstreamCall {
     });
   }
 
-  /** A turn of the event loop: chunks arrive one by one, and what was written is on its way before a reset. */
+  /** A turn of the event loop: chunks arrive separately, and written data leave before a reset. */
   #turn(): Promise<void> {
     return new Promise((resolve) => {
       setImmediate(resolve);
@@ -348,7 +348,7 @@ export class MockCall implements UpstreamCall {
   }
 }
 
-/** The caller's bound passed before a head came. */
+/** Error for a caller's timeout before the head. */
 function headTimedOut(boundMs: number): GatewayError {
   return timedOut('head', boundMs);
 }
@@ -361,7 +361,7 @@ function timedOut(phase: 'head' | 'idle', boundMs: number): GatewayError {
   );
 }
 
-/** A connection that the mock provider cuts, because a fault asks for it. */
+/** A connection that the mock provider cuts because of a fault. */
 function reset(when: string, word: string): GatewayError {
   return new GatewayError(
     'upstream_reset',

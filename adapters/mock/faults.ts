@@ -3,13 +3,13 @@ import { MockProblem } from './answer.ts';
 const maxKeys = 256;
 
 /**
- * Decides by counting, never by chance, which requests of a series fail: with a rate of 0.25 the 4th, 8th, 12th …
- * Keeps a count for the 256 series used last.
+ * Decides by counting, never by chance, which requests of a series fail: with a rate of 0.25 the 4th, 8th, 12th … Keeps
+ * counts for the 256 most recently used series.
  */
 export class FailCounter {
   readonly #counts = new Map<string, number>();
 
-  /** True when the next request of the series `key` is one that fails. */
+  /** True when the next request of the series `key` fails. */
   next(key: string, rate: number): boolean {
     const count = this.#counts.get(key) ?? 0;
     this.#counts.delete(key);
@@ -22,12 +22,12 @@ export class FailCounter {
   }
 }
 
-/** How many of `count` requests fail; the tiny addend keeps 10 × 0.1 from being less than 1. */
+/** Number of failures among `count` requests; the tiny addend keeps 10 × 0.1 from being less than 1. */
 function share(count: number, rate: number): number {
   return Math.floor(count * rate + 1e-9);
 }
 
-/** What a fault word takes as its value. */
+/** Type of a fault's value. */
 type FaultWord =
   | { readonly kind: 'integer'; readonly minimum: number; readonly maximum: number }
   | { readonly kind: 'share' }
@@ -37,15 +37,17 @@ type FaultWord =
 const integer = (minimum: number, maximum: number) => ({ kind: 'integer', minimum, maximum }) as const;
 const flag = { kind: 'flag' } as const;
 
-/** Most chunks that a fault can count to. */
+/** Upper bound of chunks that a fault can count to. */
 const lastChunk = 100_000;
 
-/** The most tokens that one answer holds, all choices together. */
+/** Upper bound of tokens in one answer, all choices together. */
 export const maxAnswerTokens = 100_000;
 
-/** Every word that steers the mock provider, in YAML, in a header or in a model's name; `docs/mock-provider.md` explains each. */
+/**
+ * Every fault of the mock provider, in YAML, in a header or in a model's name; `docs/mock-provider.md` explains each.
+ */
 export const faultWords = {
-  // How the answer looks
+  // Form of the answer
   tokens: integer(1, maxAnswerTokens),
   chunk_tokens: integer(1, 10_000),
   tool_calls: integer(1, 16),
@@ -53,10 +55,10 @@ export const faultWords = {
   usage: { kind: 'choice', values: ['none'] },
   encoding: { kind: 'choice', values: ['gzip', 'br'] },
   echo_headers: flag,
-  // How long it takes
+  // Timing
   latency_ms: integer(0, 600_000),
   chunk_latency_ms: integer(0, 60_000),
-  // What goes wrong
+  // Failures
   status: integer(400, 599),
   retry_after: integer(0, 86_400),
   reset_before_head: flag,
@@ -78,10 +80,10 @@ type FaultValue<W> = W extends { kind: 'choice'; values: readonly (infer V)[] }
     ? true
     : number;
 
-/** The faults of one request, by the words that asked for them. */
+/** The faults of one request, by name. */
 export type Faults = { readonly [K in FaultName]?: FaultValue<(typeof faultWords)[K]> };
 
-/** The words that make a request fail; `fail_rate` decides for how many requests they count. */
+/** Faults that make a request fail; `fail_rate` limits them to a share of requests. */
 const failureWords: readonly FaultName[] = [
   'status',
   'retry_after',
@@ -97,12 +99,12 @@ const failureWords: readonly FaultName[] = [
 
 const modelWithFaults = /^mock(?:-[a-z0-9.-]+)?:(.*)$/is;
 
-/** Where a text with faults stood, for the error that it may cause. */
+/** Source of a text with faults, for its error. */
 type FaultSource = 'base_url' | 'x-mock-faults' | 'model';
 
 /**
- * Reads `latency_ms=200,status=503` (also separated by `&`, as in a base URL's query). Throws a 400 that names the
- * known words for a word that is none of them, and the allowed values for a value that is out of bounds.
+ * Parses `latency_ms=200,status=503` (also separated by `&`, as in a base URL's query). Throws a 400 with the known
+ * faults for an unknown one, and with the allowed values for a value out of bounds.
  */
 export function parseFaults(text: string, source: FaultSource): Faults {
   const found: Record<string, number | string | true> = {};
@@ -118,19 +120,19 @@ export function parseFaults(text: string, source: FaultSource): Faults {
   return found;
 }
 
-/** The part of a model's name that asks for faults: what follows the first colon of `mock:…` or `mock-anything:…`. */
+/** The faults in a model's name: the part after the first colon of `mock:…` or `mock-anything:…`. */
 export function faultsInModel(model: string): string {
   return modelWithFaults.exec(model)?.[1] ?? '';
 }
 
-/** The same faults without those that make a request fail. */
+/** The faults without those that make a request fail. */
 export function withoutFailures(faults: Faults): Faults {
   const kept: Record<string, unknown> = { ...faults };
   for (const word of failureWords) delete kept[word];
   return kept;
 }
 
-/** True when one of the words that make a request fail was given. */
+/** True when a fault makes the request fail. */
 export function hasFailure(faults: Faults): boolean {
   return failureWords.some((word) => word !== 'retry_after' && faults[word] !== undefined);
 }

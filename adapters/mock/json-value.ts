@@ -2,7 +2,7 @@ import { invalid } from './answer.ts';
 
 const maxModelLength = 256;
 
-/** A JSON object whose members are not known yet. */
+/** A JSON object with unchecked members. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 export function isObject(value: unknown): value is JsonObject {
@@ -15,7 +15,7 @@ export function member(body: JsonObject, name: string): unknown {
   return value === null ? undefined : value;
 }
 
-/** A text that must be there; throws a 400 that names it. */
+/** A required text; throws a 400 with its name. */
 export function requiredText(body: JsonObject, name: string): string {
   const value = member(body, name);
   if (value === undefined) throw missing(name);
@@ -23,7 +23,7 @@ export function requiredText(body: JsonObject, name: string): string {
   return value;
 }
 
-/** The name of the model, which every chunk of an answer repeats: at most 256 characters, else a 400. */
+/** Name of the model, which every chunk of an answer repeats: at most 256 characters, else a 400. */
 export function requiredModel(body: JsonObject): string {
   const model = requiredText(body, 'model');
   if (model.length > maxModelLength) {
@@ -32,12 +32,12 @@ export function requiredModel(body: JsonObject): string {
   return model;
 }
 
-/** A text that may be missing; throws a 400 for another type. */
+/** An optional text; throws a 400 for another type. */
 export function optionalText(body: JsonObject, name: string): string | undefined {
   return member(body, name) === undefined ? undefined : requiredText(body, name);
 }
 
-/** An integer within bounds, or undefined when it is missing; throws a 400 that names it. */
+/** An integer within bounds, or undefined when it is missing; throws a 400 with its name. */
 export function optionalInteger(
   body: JsonObject,
   name: string,
@@ -53,7 +53,7 @@ export function optionalInteger(
   return value;
 }
 
-/** How many items a query asks for on one page; throws a 400 that names the parameter. */
+/** Page size of a query; throws a 400 with the parameter's name. */
 export function pageLimit(
   query: URLSearchParams,
   name: string,
@@ -73,7 +73,7 @@ export function optionalBoolean(body: JsonObject, name: string, fallback: boolea
   return value;
 }
 
-/** A text or a list of at most `most` texts, always as a list; throws a 400 that names it. */
+/** A text or a list of at most `most` texts, always as a list; throws a 400 with its name. */
 export function textList(body: JsonObject, name: string, most: number): readonly string[] {
   const value = member(body, name);
   if (value === undefined) return [];
@@ -100,12 +100,12 @@ export function textOfContent(content: unknown): string {
   return texts.filter((text) => text !== '').join('\n');
 }
 
-/** A 400 for a parameter that is not there. */
+/** A 400 for a missing parameter. */
 export function missing(name: string): Error {
   return invalid(name, `Missing required parameter: '${name}'.`, 'missing_required_parameter');
 }
 
-/** A 400 for a parameter of another type. */
+/** A 400 for a parameter of the wrong type. */
 export function wrongType(name: string, expected: string, value: unknown): Error {
   const got = value === null ? 'null' : Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
   return invalid(

@@ -39,7 +39,7 @@ export class HandClock implements Clock {
   }
 }
 
-/** What a request to the mock provider consists of; every part has a default. */
+/** A request to the mock provider; every part has a default. */
 export interface MockSend {
   readonly origin?: string;
   readonly method?: string;
@@ -67,7 +67,7 @@ export function upstreamRequest(send: MockSend): UpstreamRequest {
   };
 }
 
-/** Everything that a handler was told, in order. */
+/** All handler calls, in order. */
 interface Received {
   status: number;
   headers: HeaderList;
@@ -126,7 +126,7 @@ export function exchange(send: MockSend, transport: Transport = newTransport()):
   return collect(transport, send).done;
 }
 
-/** A mock transport whose identifiers are always the same. */
+/** A mock transport with constant identifiers. */
 export function newTransport(clock: Clock = systemClock): Transport {
   return createMockTransport({ clock, random: () => 0 });
 }
@@ -149,7 +149,7 @@ export function header(received: Received, name: string): string | undefined {
   return headerValue(received.headers, name);
 }
 
-/** Lets everything run that needs no time to pass. */
+/** Runs everything that needs no time to pass. */
 export async function idle(): Promise<void> {
   for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve));
 }

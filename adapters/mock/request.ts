@@ -5,12 +5,12 @@ import type { JsonObject } from './json-value.ts';
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 
-/** The most bytes of a request body that are kept; a longer one is counted and hashed, but not held. */
+/** Upper bound of stored bytes of a request body; a longer one is counted and hashed, but not stored. */
 const maxHeldBytes = 32 * 1024 * 1024;
 
-/** A request body that has arrived. */
+/** A received request body. */
 export interface ReceivedBody {
-  /** The bytes, undefined when there were more than `maxHeldBytes`. */
+  /** The bytes, undefined when there are more than `maxHeldBytes`. */
   readonly held: Buffer | undefined;
   readonly size: number;
   /** SHA-256 of all bytes, in hex. */
@@ -43,7 +43,7 @@ export async function bodyFromStream(stream: Readable): Promise<ReceivedBody> {
   };
 }
 
-/** What the endpoints of one mock provider share. */
+/** State that the endpoints of one mock provider share. */
 export interface MockContext {
   readonly newId: NewId;
   /** Wall clock in whole seconds since the epoch. */
@@ -52,10 +52,10 @@ export interface MockContext {
   readonly jobs: JobStore;
 }
 
-/** One request as an endpoint sees it. */
+/** One request in the form for endpoints. */
 export interface MockRequest {
   readonly method: string;
-  /** As it was sent, without the query. */
+  /** Raw path, without the query. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: HeaderList;
@@ -74,7 +74,7 @@ export function carriesSecret(name: string): boolean {
   return secretName.test(name);
 }
 
-/** Headers by lower-case name, in order; those that may carry a credential say `***`. */
+/** Headers by lower-case name, in order; values that may be credentials are `***`. */
 export function maskedHeaders(headers: HeaderList): [string, string][] {
   const masked: [string, string][] = [];
   for (let i = 0; i + 1 < headers.length; i += 2) {

@@ -32,7 +32,10 @@ type Endpoint = (request: MockRequest, context: MockContext) => MockAnswer;
 
 interface Route {
   readonly method: string;
-  /** Segments; `*` stands for one variable segment, `*:word` for one that ends with `:word`, `**` at the end for all that is left. */
+  /**
+   * Segments; `*` stands for one variable segment, `*:word` for one that ends with `:word`, `**` at the end for all
+   * remaining ones.
+   */
   readonly pattern: readonly string[];
   readonly body: 'json' | 'any';
   readonly answer: Endpoint;
@@ -73,7 +76,7 @@ const routes: readonly Route[] = [
   plain('GET', '/models/**', getModel),
 ];
 
-/** What providers serve and the mock provider does not: the path itself, and all below it. */
+/** Routes of providers that the mock provider does not simulate: each path with everything below it. */
 const unplayed: readonly (readonly [MockDialect, readonly string[]])[] = [
   ['anthropic', ['messages', 'complete', 'skills']],
   ['gemini', ['cachedContents', 'corpora', 'fileSearchStores', 'interactions', 'operations', 'tunedModels']],
@@ -93,7 +96,7 @@ const unplayedDialects: ReadonlyMap<string, MockDialect> = new Map(
   unplayed.flatMap(([dialect, words]) => words.map((word) => [word, dialect] as const)),
 );
 
-/** Routes of which one method is played: the stored chats and responses of a list are not. */
+/** Routes of which only one method is simulated: not the lists of stored chats and responses. */
 const unplayedMethods: ReadonlySet<string> = new Set(['GET /chat/completions']);
 
 const echoRoute: FoundRoute = {
@@ -106,8 +109,8 @@ const echoRoute: FoundRoute = {
 };
 
 /**
- * The endpoint of a method and path (with or without `/v1`, `/v1beta`, `/v1alpha`). A route of providers that is not
- * played answers 501; a path that no provider is known for is echoed.
+ * The endpoint of a method and path (with or without `/v1`, `/v1beta`, `/v1alpha`). A provider route that is not
+ * simulated answers 501; a path unknown to all providers is echoed.
  */
 export function findRoute(method: string, path: string, headers: HeaderList): FoundRoute {
   const segments = path.split('/').filter((segment) => segment !== '');
@@ -158,7 +161,7 @@ function match(pattern: readonly string[], segments: readonly string[]): string[
   return params;
 }
 
-/** A segment that is no valid percent-encoding is taken as it is: it names nothing and gets a 404. */
+/** A segment with invalid percent-encoding stays unchanged: it matches nothing and gets a 404. */
 function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);

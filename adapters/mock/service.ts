@@ -15,30 +15,30 @@ import { findRoute, type FoundRoute } from './routes.ts';
 
 const maxEchoedHeaderBytes = 8192;
 
-/** A request whose body has arrived. */
+/** A request with its whole body. */
 interface ReceivedRequest {
-  /** `mock:` and the faults that the provider's base URL asks for. */
+  /** `mock:` and the faults in the provider's base URL. */
   readonly origin: string;
   readonly method: string;
-  /** Path and query as they were sent. */
+  /** Raw path and query. */
   readonly target: string;
   readonly headers: HeaderList;
   readonly body: ReceivedBody;
 }
 
-/** An answer and the faults that it is to be played with. */
+/** An answer with its faults. */
 export interface ServedAnswer {
   readonly answer: MockAnswer;
   readonly faults: Faults;
 }
 
-/** A conversation over WebSocket, and the faults that it is to be played with. */
+/** A WebSocket conversation with its faults. */
 export interface Conversation {
   readonly session: RealtimeSession;
   readonly faults: Faults;
 }
 
-/** Decides what the mock provider answers; knows nothing of time and connections. */
+/** Computes the mock provider's answers, independently of time and connections. */
 export class MockService {
   readonly #context: MockContext;
   readonly #failures = new FailCounter();
@@ -47,7 +47,7 @@ export class MockService {
     this.#context = context;
   }
 
-  /** Never throws for what a client sent: a wrong request gets an error answer. */
+  /** Never throws for client input: an invalid request gets an error answer. */
   serve(received: ReceivedRequest): ServedAnswer {
     const at = received.target.indexOf('?');
     const path = at < 0 ? received.target : received.target.slice(0, at);
@@ -70,8 +70,8 @@ export class MockService {
   }
 
   /**
-   * The conversation that a request for WebSocket begins, or the answer that declines it: the Realtime API switches, every
-   * other path is served as it would be without the wish.
+   * The conversation that a WebSocket upgrade starts, or the answer that declines it: the Realtime API switches
+   * protocols, every other path is served as plain HTTP.
    */
   converse(received: ReceivedRequest): Conversation | ServedAnswer {
     const { method, headers, body, target } = received;
@@ -162,7 +162,7 @@ export class MockService {
   }
 }
 
-/** The model that a request names: in its body, in Gemini's path, or (without a body) in its query. */
+/** The model of a request: from its body, Gemini's path, or (without a body) its query. */
 function modelOf(json: JsonObject | string, query: URLSearchParams, route: FoundRoute): string {
   const said = typeof json === 'string' ? undefined : json['model'];
   if (typeof said === 'string') return said;
@@ -175,12 +175,12 @@ function askedFor(status: number, retryAfter: number | undefined): MockProblem {
   });
 }
 
-/** The JSON object of a body, or the reason why there is none. */
+/** The JSON object of a body, or an error text. */
 function parseJson(body: ReceivedBody): JsonObject | string {
   if (body.held === undefined) return 'too large';
   if (body.size === 0) return 'empty';
   const first = body.held[0];
-  // Multipart and binary bodies are not worth a parser's exception: JSON begins with a brace or white space.
+  // Multipart and binary bodies skip the parser's exception: JSON starts with a brace or white space.
   if (first !== 0x7b && first !== 0x20 && first !== 0x0a && first !== 0x0d && first !== 0x09)
     return 'no object';
   try {

@@ -2,10 +2,10 @@ import { randomInt } from 'node:crypto';
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** Makes an identifier that begins with the prefix: `chatcmpl-` and 24 letters and digits. */
+/** Creates an identifier with the prefix: `chatcmpl-` and 24 letters and digits. */
 export type NewId = (prefix: string) => string;
 
-/** Makes identifiers from `random` (numbers from 0 to below 1); without it from the system's random source. */
+/** Creates identifiers from `random` (numbers from 0 to below 1); without it from the system's random source. */
 export function idsFrom(random: (() => number) | undefined): NewId {
   const pick = random === undefined ? randomInt : (below: number) => Math.floor(random() * below);
   return (prefix) => {
@@ -16,7 +16,7 @@ export function idsFrom(random: (() => number) | undefined): NewId {
 }
 
 const maxCreated = 1000;
-/** When the oldest job that is there from the start was made: 2025-10-02T00:00:00Z. */
+/** Creation time of the oldest initial job: 2025-10-02T00:00:00Z. */
 const seedTimeOfJobs = 1_759_363_200;
 const seedsPerState = 8;
 
@@ -33,7 +33,7 @@ export interface JobIntegration {
   };
 }
 
-/** A fine-tuning job, with the fields of the specification and no others. */
+/** A fine-tuning job, with exactly the fields of the specification. */
 export interface FineTuningJob {
   readonly id: string;
   readonly object: 'fine_tuning.job';
@@ -54,7 +54,7 @@ export interface FineTuningJob {
   readonly seed: number;
 }
 
-/** What the creator of a job decides. */
+/** Fields set by the creator of a job. */
 type NewJob = Pick<
   FineTuningJob,
   | 'id'
@@ -73,7 +73,9 @@ interface JobPage {
   readonly hasMore: boolean;
 }
 
-/** The fine-tuning jobs of one mock provider: 48 from the start, and at most 1000 created ones (the oldest make room). */
+/**
+ * The fine-tuning jobs of one mock provider: 48 initial ones, and at most 1000 created ones (the oldest are removed).
+ */
 export class JobStore {
   /** Newest first. */
   #jobs: FineTuningJob[] = seedJobs();
@@ -205,10 +207,10 @@ function seedIntegration(number: number): JobIntegration {
 
 const maxUploads = 200;
 const maxUploadedBytes = 64 * 1024 * 1024;
-/** When the files that are there from the start were made: 2025-10-01T00:00:00Z. */
+/** Creation time of the initial files: 2025-10-01T00:00:00Z. */
 const seedTime = 1_759_276_800;
 
-/** A file as OpenAI lists it. */
+/** A file in the form of OpenAI's list. */
 interface FileRecord {
   readonly id: string;
   readonly object: 'file';
@@ -220,7 +222,7 @@ interface FileRecord {
   readonly status_details: string;
 }
 
-/** What a new file consists of. */
+/** Data of a new file. */
 interface NewFile {
   readonly id: string;
   readonly filename: string;
@@ -229,16 +231,16 @@ interface NewFile {
   readonly createdAt: number;
 }
 
-/** Which files a page holds. */
+/** Parameters of a page of files. */
 interface FileQuestion {
   readonly purpose: string | undefined;
-  /** The file before the page. */
+  /** Id of the file before the page. */
   readonly after: string | undefined;
   readonly limit: number;
   readonly newestFirst: boolean;
 }
 
-/** Some files, and whether there are more behind them. */
+/** A page of files; `hasMore` when others follow. */
 interface FilePage {
   readonly files: readonly FileRecord[];
   readonly hasMore: boolean;
@@ -250,7 +252,7 @@ interface Held {
   readonly uploaded: boolean;
 }
 
-/** The files of one mock provider. Uploads are bounded (200 files, 64 MiB): the oldest make room for new ones. */
+/** The files of one mock provider. Uploads are bounded (200 files, 64 MiB): the oldest are removed. */
 export class FileStore {
   readonly #files = new Map<string, Held>();
   #uploads = 0;
@@ -260,12 +262,12 @@ export class FileStore {
     for (const file of seedFiles()) this.#put(file, false);
   }
 
-  /** How many there are. */
+  /** Number of files. */
   get count(): number {
     return this.#files.size;
   }
 
-  /** The files after the one named, of one purpose or of all; undefined when no such file is held. */
+  /** The files after the given one, of one purpose or of all; undefined when there is no such file. */
   page({ purpose, after, limit, newestFirst }: FileQuestion): FilePage | undefined {
     if (after !== undefined && !this.#files.has(after)) return undefined;
     const records = [...this.#files.values()].map(({ record }) => record);

@@ -5,7 +5,7 @@ import { MockCall, MockUpgrade } from './call.ts';
 import { FileStore, idsFrom, JobStore } from './stores.ts';
 import { MockService } from './service.ts';
 
-/** What a mock provider needs from outside. */
+/** Dependencies of a mock provider. */
 interface MockTransportOptions {
   readonly clock: Clock;
   /** Numbers from 0 to below 1, for identifiers. Default: the system's random source. */
@@ -13,8 +13,8 @@ interface MockTransportOptions {
 }
 
 /**
- * The built-in `mock` provider: a transport that answers by itself, in this process. For requests whose origin is
- * `mock:` or `mock:?latency_ms=200&…`. Uploaded files and created jobs live as long as the transport.
+ * The built-in `mock` provider: a transport that answers in this process. Serves requests with origin `mock:` or
+ * `mock:?latency_ms=200&…`. Uploaded files and created jobs exist as long as the transport.
  */
 export function createMockTransport(options: MockTransportOptions): Transport {
   const { clock } = options;

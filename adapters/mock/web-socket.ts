@@ -2,30 +2,30 @@ import { createHash } from 'node:crypto';
 import { Duplex } from 'node:stream';
 import type { Clock } from '../../core/ports/clock.ts';
 
-/** The most bytes of one message of the client. */
+/** Upper bound of bytes in one client message. */
 const maxMessageBytes = 4 * 1024 * 1024;
-/** Answers that wait for their turn before no further message is read. */
+/** Pending answers at which reading stops. */
 const maxWaiting = 32;
-/** What every handshake appends to the client's key (RFC 6455, section 1.3). */
+/** Constant that every handshake appends to the client's key (RFC 6455, section 1.3). */
 const handshakeGuid = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
 const opcodes = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
-/** What a conversation over WebSocket says. Texts are messages, each in one frame. */
+/** Messages of a WebSocket conversation. Each text is a message in one frame. */
 export interface SocketSession {
-  /** Said as soon as the connection stands. */
+  /** Sent as soon as the connection is open. */
   readonly greeting: Iterable<string>;
-  /** What is said to a message; asked for piece by piece, when there is room. */
+  /** Answers to a message; read piece by piece, when there is room. */
   receive(message: string): Iterable<string>;
 }
 
-/** How a connection plays its session. */
+/** Settings of a connection's session. */
 interface MockSocketOptions {
   readonly session: SocketSession;
   readonly clock: Clock;
   /** Milliseconds between two messages. Default 0. */
   readonly pauseMs?: number | undefined;
-  /** The connection is cut after so many messages of the session. */
+  /** The connection is cut after this many messages of the session. */
   readonly resetAfter?: number | undefined;
 }
 
@@ -36,7 +36,7 @@ export function acceptOf(key: string): string {
     .digest('base64');
 }
 
-/** The server's end of a WebSocket connection in this process (RFC 6455, without extensions), played by a session. */
+/** Server end of a WebSocket connection in this process (RFC 6455, without extensions), driven by a session. */
 export class MockSocket extends Duplex {
   readonly #options: MockSocketOptions;
   readonly #waiting: Iterator<string>[] = [];
@@ -76,7 +76,7 @@ export class MockSocket extends Duplex {
     done(error);
   }
 
-  /** Reads what has come, until too many answers wait for their turn. */
+  /** Reads the received bytes, until too many answers are pending. */
   #readFrames(done: () => void): void {
     while (!this.#closing) {
       if (this.#waiting.length > maxWaiting) {
@@ -141,7 +141,7 @@ export class MockSocket extends Duplex {
     this.#speak();
   }
 
-  /** Says what waits, as long as there is room for it and no pause. */
+  /** Sends pending messages while there is room and no pause. */
   #speak(): void {
     const { clock, pauseMs = 0, resetAfter } = this.#options;
     while (this.#hasRoom && this.#stopPause === undefined && !this.#closing) {
@@ -172,7 +172,7 @@ export class MockSocket extends Duplex {
     if (!this.#closing) this.#hasRoom = this.push(serverFrame(opcode, payload));
   }
 
-  /** Says goodbye with the client's code or a reason, and ends. */
+  /** Sends a close frame with the client's code or a reason, and ends. */
   #close(code: number | undefined): void {
     const payload = Buffer.alloc(code === undefined ? 0 : 2);
     if (code !== undefined) payload.writeUInt16BE(code, 0);
@@ -199,7 +199,7 @@ interface Frame {
   readonly rest: Buffer;
 }
 
-/** The first frame of the bytes, undefined while it is incomplete, or the code with which the connection is to be closed. */
+/** The first frame of the bytes, undefined while it is incomplete, or the close code for an invalid one. */
 function takeFrame(bytes: Buffer): Frame | number | undefined {
   if (bytes.length < 2) return undefined;
   const [first, second] = [bytes[0] as number, bytes[1] as number];
@@ -207,7 +207,7 @@ function takeFrame(bytes: Buffer): Frame | number | undefined {
   const final = (first & 0x80) !== 0;
   let length = second & 0x7f;
   const isControl = opcode >= 8;
-  // No extension was agreed on, and clients mask what they send.
+  // No extension was negotiated, and clients mask their frames.
   if ((first & 0x70) !== 0 || (second & 0x80) === 0 || (isControl && (!final || length > 125))) return 1002;
   let at = 2;
   if (length >= 126) {

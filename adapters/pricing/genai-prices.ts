@@ -28,17 +28,17 @@ import {
 } from './model-prices.ts';
 import { tokenCost, usesTokens } from './token-cost.ts';
 
-/** Factors count to the sixth digit after the point. */
+/** Factors have a precision of six decimal places. */
 const parts = 1_000_000;
 
-/** A cost (a number of 10⁻¹² dollars, or a bigint of 10⁻¹⁸) times a factor, in the bigint that keeps it exact. */
+/** A cost (a number of 10⁻¹² dollars, or a bigint of 10⁻¹⁸) times a factor, as an exact bigint. */
 function multiplied(cost: number | bigint, factor: number): number | bigint {
   if (factor === 1) return cost;
   const exact = typeof cost === 'number' ? BigInt(cost) * 1_000_000n : cost;
   return (exact * BigInt(Math.round(factor * parts))) / BigInt(parts);
 }
 
-/** The price list of a model of which only this is known: US dollars for each token of the request and of the answer. */
+/** Price list of a model with only these prices: US dollars per request token and per response token. */
 function integrationPrices(requestToken: number, responseToken: number): PriceList {
   return {
     input: perToken(requestToken),
@@ -85,7 +85,7 @@ const nothing = '0.000000000000';
 const maxRemembered = 10_000;
 const maxNameLength = 256;
 
-/** Our names of services where the price data has another one. */
+/** Service names of the gateway that differ from those of the price data. */
 const priceProviders: Readonly<Record<string, string>> = {
   'azure-ai': 'azure',
   'azure-openai': 'azure',
@@ -103,19 +103,19 @@ const priceProviders: Readonly<Record<string, string>> = {
   zhipu: 'zhipuai',
 };
 
-/** Prices that can be changed while they are in use. */
+/** Prices that can change while in use. */
 interface ChangingPrices extends Prices {
-  /** The prices of the configuration from now on. */
+  /** Applies the prices of the configuration. */
   use(own: readonly OwnPrice[]): void;
-  /** Other data is in use; the edition that prices of it carry. */
+  /** Notes new price data; its prices carry the edition. */
   dataChanged(edition: string): void;
 }
 
 /**
  * Prices from the data of @pydantic/genai-prices, summed in whole numbers: no rounding before the twelfth digit.
  *
- * A provider is matched by its exact name only, so that a host of one's own never gets a public price. Models are
- * matched by the data's own rules and remembered (10,000 names). `own` are the prices of the configuration.
+ * A provider is matched by its exact name only, so that a self-hosted service never gets a public price. Models are
+ * matched by the data's own rules and cached (10,000 names). `own` are the prices of the configuration.
  */
 export function createPrices({
   log,
@@ -178,12 +178,12 @@ export function createPrices({
   };
 }
 
-/** The factor of the integration that holds at `at`. */
+/** The factor of the integration in effect at `at`. */
 function multiplierAt({ multiplier, laterMultipliers: later }: PricedModels, at: number): number {
   return later?.findLast(({ from }) => at >= from)?.factor ?? multiplier;
 }
 
-/** The factor of the configuration that holds at `at`; 1 for none. */
+/** The factor of the configuration in effect at `at`; 1 for none. */
 function factorAt(known: KnownModel | undefined, at: number): number {
   if (known === undefined || known.factors.length === 0) return 1;
   return known.factors.findLast(({ from }) => at >= from)?.factor ?? 1;
@@ -205,11 +205,11 @@ function ratesOf(list: PriceList, factor: number): TokenRates {
 }
 
 function dollars(price: ExactPrice): number {
-  // By way of its digits: a division would leave the noise of floating point behind.
+  // Converted through its digits: a division would add floating-point noise.
   return Number(`${price}e-18`);
 }
 
-/** What is known of a model: the configuration's prices behind those of the data, so that they count before them. */
+/** Prices of a model: the configuration's after those of the data, so that they take precedence. */
 type KnownModel = OwnModelPrices;
 
 function rememberedPrices(
@@ -222,7 +222,7 @@ function rememberedPrices(
     const key = `${provider}\n${model}`;
     const known = remembered.get(key);
     if (known !== undefined) return known ?? undefined;
-    // A caller chooses the model's name: it must not fill the memory, nor keep the matching rules busy.
+    // A caller chooses the model's name: it must not fill the memory or slow down the matching rules.
     if (key.length > maxNameLength) return undefined;
     const data = lookUp(log, provider, model) ?? [];
     const said = findOwn(provider, model);
@@ -240,14 +240,14 @@ function rememberedPrices(
 }
 
 /**
- * The name that the price data has for a model of a kind of provider: the same for its dated snapshots where they have its
- * price. Undefined when it knows none.
+ * Name of a model in the price data for a kind of provider: its dated snapshots share the name when they share the
+ * price. Undefined for unknown models.
  */
 export function pricedModelName(provider: string, model: string): string | undefined {
   return model.length > maxNameLength ? undefined : findModelName(priceName(provider), model);
 }
 
-/** The name of a kind of provider in the price data. */
+/** Name of a kind of provider in the price data. */
 function priceName(provider: string): string {
   return (Object.hasOwn(priceProviders, provider) ? priceProviders[provider] : undefined) ?? provider;
 }
@@ -268,7 +268,7 @@ function lookUp(log: Log, provider: string, model: string): ModelPrices | undefi
   }
 }
 
-/** The package exports no version; its package.json stands above its entry. */
+/** The package exports no version; its package.json is above its entry. */
 function packageVersion(): string {
   const entry = createRequire(import.meta.url).resolve('@pydantic/genai-prices');
   const manifest: unknown = JSON.parse(

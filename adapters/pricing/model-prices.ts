@@ -6,7 +6,7 @@ export type ExactPrice = bigint;
 
 const zeros = '000000000000';
 
-/** Dollars per million tokens, exact to 12 digits after the point (which takes float noise out of the data). */
+/** Dollars per million tokens, exact to 12 decimal places (which removes float noise from the data). */
 export function exactPrice(dollarsPerMillion: number): ExactPrice {
   if (!Number.isFinite(dollarsPerMillion) || dollarsPerMillion < 0) {
     throw new Error(`the price data holds a price that is none: ${dollarsPerMillion}`);
@@ -14,15 +14,15 @@ export function exactPrice(dollarsPerMillion: number): ExactPrice {
   return BigInt(dollarsPerMillion.toFixed(12).replace('.', ''));
 }
 
-/** The same in 10⁻¹² dollars per token, where that is a whole safe number, else NaN. */
+/** The price in 10⁻¹² dollars per token when that is a safe integer, else NaN. */
 export function picosPerUnit(price: ExactPrice): number {
   const picos = price % 1_000_000n === 0n ? Number(price / 1_000_000n) : NaN;
   return Number.isSafeInteger(picos) ? picos : NaN;
 }
 
 /**
- * An amount as a decimal with exactly 12 digits after the point: a number of 10⁻¹² dollars, or a bigint of 10⁻¹⁸
- * dollars, rounded half up.
+ * An amount as a decimal with exactly 12 decimal places: a number of 10⁻¹² dollars, or a bigint of 10⁻¹⁸ dollars,
+ * rounded half up.
  */
 export function formatAmount(amount: number | bigint): string {
   const digits = String(typeof amount === 'number' ? amount : (amount + 500_000n) / 1_000_000n);
@@ -30,14 +30,12 @@ export function formatAmount(amount: number | bigint): string {
   return `${digits.slice(0, -12)}.${digits.slice(-12)}`;
 }
 
-/**
- * What one kind of token costs, in 10⁻¹⁸ dollars a token; by the size of the whole input where prices are tiered.
- */
+/** Price of one kind of token, in 10⁻¹⁸ dollars per token; tiered by the size of the whole input. */
 export interface TokenPrice {
   readonly base: ExactPrice;
-  /** `base` in 10⁻¹² dollars, or NaN where that is no whole number. */
+  /** `base` in 10⁻¹² dollars, or NaN when that is not an integer. */
   readonly picos: number;
-  /** Ascending; the last one whose `above` is less than the input tokens counts, for all tokens. */
+  /** Ascending; the last one whose `above` is less than the input tokens applies to all tokens. */
   readonly tiers: readonly {
     readonly above: number;
     readonly price: ExactPrice;
@@ -45,7 +43,7 @@ export interface TokenPrice {
   }[];
 }
 
-/** The prices of a model at one time. Undefined: not priced on its own. */
+/** The prices of a model at one time. Undefined: no separate price. */
 export interface PriceList {
   readonly input: TokenPrice | undefined;
   readonly cacheRead: TokenPrice | undefined;
@@ -55,9 +53,9 @@ export interface PriceList {
   readonly output: TokenPrice | undefined;
   readonly outputAudio: TokenPrice | undefined;
   readonly reasoning: TokenPrice | undefined;
-  /** For each request, in 10⁻¹⁸ dollars. */
+  /** Price per request, in 10⁻¹⁸ dollars. */
   readonly request: ExactPrice;
-  /** `request` in 10⁻¹² dollars, or NaN where that is no whole number. */
+  /** `request` in 10⁻¹² dollars, or NaN when that is not an integer. */
   readonly requestPicos: number;
   /** True for prices of the configuration. */
   readonly isOwn?: true;
@@ -70,11 +68,11 @@ const always = (): boolean => true;
 const dayMs = 86_400_000;
 
 /**
- * The prices of a model in the data of genai-prices, or undefined when it lists none. `provider` is an id of that
- * data. Throws when the data says something that this version does not understand.
+ * The prices of a model in the data of genai-prices, or undefined when it lists none. `provider` is an id of that data.
+ * Throws when this version does not support the data.
  */
 export function findModelPrices(provider: string, model: string): ModelPrices | undefined {
-  // An empty usage costs nothing; what is wanted is the model that the name is matched with.
+  // An empty usage costs nothing; the call only matches the name to a model.
   const found = calcPrice({}, model, { providerId: provider });
   if (found === null || found.provider.id !== provider) return undefined;
   const { id, prices } = found.model;
@@ -83,17 +81,17 @@ export function findModelPrices(provider: string, model: string): ModelPrices | 
     applies: applies(entry.constraint),
     list: priceList(entry.prices, id),
   }));
-  // The first one holds where no other does, whatever its own condition says.
+  // The first entry applies when no other does, regardless of its own condition.
   return compiled.map((entry, index) => (index === 0 ? { ...entry, applies: always } : entry));
 }
 
-/** The name of a model in the data of genai-prices, or undefined when it lists none. */
+/** Name of a model in the data of genai-prices, or undefined when it lists none. */
 export function findModelName(provider: string, model: string): string | undefined {
   const found = calcPrice({}, model, { providerId: provider });
   return found === null || found.provider.id !== provider ? undefined : found.model.id;
 }
 
-/** The list that applies at `at` (milliseconds since the epoch); undefined when there is none yet. */
+/** The list in effect at `at` (milliseconds since the epoch); undefined before the first one. */
 export function pricesAt(prices: ModelPrices, at: number): PriceList | undefined {
   for (let i = prices.length - 1; i >= 0; i -= 1) {
     const entry = prices[i];
@@ -103,7 +101,7 @@ export function pricesAt(prices: ModelPrices, at: number): PriceList | undefined
 }
 
 function priceList(prices: ModelPrice, model: string): PriceList {
-  // The data writes an empty list both for what is free and for what it does not know; only a name tells.
+  // The data has an empty list both for free and for unknown prices; only the name distinguishes them.
   const free: ModelPrice = model.endsWith(':free') ? { input_mtok: 0, output_mtok: 0 } : {};
   const known = { ...free, ...prices };
   const request = typeof known.requests_kcount === 'number' ? exactPrice(known.requests_kcount) * 1_000n : 0n;
@@ -116,7 +114,7 @@ function priceList(prices: ModelPrice, model: string): PriceList {
     output: tokenPrice(known.output_mtok),
     outputAudio: tokenPrice(known.output_audio_mtok),
     reasoning: tokenPrice(known.output_reasoning_mtok),
-    // Dollars per thousand requests; 10³ of them are one of "per million".
+    // Dollars per thousand requests; 10³ of them make one "per million".
     request,
     requestPicos: picosPerUnit(request),
   };
@@ -132,7 +130,7 @@ function tokenPrice(price: ModelPrice[string]): TokenPrice | undefined {
   return { ...plainPrice(price.base), tiers: tiers.sort((a, b) => a.above - b.above) };
 }
 
-/** The same for every size of input. `dollars` per million tokens. */
+/** One price for all input sizes. `dollars` per million tokens. */
 export function plainPrice(dollars: number): TokenPrice {
   const base = exactPrice(dollars);
   return { base, picos: picosPerUnit(base), tiers: [] };
@@ -159,7 +157,7 @@ function timeOfDay(text: string): number {
   return ((time % dayMs) + dayMs) % dayMs;
 }
 
-/** What the configuration says of one model: prices beside those of the price data, and factors on what holds. */
+/** The configuration's data of one model: prices in addition to the price data, and factors. */
 export interface OwnModelPrices {
   readonly prices: ModelPrices;
   readonly factors: readonly { readonly from: number; readonly factor: number }[];
@@ -168,14 +166,14 @@ export interface OwnModelPrices {
 interface Entry {
   readonly provider: string;
   readonly model: string;
-  /** `model` is a beginning. */
+  /** `model` is a prefix. */
   readonly isPrefix: boolean;
   readonly from: number;
   readonly list: PriceList | undefined;
   readonly factor: number;
 }
 
-/** Finds what the configuration says of a model, by kind of provider and name; undefined when it says nothing. */
+/** Finds the configuration's data of a model, by kind of provider and name; undefined without any. */
 export function ownPricesFinder(
   own: readonly OwnPrice[],
 ): (provider: string, model: string) => OwnModelPrices | undefined {
@@ -229,14 +227,14 @@ function matches(entry: Entry, provider: string, model: string): boolean {
   return entry.isPrefix ? model.startsWith(entry.model) : model === entry.model;
 }
 
-/** Those that say it most exactly, the earliest first; of one moment, the last one of the file is the last one. */
+/** The most specific entries, the earliest first; at the same time, the last one of the file is the last one. */
 function nearest(entries: readonly Entry[]): readonly Entry[] {
   const [closest] = [...entries].sort(byNearness);
   if (closest === undefined) return [];
   return entries.filter((entry) => byNearness(entry, closest) === 0).sort((a, b) => order(a.from, b.from));
 }
 
-/** A whole name before a beginning, a longer beginning before a shorter one, a kind of provider before all of them. */
+/** A whole name before a prefix, a longer prefix before a shorter one, a kind of provider before all kinds. */
 function byNearness(a: Entry, b: Entry): number {
   if (a.isPrefix !== b.isPrefix) return a.isPrefix ? 1 : -1;
   if (a.model.length !== b.model.length) return b.model.length - a.model.length;

@@ -11,10 +11,10 @@ const freshForMs = 3_600_000;
 const firstRetryMs = 60_000;
 const timeoutMs = 30_000;
 const maxBytes = 20_000_000;
-/** Data with fewer kinds of providers is taken for a mistake. */
+/** Data with fewer kinds of providers count as an error. */
 const fewestProviders = 5;
 
-/** Where price data comes from. */
+/** Source of price data. */
 interface PriceSource {
   readonly url: string;
   readonly fetch: GuardedFetch;
@@ -22,16 +22,16 @@ interface PriceSource {
 
 /** Options of `openPriceData`. */
 interface PriceDataOptions {
-  /** Keeps what was read last, so that a start without the address has it. */
+  /** Copy of the most recently read data, for a start without the address. */
   readonly file: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** Told the edition of the data that prices come from then on. */
+  /** Called with the edition of the data that is in use from now on. */
   readonly changed: (edition: string) => void;
 }
 
 /**
- * Uses the copy that a gateway has kept, where there is one, and returns its edition. For commands that run beside gateways or
+ * Uses the copy stored by a gateway, if there is one, and returns its edition. For commands that run beside gateways or
  * without them.
  */
 export async function usePriceCopy(file: string): Promise<string | undefined> {
@@ -46,15 +46,15 @@ export async function usePriceCopy(file: string): Promise<string | undefined> {
 
 /** Price data that follows an address. */
 interface PriceData {
-  /** From now on this is where it comes from; undefined: what is in use stays, until the next start. */
+  /** Sets the source; undefined: the present data stay in use until the next start. */
   use(source: PriceSource | undefined): void;
   close(): void;
 }
 
 /**
- * Keeps the price data in memory for an hour, and then takes the next source: the address; while it cannot be read, the
- * copy of what was read last; without one, the data of the installed package. It is read again after a minute, two, four …
- * up to an hour then.
+ * Keeps the price data in memory for an hour, and then reads the next source: the address; while that fails, the copy
+ * of the most recently read data; without one, the data of the installed package. After a failure, the address is read
+ * again after one minute, two, four … up to an hour.
  */
 export function openPriceData(options: PriceDataOptions): PriceData {
   return new FollowedPriceData(options);
@@ -103,7 +103,7 @@ class FollowedPriceData implements PriceData {
         { error },
       );
     }
-    // Another address is read by itself.
+    // Another address has its own fetch.
     if (this.#isClosed || this.#source?.url !== source.url) return;
     this.#cancel = this.#options.clock.after(waitMs, () => void this.#read());
   }
@@ -157,7 +157,7 @@ function editionOf(text: string): string {
   return sha256(text, 'base64url').slice(0, 12);
 }
 
-/** Uses data from now on. Throws when it is none; what was used before stays in use. */
+/** Activates data. Throws when they are invalid; the earlier data then stay in use. */
 function takeData(text: string): { readonly edition: string; readonly providers: number } {
   const data: unknown = JSON.parse(text);
   if (!isData(data)) throw new Error('it is no price data: a list of providers with models was expected');

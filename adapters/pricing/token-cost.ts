@@ -2,11 +2,11 @@ import type { Usage } from '../../core/dialects/usage.ts';
 import type { ExactPrice, PriceList, TokenPrice } from './model-prices.ts';
 
 /**
- * What a usage costs: a safe integer of 10⁻¹² dollars, or, where that cannot say it exactly, a bigint of 10⁻¹⁸
- * dollars. Undefined when tokens were used in a direction that has no price.
+ * Cost of a usage: a safe integer of 10⁻¹² dollars, or, when that is not exact, a bigint of 10⁻¹⁸ dollars. Undefined
+ * when tokens were used in a direction without a price.
  *
- * Each token is charged once, at the most specific price that there is: cached input before input, reasoning before
- * output. Details that add up to more than their total are cut to it.
+ * Each token is charged once, at its most specific price: cached input before input, reasoning before output. Details
+ * that exceed their total are cut to it.
  */
 export function tokenCost(usage: Usage, prices: PriceList): number | bigint | undefined {
   const input = count(usage.promptTokens);
@@ -28,8 +28,8 @@ interface Tally {
 }
 
 /**
- * In doubles, several times as fast as bigints: exact as long as every price is a whole number of 10⁻¹² dollars and
- * the sum is a safe integer. A price that is not makes the sum NaN.
+ * Uses doubles, several times as fast as bigints: exact while every price is a multiple of 10⁻¹² dollars and the sum is
+ * a safe integer. Any other price makes the sum NaN.
  */
 class PicoTally implements Tally {
   sum = 0;
@@ -54,7 +54,7 @@ function chargeAll(tally: Tally, usage: Usage, prices: PriceList): void {
   chargeOutput(tally, usage, prices, input);
 }
 
-/** Whether any token was used. */
+/** True when any token was used. */
 export function usesTokens(usage: Usage): boolean {
   return count(usage.promptTokens) + count(usage.completionTokens) + count(usage.totalTokens) > 0;
 }
@@ -64,7 +64,7 @@ function chargeInput(tally: Tally, usage: Usage, prices: PriceList, input: numbe
   const audio = prices.inputAudio === undefined ? 0 : Math.min(count(usage.inputAudioTokens), input);
   const cached = prices.cacheRead === undefined ? 0 : Math.min(count(usage.cachedTokens), input);
   const written = prices.cacheWrite === undefined ? 0 : count(usage.cacheWriteTokens);
-  // Tokens beyond the whole must have been counted twice: audio that came from the cache.
+  // An excess over the input was counted twice: audio from the cache.
   const cachedAudio = Math.min(Math.max(0, audio + cached + written - input), audio, cached);
   charge(tally, share(cachedAudio), prices.cacheAudioRead ?? prices.cacheRead, input);
   charge(tally, share(cached - cachedAudio), prices.cacheRead, input);
@@ -73,7 +73,7 @@ function chargeInput(tally: Tally, usage: Usage, prices: PriceList, input: numbe
   charge(tally, share(input), prices.input, input);
 }
 
-/** `input` is the size of the whole input, by which tiers are chosen. */
+/** `input` is the size of the whole input, which selects the tier. */
 function chargeOutput(tally: Tally, usage: Usage, prices: PriceList, input: number): void {
   const output = count(usage.completionTokens);
   const share = shares(output);
@@ -84,7 +84,7 @@ function chargeOutput(tally: Tally, usage: Usage, prices: PriceList, input: numb
   charge(tally, share(output), prices.output, input);
 }
 
-/** Hands out parts of `whole`, never more than is left of it. */
+/** Allocates parts of `whole`, never more than the remainder. */
 function shares(whole: number): (wanted: number) => number {
   let left = whole;
   return (wanted) => {
@@ -94,7 +94,7 @@ function shares(whole: number): (wanted: number) => number {
   };
 }
 
-/** `context` is the size of the whole input, by which tiers are chosen. */
+/** `context` is the size of the whole input, which selects the tier. */
 function charge(tally: Tally, tokens: number, price: TokenPrice | undefined, context: number): void {
   if (tokens === 0 || price === undefined) return;
   let { base: rate, picos } = price;
@@ -104,7 +104,7 @@ function charge(tally: Tally, tokens: number, price: TokenPrice | undefined, con
   tally.add(tokens, rate, picos);
 }
 
-/** Providers' numbers are taken for what they are: whole, not negative, finite. */
+/** Sanitises a provider's number: an integer, not negative, finite. */
 function count(tokens: number): number {
   return tokens > 0 ? Math.min(Math.round(tokens), Number.MAX_SAFE_INTEGER) : 0;
 }

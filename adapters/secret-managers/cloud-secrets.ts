@@ -21,7 +21,7 @@ import {
 } from './secret-source.ts';
 
 const apiVersion = '7.4';
-/** Of the clouds: a token for a vault is sent to no other host. */
+/** Vault domains of the Azure clouds: a vault token is sent to no other host. */
 const vaultDomains = ['vault.azure.net', 'vault.azure.cn', 'vault.usgovcloudapi.net'];
 
 /** A secret of Azure Key Vault: `secret_path` is its name, or `name/version`. */
@@ -63,7 +63,10 @@ export function createAzureSource(
   };
 }
 
-/** `default` means what the machine has: a federated token where the platform gives one, else a managed identity. */
+/**
+ * `default` uses the identity of the machine: a federated token when the platform provides one, else a managed
+ * identity.
+ */
 function modeOf(
   auth: SecretQuestion['auth'],
   { rules, environment }: SourceContext,
@@ -87,12 +90,12 @@ function valueOfAzure({ status, body }: ManagerAnswer, host: string, step: Token
 }
 
 const contentType = 'application/x-amz-json-1.1';
-/** AWS says these with status 400. */
+/** Errors that AWS sends with status 400. */
 const busy = /Throttl|TooManyRequests|RequestLimitExceeded|InternalService|ServiceUnavailable/i;
 
 /**
- * A secret of AWS Secrets Manager, by name or ARN (GetSecretValue, its present version). `AWS_ENDPOINT_URL_SECRETS_MANAGER`
- * names another endpoint.
+ * A secret of AWS Secrets Manager, by name or ARN (GetSecretValue, the current version).
+ * `AWS_ENDPOINT_URL_SECRETS_MANAGER` sets another endpoint.
  */
 export function createAwsSource({ auth, secretPath }: SecretQuestion, context: SourceContext): SecretSource {
   const machineIdentity = !hasOwnKeys(auth);

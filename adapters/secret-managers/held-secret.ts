@@ -5,30 +5,30 @@ import { RecentMap } from '../../core/base/recent-map.ts';
 import { parseObject } from '../dialects/json-reading.ts';
 import { ReadFailure } from './secret-source.ts';
 
-/** Longest secret: 64 KiB, the most that AWS takes. */
+/** Longest secret: 64 KiB, the limit of AWS. */
 export const maxSecretBytes = 65_536;
 
-/** A value is read anew, behind requests, when it is this old … */
+/** At this age a value is renewed in the background … */
 const renewAfterMs = 240_000;
-/** … and no request uses it, without waiting for a new one, when it is this old. */
+/** … and at this age requests wait for a new one. */
 const retireAfterMs = 300_000;
-/** Unless nobody could say whether it still holds: then up to a day. */
+/** Except while the manager is unavailable: then the value is used for up to a day. */
 const keepAfterMs = 86_400_000;
-/** A manager that is away is not asked sooner again; with no value to go on with, after a second. */
+/** Pause before an unavailable manager is asked again; without a usable value, one second. */
 const awayHoldMs = 10_000;
 const failureHoldMs = 1_000;
 const maxMembers = 64;
 
-/** What a held secret works with. */
+/** Dependencies and settings of a held secret. */
 interface HeldSecretOptions {
   readonly clock: Clock;
-  /** With the name of the reference. */
+  /** Log with the name of the reference. */
   readonly log: Log;
 }
 
 type Read = () => Promise<string>;
 
-/** One secret, kept and renewed. Only one read is under way at once; everybody who has to wait waits for it. */
+/** One secret, cached and renewed. Only one read runs at a time; all waiting callers share it. */
 export class HeldSecret {
   readonly #clock: Clock;
   readonly #log: Log;
@@ -41,7 +41,7 @@ export class HeldSecret {
     this.#log = log;
   }
 
-  /** The value, at once when one is held that may be used. Rejects with `credentials_failed` when there is none. */
+  /** The value, synchronously when a usable one is cached. Rejects with `credentials_failed` otherwise. */
   get(read: Read): SecretValue | Promise<SecretValue> {
     const value = this.#value;
     if (value === undefined) return this.#renew(read);
@@ -50,12 +50,15 @@ export class HeldSecret {
     const renewed = this.#renew(read);
     const mayStay = age < retireAfterMs || (this.#failure?.isAway === true && age < keepAfterMs);
     if (!mayStay) return renewed;
-    // No request waits for it; the next one that has to wait sees its failure.
+    // No request waits for this renewal; the next request that has to wait gets its error.
     renewed.catch(() => undefined);
     return value;
   }
 
-  /** By whichever clock has gone further: one may be set back, the other stands still in a sleeping machine. */
+  /**
+   * Uses the clock that advanced further: the wall clock may be set back, the monotonic clock stops while the machine
+   * sleeps.
+   */
   #ageOf({ wallMs, monotonicMs }: SecretValue): number {
     return Math.max(this.#clock.now() - wallMs, this.#clock.monotonic() - monotonicMs);
   }
@@ -104,7 +107,7 @@ export class HeldSecret {
   }
 }
 
-/** A secret that was read, with the members of its JSON that were asked for. */
+/** A secret value with its requested JSON members. */
 class SecretValue {
   readonly text: string;
   readonly wallMs: number;
@@ -117,7 +120,10 @@ class SecretValue {
     this.monotonicMs = clock.monotonic();
   }
 
-  /** The member of this name, as JSON when it is no text; the whole for an empty name. Throws `credentials_failed`. */
+  /**
+   * The member of this name, as JSON when it is not a text; the whole value for an empty name. Throws
+   * `credentials_failed`.
+   */
   member(name: string, path: string): string {
     if (name === '') return this.text;
     const known = this.#members.get(name);
@@ -134,7 +140,7 @@ class SecretValue {
 
 function failureOf(thrown: unknown): { readonly error: GatewayError; readonly isAway: boolean } {
   if (thrown instanceof ReadFailure) return thrown;
-  // It did not come so far as to ask: no token was to be had.
+  // The manager was not reached: no token was available.
   if (GatewayError.is(thrown)) return { error: thrown, isAway: true };
   const error = new GatewayError('credentials_failed', 'A secret cannot be read.', { cause: thrown });
   return { error, isAway: true };

@@ -29,10 +29,10 @@ import { constants } from 'node:fs';
 import { open, realpath } from 'node:fs/promises';
 import path from 'node:path';
 
-/** What a file or folder that is not there, or not for the gateway, is refused with. */
+/** Errors of a file or folder that is absent or not accessible to the gateway. */
 const refusals = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'EPERM', 'EISDIR', 'ELOOP']);
 
-/** A file below the folder that the operator named: `secret_path` is its path from there. */
+/** A file below the folder set by the operator: `secret_path` is its relative path. */
 function createFileSource({ secretPath }: SecretQuestion, { rules }: SourceContext): SecretSource {
   const folder = folderOf(rules.sources);
   const segments = secretPath.split('/');
@@ -58,14 +58,14 @@ function folderOf({ folder }: SecretSources): string {
   );
 }
 
-/** A link may lead about within the folder, as Kubernetes makes them, and not out of it. */
+/** A link may point anywhere within the folder, as Kubernetes creates them, but not outside it. */
 async function readWithin(folder: string, file: string, step: TokenStep): Promise<string> {
   try {
     const [root, real] = await Promise.all([realpath(folder), realpath(file)]);
     if (!real.startsWith(root.endsWith(path.sep) ? root : root + path.sep)) {
       throw refused(step, 'it lies outside of the folder');
     }
-    // A pipe would be waited for without end.
+    // Reading a pipe would block forever.
     const handle = await open(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const status = await handle.stat();
@@ -82,7 +82,7 @@ async function readWithin(folder: string, file: string, step: TokenStep): Promis
   }
 }
 
-/** The gateway's own variables are nobody's secret references, whatever the prefix. */
+/** The gateway's own variables are never readable by secret references, with any prefix. */
 const ownPrefix = 'WEIR_';
 
 /** A variable of the process: `secret_path` is its name. */
@@ -120,16 +120,16 @@ function requireReadable(name: string, { environment_prefix: prefix }: SecretSou
   );
 }
 
-/** Secrets that are held at once; the least recently used go first. */
+/** Upper bound of cached secrets; the least recently used are evicted first. */
 const maxHeld = 1_000;
 
-/** What secret managers are asked with. */
+/** Dependencies of secret managers. */
 export interface SecretManagersOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** Carries what goes to AWS. */
+  /** Carries requests to AWS. */
   readonly transport: Transport;
-  /** Signs for AWS, and gets tokens of Microsoft Entra. */
+  /** Signs for AWS, and obtains tokens of Microsoft Entra. */
   readonly credentials: CredentialFactory;
   /** Variables of the process (`process.env`). */
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -137,7 +137,7 @@ export interface SecretManagersOptions {
 
 /** The secrets of a process: they outlive its configurations. */
 interface SecretStore {
-  /** Secret managers as a configuration lets them be asked. */
+  /** Secret managers under the rules of a configuration. */
   within(rules: SourceRules): SecretManagers;
 }
 
@@ -156,7 +156,7 @@ interface Entry {
   readonly source: SecretSource;
 }
 
-/** Reads secrets from managers elsewhere, and keeps them for a while. */
+/** Reads secrets from external managers, and caches them. */
 export function createSecretStore(options: SecretManagersOptions): SecretStore {
   const { clock, transport, credentials, environment } = options;
   const entries = new RecentMap<Entry>(maxHeld);
@@ -210,7 +210,7 @@ class ConfiguredManagers implements SecretManagers {
       : value.member(member, secretPath);
   }
 
-  /** A value that was read stays in use across configurations, as long as a source of the new one reads the same. */
+  /** A value stays in use across configurations, as long as the new configuration reads the same source. */
   #entryOf(reference: StoredRecord<'secret_reference'>, secrets: SecretBox): Entry {
     const { id, version } = reference;
     const known = this.#entries.touch(id);

@@ -13,7 +13,7 @@ import { createGuardedFetch } from '../guarded-fetch/guarded-fetch.ts';
 import { testTransport, silentLog } from '../transport/transport.test-support.ts';
 import { createSecretStore } from './index.ts';
 
-/** A call that came to a stand-in. */
+/** A call to a stand-in. */
 export interface ManagerCall {
   readonly method: string;
   readonly url: string;
@@ -21,19 +21,19 @@ export interface ManagerCall {
   readonly body: string;
 }
 
-/** What a stand-in answers; undefined: nothing, ever. */
+/** The answer of a stand-in; undefined: it never answers. */
 export type ManagerAnswer = { readonly status?: number; readonly body: string | object } | undefined;
 
-/** What a test says about its managers. */
+/** Settings of a test's managers. */
 interface SettingOptions {
   readonly answer?: (call: ManagerCall) => ManagerAnswer;
   readonly sources?: Partial<SecretSources>;
   readonly environment?: Readonly<Record<string, string>>;
-  /** Whether the stand-in's host is among `security.trusted_hosts`. Default true. */
+  /** True when `security.trusted_hosts` lists the stand-in's host. Default true. */
   readonly isTrusted?: boolean;
 }
 
-/** Secret managers over real sockets, and one HTTP server that stands in for all of them. */
+/** Secret managers over real sockets, and one HTTP server that replaces all of them. */
 export async function startManagers(t: TestContext, options: SettingOptions = {}) {
   const { answer = () => ({ status: 500, body: '' }), isTrusted = true } = options;
   const calls: ManagerCall[] = [];
@@ -85,12 +85,12 @@ export async function startManagers(t: TestContext, options: SettingOptions = {}
     lines,
     managers: within(options.sources),
     within,
-    /** Settles when the next call has come. */
+    /** Settles at the next call. */
     nextCall: () => new Promise<void>((resolve) => (arrived = resolve)),
   };
 }
 
-/** A reference whose fields of these names are sealed. */
+/** A reference with these sealed fields. */
 export function aReference(
   data: Pick<SecretReferenceData, 'managerType' | 'secretPath'> & Partial<SecretReferenceData>,
   secrets: Readonly<Record<string, string>> = {},

@@ -15,7 +15,10 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 /** Longest answer of a manager: 1 MiB. */
 const maxAnswerBytes = 1_048_576;
 
-/** Asks hosts that people of an organisation named: public ones and `security.trusted_hosts`; follows no redirect. */
+/**
+ * Requests to hosts that members of an organisation name: public ones and `security.trusted_hosts`; follows no
+ * redirect.
+ */
 export function guardedTokenFetch(guardedFetch: GuardedFetch): TokenFetch {
   return async ({ url, method, headers, body, timeoutMs }) => {
     const { answer } = guardedFetch.fetch({
@@ -32,11 +35,11 @@ export function guardedTokenFetch(guardedFetch: GuardedFetch): TokenFetch {
   };
 }
 
-/** A secret that was asked for and not given. */
+/** Failure to read a secret. */
 export class ReadFailure extends Error {
-  /** `credentials_failed`, for whoever needed the secret. */
+  /** `credentials_failed`, for the request that needed the secret. */
   readonly error: GatewayError;
-  /** It was not refused: nobody could say. A value from before may stay in use. */
+  /** True when the manager was unavailable rather than refusing. An earlier value may stay in use. */
   readonly isAway: boolean;
 
   constructor(error: GatewayError, isAway: boolean) {
@@ -46,18 +49,21 @@ export class ReadFailure extends Error {
   }
 }
 
-/** The manager says no, or does not know the secret. */
+/** The manager refuses, or does not have the secret. */
 export function refused(step: TokenStep, why: string, cause?: unknown): ReadFailure {
   return new ReadFailure(credentialsFailed(step, why, cause), false);
 }
 
-/** What a manager answered. */
+/** A manager's answer. */
 export interface ManagerAnswer {
   readonly status: number;
   readonly body: string;
 }
 
-/** Asks a manager, for 10 seconds at the most. Rejects with a `ReadFailure` when no whole answer comes. */
+/**
+ * Sends a request to a manager, with a timeout of 10 seconds. Rejects with a `ReadFailure` when the answer is not
+ * complete.
+ */
 export async function askManager(
   fetch: TokenFetch,
   step: TokenStep,
@@ -72,7 +78,7 @@ export async function askManager(
   }
 }
 
-/** An answer that holds no secret, in the words of the manager: busy and broken ones can be asked again later. */
+/** Failure for an answer without a secret, with the manager's message: busy and broken managers may be retried. */
 export function unhelpful(
   step: TokenStep,
   host: string,
@@ -83,38 +89,39 @@ export function unhelpful(
   return new ReadFailure(credentialsFailed(step, why), isBusy || status === 429 || status >= 500);
 }
 
-/** What a source of secrets is made with. */
+/** Dependencies of a source of secrets. */
 export interface SourceContext {
   readonly credentials: CredentialFactory;
-  /** For hosts that the operator or the provider names; what people of an organisation name is fetched guarded. */
+  /**
+   * For hosts that the operator or the provider names; hosts named by members of an organisation use the guarded fetch.
+   */
   readonly fetch: TokenFetch;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly now: () => number;
-  /** What the configuration that serves says. */
+  /** Rules of the active configuration. */
   readonly rules: SourceRules;
 }
 
-/** The part of a configuration that secrets are read by. */
+/** Parts of a configuration that apply to reading secrets. */
 export interface SourceRules {
   readonly guardedFetch: GuardedFetch;
   readonly trustedHosts: TrustedHosts;
   readonly sources: SecretSources;
 }
 
-/** Where one reference's secret is read. */
+/** Source of one reference's secret. */
 export interface SecretSource {
   /**
-   * The secret as the manager has it. Rejects with a `ReadFailure`, or with another error when it did not come so far as
-   * to ask.
+   * The secret from the manager. Rejects with a `ReadFailure`, or with another error when the manager was not reached.
    */
   read(rules: SourceRules): Promise<string>;
 }
 
-/** Makes a source. Throws `invalid_request`, with the field as its `param`, for what cannot be asked. */
+/** Creates a source. Throws `invalid_request`, with the field as its `param`, for invalid settings. */
 export type SourceMaker = (question: SecretQuestion, context: SourceContext) => SecretSource;
 
 /**
- * The address of a manager, without a slash at its end: https, or http for a host of `security.trusted_hosts`. Throws
+ * The address of a manager, without a trailing slash: https, or http for a host of `security.trusted_hosts`. Throws
  * `invalid_request` for everything else.
  */
 export function managerAddress(field: string, text: string, trustedHosts: TrustedHosts): URL {
@@ -129,13 +136,13 @@ export function managerAddress(field: string, text: string, trustedHosts: Truste
   );
 }
 
-/** A path below it: segments are encoded one by one. */
+/** A path below an address: segments are encoded one by one. */
 export function below({ origin, pathname }: URL, path: string): string {
   const segments = path.split('/').map((segment) => encodeURIComponent(segment));
   return `${origin}${pathname.replace(/\/+$/, '')}/${segments.join('/')}`;
 }
 
-/** Throws `invalid_request` when the operator has not allowed references to act as the machine. */
+/** Throws `invalid_request` unless the operator allows references to use the identity of the machine. */
 export function requireMachine(
   { machine_identity: isAllowed }: SecretSources,
   field: string,

@@ -22,31 +22,28 @@ import {
 } from './secret-source.ts';
 import { readFile } from 'node:fs/promises';
 
-/** Where a pod finds the token of its service account. */
+/** Location of a pod's service account token. */
 const serviceAccountFile = '/var/run/secrets/kubernetes.io/serviceaccount/token';
-/** A token is not used in the last part of its life. */
+/** Share of a token's lifetime in which it is used. */
 const usedPart = 0.8;
 
-/** How a token of HashiCorp Vault is had. */
+/** Source of HashiCorp Vault tokens. */
 interface VaultLogin {
-  /** What no message may repeat. */
+  /** Values that messages must not repeat. */
   readonly secrets: readonly string[];
-  /** A token that still serves; with `isRefused`, another one than before where there can be one. */
+  /** A valid token; with `isRefused`, a new one where possible. */
   token(ask: VaultAsking, isRefused?: boolean): Promise<string | undefined>;
 }
 
-/** What logging in needs of the moment. */
+/** Request context of a login. */
 interface VaultAsking {
   readonly fetch: TokenFetch;
   readonly step: TokenStep;
-  /** Of every request to the vault. */
+  /** Headers of every request to the vault. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/**
- * The login that `vault_auth_type` names: `token`, `approle`, `kubernetes`. Throws `invalid_request` for missing
- * fields.
- */
+/** The login of `vault_auth_type`: `token`, `approle`, `kubernetes`. Throws `invalid_request` for missing fields. */
 function createVaultLogin(vault: URL, auth: SecretQuestion['auth'], context: SourceContext): VaultLogin {
   const type = fieldOf(auth, 'vault_auth_type') ?? 'token';
   if (type === 'token') {
@@ -72,7 +69,7 @@ function createVaultLogin(vault: URL, auth: SecretQuestion['auth'], context: Sou
   }));
 }
 
-/** A token that a login gave for a while. */
+/** A token with a lease from a login. */
 class LeasedToken implements VaultLogin {
   readonly secrets: readonly string[];
   readonly #url: string;
@@ -128,11 +125,11 @@ async function readServiceAccount(step: TokenStep): Promise<string> {
   }
 }
 
-/** What a versioned engine says to a path without `data/`. */
+/** Answer of a versioned engine to a path without `data/`. */
 const wantsData = /versioned K\/V/i;
 
 /**
- * A secret of HashiCorp Vault, engine KV in both versions: `secret_path` begins with the mount (`secret/team/openai`;
+ * A secret of HashiCorp Vault, engine KV in both versions: `secret_path` starts with the mount (`secret/team/openai`;
  * for version 2 `secret/data/team/openai` means the same). Its text is the JSON of all its members.
  */
 export function createVaultSource(
@@ -187,7 +184,7 @@ class VaultSource implements SecretSource {
     return this.#valueOf(await this.#ask([mount, 'data', ...rest].join('/'), asking));
   }
 
-  /** A token that was taken back is replaced, once. */
+  /** A revoked token is replaced, once. */
   async #ask(path: string, asking: VaultAsking): Promise<ManagerAnswer> {
     const { login, vault } = this.#place;
     const url = below(vault, `v1/${path}`);

@@ -3,7 +3,7 @@ import type { Log, LogLevel } from '../../core/ports/log.ts';
 import { inspect } from 'node:util';
 
 const maxLength = 4_096;
-// C0 and C1 controls, DEL, and the two line separators of Unicode: what could break a line or drive a terminal.
+// C0 and C1 controls, DEL, and the two line separators of Unicode: they could break a line or control a terminal.
 const controls = /[\p{Cc}\u2028\u2029]/gu;
 const bare = /^[^\s"=\\\p{Cc}]+$/u;
 const shortEscapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
@@ -28,7 +28,7 @@ function describeError(error: Error): string {
   return cut(`${error.name}: ${error.message}${cause}${place === undefined ? '' : ` ${place}`}`);
 }
 
-/** The value as JSON can hold it, cut to a bound: strings, numbers and booleans as they are, the rest as text. */
+/** The value in a form for JSON, cut to a bound: strings, numbers and booleans unchanged, the rest as text. */
 function plainValue(value: unknown): unknown {
   switch (typeof value) {
     case 'string':
@@ -53,7 +53,7 @@ function valueText(value: unknown): string {
     );
     if (typeof json === 'string') return cut(json);
   } catch {
-    // Cyclic, or a member refuses; `inspect` copes with both.
+    // Cyclic, or a member throws; `inspect` handles both.
   }
   return cut(inspect(value, { depth: 3, breakLength: Infinity, maxArrayLength: 50, maxStringLength: 500 }));
 }
@@ -83,8 +83,8 @@ const maxMessageLength = 8_192;
 const none: Fields = {};
 
 /**
- * The gateway's own log: one event, one line, whatever the message or the fields hold. Never throws; a line that
- * cannot be written is lost. Values are cut at 4,096 characters, messages at 8,192.
+ * The gateway's own log: one event, one line, for any message and fields. Never throws; a line that cannot be written
+ * is lost. Values are cut at 4,096 characters, messages at 8,192.
  */
 export function createLog(options: LineLogOptions): Log {
   return new LineLog(options, none);
@@ -130,7 +130,7 @@ class LineLog implements Log {
       const format = this.#options.format === 'json' ? jsonLine : textLine;
       this.#options.write(`${format(time, level, text, all)}\n`);
     } catch {
-      // There is nowhere left to tell.
+      // There is no other place to report it.
     }
   }
 }
@@ -147,7 +147,7 @@ function jsonLine(time: string, level: LogLevel, message: string, fields: Fields
   const record: Record<string, unknown> = { time, level, message };
   for (const key of Object.keys(fields)) {
     const value = fields[key];
-    // A field never takes the place of the line's own members.
+    // A field never replaces the line's own members.
     const name = key in record ? `${key}_` : key;
     record[name] = value instanceof Error ? describeError(value) : plainValue(value);
   }

@@ -48,7 +48,7 @@ class CountedSeries<L extends string> implements Counter {
     if (by >= 0 && Number.isFinite(by)) this.#since += by;
   }
 
-  /** What was counted since the last scrape. */
+  /** Count since the last scrape. */
   take(): number {
     const since = this.#since;
     this.#since = 0;
@@ -56,7 +56,7 @@ class CountedSeries<L extends string> implements Counter {
   }
 }
 
-/** A histogram family whose series count in plain fields; prom-client asks for them at each scrape. */
+/** A histogram family whose series count in plain fields; prom-client reads them at each scrape. */
 function observedLocally<L extends string>(
   settings: FamilySettings<L>,
   bounds: readonly number[],
@@ -82,7 +82,7 @@ class LocalHistogram<L extends string> extends PromHistogram<L> {
     return one;
   }
 
-  /** What prom-client's registry asks a histogram for; `get` builds on it, too. It is not among its types. */
+  /** Method that prom-client's registry calls on a histogram; `get` builds on it, too. It is missing in its types. */
   getForPromString(): Promise<{
     name: string;
     help: string;
@@ -102,7 +102,7 @@ class LocalHistogram<L extends string> extends PromHistogram<L> {
 class ObservedSeries<L extends string> implements Histogram {
   readonly #labels: Record<L, string>;
   readonly #bounds: readonly number[];
-  /** One count per bound, and one for what lies above them all. */
+  /** One count per bound, and one for all values above. */
   readonly #counts: number[];
   #sum = 0;
 
@@ -135,12 +135,12 @@ class ObservedSeries<L extends string> implements Histogram {
   }
 }
 
-/** prom-client's own, in seconds. */
+/** Default buckets of prom-client, in seconds. */
 const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 type Kind = 'counter' | 'gauge' | 'histogram';
 
-/** A series of a histogram is as long as a dozen others. */
+/** A histogram series is as long as a dozen others. */
 const maxSeries: Readonly<Record<Kind, number>> = { counter: 10_000, gauge: 10_000, histogram: 2000 };
 
 interface Family {
@@ -152,9 +152,9 @@ interface Family {
 /**
  * Metrics on prom-client, in a registry of their own that also holds the process's (event loop, memory, CPU).
  *
- * A family keeps 10,000 series, one of histograms 2,000; further label values are counted together in one series whose labels are all
- * `other`. Values that are no finite number, and negative counts, are left out. Defining a name again with another
- * kind or other labels throws.
+ * A family keeps 10,000 series, a histogram family 2,000; further label values are counted together in one series whose
+ * labels are all `other`. Non-finite values and negative counts are ignored. Defining a name again with another kind or
+ * other labels throws.
  */
 export function createMetrics(): Metrics {
   return new PrometheusMetrics();
@@ -200,7 +200,7 @@ class PrometheusMetrics implements Metrics {
   }
 
   onScrape(collect: () => void): () => void {
-    // A function of its own for each call, so that the same collector registered twice is removed one by one.
+    // A separate function for each call, so that the same collector registered twice is removed one by one.
     const entry = (): void => collect();
     this.#collectors.add(entry);
     return () => void this.#collectors.delete(entry);
@@ -252,8 +252,8 @@ class PrometheusMetrics implements Metrics {
 }
 
 /**
- * Remembers the child of each combination of label values. Over `most` combinations the rest share one child
- * whose labels are all `other`: label values that callers choose must not fill the memory.
+ * Caches the child of each combination of label values. Beyond `most` combinations the rest share one child whose
+ * labels are all `other`: label values chosen by callers must not fill the memory.
  */
 function boundedChildren<L extends string, C>(
   names: readonly L[],
@@ -279,7 +279,7 @@ function boundedChildren<L extends string, C>(
 function childKey<L extends string>(names: readonly L[], labels: Record<L, string>): string {
   if (names.length === 1) return labels[names[0] as L];
   let key = '';
-  // The length keeps `a` + `bc` and `ab` + `c` apart.
+  // The length distinguishes `a` + `bc` from `ab` + `c`.
   for (const name of names) key += `${labels[name].length}:${labels[name]}`;
   return key;
 }

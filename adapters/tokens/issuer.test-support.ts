@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
 
-/** A key with which a test signs. */
+/** A key for signing in tests. */
 export interface SigningKey {
   readonly kid: string | undefined;
   readonly algorithm: string;
@@ -11,14 +11,14 @@ export interface SigningKey {
   readonly publicKey: JWK;
 }
 
-/** Makes a key pair. Without a `kid` for undefined. */
+/** Creates a key pair; without a `kid` when it is undefined. */
 export async function signingKey(algorithm = 'ES256', kid: string | undefined = 'one'): Promise<SigningKey> {
   const { privateKey, publicKey } = await generateKeyPair(algorithm, { extractable: true });
   const jwk = await exportJWK(publicKey);
   return { kid, algorithm, privateKey, publicKey: kid === undefined ? jwk : { ...jwk, kid } };
 }
 
-/** Signs these claims; `header` replaces what it says of its key. */
+/** Signs these claims; `header` replaces the key's members of the header. */
 export function sign(
   key: SigningKey,
   claims: JWTPayload,
@@ -38,13 +38,13 @@ export function forged(token: string): string {
   return `${header}.${claims}.${bytes.toString('base64url')}`;
 }
 
-/** A server of key sets that counts, and does what the test says. */
+/** A key set server with a counter, controlled by the test. */
 export interface KeyServer {
   readonly url: string;
   readonly host: string;
-  /** Times that it was asked. */
+  /** Number of requests. */
   asked: number;
-  /** What it answers: a set, another status, a text, or nothing at all (`hang`). */
+  /** Its answer: a set, another status, a text, or none at all (`hang`). */
   answer: { keys: readonly JWK[] } | number | string;
 }
 

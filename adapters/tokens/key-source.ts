@@ -5,10 +5,10 @@ import type { Log } from '../../core/ports/log.ts';
 import { type CryptoKey, importJWK, type JWK } from 'jose';
 import type { TokenAlgorithm } from '../../core/ports/token-verifier.ts';
 
-/** A set with more keys is taken for a mistake. */
+/** A larger key set counts as an error. */
 const maxKeys = 100;
 
-/** Which keys an algorithm takes: type, and the curve for those that have one. */
+/** Key type of each algorithm, and its curve if it has one. */
 const families: Readonly<Record<TokenAlgorithm, readonly [kty: string, crv?: string]>> = {
   RS256: ['RSA'],
   RS384: ['RSA'],
@@ -24,12 +24,12 @@ const families: Readonly<Record<TokenAlgorithm, readonly [kty: string, crv?: str
 
 /** Public keys that verify signatures. */
 export class KeySet {
-  /** What it was read from: equal for equal sets. */
+  /** Source text, equal for equal sets. */
   readonly source: string;
   private readonly keys: readonly JWK[];
   private readonly imported = new Map<string, Promise<CryptoKey>>();
 
-  /** Throws a sentence when the value is no JSON Web Key Set, or one without a key to verify with. */
+  /** Throws an error sentence for a value that is not a JSON Web Key Set, or that has no key for verification. */
   constructor(value: unknown) {
     const all = (value as { keys?: unknown } | null | undefined)?.keys;
     if (!Array.isArray(all)) throw new Error('it is no JSON Web Key Set: "keys" is not a list');
@@ -40,17 +40,17 @@ export class KeySet {
     this.source = JSON.stringify(this.keys);
   }
 
-  /** How many keys it has. */
+  /** Number of keys. */
   get size(): number {
     return this.keys.length;
   }
 
-  /** Whether a key of this id is there. A token that names none means the only key of a set. */
+  /** True when a key has this id. A token without an id uses the only key of a set. */
   has(kid: string | undefined): boolean {
     return kid === undefined || this.keys.some((key) => key.kid === kid);
   }
 
-  /** The key for a token. Rejects with `token_invalid` when there is none that fits. */
+  /** The key for a token. Rejects with `token_invalid` when none fits. */
   async find(kid: string | undefined, algorithm: TokenAlgorithm): Promise<CryptoKey> {
     if (kid === undefined && this.size !== 1)
       throw tokenInvalid(
@@ -82,12 +82,12 @@ async function importKey(key: JWK, algorithm: TokenAlgorithm): Promise<CryptoKey
     const imported = await importJWK(key, algorithm);
     if (!(imported instanceof Uint8Array)) return imported;
   } catch {
-    // The same to the caller as a key of another kind.
+    // For the caller, the same as a key of another kind.
   }
   throw tokenInvalid(`names a key that cannot be used for ${algorithm}. Report it to the issuer.`);
 }
 
-/** A private key has no business here, and a shared secret would let everybody who verifies sign. */
+/** A private key is an error here, and a shared secret would allow every verifier to sign. */
 function verifies(value: unknown): value is JWK {
   if (typeof value !== 'object' || value === null) return false;
   const { kty, kid, use, d, key_ops: operations } = value as Partial<Record<keyof JWK, unknown>>;
@@ -104,24 +104,24 @@ function fits({ kty, crv, alg }: JWK, algorithm: TokenAlgorithm): boolean {
 }
 
 const maxBytes = 1_048_576;
-/** Between two fetches for the sake of a key that is not known, and after one that failed while there are keys. */
+/** Minimum interval of fetches for unknown keys, and after a failed fetch while there are keys. */
 const refreshEveryMs = 30_000;
-/** After a fetch that failed while there are no keys. */
+/** Delay after a failed fetch while there are no keys. */
 const retryAfterMs = 5000;
 
-/** Where the keys come from. */
+/** Source of keys. */
 export interface KeySource {
-  /** The keys that are known; reads them when none are. Rejects with `token_keys_unavailable`. */
+  /** The cached keys; reads them when there are none. Rejects with `token_keys_unavailable`. */
   known(): KeySet | Promise<KeySet>;
-  /** The keys after having read them again, unless that was done a moment ago. Never rejects. */
+  /** The keys after another read, unless the last one was a moment ago. Never rejects. */
   newer(known: KeySet): KeySet | Promise<KeySet>;
-  /** Reads them again when they have reached their age. */
+  /** Reads the keys again when they are too old. */
   keepFresh(): void;
   /** Grows when the keys change. */
   readonly version: number;
 }
 
-/** Keys that stand in the configuration. */
+/** Keys from the configuration. */
 export function fixedKeys(keys: KeySet): KeySource {
   return { known: () => keys, newer: () => keys, keepFresh: () => undefined, version: 1 };
 }
@@ -135,13 +135,13 @@ interface FetchedKeysOptions {
   readonly log: Log;
 }
 
-/** Keys at an address: read when they are first needed, one fetch at a time, and kept when a later one fails. */
+/** Keys at an address: read on first use, one fetch at a time, and kept when a later fetch fails. */
 export class FetchedKeys implements KeySource {
   version = 0;
   readonly #options: FetchedKeysOptions;
   #keys: KeySet | undefined;
   #fetching: Promise<void> | undefined;
-  /** When they were read, and when that was last tried; by the monotonic clock. */
+  /** Time of the last read and of the last attempt, on the monotonic clock. */
   #readAt = 0;
   #triedAt = Number.NEGATIVE_INFINITY;
 
@@ -210,7 +210,7 @@ export class FetchedKeys implements KeySource {
   }
 }
 
-/** Without its query, where a secret could stand. */
+/** The URL without its query, which could hold a secret. */
 function placeOf(url: string): string {
   const { origin, pathname } = new URL(url);
   return origin + pathname;
@@ -223,7 +223,7 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Nothing can be verified: no keys have ever been read. */
+/** Verification is impossible: no keys have ever been read. */
 function keysUnavailable(retryAfterMs: number): GatewayError {
   return new GatewayError(
     'token_keys_unavailable',

@@ -14,10 +14,10 @@ import { FetchedKeys, fixedKeys, KeySet, type KeySource } from './key-source.ts'
 
 type Rules = Pick<TokenVerifierOptions, 'issuers' | 'audiences' | 'clockToleranceMs'>;
 
-/** Seconds since the epoch beyond which there is no date. */
+/** Last valid second of a JavaScript date since the epoch. */
 const lastSecond = 8.64e12;
 
-/** Checks what a verified token says of its time, issuer and audience. Throws `token_invalid`. */
+/** Checks time, issuer and audience of a verified token. Throws `token_invalid`. */
 function checkClaims(claims: Readonly<Record<string, unknown>>, rules: Rules, now: number): VerifiedToken {
   const { clockToleranceMs: tolerance } = rules;
   const expiresAt = timeOf(claims, 'exp');
@@ -66,7 +66,7 @@ function checkAudience(audience: unknown, accepted: readonly string[]): void {
 
 const longestToken = 16_384;
 
-/** What verifying needs from outside. */
+/** Dependencies of verification. */
 interface TokensOptions {
   /** Fetches key sets: public addresses and `security.trusted_hosts`. */
   readonly fetch: GuardedFetch;
@@ -96,7 +96,7 @@ function readSet(set: unknown): KeySet {
   }
 }
 
-/** What the header of a token says about its signature. */
+/** Signature parameters in the header of a token. */
 interface Signature {
   readonly kid: string | undefined;
   readonly algorithm: TokenAlgorithm;

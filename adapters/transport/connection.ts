@@ -4,21 +4,21 @@ import type { UpstreamCall } from '../../core/ports/transport.ts';
 import type { AddressGuard } from '../addresses/address-guard.ts';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 
-/** Where a socket goes. */
+/** Destination of a socket. */
 interface SocketTarget {
   readonly secure: boolean;
   /** Name or address, without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Name for SNI and the certificate, when it is not the host. */
+  /** Name for SNI and the certificate, when it differs from the host. */
   readonly servername: string | undefined;
   /** Resolves the name instead of the system. */
   readonly lookup: LookupFunction | undefined;
 }
 
 /**
- * The last TLS session of each server, so that the next connection to it resumes instead of negotiating. Holds
- * 1,000; the oldest makes room.
+ * The last TLS session of each server, so that the next connection to it resumes the session. Holds 1,000; the oldest
+ * is evicted.
  */
 export class TlsSessions {
   readonly #sessions = new Map<string, Buffer>();
@@ -38,27 +38,27 @@ export class TlsSessions {
   }
 }
 
-/** One libuv read brings as many bytes at the most. */
+/** Upper bound of bytes in one libuv read. */
 const readBytes = 65_536;
 
 /**
- * Where all sockets read to: a read is over, and its bytes copied, before the next one of any socket begins. Without it
- * Node allocates 64 KiB for each read and gives most of it back, which costs more than everything else that a small
- * piece of an answer needs. Deno and Windows read into memory that has to stay the socket's own.
+ * Shared read buffer of all sockets: a read is finished, and its bytes copied, before the next one of any socket
+ * starts. Without it Node allocates 64 KiB for each read and frees most of it, which costs more than all other work for
+ * a small piece of an answer. Deno and Windows read into memory that must remain the socket's own.
  */
 const readOptions: { readonly onread?: OnReadOpts } =
   process.versions['deno'] !== undefined || process.platform === 'win32'
     ? {}
     : { onread: { buffer: Buffer.allocUnsafeSlow(readBytes), callback: passOn } };
 
-/** Called on the socket that has read; false: it shall stop reading. */
+/** Called on the socket after a read; false stops reading. */
 function passOn(this: unknown, length: number, read: Uint8Array): boolean {
   const piece = Buffer.allocUnsafe(length);
   piece.set(read.subarray(0, length));
   return (this as Socket).push(piece);
 }
 
-/** Starts a TCP or TLS connection with TCP_NODELAY and keep-alive. Bounds nothing: the caller holds the timer. */
+/** Opens a TCP or TLS connection with TCP_NODELAY and keep-alive. Sets no timeout: the caller has the timer. */
 function openSocket(target: SocketTarget, sessions: TlsSessions): Socket {
   const socket = target.secure ? openTls(target, sessions) : openTcp(target);
   socket.setNoDelay(true);
@@ -67,7 +67,7 @@ function openSocket(target: SocketTarget, sessions: TlsSessions): Socket {
 }
 
 function openTcp(target: SocketTarget): Socket {
-  // With a smaller mark than a read brings, reading would stop and start again for each. (Node hands the option to the
+  // With a mark below the size of a read, reading would stop and restart for each. (Node passes the option to the
   // stream; its typings do not list it, hence the constant.)
   const { host, port, lookup } = target;
   const options = {
@@ -102,22 +102,22 @@ const prefix = Buffer.from('HTTP/1.');
 const maxHeldBytes = 16_384;
 
 /**
- * Takes informational answers (100 Continue, 103 Early Hints) out of the bytes that precede the final answer.
+ * Removes informational answers (100 Continue, 103 Early Hints) before the final answer.
  *
- * undici gives up a connection on a `100 Continue` that nobody asked for, which servers may send at any time.
- * Once a final head begins, bytes pass untouched until the next `arm`. Holds at most 16 KiB.
+ * undici closes a connection on an unrequested `100 Continue`, which servers may send at any time. After the start of a
+ * final head, bytes pass untouched until the next `arm`. Holds at most 16 KiB.
  */
 export class InformationalFilter {
   #armed = false;
   #held: Buffer | undefined;
 
-  /** Call when a request goes out: the next bytes begin a head. */
+  /** Call for each request: the next bytes start a head. */
   arm(): void {
     this.#armed = true;
     this.#held = undefined;
   }
 
-  /** The bytes that belong to a final answer, or undefined when all of them were informational or are held. */
+  /** Bytes of the final answer, or undefined when all of them were informational or are held. */
   pass(chunk: Buffer): Buffer | undefined {
     if (!this.#armed) return chunk;
     let data = this.#held === undefined ? chunk : Buffer.concat([this.#held, chunk]);
@@ -143,36 +143,36 @@ export class InformationalFilter {
   }
 }
 
-/** `unknown` while too few bytes have come to tell `HTTP/1.1 1xx` from anything else. */
+/** `unknown` while there are too few bytes to distinguish `HTTP/1.1 1xx` from anything else. */
 function classify(data: Buffer): 'informational' | 'final' | 'unknown' {
   const known = Math.min(data.length, prefix.length);
   if (data.compare(prefix, 0, known, 0, known) !== 0) return 'final';
   if (data.length > 9 && data[9] !== 0x31) return 'final';
   if (data.length < 12) return 'unknown';
-  // 101 is an answer: the server leaves HTTP. undici reports it.
+  // 101 is a final answer: the server leaves HTTP. undici reports it.
   return data[10] === 0x30 && data[11] === 0x31 ? 'final' : 'informational';
 }
 
-/** Hears what becomes of a connection. */
+/** Receives the events of a connection. */
 export interface ConnectionOwner {
-  /** It may take the next call. */
+  /** The connection can take the next call. */
   connectionIdle(connection: Connection): void;
-  /** It is of no more use and must be forgotten. */
+  /** The connection is unusable and must be removed. */
   connectionGone(connection: Connection): void;
 }
 
-/** What all sockets share, and who counts them. */
+/** State shared by all sockets, and their counters. */
 export interface SocketObserver {
   readonly sessions: TlsSessions;
-  /** Returns what `connected` is to be given. */
+  /** Returns the argument for `connected`. */
   opened(): number;
   connected(openedAt: number): void;
   closed(): void;
 }
 
 /**
- * One undici `Client`: at most one socket and at most one call at a time, so that failures, timeouts and aborts of
- * a call never touch another one.
+ * One undici `Client`: at most one socket and one call at a time, so that failures, timeouts and aborts of a call never
+ * affect another one.
  */
 export class Connection {
   /** The call in progress, or null. */
@@ -187,17 +187,17 @@ export class Connection {
   readonly #guard: AddressGuard | undefined;
   readonly #filter = new InformationalFilter();
   #connecting: Socket | null = null;
-  /** Of the socket that is connecting. */
+  /** Start time of the connecting socket. */
   #openedAt = 0;
   #connected: buildConnector.Callback | undefined;
   #socket: Socket | null = null;
-  /** Answers that the present socket has delivered. */
+  /** Number of answers on the present socket. */
   #served = 0;
   #receiving = false;
   #held = false;
   #gone = false;
 
-  /** With a `guard` it connects to public addresses only. As a `URL`, `origin` is shared, not copied. */
+  /** With a `guard` it connects to public addresses only. `origin` is a `URL` so that it is shared, not copied. */
   constructor(
     origin: string | URL,
     owner: ConnectionOwner,
@@ -210,7 +210,7 @@ export class Connection {
     this.#client = new Client(origin, {
       connect: this.#connect.bind(this),
       pipelining: 1,
-      // The call holds its own timers.
+      // The call has its own timers.
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveTimeout: 30_000,
@@ -218,7 +218,7 @@ export class Connection {
     this.#client.on('drain', () => {
       if (this.call === null && !this.#gone) owner.connectionIdle(this);
     });
-    // With a call waiting to be written, undici connects again by itself.
+    // With a call waiting to be written, undici reconnects by itself.
     this.#client.on('disconnect', () => {
       if (this.call === null) this.destroy();
     });
@@ -228,13 +228,13 @@ export class Connection {
     this.#client.dispatch(options, handler);
   }
 
-  /** The request of the present call goes on the wire now. */
+  /** The request of the present call is being written. */
   requestStarts(): void {
     this.#receiving = false;
     this.#filter.arm();
   }
 
-  /** The present call had its whole answer. */
+  /** The answer of the present call is complete. */
   answerEnds(): void {
     this.#served += 1;
     this.#held = false;
@@ -242,30 +242,30 @@ export class Connection {
   }
 
   /**
-   * Gives undici no more bytes until `flow`; what is read already stays in the socket, which then stops reading.
-   * (undici's own pause leaves its parser in a state in which the end of the connection throws from an event.)
+   * Gives undici no more bytes until `flow`; bytes already read stay in the socket, which then stops reading. (undici's
+   * own pause leaves its parser in a state in which the end of the connection throws from an event.)
    */
   hold(): void {
     this.#held = true;
   }
 
-  /** Not to be called from inside a callback of undici's parser. */
+  /** Must not be called from a callback of undici's parser. */
   flow(): void {
     this.#held = false;
     this.#socket?.emit('readable');
   }
 
-  /** The socket had served an answer before, and the present call got not one byte. */
+  /** The socket has served an answer before, and the present call has received no byte. */
   get stale(): boolean {
     return this.#served > 0 && !this.#receiving;
   }
 
-  /** The present call left HTTP and took the socket along: nothing is read for undici any more. */
+  /** The present call left HTTP and took over the socket: undici reads no more from it. */
   switched(): void {
     if (this.#socket !== null) Reflect.deleteProperty(this.#socket, 'read');
   }
 
-  /** Closes the socket, whatever it is doing. */
+  /** Closes the socket in any state. */
   destroy(): void {
     if (this.#gone) return;
     this.#gone = true;
@@ -274,7 +274,7 @@ export class Connection {
     this.#client.destroy(noop);
   }
 
-  // Objects that its listeners can reach stay in memory as long as the socket is open: thousands of streams may be.
+  // Objects reachable from its listeners stay in memory while the socket is open: there may be thousands of streams.
   #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
     const secure = options.protocol === 'https:';
     const guard = this.#guard;
@@ -297,7 +297,7 @@ export class Connection {
     this.#connected = callback;
     this.#served = 0;
     this.#openedAt = this.#observer.opened();
-    // Before anything else hears that the socket stands, so that a refused peer gets not one byte.
+    // Before other listeners learn of the connection, so that a refused peer receives no byte.
     if (guard !== undefined) this.#checkPeer(socket, options.hostname, guard);
     this.#listen(socket, secure);
   }
@@ -325,7 +325,7 @@ export class Connection {
     });
   }
 
-  /** Tells undici how connecting ended; only the first time for each socket. */
+  /** Reports the result of connecting to undici; only the first time for each socket. */
   #settle(socket: Socket, error: Error | null): void {
     const callback = this.#connected;
     if (this.#connecting !== socket || callback === undefined) return;
@@ -341,11 +341,11 @@ export class Connection {
     callback(null, socket);
   }
 
-  /** Sees every byte before undici does: to hold it, to tell a stale connection, to drop informational answers. */
+  /** Sees every byte before undici: to hold it, to detect a stale connection, to drop informational answers. */
   #watch(socket: Socket): void {
     const read = socket.read.bind(socket) as (size?: number) => Buffer | null;
     socket.read = (size?: number): Buffer | null => {
-      // With a size it is Node itself that asks, to fill the buffer.
+      // A read with a size is Node's own, to fill the buffer.
       if (this.#held && size === undefined) return null;
       let chunk = read(size);
       while (chunk !== null) {
@@ -360,8 +360,8 @@ export class Connection {
 }
 
 /**
- * undici takes ECONNRESET under an answer that ends with its connection for a proper end: a cut stream would look
- * complete. Under the code of its own socket errors a reset is what it is.
+ * undici takes ECONNRESET during an answer without a length for a normal end: a cut stream would look complete. With
+ * the code of undici's own socket errors it is reported as a reset.
  */
 function disguiseReset(error: NodeJS.ErrnoException): void {
   if (error.code === 'ECONNRESET') error.code = 'UND_ERR_SOCKET';
@@ -372,5 +372,5 @@ function endedAtOnce(): NodeJS.ErrnoException {
 }
 
 function noop(): void {
-  // undici wants a callback where it would otherwise make a promise.
+  // undici requires a callback; otherwise it would create a promise.
 }

@@ -18,18 +18,18 @@ import {
 } from './transport-errors.ts';
 
 /**
- * A request body on its way upstream: passes `source` on with its back-pressure and never destroys it.
+ * A request body in transmission: forwards `source` with its back-pressure and never destroys it.
  *
- * undici destroys the stream that it sends when a call ends early; for the body of an incoming request that would
- * cut the client's connection before its answer is written. The owner of the source takes care of what it still holds.
+ * undici destroys the stream that it sends when a call ends early; for the body of an incoming request that would cut
+ * the client's connection before its answer is written. The owner of the source handles the unread remainder.
  */
 export class RequestBody extends Readable {
   readonly #source: Readable;
   readonly #onBroken: (cause: Error | undefined) => void;
   #attached = false;
-  /** More was asked of the source than it has given yet. */
+  /** A read of the source is pending. */
   waiting = false;
-  /** Bytes handed on so far. */
+  /** Forwarded bytes so far. */
   passedBytes = 0;
 
   /** `onBroken` is called once when the source fails or closes before its end. */
@@ -101,7 +101,7 @@ export class RequestBody extends Readable {
   };
 }
 
-/** What calls share. */
+/** State that calls share. */
 export interface HttpCallEnvironment {
   readonly log: Log;
   readonly deadlines: DeadlineWheel;
@@ -109,18 +109,18 @@ export interface HttpCallEnvironment {
 }
 
 /**
- * undici's parser is one for the whole process and must not be entered from its own callbacks, as resuming or
- * sending from inside a handler would do. Above zero means that we are inside a handler.
+ * undici has one parser for the whole process, which must not be entered from its own callbacks, as resuming or sending
+ * inside a handler would do. Above zero inside a handler.
  */
 let handlerDepth = 0;
 
 /**
- * One request and its answer. It is the handler that undici calls, in the interface that hands headers over raw
- * and spares parsing them into an object per answer. A paused call keeps what had been read with the bytes at which
- * it paused (at most what the socket buffers, about 128 KiB); the rest stays in the socket.
+ * One request and its answer. It implements undici's handler with raw headers, which avoids an object of headers per
+ * answer. A paused call keeps the bytes of the read during which it paused (at most the socket's buffer, about 128
+ * KiB); the rest stays in the socket.
  */
 export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiting {
-  /** Until it is dispatched: an answer may flow for long, and its question is of no more use here. */
+  /** Null after dispatch: an answer may last long, and its request is no longer needed. */
   #request: UpstreamRequest | null;
   readonly #connectTimeoutMs: number;
   readonly #headTimeoutMs: number;
@@ -134,7 +134,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
   #passedBytes = 0;
   readonly #deadline: Deadline;
   #paused = false;
-  /** What came with the bytes at which the handler paused. */
+  /** The rest of the read during which the handler paused. */
   #backlog: Buffer[] = [];
   #status = 0;
   #receivedBytes = 0;
@@ -156,7 +156,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
     pool.pending += 1;
   }
 
-  /** Sends the request at the end of this turn of the event loop, together with others that are ready to go. */
+  /** Sends the request at the end of this turn of the event loop, together with others that are ready. */
   start(): void {
     atTurnEnd(this);
   }
@@ -228,7 +228,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
 
   onError(cause: unknown): void {
     if (this.#phase === 'done' || this.#phase === 'draining') return;
-    // A 304 may name the length of the body that it leaves out; undici misses that body.
+    // A 304 may carry the length of its omitted body; undici reports that body as missing.
     if ((this.#status === 304 || this.#status === 204) && isLengthMismatch(cause)) {
       this.#finish(undefined, false);
       return;
@@ -299,7 +299,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
 
   #stream(source: Readable): Readable {
     const body = new RequestBody(source, (cause) => this.#finish(bodyBroken(cause), false));
-    // The server gets its whole time from the moment on at which it has the whole question.
+    // The server's timeout starts when it has the whole request.
     body.once('end', () => {
       if (this.#phase === 'head') this.#deadline.refresh();
     });
@@ -318,7 +318,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
         else this.#finish(answerTimedOut(this.#place(), this.#headTimeoutMs), false);
         return;
       case 'body':
-        // While the reader is slow the server owes nothing; `resume` sets the limit anew.
+        // While the reader is slow there is no timeout for the server; `resume` restarts it.
         if (!this.#paused) this.#finish(answerTimedOut(this.#place(), this.#idleTimeoutMs), false);
         return;
       case 'draining':
@@ -326,7 +326,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
     }
   }
 
-  /** The body is still being sent, and it is not the server that holds it up. */
+  /** The body is still being sent, and the server does not block it. */
   #uploading(): boolean {
     const body = this.#body;
     if (body === null || body.readableEnded) return false;
@@ -342,7 +342,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
   #finish(error: GatewayError | undefined, stale: boolean): void {
     const phase = this.#phase;
     if (phase === 'done') return;
-    // First, because giving the connection back makes undici report its end.
+    // First, because releasing the connection makes undici report its end.
     this.#phase = 'done';
     if (phase !== 'draining') this.#release(phase, error === undefined);
     this.#backlog = [];
@@ -350,7 +350,7 @@ export class HttpCall implements UpstreamCall, Dispatcher.DispatchHandler, Waiti
     this.#report(error, stale);
   }
 
-  /** Gives back everything that the call holds at the end of `phase`. */
+  /** Releases everything that the call holds at the end of `phase`. */
   #release(phase: CallPhase, answered: boolean): void {
     if (phase === 'connecting') this.#pool.pending -= 1;
     else this.#pool.running -= 1;
@@ -396,9 +396,9 @@ function isLengthMismatch(cause: unknown): boolean {
 }
 
 /**
- * The headers without those that belong to one connection or to the framing, which the transport writes itself:
- * `connection`, `keep-alive`, `upgrade`, `transfer-encoding`, `expect`, and `content-length` when the body is bytes.
- * The same list comes back when there is nothing to remove.
+ * The headers without those of one connection or of the framing, which the transport writes itself: `connection`,
+ * `keep-alive`, `upgrade`, `transfer-encoding`, `expect`, and `content-length` when the body is bytes. Returns the same
+ * list when there is nothing to remove.
  */
 export function wireHeaders(headers: HeaderList, bodyIsBytes: boolean): HeaderList {
   for (let i = 0; i < headers.length; i += 2) {
@@ -417,7 +417,7 @@ function without(headers: HeaderList, first: number, bodyIsBytes: boolean): Head
 }
 
 function isOwned(name: string, bodyIsBytes: boolean): boolean {
-  // By length first: nearly every header is told apart without lower-casing it.
+  // By length first: nearly every header is distinguished without lower-casing it.
   switch (name.length) {
     case 6:
       return name.toLowerCase() === 'expect';

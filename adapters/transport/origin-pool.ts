@@ -2,19 +2,19 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { AddressGuard } from '../addresses/address-guard.ts';
 import { Connection, type ConnectionOwner, type SocketObserver } from './connection.ts';
 
-/** Hears what becomes of a pool and of its sockets. */
+/** Receives the events of a pool and of its sockets. */
 export interface PoolOwner extends SocketObserver {
   /** No connection and no call is left. */
   poolEmpty(pool: OriginPool): void;
 }
 
 /**
- * The connections to one origin. As many as there are calls; idle ones are taken last in, first out, so that
- * those a burst left behind time out. (undici's `Pool` walks all its connections for every request, which with
- * thousands of open streams costs more than the request.)
+ * The connections to one origin, one per concurrent call; idle ones are taken last in, first out, so that surplus ones
+ * of a burst time out. (undici's `Pool` walks all its connections for every request, which with thousands of open
+ * streams costs more than the request.)
  */
 export class OriginPool implements ConnectionOwner {
-  /** The origin as callers spell it. */
+  /** The origin in the spelling of callers. */
   readonly key: string;
   /** `host:port`, for messages. */
   readonly peer: string;
@@ -24,10 +24,10 @@ export class OriginPool implements ConnectionOwner {
   running = 0;
   /** It takes no more calls. */
   closed = false;
-  /** When it was used last, in calls of the transport. */
+  /** Time of the last use, counted in calls of the transport. */
   lastUsed = 0;
 
-  /** Set when its connections go to public addresses only. */
+  /** Set when its connections may reach public addresses only. */
   readonly guard: AddressGuard | undefined;
 
   readonly #origin: URL;
@@ -35,7 +35,7 @@ export class OriginPool implements ConnectionOwner {
   readonly #connections = new Set<Connection>();
   #top: Connection | null = null;
 
-  /** Throws when `origin` is no http or https URL. */
+  /** Throws when `origin` is not an http or https URL. */
   constructor(origin: string, owner: PoolOwner, guard: AddressGuard | undefined) {
     const url = new URL(origin);
     if (url.protocol !== 'http:' && url.protocol !== 'https:') {
@@ -70,7 +70,7 @@ export class OriginPool implements ConnectionOwner {
     return fresh;
   }
 
-  /** Takes itself off the transport when nothing is left. */
+  /** Removes itself from the transport when nothing is left. */
   settle(): void {
     if (this.#connections.size === 0 && this.inFlight === 0) this.#owner.poolEmpty(this);
   }

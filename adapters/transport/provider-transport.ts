@@ -6,11 +6,11 @@ import type {
   UpstreamRequest,
 } from '../../core/ports/transport.ts';
 
-/** The origins of the built-in provider begin with this. */
+/** Prefix of the built-in provider's origins. */
 const inProcessScheme = 'mock:';
 
 /**
- * Carries requests to all providers: those to the built-in provider are answered in this process, all others go over the
+ * Carries requests to all providers: requests to the built-in provider are answered in this process, all others use the
  * network.
  */
 export class ProviderTransport implements Transport {

@@ -1,15 +1,15 @@
 import { errors } from 'undici';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 
-/** How far a call has come. `draining`: the answer is complete, its reader has not taken all of it yet. */
+/** Progress of a call. `draining`: the answer is complete, but its reader has not taken all of it. */
 export type CallPhase = 'connecting' | 'head' | 'body' | 'draining' | 'done';
 
-/** Where and when a call failed; what its error message needs. */
+/** Position and time of a call's failure, for its error message. */
 export interface FailurePlace {
   /** `host:port`. */
   readonly peer: string;
   readonly phase: CallPhase;
-  /** Bytes of the answer's body that had come. */
+  /** Received bytes of the answer's body. */
   readonly receivedBytes: number;
 }
 
@@ -35,8 +35,8 @@ const untrusted = 'the certificate is not trusted: set NODE_EXTRA_CA_CERTS to th
 const tlsCode = /^(ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|EPROTO)/;
 
 /**
- * The error that a caller sees for a failure of the network or of undici. A `GatewayError` is returned as it is;
- * an error that neither of them raises becomes `internal`.
+ * The caller's error for a failure of the network or of undici. A `GatewayError` is returned unchanged; an error of
+ * another source becomes `internal`.
  */
 export function transportError(cause: unknown, place: FailurePlace): GatewayError {
   if (GatewayError.is(cause)) return cause;
@@ -56,7 +56,7 @@ export function transportError(cause: unknown, place: FailurePlace): GatewayErro
   });
 }
 
-/** No connection within the time that the request allows. */
+/** No connection within the timeout of the request. */
 export function connectTimedOut(peer: string, timeoutMs: number): GatewayError {
   return new GatewayError(
     'upstream_unreachable',
@@ -64,7 +64,7 @@ export function connectTimedOut(peer: string, timeoutMs: number): GatewayError {
   );
 }
 
-/** The head of the answer, or its next bytes, did not come in time. */
+/** The head of the answer, or its next bytes, did not arrive in time. */
 export function answerTimedOut(place: FailurePlace, timeoutMs: number): GatewayError {
   const message =
     place.phase === 'head'
@@ -106,7 +106,7 @@ function unreachable(code: string, text: string, place: FailurePlace, cause: unk
 }
 
 function isMalformed(cause: unknown, code: string, text: string, phase: CallPhase): boolean {
-  // The parser meets the end of the connection inside a body: that is a torn answer, not a malformed one.
+  // The parser reports the end of the connection inside a body: a torn answer, not a malformed one.
   if (cause instanceof errors.HTTPParserError) return !text.includes('(Invalid EOF state)');
   if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return phase === 'head';
   if (code === 'UND_ERR_HEADERS_OVERFLOW') return true;
@@ -141,6 +141,6 @@ function refused(text: string, cause: unknown): GatewayError {
 function errorCode(cause: unknown): string {
   if (typeof cause !== 'object' || cause === null) return '';
   if ('code' in cause) return typeof cause.code === 'string' ? cause.code : '';
-  // Node gives this error a code, the standard does not.
+  // Node sets a code on this error, the standard does not.
   return cause instanceof TypeError && cause.message.startsWith('Invalid URL') ? 'ERR_INVALID_URL' : '';
 }

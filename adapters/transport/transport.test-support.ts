@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/transport.ts';
 import { createUndiciTransport, type UndiciTransport } from './undici-transport.ts';
 
-/** For the tests of this folder: a log that says nothing. */
+/** For the tests of this folder: a log without output. */
 export const silentLog: Log = {
   debug: () => undefined,
   info: () => undefined,
@@ -41,7 +41,7 @@ export function testTransport(
   });
 }
 
-/** What came of a call. */
+/** Result of a call. */
 interface Outcome {
   readonly status: number;
   readonly headers: HeaderList;
@@ -59,11 +59,11 @@ export class Recorder implements UpstreamHandler {
   readonly chunks: Buffer[] = [];
   readonly headArrived: Promise<void>;
   readonly ended: Promise<Outcome>;
-  /** Called for each chunk; what it returns goes to the transport. */
+  /** Called for each chunk; its result goes to the transport. */
   onData: (chunk: Buffer) => boolean = () => true;
   onHead: () => void = () => undefined;
   ends = 0;
-  /** `data` returned false and nobody has resumed since. */
+  /** `data` returned false and nothing has resumed since. */
   paused = false;
   #arrive: () => void = () => undefined;
   #end: (outcome: Outcome) => void = () => undefined;
@@ -131,7 +131,7 @@ export function send(
       headTimeoutMs: 10_000,
       idleTimeoutMs: 10_000,
       ...request,
-      // A server's getter, which spreading leaves out.
+      // A getter of a server, which spreading leaves out.
       origin: request.origin,
     },
     recorder,
@@ -176,7 +176,7 @@ export class RawServer {
   }
 }
 
-/** What a scripted server does with one request. */
+/** A scripted server's reaction to one request. */
 export type Reply = (socket: Socket) => unknown;
 
 /** Answers each request (a head without a body) with the next of `replies`. */

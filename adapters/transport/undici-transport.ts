@@ -21,13 +21,15 @@ export interface UndiciTransportOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Calls in flight to one origin; one more fails with `upstream_busy`. Default 10,000. */
+  /** Upper bound of calls in flight to one origin; one more fails with `upstream_busy`. Default 10,000. */
   readonly maxPerOrigin?: number;
-  /** Origins with open connections; over it the least recently used idle one is closed. Default 1,000. */
+  /**
+   * Upper bound of origins with open connections; beyond it the least recently used idle one is closed. Default 1,000.
+   */
   readonly maxOrigins?: number;
-  /** The same for origins that requests named. Default 100. */
+  /** Same for origins named by requests. Default 100. */
   readonly maxGuardedOrigins?: number;
-  /** Resolves the names of guarded origins. Default: the system. */
+  /** Resolves the names of guarded origins. Default: the system's resolver. */
   readonly resolve?: Resolve;
 }
 
@@ -38,8 +40,8 @@ export interface UndiciTransport extends Transport {
 
 /**
  * The transport over undici's HTTP/1.1 client: one connection per call in flight, kept for the next one. Guarded and
- * other calls never share a connection, nor the room for one. Reads no proxy settings from the environment. `close`
- * ends what is in flight with `shutting_down`.
+ * other calls never share connections or connection limits. Reads no proxy settings from the environment. `close` ends
+ * calls in flight with `shutting_down`.
  */
 export function createUndiciTransport(options: UndiciTransportOptions): UndiciTransport {
   return new PooledTransport(options);
@@ -131,11 +133,11 @@ class PooledTransport implements UndiciTransport, PoolOwner {
   async #closeAll(): Promise<void> {
     this.#metrics.dispose();
     for (const pool of this.#allPools()) pool.close(transportClosed());
-    // Those of calls that ended just before are not in a pool any more, but may still be closing.
+    // Sockets of calls that have just ended are no longer in a pool, but may still be closing.
     if (this.#sockets > 0) await new Promise<void>((resolve) => (this.#lastClosed = resolve));
   }
 
-  /** The pool that takes one more call, or why there is none. */
+  /** The pool for one more call, or the error that there is none. */
   #admit(request: UpstreamRequest): OriginPool | GatewayError {
     if (this.#closing !== undefined) return transportClosed();
     const guard = request.guarded === true ? this.#guard : undefined;
@@ -173,7 +175,7 @@ class PooledTransport implements UndiciTransport, PoolOwner {
     }
   }
 
-  /** Closes the idle pool that was used longest ago; false when every one has calls in flight. */
+  /** Closes the least recently used idle pool; false when every one has calls in flight. */
   #evict(pools: Map<string, OriginPool>): boolean {
     let oldest: OriginPool | undefined;
     for (const pool of pools.values()) {
@@ -201,10 +203,10 @@ class PooledTransport implements UndiciTransport, PoolOwner {
   }
 }
 
-/** What the transport holds at this moment. */
+/** Present state of the transport. */
 interface TransportStats {
   readonly origins: number;
-  /** Sockets that are open, being opened or being closed. */
+  /** Sockets that are open, opening or closing. */
   readonly connections: number;
   /** Calls that wait for a connection. */
   readonly pending: number;
@@ -212,9 +214,9 @@ interface TransportStats {
   readonly running: number;
 }
 
-/** What the transport counts. */
+/** Metrics of the transport. */
 interface TransportMetrics {
-  /** A socket stood after this many seconds. */
+  /** A socket was connected after this many seconds. */
   connected(seconds: number): void;
   /** A call failed with this error code. */
   failed(code: string): void;

@@ -14,15 +14,15 @@ import { type HttpCallEnvironment, toHeaderList, wireHeaders } from './http-call
 import type { OriginPool } from './origin-pool.ts';
 import { answerTimedOut, connectTimedOut, transportError, type FailurePlace } from './transport-errors.ts';
 
-/** The most that is read of an answer in HTTP to a request for WebSocket. */
+/** Upper bound of an HTTP answer to a WebSocket upgrade, in bytes. */
 const maxDeclinedBytes = 1_048_576;
 
-/** `open`: it switched, and the connection lives. */
+/** `open`: the protocol was switched, and the connection is open. */
 type UpgradePhase = 'connecting' | 'head' | 'body' | 'open' | 'done';
 
 /**
- * One request for WebSocket, always on a connection of its own. It counts as a call to its origin until the connection
- * to which it switched has closed.
+ * One WebSocket upgrade request, always on a connection of its own. It counts as a call to its origin until the
+ * switched connection has closed.
  */
 export class HttpUpgrade implements UpgradeCall, UpstreamCall, Dispatcher.DispatchHandler {
   readonly answer: Promise<UpgradeAnswer>;
@@ -64,7 +64,7 @@ export class HttpUpgrade implements UpgradeCall, UpstreamCall, Dispatcher.Dispat
   }
 
   resume(): void {
-    // It never pauses: an answer in HTTP is collected, and a connection that switched is its receiver's.
+    // It never pauses: an HTTP answer is collected, and a switched connection belongs to its receiver.
   }
 
   abort(error: GatewayError): void {
@@ -149,7 +149,7 @@ export class HttpUpgrade implements UpgradeCall, UpstreamCall, Dispatcher.Dispat
   #release(): void {
     if (this.#phase === 'connecting') this.#pool.pending -= 1;
     else this.#pool.running -= 1;
-    // First, because giving the connection back makes undici report its end.
+    // First, because releasing the connection makes undici report its end.
     this.#phase = 'done';
     this.#deadline.clear();
     this.#connection.call = null;
@@ -157,7 +157,7 @@ export class HttpUpgrade implements UpgradeCall, UpstreamCall, Dispatcher.Dispat
   }
 }
 
-/** undici hands over an upgrade's headers as it got them; its typings allow for texts, too. */
+/** undici passes an upgrade's headers unchanged; its typings allow for texts, too. */
 function headerList(rawHeaders: Buffer[] | string[] | null): HeaderList {
   const list: Buffer[] = [];
   for (const item of rawHeaders ?? [])

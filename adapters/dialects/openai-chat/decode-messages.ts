@@ -30,7 +30,7 @@ const audioTypes: ReadonlyMap<string, string> = new Map([
 
 /**
  * The parts of a message's content: none for null, one for a string, else those of the array. Throws `invalid_request`
- * naming `place` (`messages[0].content`) for anything else.
+ * with `place` (`messages[0].content`) for anything else.
  */
 function decodeContent(content: unknown, place: string): ChatPart[] {
   if (content === undefined || content === null) return [];
@@ -79,7 +79,7 @@ function decodePart(item: unknown, place: string): ChatPart | ChatPart[] {
   }
 }
 
-/** Thinking and provider-run tools, as `content_blocks` and some hosts' content arrays hold them. */
+/** Thinking and provider-run tools, in the form of `content_blocks` and of some hosts' content arrays. */
 export function decodeBlock(block: JsonObject, type: string): ChatPart | undefined {
   switch (type) {
     case 'thinking':
@@ -105,7 +105,7 @@ export function thinkingText(value: unknown): string {
   return text;
 }
 
-/** A provider-run tool in the words of `content_blocks` (see `contentBlock`). */
+/** A provider-run tool in the form of `content_blocks` (see `contentBlock`). */
 function providerTool(block: JsonObject): ProviderToolPart | undefined {
   const value = asObject(block.value);
   const dialect = asText(block.dialect);
@@ -120,7 +120,7 @@ function providerTool(block: JsonObject): ProviderToolPart | undefined {
   };
 }
 
-/** Blocks of Anthropic's server tools, which clients of `content_blocks` send back as they got them. */
+/** Blocks of Anthropic's server tools, which clients of `content_blocks` return unchanged. */
 function anthropicTool(block: JsonObject, type: string): ProviderToolPart | undefined {
   const isCall = type === 'server_tool_use' || type === 'mcp_tool_use';
   if (!isCall && !(type.endsWith('_tool_result') && asText(block.tool_use_id) !== undefined))
@@ -141,7 +141,7 @@ function decodeImage(value: unknown, place: string): ChatPart {
   if (url === undefined)
     throw unreadable(`${place}.image_url.url`, 'be a URL or a data: URL', image?.url ?? value);
   const source = sourceOfUrl(url, 'image/jpeg');
-  // Documents and recordings come in image parts, too, where a client knows no other.
+  // Image parts may hold documents and recordings, too, when a client knows no other part.
   if (source.kind === 'base64' && !source.mediaType.startsWith('image/')) return { type: 'file', source };
   return given<ChatPart>({ type: 'image', source, detail: asText(image?.detail) });
 }
@@ -189,7 +189,7 @@ function decodeFile(value: unknown, place: string): FilePart {
   return given<FilePart>({ type: 'file', source: sourceOfUrl(url), filename, mediaType });
 }
 
-/** OpenAI takes PDFs alone where no media type is said. */
+/** OpenAI accepts only PDFs without a media type. */
 function typeOfName(filename: string | undefined): string {
   return filename === undefined || /\.pdf$/i.test(filename) ? 'application/pdf' : 'application/octet-stream';
 }
@@ -232,16 +232,16 @@ const knownMembers: ReadonlySet<string> = new Set([
   'reasoning_content',
   'reasoning',
   'content_blocks',
-  // Members of an answer that a client sends back as it got them; they say nothing to a model.
+  // Members of an answer that clients return unchanged; they mean nothing to a model.
   'provider_fields',
   'images',
   'executed_tools',
 ]);
 
-/** Names of calls that wait for their results: legacy messages and some clients name the function instead of the call. */
+/** Ids of unanswered calls by function name: legacy messages and some clients name the function instead of the call. */
 type CallsByName = Map<string, string[]>;
 
-/** The conversation of a chat request. Throws `invalid_request` with the member that cannot be read. */
+/** The conversation of a chat request. Throws `invalid_request` with the name of an unreadable member. */
 export function decodeMessages(value: unknown): readonly ChatMessage[] {
   if (!Array.isArray(value)) throw unreadable('messages', 'be an array', value);
   const calls: CallsByName = new Map();
@@ -282,7 +282,7 @@ function decodeMessage(message: JsonObject, place: string, calls: CallsByName): 
   }
 }
 
-/** A marker on the message itself means its last part. */
+/** A marker on the message itself applies to its last part. */
 function marked(parts: readonly ChatPart[], message: JsonObject): readonly ChatPart[] {
   const cache = cacheMember(message);
   const last = parts.at(-1);
@@ -314,11 +314,14 @@ function assistantParts(message: JsonObject, place: string): ChatPart[] {
   return parts;
 }
 
-/** Thinking and text: from the blocks where the client kept them (they are in order and signed), else from the plain members. */
+/**
+ * Thinking and text: from the blocks when the client kept them (they are ordered and signed), else from the plain
+ * members.
+ */
 function saidParts(message: JsonObject, place: string): ChatPart[] {
   const blocks = asArray(message.content_blocks).map(asObject);
   const known = blocks.flatMap((block) => (block === undefined ? [] : decodeSaidBlock(block)));
-  // Client libraries may add up deltas to something that is no block: then the plain members say it all.
+  // Client libraries may join deltas to invalid blocks: the plain members are then complete.
   if (known.length > 0 && blocks.every((block) => asText(block?.type) !== undefined)) {
     const saysText = known.some(({ type }) => type === 'text');
     return saysText ? known : [...known, ...decodeContent(message.content, `${place}.content`)];
@@ -330,7 +333,7 @@ function saidParts(message: JsonObject, place: string): ChatPart[] {
   return withCitations(parts, decodeAnnotations(message.annotations));
 }
 
-/** One element of `content_blocks`. Calls stand in `tool_calls`. */
+/** One element of `content_blocks`. Calls are in `tool_calls`. */
 export function decodeSaidBlock(block: JsonObject): readonly (ChatPart | ReasoningPart)[] {
   const type = asText(block.type) ?? '';
   if (type === 'tool_use') return [];
@@ -374,7 +377,7 @@ function argumentsText(value: unknown): string {
   return asText(asText(value)?.trim() === '' ? '' : value) ?? '{}';
 }
 
-/** The proof of thinking that Google's compatibility API puts on a call. */
+/** The thought signature that Google's compatibility API puts on a call. */
 export function thoughtSignature(call: JsonObject): string | undefined {
   return asText(asObject(asObject(call.extra_content)?.google)?.thought_signature);
 }

@@ -27,7 +27,7 @@ import type { Conversation, ConversationText } from '../../../core/dialects/dial
 
 const knownToolMembers: ReadonlySet<string> = new Set(['type', 'function', 'custom', 'cache_control']);
 
-/** What the words in a tool's type say that it is for; the first that is found counts. */
+/** Purposes by words in a tool's type; the first match counts. */
 const purposes: readonly (readonly [string, ProviderToolPurpose])[] = [
   ['web_search', 'web-search'],
   ['google_search', 'web-search'],
@@ -41,7 +41,7 @@ const purposes: readonly (readonly [string, ProviderToolPurpose])[] = [
   ['mcp', 'mcp'],
 ];
 
-/** The tools of a chat request, the legacy `functions`, and the search that `web_search_options` turns on. */
+/** The tools of a chat request, the legacy `functions`, and the search enabled by `web_search_options`. */
 function decodeTools(body: JsonObject): readonly ToolDefinition[] {
   const tools = asArray(body.tools).map((item, i) => decodeTool(item, `tools[${i}]`));
   asArray(body.functions).forEach((item, i) => tools.push(decodeFunction(item, `functions[${i}]`, {})));
@@ -73,7 +73,7 @@ function decodeTool(item: unknown, place: string): ToolDefinition {
   return provider(tool, type);
 }
 
-/** A grammar stands within an object of its own on this wire; the canonical form has its members flat. */
+/** This wire wraps a grammar in an object; the canonical form has its members flat. */
 function flatFormat(format: JsonObject | undefined): JsonObject | undefined {
   const grammar = asObject(format?.grammar);
   return format === undefined || grammar === undefined ? format : { type: format.type, ...grammar };
@@ -103,7 +103,9 @@ function provider(value: JsonObject, type: string): ToolDefinition {
   return { type: 'provider', dialect, purpose, value };
 }
 
-/** `tool_choice`, or the legacy `function_call`; undefined for none and for choices that only their own host understands. */
+/**
+ * `tool_choice`, or the legacy `function_call`; undefined for none and for choices that only their own host supports.
+ */
 function decodeToolChoice(body: JsonObject): ToolChoice | undefined {
   const choice = body.tool_choice ?? body.function_call;
   if (choice === 'auto' || choice === 'none' || choice === 'required') return { type: choice };
@@ -140,7 +142,7 @@ const knownMembers: ReadonlySet<string> = new Set([
   ...['prompt_cache_key', 'metadata', 'service_tier', 'store', 'modalities', 'audio', 'provider_options'],
 ]);
 
-/** Reads a chat completions request. Members that the canonical form has no place for are kept as this wire's extras. */
+/** Reads a chat completions request. Members outside the canonical form are kept as this wire's extras. */
 export function decodeRequest(call: ClientCall): ChatRequest {
   const { body } = call;
   const toolChoice = decodeToolChoice(body);
@@ -172,7 +174,7 @@ export function decodeRequest(call: ClientCall): ChatRequest {
   });
 }
 
-/** The settings that chat and text completions have in common. */
+/** Settings shared by chat and text completions. */
 export function decodeSampling(body: JsonObject): Partial<ChatRequest> {
   const seed = typeof body.seed === 'bigint' ? body.seed : numberMember(body, 'seed');
   return given<Partial<ChatRequest>>({
@@ -189,7 +191,7 @@ export function decodeSampling(body: JsonObject): Partial<ChatRequest> {
   });
 }
 
-/** What the caller put under `provider_options`, by dialect. */
+/** The caller's `provider_options`, by dialect. */
 export function providerOptions(body: JsonObject): Extras | undefined {
   const options = asObject(body.provider_options);
   if (options === undefined) return undefined;
@@ -234,7 +236,7 @@ function decodeResponseFormat(value: unknown): ResponseFormat | undefined {
   });
 }
 
-/** `reasoning_effort`, the `reasoning` object of routers, and Anthropic's `thinking`, which hosts took over. */
+/** `reasoning_effort`, the `reasoning` object of routers, and Anthropic's `thinking`, which some hosts adopted. */
 function decodeReasoning(body: JsonObject): ReasoningSettings | undefined {
   const reasoning = asObject(body.reasoning) ?? {};
   const thinking = asObject(body.thinking) ?? {};
@@ -284,7 +286,7 @@ function collect(endpoint: EndpointId, request: JsonObject, texts: ConversationT
       collectTexts(texts, 'document', request.documents, ['documents']);
       return;
     default:
-      // A path that is not known may still be one of these under another name (/deployments/x/chat/completions).
+      // An unknown path may still be one of these under another name (/deployments/x/chat/completions).
       collectMessages(texts, request.messages, 'messages');
       collectTexts(texts, 'user', request.prompt, ['prompt']);
       collectTexts(texts, 'user', request.input, ['input']);
@@ -297,7 +299,7 @@ function collectMessages(texts: ConversationText[], messages: unknown, member: s
     const message = asObject(value);
     const role = typeof message?.role === 'string' ? message.role : '';
     collectTexts(texts, role, message?.content, [member, i, 'content']);
-    // The part of an answer that a client sends back stands here instead of the content, where it is translated.
+    // A returned answer has this member instead of the content when the answer was translated.
     collectTexts(texts, role, message?.content_blocks, [member, i, 'content_blocks']);
   });
 }

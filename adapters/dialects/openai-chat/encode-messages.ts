@@ -13,42 +13,42 @@ import { encodeToolCall } from './answer.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { dataUrl } from '../request-members.ts';
 
-/** OpenAI's models that think: they refuse `max_tokens`. Also behind a router's prefix (`openai/gpt-5`). */
+/** OpenAI's reasoning models: they refuse `max_tokens`. Also behind a router's prefix (`openai/gpt-5`). */
 const thinking = /^(?:[^/]+\/)*(?:o\d|gpt-5)/i;
 const openAi = /^(?:[^/]+\/)*(?:o\d|gpt-|chatgpt-)/i;
 const gemini = /gemini/i;
 
-/** The name under which a limit of the output goes to this host's model. */
+/** Name of the output limit for this host's model. */
 export function outputLimitName({ model, quirks }: HostFacts): string {
   const name = thinking.test(model) ? 'max_completion_tokens' : 'max_tokens';
   return quirks.rename?.[name] ?? name;
 }
 
-/** OpenAI's own models take no thoughts back. */
+/** True when the host accepts thoughts in the history; OpenAI's own models do not. */
 function takesThoughts({ model, quirks }: HostFacts): boolean {
   return !openAi.test(model) && quirks.drop?.includes('reasoning_content') !== true;
 }
 
-/** Google's compatibility API wants the proof of thinking of its calls back. */
+/** True for Google's compatibility API, which requires the thought signatures of its calls in the history. */
 function takesSignatures({ model }: HostFacts): boolean {
   return gemini.test(model);
 }
 
 /**
- * Whether the host takes a member that OpenAI does not have (`top_k`, `cache_control`): its row says so by naming it,
- * be it by its own name (`rename: { top_k: top_k }`).
+ * True when the host accepts a member that OpenAI does not have (`top_k`, `cache_control`): its row lists the member,
+ * even under the same name (`rename: { top_k: top_k }`).
  */
 export function takes(host: HostFacts, member: string): boolean {
   return host.quirks.rename?.[member] !== undefined;
 }
 
-/** What encoding a message needs beside it. */
+/** Context of encoding a message. */
 export interface EncodeContext {
   readonly host: HostFacts;
   readonly report: EncodeReport;
 }
 
-/** The content of a message that holds what a user may send; a lone plain text is a string. */
+/** The content of a message with the parts that a user may send; a lone plain text is a string. */
 function encodeContent(
   parts: readonly ChatPart[],
   place: string,
@@ -69,7 +69,7 @@ function simplified(content: JsonObject[]): string | JsonObject[] {
   return content.length === 1 && isPlain ? (first.text as string) : content;
 }
 
-/** One content part; undefined, and reported, for what the wire cannot say. */
+/** One content part; undefined, and reported, for parts that the wire cannot express. */
 function encodePart(part: ChatPart, place: string, context: EncodeContext): JsonObject | undefined {
   const encoded = partMembers(part, place, context.report);
   if (encoded === undefined) return undefined;
@@ -79,7 +79,7 @@ function encodePart(part: ChatPart, place: string, context: EncodeContext): Json
   return Object.assign(encoded, part.extras?.['openai-chat']);
 }
 
-/** Writes a prompt cache marker where the host takes one, and reports it where it does not. */
+/** Writes a prompt cache marker when the host accepts one, else reports it. */
 export function encodeCache(
   holder: JsonObject,
   { cache }: Pick<ChatPart, 'cache'>,
@@ -182,10 +182,10 @@ function encodeFilePart(part: FilePart, place: string, report: EncodeReport): Js
   return undefined;
 }
 
-/** The conversation as the host wants it. Parts that this wire cannot say are reported under `messages[i]`. */
+/** The conversation in the host's form. Parts that this wire cannot express are reported under `messages[i]`. */
 export function encodeMessages(messages: readonly ChatMessage[], context: EncodeContext): JsonObject[] {
   const encoded: JsonObject[] = [];
-  /** Media that tools returned: results are text on this wire, so the user shows it behind them. */
+  /** Media that tools returned: results are text on this wire, so a user message shows the media after them. */
   let shown: JsonObject[] = [];
   const show = (): void => {
     if (shown.length > 0) encoded.push({ role: roleFor('user', context), content: shown });
@@ -228,7 +228,7 @@ function addOwnExtras(
   Object.assign(encoded, message.extras?.['openai-chat']);
 }
 
-/** Instructions are text. */
+/** Instructions are text alone. */
 function textsAlone(
   parts: readonly ChatPart[],
   place: string,
@@ -281,7 +281,7 @@ function encodeAssistant(
   if (calls.length > 0) encoded.tool_calls = calls;
 }
 
-/** One string where it can be one: many hosts take no list of parts from an assistant. */
+/** A single string where possible: many hosts accept no list of parts from an assistant. */
 function assistantContent(content: readonly JsonObject[], mayBeNull: boolean): unknown {
   if (content.length === 0) return mayBeNull ? null : '';
   const isPlain = content.every((part) => part.type === 'text' && Object.keys(part).length === 2);

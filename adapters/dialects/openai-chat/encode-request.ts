@@ -23,7 +23,7 @@ import {
 import { given } from '../request-members.ts';
 import type { BodyEdits } from '../../../core/dialects/upstream-plan.ts';
 
-/** A chat completions request as the host wants it. */
+/** A chat completions request in the host's form. */
 export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
   return {
     path: host.quirks.paths?.['chat.completions'] ?? '/chat/completions',
@@ -51,7 +51,7 @@ function addSettings(body: JsonObject, request: ChatRequest, host: HostFacts, re
   addSampling(body, request, host, report);
   const { responseFormat, serviceTier } = request;
   if (responseFormat !== undefined) body.response_format = encodeResponseFormat(responseFormat);
-  // Anthropic's word for what is the default here.
+  // Anthropic's name for the default tier of this wire.
   const tier = serviceTier === 'standard_only' ? 'default' : serviceTier;
   if (tier !== serviceTier) report.emulate('service_tier');
   addGiven(body, {
@@ -69,7 +69,7 @@ function addSettings(body: JsonObject, request: ChatRequest, host: HostFacts, re
   });
 }
 
-/** The settings that chat and text completions have in common. */
+/** Settings shared by chat and text completions. */
 export function addSampling(
   body: JsonObject,
   request: ChatRequest,
@@ -106,7 +106,7 @@ function addReasoning(body: JsonObject, reasoning: ReasoningSettings, report: En
     body.reasoning_effort = effortOfBudget(budgetTokens);
     report.emulate('thinking.budget_tokens');
   } else if (enabled === false) {
-    // Many models that do not think refuse to be told so; what they do by themselves is the nearest.
+    // Many models without thinking refuse the setting; their default behaviour is the nearest equivalent.
     report.drop('thinking');
   } else if (enabled === true || adaptive === true) {
     report.emulate('thinking');
@@ -114,7 +114,7 @@ function addReasoning(body: JsonObject, reasoning: ReasoningSettings, report: En
   if (summary !== undefined) report.drop('reasoning.summary');
 }
 
-/** Renames, words and omissions of the host, on the members that the canonical form wrote. */
+/** Applies the host's renames, values and omissions to the canonical members. */
 export function applyQuirks(body: JsonObject, host: HostFacts, report: EncodeReport): JsonObject {
   const { rename, drop, values } = host.quirks;
   if (rename === undefined && drop === undefined && values === undefined) return body;
@@ -133,7 +133,7 @@ export function applyQuirks(body: JsonObject, host: HostFacts, report: EncodeRep
   return fitted;
 }
 
-/** The host's word for a value that is one. */
+/** The host's replacement for a value, if any. */
 function wordFor(words: Readonly<Record<string, string>> | undefined, value: unknown): unknown {
   if (words === undefined || typeof value !== 'string' || !Object.hasOwn(words, value)) return value;
   return words[value];
@@ -199,7 +199,7 @@ function encodeTool(
   }
 }
 
-/** A grammar stands within an object of its own here; the Responses wire writes its members flat. */
+/** This wire wraps a grammar in an object; the Responses wire has its members flat. */
 function chatFormat(format: JsonObject | undefined): JsonObject | undefined {
   if (format?.type !== 'grammar' || format.grammar !== undefined) return format;
   const { type, ...grammar } = format;
@@ -243,9 +243,9 @@ function encodeResponseFormat(format: ResponseFormat): JsonObject {
 type Edit = (body: BodyEdits, report?: EncodeReport) => void;
 
 /**
- * What a passed-through chat request must say otherwise for this host: the row's renames, omissions, roles and words, and
- * `max_completion_tokens` for models that refuse `max_tokens`. Each is made only where the member is there. Undefined
- * when the host wants everything as it is.
+ * Edits of a passed-through chat request for this host: the row's renames, omissions, roles and values, and
+ * `max_completion_tokens` for models that refuse `max_tokens`. Each applies only when its member is present. Undefined
+ * when the host needs no edits.
  */
 export function chatEdits(host: HostFacts): Edit | undefined {
   const { rename, drop, roles, values } = host.quirks;

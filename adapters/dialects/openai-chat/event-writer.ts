@@ -24,13 +24,13 @@ type EventOf<Type extends ChatEvent['type']> = Extract<ChatEvent, { type: Type }
 
 interface OpenPart {
   readonly head: ChatPart;
-  /** Of a call: its place in `tool_calls`; -1 for one that the legacy form cannot show. */
+  /** Index of a call in `tool_calls`; -1 for one that the legacy form cannot hold. */
   readonly index: number;
   /** Characters of the message's content before this part. */
   readonly offset: number;
   length: number;
   signature: string;
-  /** Citations that stand for the whole part: their place is known when it ends. */
+  /** Citations of the whole part: their position is known when it ends. */
   unplaced: Citation[] | undefined;
 }
 
@@ -47,7 +47,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
   private readonly context: AnswerContext;
   private readonly style: MessageStyle;
   private readonly choices: (ChoiceState | undefined)[] = [];
-  /** Everything of a chunk before its `choices`. */
+  /** The JSON of a chunk before its `choices`. */
   private head = '';
   private out = '';
   private usage: Usage | undefined;
@@ -142,7 +142,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
     if (head.signature !== undefined) open.signature = head.signature;
   }
 
-  /** Blocks that come whole; text and thinking come in deltas. */
+  /** Blocks are written whole; text and thinking in deltas. */
   private isBlock(head: ChatPart): boolean {
     if (this.style.strict) return false;
     return head.type === 'provider-tool' || (head.type === 'reasoning' && head.redacted !== undefined);
@@ -239,7 +239,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
     if (head.type === 'tool-call') {
       if (index === -1 || this.style.legacy) return;
       const extra = JSON.stringify(signatureContent(signature));
-      // Clients that check what they read want the call's own member in every piece of it.
+      // Clients that validate chunks require the call's own member in every piece of it.
       const nothing = head.kind === 'custom' ? '"custom":{"input":""}' : '"function":{"arguments":""}';
       this.delta(event.choice, `{"tool_calls":[{"index":${index},${nothing},"extra_content":${extra}}]}`);
     } else if (!this.style.strict) {
@@ -289,7 +289,7 @@ export class OpenAiChatEventWriter implements ChatEventWriter {
     return open;
   }
 
-  /** The choice; its first chunk says the role, and null for content where calls come first. */
+  /** The state of a choice; its first chunk holds the role, and null content when calls come first. */
   private choice(index: number, content = '""'): ChoiceState {
     let state = this.choices[index];
     if (state === undefined) {

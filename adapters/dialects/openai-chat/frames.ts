@@ -18,10 +18,10 @@ import { choiceIndex, usageOf } from './answer-facts.ts';
 const usageObject = watch('usage', 'object');
 
 /**
- * Removes exactly the event that `stream_options.include_usage` adds: no choices, and a usage object. Everything
- * else stays byte for byte, also an event without choices that says something else. Stands behind the scanner,
- * which reads the usage, and before the client. Holds back only an unfinished frame, `maxFrameBytes` at the most
- * (default 4 MiB); a longer one is forwarded as it comes.
+ * Removes exactly the event that `stream_options.include_usage` adds: no choices, and a usage object. Everything else
+ * stays byte for byte, including other events without choices. Runs after the scanner, which reads the usage, and
+ * before the client. Holds back only an unfinished frame, at most `maxFrameBytes` (default 4 MiB); a longer one is
+ * forwarded as it arrives.
  */
 export function createUsageStripper(maxFrameBytes?: number): UsageStripper {
   let kept: Buffer[] = [];
@@ -41,7 +41,7 @@ export function createUsageStripper(maxFrameBytes?: number): UsageStripper {
     push(chunk) {
       const heldBefore = splitter.heldBytes;
       splitter.push(chunk);
-      // Frames that begin and end in this chunk leave as one view of it.
+      // Frames that start and end in this chunk are forwarded as one view of it.
       if (heldBefore === 0 && !removed && kept.length > 1) {
         kept = [chunk.subarray(0, chunk.length - splitter.heldBytes)];
       }
@@ -65,12 +65,14 @@ function isUsageEvent(frame: Buffer): boolean {
 const doneFrame = writeSseFrame('[DONE]');
 
 /**
- * Copies of the text that some hosts send beside it. They must not outlive a change of the text: what a guard
- * took out would still be read there.
+ * Copies of the text that some hosts send beside it. They are removed with a change of the text: otherwise content that
+ * a guardrail removed would remain readable there.
  */
 const copiesInDelta = ['content_blocks', 'reasoning_details', 'annotations'] as const;
 
-/** The frame saying `events` instead. Works on the bytes alone, so a rewritten frame can be rewritten again. */
+/**
+ * The frame with `events` instead of its own. Depends on the bytes alone, so a rewritten frame can be rewritten again.
+ */
 export function rewriteFrame(frame: StreamFrame, events: readonly StreamEvent[]): Uint8Array | undefined {
   const bytes = asBuffer(frame.bytes);
   const { data } = readSseFrame(bytes);
@@ -114,7 +116,7 @@ function channelOf(event: TextEvent): string {
   return `${event.type}:${event.choice}:${event.type === 'tool-arguments-delta' ? event.call : ''}`;
 }
 
-/** The whole text goes where the first piece stood. */
+/** The whole text replaces its first piece. */
 function replaceText(json: JsonObject, slots: readonly TextSlot[], event: TextEvent | undefined): void {
   slots.forEach((slot, i) => {
     if (event === undefined || i > 0) slot.remove();
@@ -132,7 +134,7 @@ function replaceText(json: JsonObject, slots: readonly TextSlot[], event: TextEv
   if (first.member === 'reasoning_content') delete delta.reasoning;
 }
 
-/** A tap may have given a call another name. */
+/** A tap may have renamed a call. */
 function nameCall(json: JsonObject, event: TextEvent): void {
   if (event.type !== 'tool-arguments-delta' || event.name === undefined) return;
   for (const slot of textSlots(json)) {
@@ -194,7 +196,7 @@ function writeUsage(json: JsonObject, events: readonly StreamEvent[]): void {
   }
 }
 
-/** Usage that stands elsewhere than in `usage`. */
+/** Removes usage in places other than `usage`. */
 function removeUsage(json: JsonObject): void {
   for (const value of [json.x_groq, ...asArray(json.choices)]) {
     const holder = asObject(value);
@@ -211,7 +213,7 @@ function writeError(json: JsonObject, events: readonly StreamEvent[]): void {
   } else delete json.error;
 }
 
-/** False when every text and mark of the frame has been taken out. */
+/** False when all texts and flags of the frame have been removed. */
 function saysAnything(json: JsonObject, events: readonly StreamEvent[]): boolean {
   if (events.some((event) => event.type !== 'done')) return true;
   return asArray(json.choices).some((value) => {
@@ -228,12 +230,12 @@ function isPresent(value: unknown): boolean {
 
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 
-/** Cuts a chat or completions stream into frames with their events. `maxFrameBytes` as for `SseSplitter`. */
+/** Splits a chat or completions stream into frames with their events. `maxFrameBytes` as for `SseSplitter`. */
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
   return createSseFrameReader(readFrame, maxFrameBytes);
 }
 
-/** One frame with what it says. */
+/** One frame with its events. */
 function readFrame(bytes: Buffer): StreamFrame {
   const { data, event } = readSseFrame(bytes);
   const text = data?.trim() ?? '';
@@ -271,17 +273,17 @@ function errorCode(json: JsonObject): string {
 /** The events that carry text. */
 type TextEvent = Extract<StreamEvent, { text: string }>;
 
-/** One place in a chunk where text stands. */
+/** Position of a text in a chunk. */
 interface TextSlot {
   readonly event: TextEvent;
-  /** The object that holds the text, and under which name. */
+  /** The object that holds the text; `member` is the text's name in it. */
   readonly holder: JsonObject;
   readonly member: string;
-  /** Takes the text out of the chunk. */
+  /** Removes the text from the chunk. */
   remove(): void;
 }
 
-/** Every place in a chunk of a chat or completions stream where text stands, in the order in which it is said. */
+/** All text positions in a chunk of a chat or completions stream, in the order of the answer. */
 function textSlots(json: JsonObject): readonly TextSlot[] {
   return asArray(json.choices).flatMap((value, position) => {
     const choice = asObject(value);
@@ -289,7 +291,7 @@ function textSlots(json: JsonObject): readonly TextSlot[] {
   });
 }
 
-/** Those of one choice. */
+/** The text positions of one choice. */
 function choiceSlots(choice: JsonObject, index: number): readonly TextSlot[] {
   const slots: TextSlot[] = [];
   const delta = asObject(choice.delta);
@@ -306,7 +308,7 @@ function choiceSlots(choice: JsonObject, index: number): readonly TextSlot[] {
   add('text-delta', choice, 'text');
   if (delta === undefined) return slots;
   add('reasoning-delta', delta, 'reasoning_content');
-  // Some hosts say the same under both names.
+  // Some hosts send the same text under both names.
   if (delta.reasoning !== delta.reasoning_content) add('reasoning-delta', delta, 'reasoning');
   add('text-delta', delta, 'content');
   for (const part of asArray(delta.content).map(asObject)) {

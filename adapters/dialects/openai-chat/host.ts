@@ -6,7 +6,7 @@ import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-co
 import { decodeOpenAiError } from '../openai-shapes.ts';
 import { createEventReader, decodeAnswer } from './decode-answer.ts';
 
-/** Chat completions as the gateway speaks them to hosts. */
+/** Chat completions on the provider side. */
 export const openAiChatProvider: ChatProviderCodec = {
   encodeRequest,
   decodeAnswer,
@@ -14,7 +14,7 @@ export const openAiChatProvider: ChatProviderCodec = {
   decodeError: decodeOpenAiError,
 };
 
-/** Hosts of the OpenAI wire: their own endpoints travel as they are, conversations in another dialect are translated. */
+/** Hosts of the OpenAI wire: their own endpoints pass unchanged, conversations in another dialect are translated. */
 export const openAiChatHost: ProviderDialect = {
   name: 'openai-chat',
   plan(call) {
@@ -22,7 +22,7 @@ export const openAiChatHost: ProviderDialect = {
       case 'chat.completions':
         return passChat(call);
       case 'messages.count_tokens':
-        // Counted in Anthropic's shape, or not at all: OpenAI's wire has no chat that only counts.
+        // Counted in Anthropic's shape, or not at all: OpenAI's wire has no token count for a chat.
         return call.host.quirks.paths?.[call.endpoint] === undefined
           ? refused(call, 'counting of tokens')
           : passAt(call);
@@ -34,17 +34,17 @@ export const openAiChatHost: ProviderDialect = {
   },
 };
 
-/** The very bytes, but for what the row or the model wants otherwise. */
+/** Passes the bytes unchanged except for edits that the row or the model requires. */
 function passChat(call: UpstreamCallFacts): UpstreamPlan {
   const plan = passAt(call);
   const edit = chatEdits(call.host);
   return edit === undefined || plan.kind !== 'pass' ? plan : { ...plan, edit };
 }
 
-/** To the path that the row gives to the operation, else to the same. */
+/** Passes to the row's path for the operation, else to the same path. */
 function passAt(call: UpstreamCallFacts): UpstreamPlan {
   const path = call.host.quirks.paths?.[call.endpoint];
-  // Cohere's path for it is no other operation here.
+  // Cohere's path is the same operation here.
   const own = call.endpoint === 'rerank' ? call.path.replace(/^\/v2(?=\/)/, '') : call.path;
   return { kind: 'pass', path: (path ?? own) + call.query };
 }

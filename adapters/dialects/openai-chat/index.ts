@@ -10,7 +10,7 @@ import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-code
 import { encodeAnswer } from './answer.ts';
 import { OpenAiChatEventWriter } from './event-writer.ts';
 
-/** Chat completions as callers speak them to the gateway. */
+/** Chat completions on the client side. */
 export const openAiChatClient: ChatClientCodec = {
   decodeRequest,
   encodeAnswer,
@@ -18,7 +18,7 @@ export const openAiChatClient: ChatClientCodec = {
   encodeProviderError: (error, { provider }) => Buffer.from(encodeOpenAiProviderError(error, provider)),
 };
 
-/** The OpenAI wire: chat, completions, embeddings, moderations, rerank, and whatever else is proxied. */
+/** The OpenAI wire: chat, completions, embeddings, moderations, rerank, and every other proxied path. */
 export const openAiChat: Dialect = {
   name: 'openai-chat',
   validateRequest,

@@ -14,7 +14,7 @@ import {
 import { encodeOpenAiUsage } from '../openai-shapes.ts';
 import { choiceIndex } from './answer-facts.ts';
 
-/** Members whose text comes in pieces. Other members are said whole; the last one said counts. */
+/** Members whose text arrives in pieces. Other members are sent whole; the last value counts. */
 const inPieces: ReadonlySet<string> = new Set([
   'content',
   'refusal',
@@ -28,8 +28,8 @@ const inPieces: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Adds what one delta says to what was said before: texts are joined, tool calls matched by index, other arrays
- * appended, objects merged, and anything else replaced. Null says nothing.
+ * Merges a delta into the earlier ones: texts are joined, tool calls matched by index, other arrays appended, objects
+ * merged, and anything else replaced. Null is ignored.
  */
 function mergeDelta(target: JsonObject, delta: JsonObject): void {
   for (const [member, value] of Object.entries(delta)) {
@@ -65,7 +65,7 @@ function mergedArray(member: string, before: unknown, value: readonly unknown[])
     const call = asObject(item);
     if (call === undefined) return;
     const known = list.map(asObject);
-    // A host that leaves the index out sends each call whole, under its id.
+    // A host that omits the index sends each call whole, under its id.
     const byId = typeof call.index !== 'number' && typeof call.id === 'string';
     const index = typeof call.index === 'number' ? call.index : byId ? list.length : position;
     const match = known.find((candidate) => (byId ? candidate?.id === call.id : candidate?.index === index));
@@ -79,13 +79,13 @@ function textPart(text: string): JsonObject {
   return { type: 'text', text };
 }
 
-/** Members of a chunk that an answer says once; the others (citations, filter results) travel with them. */
+/** Members of a chunk that appear once in an answer; the others (citations, filter results) are copied with them. */
 const envelopeMembers = ['id', 'object', 'created', 'model', 'system_fingerprint', 'service_tier'] as const;
 
 /**
- * The complete answer that the frames of a stream add up to. Throws `upstream_invalid` for a frame that says
- * something and cannot be read: an answer that was only half understood must not be judged as if it were whole.
- * `usage` is written into it where the frames tell none.
+ * The complete answer assembled from the frames of a stream. Throws `upstream_invalid` for a frame with content that
+ * cannot be read: an answer that was only partly read must not be judged as a whole. `usage` is inserted when the
+ * frames carry none.
  */
 export function assembleAnswer(
   endpoint: EndpointId,
@@ -122,8 +122,8 @@ export function assembleAnswer(
 }
 
 /**
- * A complete answer as the frames of a stream: per choice one with all it says and one with its finish reason,
- * then the usage, then the end marker. Throws `upstream_invalid` when the answer is no JSON object.
+ * A complete answer as the frames of a stream: per choice one with its content and one with its finish reason, then the
+ * usage, then the end marker. Throws `upstream_invalid` when the answer is not a JSON object.
  */
 export function disassembleAnswer(endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
   const json = parseExactObject(asBuffer(answer).toString('utf8'));
@@ -168,7 +168,7 @@ function chunkOf(frame: StreamFrame): JsonObject | undefined {
   );
 }
 
-/** `delta` becomes `message`; a message says its role and its content, and its calls need no index. */
+/** `delta` becomes `message`; a message has its role and its content, and its calls need no index. */
 function chatChoice(choice: JsonObject): JsonObject {
   const { delta, ...members } = choice;
   const message: JsonObject = { role: 'assistant', content: null, ...asObject(delta) };

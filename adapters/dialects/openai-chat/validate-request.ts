@@ -6,8 +6,8 @@ import { bodyIssue, describeValue, issueOf } from '../request-members.ts';
 import { type TSchema, Type } from 'typebox';
 
 /**
- * Bounds of a number in a request. A keyword of our own, because `type: integer` refuses the BigInt in which an
- * integer beyond 2^53 arrives, and because null stands for "not given".
+ * Bounds of a number in a request. A custom keyword, because `type: integer` refuses the BigInt of an integer beyond
+ * 2^53, and because null means "not given".
  */
 interface NumberRule {
   readonly whole: boolean;
@@ -15,10 +15,10 @@ interface NumberRule {
   readonly maximum: number;
 }
 
-/** The name of that keyword. */
+/** Name of that keyword. */
 const numberKeyword = 'numberWithin';
 
-/** Published range of `seed`; a little wider than 64 bits, as OpenAI writes it. */
+/** Published range of `seed`; slightly wider than 64 bits, as in OpenAI's specification. */
 const seedBound = 9_223_372_036_854_776_000;
 
 const number = (minimum: number, maximum: number): TSchema => within({ whole: false, minimum, maximum });
@@ -29,7 +29,9 @@ const string = Type.Unsafe({ type: ['string', 'null'] });
 
 const FunctionDefinition = Type.Object({ name: Type.String() });
 
-/** Only what the specification says of a tool: a function needs a name. Other types are refused in strict requests alone. */
+/**
+ * Only the specification's rule for a tool: a function needs a name. Other types are refused in strict requests alone.
+ */
 const Tool = Type.Unsafe({
   type: 'object',
   required: ['type'],
@@ -46,7 +48,7 @@ const ToolChoice = Type.Unsafe({
   else: { if: { type: 'string' }, then: { enum: ['none', 'auto', 'required'] } },
 });
 
-/** `POST /chat/completions`. Members that are not named here travel. */
+/** `POST /chat/completions`. Members outside the schema pass. */
 const ChatRequestSchema = Type.Object({
   messages: Type.Array(
     Type.Object({
@@ -107,7 +109,7 @@ const ChatRequestSchema = Type.Object({
   ),
 });
 
-/** `POST /moderations`. Arrays travel; models that the specification does not name are refused in strict requests alone. */
+/** `POST /moderations`. Arrays pass; models outside the specification are refused in strict requests alone. */
 const ModerationRequestSchema = Type.Object({
   input: Type.Unsafe({ type: ['string', 'array'], items: { type: ['string', 'object'] } }),
   model: Type.Optional(string),
@@ -125,7 +127,7 @@ const validators: Partial<Record<EndpointId, ValidateFunction>> = {
   moderations: ajv.compile(ModerationRequestSchema),
 };
 
-/** The first rule of the specification that a body breaks. Null stands for "not given" in optional members. */
+/** The first rule of the specification that a body violates. Null means "not given" in optional members. */
 export function validateRequest(
   endpoint: EndpointId,
   body: unknown,
@@ -144,7 +146,10 @@ export function validateRequest(
 
 const moderationModels: ReadonlySet<unknown> = new Set(['text-moderation-stable', 'text-moderation-latest']);
 
-/** What the specification has no place for, and newer or other hosts have: it travels where compliance is not strict. */
+/**
+ * Issue of a member outside the specification, which newer or other hosts accept: it passes unless compliance is
+ * strict.
+ */
 function strictIssue(
   endpoint: EndpointId,
   { model, tools, tool_choice: choice }: Readonly<Record<string, unknown>>,
@@ -169,7 +174,7 @@ function beyond(param: string, rule: string, found: unknown): RequestIssue {
   };
 }
 
-/** Rules that tie one member to another. */
+/** Rules across members. */
 function dependentIssue(body: unknown, strict: boolean): RequestIssue | undefined {
   const request = asObject(body) ?? {};
   if (isGiven(request.top_logprobs) && request.logprobs !== true) {
@@ -193,7 +198,7 @@ function dependentIssue(body: unknown, strict: boolean): RequestIssue | undefine
   return undefined;
 }
 
-/** Null stands for a member that is not there. */
+/** Null counts as an absent member. */
 function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }

@@ -42,7 +42,7 @@ class CompletionsEventWriter implements ChatEventWriter {
   private readonly context: AnswerContext;
   /** Characters of each choice so far. */
   private readonly lengths: number[] = [];
-  /** Everything of a chunk before its `choices`. */
+  /** The JSON of a chunk before its `choices`. */
   private head = '';
   private out = '';
   private usage: Usage | undefined;
@@ -119,8 +119,8 @@ function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
 }
 
 /**
- * A `text_completion` (or a chunk of one) in the words of a chat: the text becomes what a delta says. Changes `json`,
- * which is the decoder's own.
+ * A `text_completion` (or a chunk of one) in the form of a chat: the text becomes a delta. Modifies `json`, which the
+ * decoder owns.
  */
 function asChat(json: JsonObject): JsonObject {
   for (const value of asArray(json.choices)) {
@@ -156,7 +156,7 @@ function textOf(part: ChatPart): string {
   return part.type === 'text' || part.type === 'refusal' ? part.text : '';
 }
 
-/** The legacy form: parallel lists. `offset` is where the first token stands in the text. */
+/** The legacy form: parallel lists. `offset` is the position of the first token in the text. */
 function encodeTokenLists(tokens: readonly TokenLogprob[] | undefined, offset: number): JsonObject | null {
   if (tokens === undefined) return null;
   let at = offset;
@@ -175,7 +175,7 @@ function encodeTokenLists(tokens: readonly TokenLogprob[] | undefined, offset: n
   };
 }
 
-/** Reads it; undefined when it tells no token. */
+/** Reads the legacy form; undefined without tokens. */
 function decodeTokenLists(value: unknown): readonly TokenLogprob[] | undefined {
   const lists = asObject(value);
   const tokens = asArray(lists?.tokens);
@@ -184,7 +184,7 @@ function decodeTokenLists(value: unknown): readonly TokenLogprob[] | undefined {
   const alternatives = asArray(lists.top_logprobs);
   return tokens.flatMap((token, i) => {
     const logprob = numbers[i];
-    // The first token of an echoed prompt has none.
+    // The first token of an echoed prompt has no log probability.
     if (typeof token !== 'string' || typeof logprob !== 'number') return [];
     const top = Object.entries(asObject(alternatives[i]) ?? {}).flatMap(([name, number]) =>
       typeof number === 'number' ? [{ token: name, logprob: number }] : [],
@@ -202,8 +202,8 @@ const labels: Readonly<Record<ChatMessage['role'], string>> = {
 };
 
 /**
- * A conversation as one prompt: a single text of a user is the prompt itself, anything longer is told as labelled turns
- * (reported as emulated) that end where the assistant is to speak. Parts other than text are reported as dropped.
+ * A conversation as one prompt: a single user text is the prompt itself, a longer one becomes labelled turns (reported
+ * as emulated) that end where the assistant continues. Parts other than text are reported as dropped.
  */
 function encodePrompt(messages: readonly ChatMessage[], report: EncodeReport): string {
   const texts = messages.map((message, i) => promptText(message.parts, `messages[${i}]`, report));
@@ -240,8 +240,8 @@ const knownMembers: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Reads a text completions request: the prompt is what a user says. Several prompts in one request, and prompts of token
- * numbers, are for hosts of this wire alone (`not_supported`).
+ * Reads a text completions request: the prompt becomes a user message. Several prompts in one request, and prompts of
+ * token numbers, are for hosts of this wire alone (`not_supported`).
  */
 function decodeRequest(call: ClientCall): ChatRequest {
   const { body } = call;
@@ -276,7 +276,7 @@ function promptOf(prompt: unknown): string {
   );
 }
 
-/** What changes nothing (`echo: false`, `best_of: 1`) is not kept, so that it is not reported as lost. */
+/** Members without effect (`echo: false`, `best_of: 1`) are not kept, so that they are not reported as lost. */
 function ownExtras(body: JsonObject): ChatRequest['extras'] {
   const unknown = unknownMembers(body, knownMembers);
   if (unknown === undefined) return undefined;
@@ -286,11 +286,11 @@ function ownExtras(body: JsonObject): ChatRequest['extras'] {
   return Object.keys(unknown).length === 0 ? undefined : { 'openai-completions': unknown };
 }
 
-/** A text completions request as the host wants it. */
+/** A text completions request in the host's form. */
 function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
   const body: JsonObject = { model: host.model, prompt: encodePrompt(request.messages, report) };
   addSampling(body, request, host, report);
-  // The wire wants a number; the most likely token alone is the least that says "yes".
+  // The wire requires a number; 0, the most likely token alone, is the smallest that enables log probabilities.
   const logprobs = request.logprobs === true ? (request.topLogprobs ?? 0) : undefined;
   addGiven(body, { logprobs, user: request.user });
   if (request.stream) {
@@ -308,14 +308,14 @@ function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeRepo
   };
 }
 
-/** Settings of a conversation that a prompt has no words for. */
+/** Settings of a conversation that a prompt cannot express. */
 const unsayable: readonly Setting[] = [
   ...(['tool_choice', 'parallel_tool_calls', 'response_format', 'reasoning_effort', 'verbosity'] as const),
   ...(['safety_identifier', 'prompt_cache_key', 'metadata', 'service_tier', 'store', 'modalities'] as const),
   'audio',
 ];
 
-/** Hosts that complete text and have no chat: their own requests travel as they are, conversations become prompts. */
+/** Hosts with text completions and no chat: their own requests pass unchanged, conversations become prompts. */
 export const openAiCompletionsHost: ProviderDialect = {
   name: 'openai-completions',
   plan(call) {
@@ -326,7 +326,7 @@ export const openAiCompletionsHost: ProviderDialect = {
   },
 };
 
-/** Text completions as callers speak them to the gateway. */
+/** Text completions on the client side. */
 export const openAiCompletionsClient: ChatClientCodec = {
   decodeRequest,
   encodeAnswer,
@@ -334,7 +334,7 @@ export const openAiCompletionsClient: ChatClientCodec = {
   encodeProviderError: (error, { provider }) => Buffer.from(encodeOpenAiProviderError(error, provider)),
 };
 
-/** Text completions as the gateway speaks them to hosts that have no chat. */
+/** Text completions on the provider side, for hosts without chat. */
 export const openAiCompletionsProvider: ChatProviderCodec = {
   encodeRequest,
   decodeAnswer,

@@ -11,7 +11,7 @@ import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { type EventReader, watch, type Watch } from '../frame-scanner.ts';
 
-/** Codes of a failed response that only this wire has, as statuses; those of pictures are the caller's fault, too. */
+/** HTTP status by error code of a failed response that only this wire has; codes of pictures are caller errors, too. */
 const statuses: Readonly<Record<string, number>> = {
   invalid_prompt: 400,
   bio_policy: 400,
@@ -32,7 +32,7 @@ export function eventError(event: JsonObject): ProviderError {
   return withStatus(openAiStreamError(event, 'error') ?? unsaid);
 }
 
-/** The error of a response that failed. */
+/** The error of a failed response. */
 export function responseError(response: JsonObject): ProviderError {
   return withStatus(openAiStreamError({ error: response.error }) ?? unsaid);
 }
@@ -50,7 +50,7 @@ function withStatus(error: ProviderError): ProviderError {
   };
 }
 
-/** The members for which a frame is parsed once the first token has been seen. */
+/** Members that cause a frame to be parsed after the first token. */
 export const watchedMembers: readonly Watch[] = [
   watch('usage', 'object'),
   watch('error', 'anything but null'),
@@ -64,7 +64,7 @@ const finalEvents: ReadonlySet<unknown> = new Set([
   'response.failed',
 ]);
 
-/** Facts of a response object, complete or as the events of a stream carry it. */
+/** Facts of a response object, complete or from a stream event. */
 export function responseFacts(response: JsonObject): AnswerFacts {
   const facts: AnswerFacts = {};
   const usage = decodeOpenAiUsage(response.usage);
@@ -80,7 +80,7 @@ export function responseFacts(response: JsonObject): AnswerFacts {
   return facts;
 }
 
-/** Learns usage, model, how it ended and errors from the events of a Responses stream. */
+/** Collects usage, model, finish and errors from the events of a Responses stream. */
 export class ResponsesStreamReader implements EventReader {
   readonly facts: AnswerFacts = {};
   ended = false;
@@ -127,9 +127,9 @@ const callMembers: Readonly<Record<string, string>> = {
   custom_tool_call: 'input',
 };
 
-/** The summary of a thought stands before what it is a summary of. */
+/** The summary of a thought precedes the thought. */
 function itemTexts(item: JsonObject, path: Path): readonly AnswerTextPlace[] {
-  // The proof of a thought holds the thought as well.
+  // The encrypted content of a thought holds the thought as well.
   const proof = { path: [...path, 'encrypted_content'], value: null } as const;
   const proofs = typeof item.encrypted_content === 'string' ? [proof] : [];
   return ['summary', 'content'].flatMap((list) =>
@@ -164,7 +164,7 @@ const knownMembers: ReadonlySet<string> = new Set(
   tools top_logprobs top_p truncation user metadata frequency_penalty presence_penalty`.split(/\s+/),
 );
 
-/** Why a response ended. `calls` says whether it holds a call for the client. */
+/** Finish of a response. `calls`: it holds a call for the client. */
 export function finishOf(response: JsonObject, calls: boolean): Finish {
   const status = asText(response.status) ?? 'completed';
   const reason = asText(asObject(response.incomplete_details)?.reason);
@@ -187,19 +187,19 @@ export function finishOf(response: JsonObject, calls: boolean): Finish {
   }
 }
 
-/** What else a response says of itself (filter results, billing …). */
+/** Other members of a response (filter results, billing …). */
 export function responseExtras(response: JsonObject): Extras | undefined {
   const unknown = unknownMembers(response, knownMembers);
   return unknown === undefined ? undefined : { 'openai-responses': unknown };
 }
 
-/** The tier that served the request; `auto` is only what was asked for. */
+/** The tier that served the request; `auto` only repeats the request. */
 export function serviceTier(response: JsonObject): string | undefined {
   const tier = asText(response.service_tier);
   return tier === 'auto' ? undefined : tier;
 }
 
-/** A complete response. Throws `upstream_invalid` for what is none, and for one that says that it failed. */
+/** A complete response. Throws `upstream_invalid` for anything else, and for a failed response. */
 export function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   const response = parseExactObject(body.toString('utf8'));
   if (response === undefined || !Array.isArray(response.output)) throw notAResponse(response);
@@ -257,7 +257,7 @@ function notAResponse(body: JsonObject | undefined): GatewayError {
   );
 }
 
-/** A usage as the Responses wire says it. */
+/** A usage in the form of the Responses wire. */
 export function encodeResponsesUsage(usage: Usage): JsonObject {
   return {
     input_tokens: usage.promptTokens,

@@ -22,15 +22,15 @@ import {
   providerItem,
 } from './output-parts.ts';
 
-/** The formats that `input_audio` names otherwise than their media type does. */
+/** Formats of `input_audio` whose name differs from the media type. */
 const audioTypes: Readonly<Record<string, string>> = { mp3: 'audio/mpeg', m4a: 'audio/mp4' };
 
-/** What may stand in an input message or in the output of a tool. */
+/** Parts allowed in an input message or in the output of a tool. */
 type InputPart = TextPart | ImagePart | FilePart | AudioPart;
 
 /**
- * The parts of an input content: a string, or a list of `input_text`, `input_image`, `input_file`, `input_audio`. Throws
- * `invalid_request` naming `place` (`input[0].content`) for anything else; unknown kinds become opaque parts.
+ * The parts of an input content: a string, or a list of `input_text`, `input_image`, `input_file`, `input_audio`.
+ * Throws `invalid_request` with `place` (`input[0].content`) for anything else; unknown kinds become opaque parts.
  */
 function decodeInputContent(content: unknown, place: string): readonly ChatPart[] {
   if (content === undefined || content === null || content === '') return [];
@@ -43,7 +43,7 @@ function decodeInputContent(content: unknown, place: string): readonly ChatPart[
   });
 }
 
-/** One part that a caller wrote; undefined when its kind is not known. */
+/** One part of the caller's; undefined when its kind is unknown. */
 function inputPart(part: JsonObject, place: string): InputPart | undefined {
   const cache = cacheMarker(part);
   switch (part.type) {
@@ -111,7 +111,7 @@ function uploaded(id: string): MediaSource {
   return { kind: 'file-id', id, dialect };
 }
 
-/** Documents are PDFs where nothing says otherwise. */
+/** Documents without a type are PDFs. */
 function typeOfName(filename: string | undefined): string {
   return filename === undefined || /\.pdf$/i.test(filename) ? 'application/pdf' : 'application/octet-stream';
 }
@@ -131,7 +131,7 @@ interface OpenMessage {
 
 const roles: ReadonlySet<unknown> = new Set(['system', 'developer', 'user', 'assistant']);
 
-/** What a client sends after a call that its own wire alone has. */
+/** Items that a client sends in answer to a call that only this wire has. */
 const clientAnswers: ReadonlySet<unknown> = new Set([
   'computer_call_output',
   'local_shell_call_output',
@@ -142,9 +142,9 @@ const clientAnswers: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * The conversation that `input` holds. Everything that the assistant said in one turn (thoughts, texts, calls) becomes one message,
- * results of tools that follow each other another. Throws `invalid_request` for what cannot be read, `not_supported` for
- * references to items that only their provider stores.
+ * The conversation of `input`. All items of the assistant in one turn (thoughts, texts, calls) become one message,
+ * consecutive tool results another. Throws `invalid_request` for unreadable input, `not_supported` for references to
+ * items that only their provider stores.
  */
 export function decodeInput(input: unknown): readonly ChatMessage[] {
   if (typeof input === 'string') return [{ role: 'user', parts: [{ type: 'text', text: input }] }];
@@ -201,7 +201,7 @@ function assistantParts(item: JsonObject, place: string): readonly ChatPart[] {
   return extras === undefined ? parts : parts.map((part) => ({ ...part, extras }));
 }
 
-/** The parts of the last message when it is of this role, else of a new one. */
+/** The parts of the last message when it has this role, else of a new one. */
 function turnOf(messages: OpenMessage[], role: Role): ChatPart[] {
   const last = messages.at(-1);
   if (last?.role === role) return last.parts;
@@ -222,7 +222,7 @@ function toolResult(item: JsonObject, place: string): ToolResultPart {
   };
 }
 
-/** A kind of content that is not known is kept as its JSON text. */
+/** Content of an unknown kind is kept as its JSON text. */
 function resultPart(part: ChatPart): InputPart {
   if (part.type === 'text' || part.type === 'image' || part.type === 'file' || part.type === 'audio')
     return part;

@@ -53,7 +53,7 @@ function decodeTools(value: unknown): readonly ToolDefinition[] {
   });
 }
 
-/** What a tool of this type is for; dated versions (`web_search_2025_08_26`) count as what they are versions of. */
+/** Purpose of a tool type; dated versions (`web_search_2025_08_26`) count as their base type. */
 function purposeOf(type: string): ProviderToolPurpose {
   return purposes[type.replace(/_\d{4}_\d{2}_\d{2}$/, '')] ?? 'other';
 }
@@ -75,7 +75,7 @@ function ownTool(tool: JsonObject, type: 'function' | 'custom', place: string): 
   });
 }
 
-/** What the request says of the choice among its tools; undefined for what only this wire can say (a tool of the provider). */
+/** Tool choice of the request; undefined for choices that only this wire has (a tool of the provider). */
 function decodeToolChoice(value: unknown): ToolChoice | undefined {
   if (value === 'auto' || value === 'none' || value === 'required') return { type: value };
   const choice = asObject(value);
@@ -98,9 +98,9 @@ function allowedTools(choice: JsonObject): ToolChoice | undefined {
   return { type: 'allowed', mode: choice.mode === 'required' ? 'required' : 'auto', names };
 }
 
-/** Asks for the log probabilities of the answer's text. */
+/** Requests the log probabilities of the answer's text. */
 export const logprobsIncluded = 'message.output_text.logprobs';
-/** Asks for reasoning items that can be sent back without a store. */
+/** Requests reasoning items that can be sent back without a store. */
 export const encryptedReasoning = 'reasoning.encrypted_content';
 
 const knownMembers: ReadonlySet<string> = new Set(
@@ -109,7 +109,7 @@ const knownMembers: ReadonlySet<string> = new Set(
   provider_options previous_response_id conversation background prompt`.split(/\s+/),
 );
 
-/** What needs a store that a provider of another dialect does not have, and what to do instead. */
+/** Settings that need a store, which providers of other dialects do not have, with their replacement. */
 const stateful: readonly (readonly [string, string])[] = [
   [
     'previous_response_id',
@@ -120,7 +120,7 @@ const stateful: readonly (readonly [string, string])[] = [
   ['prompt', 'Send the text of the prompt in "instructions" or "input" instead.'],
 ];
 
-/** The request that a caller of `POST /responses` made. Errors as `ChatClientCodec.decodeRequest` says. */
+/** The request of a `POST /responses` call. Errors as in `ChatClientCodec.decodeRequest`. */
 export function decodeRequest(call: ClientCall): ChatRequest {
   const { body } = call;
   refuseStateful(body);
@@ -215,7 +215,7 @@ function decodeReasoning(reasoning: JsonObject | undefined): ReasoningSettings |
 const formatMembers: ReadonlySet<string> = new Set(['format', 'verbosity']);
 const reasoningMembers: ReadonlySet<string> = new Set(['effort', 'summary', 'generate_summary']);
 
-/** What the canonical request has no place for, and what the caller put under `provider_options`. */
+/** Members outside the canonical form, and the caller's `provider_options`. */
 function requestExtras(body: JsonObject, choiceIsForeign: boolean): Extras | undefined {
   const own: JsonObject = { ...unknownMembers(body, knownMembers) };
   const include = asArray(body.include).filter(
@@ -223,7 +223,7 @@ function requestExtras(body: JsonObject, choiceIsForeign: boolean): Extras | und
   );
   if (include.length > 0) own.include = include;
   if (choiceIsForeign && asObject(body.tool_choice) !== undefined) own.tool_choice = body.tool_choice;
-  // `disabled` is what every provider does.
+  // `disabled` is the behaviour of every provider.
   if (asText(body.truncation) !== undefined && body.truncation !== 'disabled')
     own.truncation = body.truncation;
   const text = unknownMembers(asObject(body.text) ?? {}, formatMembers);
@@ -234,7 +234,7 @@ function requestExtras(body: JsonObject, choiceIsForeign: boolean): Extras | und
   return mergeExtras(Object.keys(own).length === 0 ? undefined : { [dialect]: own }, options);
 }
 
-/** The texts of a Responses request: instructions, input, and what tools answered, with their paths. */
+/** The texts of a Responses request with their paths: instructions, input and tool results. */
 export function decodeConversation(_endpoint: EndpointId, body: unknown): Conversation {
   const request = asObject(body);
   const texts: ConversationText[] = [];

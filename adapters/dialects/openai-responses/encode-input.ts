@@ -14,10 +14,10 @@ import { dialect, encodeAnnotation } from './output-parts.ts';
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import { dataUrl } from '../request-members.ts';
 
-/** The dialects whose extras mean something here. */
+/** The dialects whose extras apply here. */
 export const ownDialects: readonly DialectName[] = [dialect];
 
-/** The dialects of hosts that share OpenAI's store of files. */
+/** The dialects of hosts that share OpenAI's file store. */
 const sharingFiles: ReadonlySet<DialectName> = new Set([dialect, 'openai-chat', 'azure-openai']);
 
 const audioFormats: Readonly<Record<string, string>> = {
@@ -29,16 +29,16 @@ const audioFormats: Readonly<Record<string, string>> = {
   'audio/mp4': 'm4a',
 };
 
-/** What encoding a part needs beside it. */
+/** Context of encoding a part. */
 interface PartContext {
   readonly report: EncodeReport;
-  /** Whether the model takes explicit ends of reusable prefixes. */
+  /** True when the model accepts explicit ends of reusable prefixes. */
   readonly cacheMarkers: boolean;
-  /** The provider keeps what it answers, and knows it by its id. */
+  /** The provider stores its answers and finds them by id. */
   readonly stored: boolean;
 }
 
-/** The part of an input message that says this one; undefined when the wire cannot, which is reported as `place`. */
+/** The part in the form of an input message; undefined when the wire has none, which is reported as `place`. */
 function encodeInputPart(part: ChatPart, place: string, context: PartContext): JsonObject | undefined {
   const encoded = withoutCache(part, place, context.report);
   if (encoded === undefined) return undefined;
@@ -104,7 +104,7 @@ function encodeFile(part: FilePart, place: string, report: EncodeReport): JsonOb
     if (!sharingFiles.has(source.dialect)) return dropUnless(undefined, place, report);
     file.file_id = source.id;
   } else {
-    // The wire takes no bytes without a name.
+    // The wire requires a name for bytes.
     file.filename = filename ?? nameOfType(source.mediaType);
     file.file_data = dataUrl(source);
   }
@@ -132,7 +132,7 @@ export class InputEncoder {
     this.context = context;
   }
 
-  /** Adds the items of a message; `index` is its place in the request, for the report. */
+  /** Adds the items of a message; `index` is its position in the request, for the report. */
   add(message: ChatMessage, index: number, role: string): void {
     const { report } = this.context;
     const place = `messages[${index}]`;
@@ -194,7 +194,7 @@ export class InputEncoder {
     }
   }
 
-  /** Texts of one turn without anything between go into one message, unless their phases differ. */
+  /** Consecutive texts of one turn go into one message, unless their phases differ. */
   private said(content: JsonObject, part: ChatPart): void {
     const last = this.items.at(-1);
     const phase = asText(part.extras?.[dialect]?.phase);
@@ -207,7 +207,10 @@ export class InputEncoder {
     this.items.push(message);
   }
 
-  /** A summary cannot be given back without its encrypted content when nobody kept the thoughts; open models show theirs. */
+  /**
+   * A summary cannot be returned without its encrypted content when the thoughts are not stored; open models show
+   * theirs.
+   */
   private reasoning(part: ReasoningPart, place: string): void {
     const last = this.items.at(-1);
     const isThought = part.summary !== true && part.itemId !== undefined && part.text !== '';

@@ -19,7 +19,7 @@ import type { TokenCounting } from '../host-endpoints.ts';
 import { decodeOpenAiError } from '../openai-shapes.ts';
 import { dialect } from './output-parts.ts';
 
-/** What counts of a Responses request: https://platform.openai.com/docs/api-reference/responses/input-tokens */
+/** Members of a Responses request that count: https://platform.openai.com/docs/api-reference/responses/input-tokens */
 const counted = 'model input instructions tools tool_choice parallel_tool_calls reasoning text truncation';
 
 /** OpenAI's count of the input of a Responses request. */
@@ -34,7 +34,7 @@ export const responsesTokenCounting: TokenCounting = {
   decodeError: decodeOpenAiError,
 };
 
-/** The request as `POST /responses` wants it. The provider keeps nothing of it unless the caller says `store`. */
+/** The body of `POST /responses`. The provider stores nothing unless the caller sets `store`. */
 export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
   const body = stringifyExact(responsesBody(request, host, report));
   return { path: host.quirks.paths?.responses ?? '/responses', body };
@@ -56,7 +56,7 @@ function responsesBody(request: ChatRequest, host: HostFacts, report: EncodeRepo
   return body;
 }
 
-/** The instructions are the first message when it is one text of the system; everything else are items. */
+/** The first message becomes the instructions when it is one system text; everything else becomes items. */
 function encodeMessages(body: JsonObject, request: ChatRequest, host: HostFacts, report: EncodeReport): void {
   const { messages } = request;
   const encoder = new InputEncoder({
@@ -104,7 +104,7 @@ function encodeSettings(body: JsonObject, request: ChatRequest, report: EncodeRe
   if (Object.keys(reasoning).length > 0) body.reasoning = reasoning;
 }
 
-/** A response format as `text.format`. The wire wants a name for a schema; `response` stands for none. */
+/** A response format as `text.format`. The wire requires a name for a schema; the default is `response`. */
 export function encodeFormat(format: ResponseFormat): JsonObject {
   if (format.type !== 'json-schema') return { type: format.type === 'json' ? 'json_object' : 'text' };
   return {
@@ -116,7 +116,7 @@ export function encodeFormat(format: ResponseFormat): JsonObject {
   };
 }
 
-/** Effort and summary; budgets become the effort that comes nearest. */
+/** Effort and summary; a budget becomes the nearest effort. */
 function encodeReasoning(settings: ReasoningSettings, report: EncodeReport): JsonObject {
   const reasoning: JsonObject = {};
   const { effort, budgetTokens, enabled, summary } = settings;
@@ -147,8 +147,8 @@ function encodeSampling(body: JsonObject, request: ChatRequest): void {
 }
 
 /**
- * The encrypted content of thoughts is documented for requests that are not stored; models that do not think refuse to be
- * asked for it.
+ * Encrypted content of thoughts is documented for requests that are not stored; models without thinking refuse to
+ * include it.
  */
 function includedMembers(request: ChatRequest): string[] {
   const include: string[] = [];
@@ -159,14 +159,14 @@ function includedMembers(request: ChatRequest): string[] {
   return include;
 }
 
-/** A model that has thought in this conversation will think on. */
+/** A model that has thought in this conversation continues to think. */
 function hasThoughts({ messages }: ChatRequest): boolean {
   return messages.some(({ parts }) =>
     parts.some((part) => part.type === 'reasoning' && part.signature !== undefined),
   );
 }
 
-/** The caller's own words for this wire win. */
+/** The caller's own members for this wire win. */
 function addExtras(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
   reportForeignExtras(request.extras, ownDialects, report);
   for (const [name, value] of Object.entries(request.extras?.[dialect] ?? {})) {
@@ -178,7 +178,7 @@ function addExtras(body: JsonObject, request: ChatRequest, report: EncodeReport)
   }
 }
 
-/** What the wire has no member for, in the words of chat completions. */
+/** Reports settings that the wire has no member for, under their names in chat completions. */
 function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
   if (request.topK !== undefined) report.drop('top_k');
   if (request.frequencyPenalty !== undefined) report.drop('frequency_penalty');
@@ -191,7 +191,7 @@ function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
   if (request.audio !== undefined) report.drop('audio');
 }
 
-/** The tools of a request as the wire says them; those that it does not have are reported as `tools[i]`. */
+/** The tools of a request in this wire's form; unsupported ones are reported as `tools[i]`. */
 export function encodeTools(tools: readonly ToolDefinition[], report: EncodeReport): readonly JsonObject[] {
   const encoded = tools.map((tool, i) => {
     const place = `tools[${i}]`;
@@ -212,7 +212,7 @@ function customTool(tool: Extract<ToolDefinition, { type: 'custom' }>): JsonObje
   };
 }
 
-/** Here a schema is strict unless it says otherwise; everywhere else it is the other way round. */
+/** On this wire a schema is strict by default; on all others it is not. */
 function functionTool(
   tool: Extract<ToolDefinition, { type: 'function' }>,
   place: string,
@@ -267,7 +267,7 @@ function webSearch(value: JsonObject): JsonObject {
   return tool;
 }
 
-/** The choice among the tools as the wire says it. */
+/** The tool choice in this wire's form. */
 export function encodeToolChoice(choice: ToolChoice, tools: ChatRequest['tools']): unknown {
   switch (choice.type) {
     case 'tool':

@@ -18,7 +18,7 @@ import { eventError, responseError, responseFacts } from './answer.ts';
 /** The events that carry text. */
 export type TextEvent = Extract<StreamEvent, { text: string }>;
 
-/** The texts that shall be said instead of a frame's, those of one channel in one; each is taken once. */
+/** Replacement texts of a frame, joined per channel; each is taken once. */
 export class WantedTexts {
   private readonly texts = new Map<string, TextEvent>();
 
@@ -31,7 +31,7 @@ export class WantedTexts {
     }
   }
 
-  /** What the slot shall say. The first slot of a channel in a frame takes all of it. */
+  /** The replacement for the slot's text. The first slot of a channel in a frame takes all of it. */
   take({ channel, outputIndex }: FrameSlot): string {
     const key = channel === 'arguments' ? `arguments:${outputIndex}` : `${channel}-delta`;
     const text = this.texts.get(key)?.text ?? '';
@@ -39,12 +39,12 @@ export class WantedTexts {
     return text;
   }
 
-  /** A call is told of: by its name, or by more of its arguments. */
+  /** True when an event adds the name or more arguments of this call. */
   tellsCall(outputIndex: number): boolean {
     return this.texts.has(`arguments:${outputIndex}`);
   }
 
-  /** Takes the begin of a call; its arguments stay to be said. */
+  /** Takes the start of a call; its arguments remain. */
   takeCall(outputIndex: number): TextEvent | undefined {
     const key = `arguments:${outputIndex}`;
     const event = this.texts.get(key);
@@ -52,7 +52,7 @@ export class WantedTexts {
     return event;
   }
 
-  /** What no slot has taken. */
+  /** Replacements that no slot has taken. */
   rest(): readonly TextEvent[] {
     return [...this.texts.values()].filter(({ text }) => text !== '');
   }
@@ -62,19 +62,19 @@ function keyOf(event: TextEvent): string {
   return event.type === 'tool-arguments-delta' ? `arguments:${event.call}` : event.type;
 }
 
-/** Which events say the text of a slot. */
+/** Kind of the events that carry a slot's text. */
 export type Channel = 'text' | 'reasoning' | 'arguments';
 
-/** One place in an event where generated text stands. */
+/** Position of a generated text in an event. */
 export interface FrameSlot {
-  /** The same for every event that says, or repeats, the same text. */
+  /** Equal for all events that carry, or repeat, the same text. */
   readonly key: string;
   readonly channel: Channel;
   readonly outputIndex: number;
-  /** The object that holds the text, and under which name. */
+  /** The object that holds the text; `member` is the text's name in it. */
   readonly holder: JsonObject;
   readonly member: string;
-  /** The whole text so far, and not a piece of it. */
+  /** True for the whole text so far, false for a piece of it. */
   readonly isWhole: boolean;
 }
 
@@ -96,7 +96,7 @@ const wholes: Readonly<Record<string, readonly [Channel, string]>> = {
   'response.custom_tool_call_input.done': ['arguments', 'input'],
 };
 
-/** Every place in an event of the stream where generated text stands. */
+/** All positions of generated text in an event of the stream. */
 export function frameSlots(json: JsonObject): readonly FrameSlot[] {
   const type = asText(json.type) ?? '';
   const outputIndex = indexOf(json.output_index);
@@ -151,7 +151,7 @@ function eventSlot(json: JsonObject, channel: Channel, member: string, isWhole: 
   return { key, channel, outputIndex, holder: json, member, isWhole };
 }
 
-/** The key of the text part that an event is about. */
+/** Key of the text part of an event. */
 export function textKeyOf(json: JsonObject): string {
   return `${indexOf(json.output_index)}.${placeOf(json)}`;
 }
@@ -166,13 +166,13 @@ function indexOf(value: unknown): number {
   return typeof value === 'number' ? value : 0;
 }
 
-/** What a slot says. */
+/** Text of a slot. */
 export function slotText({ holder, member }: FrameSlot): string {
   const text = holder[member];
   return typeof text === 'string' ? text : '';
 }
 
-/** What a slot says beyond what was said of it: all of it when it says something else. */
+/** Text of a slot beyond the earlier text; all of it when it does not start with the earlier text. */
 export function newText(place: FrameSlot, said: string): string {
   const text = slotText(place);
   if (!place.isWhole) return text;
@@ -187,13 +187,13 @@ const finals: ReadonlySet<unknown> = new Set([
   'response.failed',
 ]);
 
-/** Cuts a Responses stream into frames with their events. A text that is repeated is said once. */
+/** Splits a Responses stream into frames with their events. A repeated text is emitted once. */
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
   const said = new SaidTexts(maxFrameBytes ?? defaultMaxFrameBytes);
   return createSseFrameReader((bytes) => readFrame(bytes, said), maxFrameBytes);
 }
 
-/** The texts of a stream so far; together they stay under a bound, as the event does that repeats them all. */
+/** The texts of a stream so far; their sum is bounded, like the event that repeats them all. */
 class SaidTexts {
   private readonly texts = new Map<string, string>();
   private readonly maxLength: number;
@@ -207,7 +207,7 @@ class SaidTexts {
     return this.texts.get(key) ?? '';
   }
 
-  /** False when there is no room for it. */
+  /** False when the bound is reached. */
   keep(key: string, text: string): boolean {
     const length = this.length + text.length - this.of(key).length;
     if (length > this.maxLength) return false;
@@ -229,7 +229,7 @@ function readFrame(bytes: Buffer, said: SaidTexts): StreamFrame {
   for (const slot of frameSlots(json)) {
     const before = said.of(slot.key);
     const piece = newText(slot, before);
-    // A text that is too long to be remembered cannot be told from its repeats.
+    // A text that is too long to store cannot be distinguished from its repeats.
     if (!said.keep(slot.key, slot.isWhole ? slotText(slot) : before + piece))
       return { bytes, events: opaqueEvents, unread: true };
     if (piece !== '') events.push(textEvent(slot, piece));
@@ -238,7 +238,7 @@ function readFrame(bytes: Buffer, said: SaidTexts): StreamFrame {
   return { bytes, events: events.length === 0 ? opaqueEvents : events };
 }
 
-/** The event that says a piece of a slot. Calls are numbered as the wire numbers the items that hold them. */
+/** The event for a piece of a slot. Calls are numbered by their output items. */
 export function textEvent(slot: FrameSlot, text: string): StreamEvent {
   if (slot.channel === 'arguments')
     return { type: 'tool-arguments-delta', choice: 0, call: slot.outputIndex, text };
@@ -273,41 +273,41 @@ function addEnd(events: StreamEvent[], json: JsonObject): void {
   events.push(done);
 }
 
-/** The event of a frame; undefined for a comment and for what cannot be read. */
+/** The event of a frame; undefined for a comment and for unreadable frames. */
 export function jsonOf(frame: StreamFrame): JsonObject | undefined {
   const { data } = readSseFrame(asBuffer(frame.bytes));
   return data === undefined || frame.unread === true ? undefined : parseExactObject(data);
 }
 
-/** It carries text. */
+/** True for an event with text. */
 export function isText(event: StreamEvent): event is TextEvent {
   return 'text' in event;
 }
 
-/** The place in the output of the item of which an event tells. */
+/** Output index of the item in an event. */
 export function outputIndexOf(json: JsonObject): number | undefined {
   return typeof json.output_index === 'number' ? json.output_index : undefined;
 }
 
-/** It begins a call that the client has to answer. */
+/** True for the start of a call that the client has to answer. */
 export function beginsCall(json: JsonObject): boolean {
   const type = asObject(json.item)?.type;
   if (json.type !== 'response.output_item.added') return false;
   return type === 'function_call' || type === 'custom_tool_call';
 }
 
-/** It ends a text, a part or an item. */
+/** True for the end of a text, a part or an item. */
 export function closes(json: JsonObject): boolean {
   const type = asText(json.type) ?? '';
   return type.endsWith('.done');
 }
 
-/** It holds the final response. */
+/** True for an event with the final response. */
 export function isFinal(json: JsonObject): boolean {
   return ['response.completed', 'response.incomplete', 'response.failed'].includes(String(json.type));
 }
 
-/** What lay beside the text says something of another one. */
+/** Replaces the text and removes its companions, which refer to the old text. */
 export function replaceText({ holder, member }: FrameSlot, text: string): void {
   holder[member] = text;
   if ('annotations' in holder) holder.annotations = [];
@@ -315,7 +315,7 @@ export function replaceText({ holder, member }: FrameSlot, text: string): void {
   delete holder.obfuscation;
 }
 
-/** The frame with this event; its name follows when it has become another. */
+/** The frame with this event; its event name follows the type when that has changed. */
 export function rewritten(bytes: Buffer, json: JsonObject): Buffer {
   const data = stringifyExact(json);
   const { event } = readSseFrame(bytes);
@@ -323,7 +323,7 @@ export function rewritten(bytes: Buffer, json: JsonObject): Buffer {
   return event === '' || event === type ? replaceSseData(bytes, data) : writeSseFrame(data, type);
 }
 
-/** Another delta beside one of the provider's. */
+/** Another delta after one of the provider's. */
 export function deltaFrame(delta: JsonObject, text: string): Buffer {
   const json: JsonObject = { ...delta, delta: text };
   if ('logprobs' in json) json.logprobs = [];
@@ -331,7 +331,7 @@ export function deltaFrame(delta: JsonObject, text: string): Buffer {
   return writeSseFrame(stringifyExact(json), String(json.type));
 }
 
-/** Of a call whose arguments the provider told only as a whole. */
+/** The arguments delta of a call whose arguments the provider sent only as a whole. */
 export function argumentsDelta({ holder, member }: FrameSlot, output_index: number): JsonObject {
   const kind = member === 'input' ? 'custom_tool_call_input' : 'function_call_arguments';
   return { type: `response.${kind}.delta`, item_id: holder.item_id ?? holder.id, output_index };

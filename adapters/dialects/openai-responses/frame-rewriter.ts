@@ -41,18 +41,18 @@ type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
 const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 
-/** A text as the provider said it and as it is said now. */
+/** A text as received and as written. */
 interface Said {
   readonly slot: FrameSlot;
-  /** The event of its last delta: others are written after it. */
+  /** The event of its last delta, after which others are written. */
   readonly delta: JsonObject | undefined;
   was: string;
   now: string;
-  /** Its end has been told. */
+  /** Its end has been written. */
   closed: boolean;
 }
 
-/** A frame that is written later, with what is said by then. */
+/** A frame that is written later, with the text of that time. */
 interface Waiting {
   readonly frame: StreamFrame;
   readonly json: JsonObject;
@@ -60,23 +60,23 @@ interface Waiting {
 }
 
 /**
- * Writes the frames of one stream with other events. The wire repeats every text when it is finished, in its part, its
- * item and the final response: what was changed once is changed in all of them, and what lay beside it (annotations, log
- * probabilities) is taken out. The end of a changed text waits until something else begins; text that comes later still
- * becomes an item of its own at the end.
+ * Writes the frames of one stream with other events. The wire repeats every text at its end, in its part, its item and
+ * the final response: a change applies to all of them, and its companions (annotations, log probabilities) are removed.
+ * The end of a changed text waits until something else starts; text that arrives after that becomes an item of its own
+ * at the end.
  */
 export class ResponsesFrameRewriter implements FrameRewriter {
   private readonly said = new Map<string, Said>();
   private readonly names = new Map<number, string>();
-  /** The text of each channel that was said last. */
+  /** The latest text of each channel. */
   private readonly last = new Map<Channel, Said>();
-  /** Calls that nobody may be told of, by their place in the output: how they begin and end. */
+  /** Withheld calls by output index: their start and end frames. */
   private readonly gone = new Map<number, Waiting[]>();
   private readonly added: JsonObject[] = [];
   private waiting: Waiting[] = [];
   private pending: TextEvent[] = [];
   private outputs = 0;
-  /** The number of the next event; undefined where the provider gives none. */
+  /** The number of the next event; undefined when the provider sends none. */
   private sequence: number | undefined;
 
   write(frame: StreamFrame, events: readonly StreamEvent[]): readonly StreamFrame[] {
@@ -131,7 +131,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     return this.numbered(out);
   }
 
-  /** Gives the frames the numbers that follow from those before them. `own` is the provider's, with what it says. */
+  /** Renumbers the frames consecutively. `own` is the provider's, with its events. */
   private numbered(
     frames: readonly StreamFrame[],
     own?: StreamFrame,
@@ -149,7 +149,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     });
   }
 
-  /** Takes note of the texts of an event and writes those that are pieces; the whole ones are written when it leaves. */
+  /** Records the texts of an event and writes the pieces; whole texts are written when the event leaves. */
   private writeSlots(
     json: JsonObject,
     wanted: WantedTexts,
@@ -186,7 +186,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     return said;
   }
 
-  /** The begin of a call that the frame tells. */
+  /** The call that starts in the frame. */
   private calledIn(json: JsonObject, index: number, wanted: WantedTexts): CallEvent | undefined {
     if (!beginsCall(json)) return undefined;
     const event = wanted.takeCall(index);
@@ -194,7 +194,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     return event.text === '' ? event : { ...event, text: '' };
   }
 
-  /** A call whose begin was taken out is gone with all its frames, unless more of it is told after all. */
+  /** True for frames of a call whose start was removed, unless an event adds to the call after all. */
   private isGone(index: number, frame: StreamFrame, json: JsonObject, wanted: WantedTexts): boolean {
     const known = this.gone.get(index);
     if (known === undefined && (!beginsCall(json) || wanted.tellsCall(index))) return false;
@@ -207,7 +207,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     return true;
   }
 
-  /** Tells of a call that was held back: its begin now, its end when its time comes. */
+  /** Writes a withheld call: its start now, its end in due order. */
   private revive(event: CallEvent, frames: readonly Waiting[], out: StreamFrame[]): void {
     this.gone.delete(event.call);
     const [begin, ...more] = frames;
@@ -220,7 +220,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     for (const event of events) this.say(event, out);
   }
 
-  /** Says what was not the text of a slot of its frame: more of the text that is open, or an item of its own later. */
+  /** Writes text outside the slots of its frame: as more of the open text, or as an item of its own later. */
   private say(event: TextEvent, out: StreamFrame[]): void {
     if (event.type === 'tool-arguments-delta') return this.sayArguments(event, out);
     const last = this.last.get(event.type === 'text-delta' ? 'text' : 'reasoning');
@@ -259,7 +259,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     return text;
   }
 
-  /** The end of a text waits as long as more of it may come. */
+  /** The end of a text waits while more of it may arrive. */
   private close(one: Waiting, changed: boolean, out: StreamFrame[]): void {
     if (changed || this.waiting.length > 0) this.waiting.push(one);
     else out.push(this.finished(one, false));
@@ -282,7 +282,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     }
   }
 
-  /** The frame as it leaves now. */
+  /** The frame in its final form. */
   private finished({ frame, json, events }: Waiting, changed: boolean): StreamFrame {
     let isOther = changed;
     for (const slot of frameSlots(json)) {
@@ -300,14 +300,14 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     return { bytes: rewritten(asBuffer(frame.bytes), json), events: events.length === 0 ? opaque : events };
   }
 
-  /** A source of a text that has become another. */
+  /** True for a source of a changed text. */
   private isAboutChanged(json: JsonObject): boolean {
     if (json.type !== 'response.output_text.annotation.added') return false;
     const said = this.said.get(textKeyOf(json));
     return said !== undefined && said.was !== said.now;
   }
 
-  /** A call may have been given another name. */
+  /** Applies the new name of a renamed call. */
   private rename(json: JsonObject): boolean {
     if (this.names.size === 0) return false;
     const holders: (readonly [unknown, unknown])[] = [[json.output_index, json.item ?? json]];
@@ -324,7 +324,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
     return changed;
   }
 
-  /** The final response without what is gone and with what was added. */
+  /** The final response without removed items and with added ones. */
   private changeOutputs(json: JsonObject): boolean {
     const response = asObject(json.response);
     if (response === undefined || !isFinal(json)) return false;
@@ -335,7 +335,7 @@ export class ResponsesFrameRewriter implements FrameRewriter {
   }
 }
 
-/** An output item for what the provider's items have no place for. */
+/** An output item for text that the provider's items have no place for. */
 function addedItem(event: TextEvent, index: number): JsonObject {
   const { text } = event;
   switch (event.type) {
@@ -357,14 +357,14 @@ function addedItem(event: TextEvent, index: number): JsonObject {
   }
 }
 
-/** The frames that tell an added item. */
+/** The frames of an added item. */
 function addedFrames(item: JsonObject, index: number): readonly StreamFrame[] {
   const lines = new EventLines();
   writeItem(lines, item, index, () => undefined);
   return createFrameReader().push(Buffer.from(lines.take()));
 }
 
-/** Writes why it ended, the usage and the error of an event anew; true when any of them has become another. */
+/** Rewrites the finish, usage and error of an event; true when any of them has changed. */
 function changeEnding(json: JsonObject, events: readonly StreamEvent[]): boolean {
   const response = asObject(json.response);
   let changed = false;

@@ -39,7 +39,7 @@ class ResponsesEventReader implements ChatEventReader {
 
   finish(): readonly ChatEvent[] {
     for (const payload of this.payloads.finish()) this.payload(payload);
-    // Only the final response says that the stream is complete.
+    // Only the final response marks the stream as complete.
     this.builder.error(cutShort);
     return this.builder.take();
   }
@@ -120,7 +120,7 @@ class ResponsesEventReader implements ChatEventReader {
     }
   }
 
-  /** Hosts and proxies that answer an error, or the whole response, where a stream was asked for. */
+  /** Handles an error or a whole response in place of a stream, which some hosts and proxies send. */
   private untyped(json: JsonObject): void {
     if (json.object === 'response' && Array.isArray(json.output))
       return this.final(json, asText(json.status) ?? 'completed');
@@ -159,7 +159,7 @@ class ResponsesEventReader implements ChatEventReader {
   }
 }
 
-/** The provider's side of the Responses API. */
+/** The Responses API on the provider side. */
 export const openAiResponsesProvider: ChatProviderCodec = {
   encodeRequest,
   decodeAnswer,
@@ -169,7 +169,7 @@ export const openAiResponsesProvider: ChatProviderCodec = {
 
 const tokenCount = countTokensOperation(anthropicClient, responsesTokenCounting);
 
-/** A host whose chat is the Responses API; everything else of OpenAI's it has as OpenAI has it. */
+/** A host whose chat is the Responses API; its other endpoints are those of OpenAI. */
 export const openAiResponsesHost: ProviderDialect = {
   name: 'openai-responses',
   plan(call) {

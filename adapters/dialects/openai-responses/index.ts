@@ -24,7 +24,7 @@ import { SequentialParts } from '../../../core/dialects/canonical/sequential-par
 import { EventLines } from './output-writer.ts';
 import { ResponseWriter } from './response-writer.ts';
 
-/** The client's side of the Responses API. */
+/** The Responses API on the client side. */
 export const openAiResponsesClient: ChatClientCodec = {
   decodeRequest,
   encodeAnswer,
@@ -32,7 +32,7 @@ export const openAiResponsesClient: ChatClientCodec = {
   encodeProviderError: (error, { provider }) => Buffer.from(encodeOpenAiProviderError(error, provider)),
 };
 
-/** The response object that the events of the answer add up to. */
+/** The response object assembled from the events of the answer. */
 function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
   const writer = new ResponseWriter(context, new EventLines());
   for (const event of answerEvents(answer))
@@ -57,7 +57,7 @@ class ResponsesEventWriter implements ChatEventWriter {
   }
 }
 
-/** The OpenAI Responses wire as clients speak it. */
+/** The OpenAI Responses wire on the client side. */
 export const openAiResponses: Dialect = {
   name: 'openai-responses',
   validateRequest: (_endpoint, body) => bodyIssue(body),
@@ -74,7 +74,7 @@ export const openAiResponses: Dialect = {
   encodeStreamError(error) {
     const members = openAiErrorMembers(error);
     const { message, param, code } = members;
-    // The documented event is flat; SDKs end a stream when they find an `error` member.
+    // The documented event is flat; SDKs end a stream at an `error` member.
     return writeSseFrame(encodeErrorJson({ type: 'error', code, message, param, error: members }), 'error');
   },
 };

@@ -17,27 +17,27 @@ import {
   thoughtText,
 } from './output-parts.ts';
 
-/** One output item of a stream while it is written. */
+/** One output item of a stream, until it is complete. */
 interface StreamedItem {
-  /** Names its parts: hosts reuse output indexes and change ids. */
+  /** Prefix of its part keys: hosts reuse output indexes and change ids. */
   readonly key: string;
   readonly type: string;
   id: string | undefined;
   callId: string | undefined;
-  /** What has been said of each part, by the part's key. */
+  /** Emitted text of each part, by the part's key. */
   readonly said: Map<string, string>;
   /** Citations written so far, by the part's key. */
   readonly cited: Map<string, number>;
-  /** Summary parts of which something was said. */
+  /** Summary parts with emitted text. */
   readonly summaries: Set<unknown>;
-  /** Arguments that came with the item's first event, for hosts that say them nowhere else. */
+  /** Arguments in the item's first event, for hosts that send them nowhere else. */
   readonly early: string;
-  /** The provider runs it itself, though it looks like a call. */
+  /** The provider runs it itself, although it looks like a call. */
   readonly isProviderRun: boolean;
   done: boolean;
 }
 
-/** The items of a stream by the index that events name, and in the order of their start. */
+/** The items of a stream by their event index, and in the order of their start. */
 class StreamedItems {
   private readonly byIndex = new Map<unknown, StreamedItem>();
   private readonly order: StreamedItem[] = [];
@@ -47,7 +47,7 @@ class StreamedItems {
     return this.order;
   }
 
-  /** The item that an event is about; undefined before its first event. */
+  /** The item of an event; undefined before its first event. */
   of(event: JsonObject): StreamedItem | undefined {
     const index = event.output_index;
     if (index !== undefined) return this.byIndex.get(index);
@@ -75,8 +75,8 @@ class StreamedItems {
   }
 
   /**
-   * Pairs the items of a final response with those that were streamed: by id, by call id, else the next of the same kind.
-   * An item that was not streamed has no partner.
+   * Pairs the items of a final response with the streamed ones: by id, by call id, else the next of the same kind. An
+   * item that was not streamed has no partner.
    */
   pair(output: readonly JsonObject[]): readonly (StreamedItem | undefined)[] {
     const left = new Set(this.order);
@@ -100,7 +100,7 @@ class StreamedItems {
   }
 }
 
-/** A text as an event that ends it repeats it. */
+/** A text that its end event repeats. */
 interface WholeText {
   readonly kind: 'text' | 'refusal';
   readonly text: string;
@@ -108,18 +108,18 @@ interface WholeText {
 }
 
 /**
- * Turns what a stream says of its output items into events. The same content comes several times (deltas, the finished
- * part, the finished item, the final response); each character is said once, whichever of them brings it.
+ * Converts the output items of a stream into events. The same content arrives several times (deltas, the finished part,
+ * the finished item, the final response); each character is emitted once, from its first occurrence.
  */
 export class ItemEvents {
-  /** A call that the client must answer has begun. */
+  /** The answer holds a call that the client must answer. */
   hasCalls = false;
-  /** The tools of the request as the provider repeats them. */
+  /** The tools of the request, in the provider's copy. */
   tools: unknown = undefined;
   private readonly items = new StreamedItems();
   private readonly builder: ChatEventBuilder;
   private readonly newId: (prefix: string) => string;
-  /** Parts that are complete: they end when the next one begins, because a signature may follow them. */
+  /** Complete parts: they end when the next one starts, because a signature may follow them. */
   private readonly ending: string[] = [];
 
   constructor(builder: ChatEventBuilder, newId: (prefix: string) => string) {
@@ -144,7 +144,7 @@ export class ItemEvents {
     this.finishItem(isKnown ? before : this.begin(event, item), item);
   }
 
-  /** What the final response holds beyond what was streamed. */
+  /** Emits content of the final response that was not streamed. */
   reconcile(response: JsonObject): void {
     const output = asArray(response.output)
       .map(asObject)
@@ -166,7 +166,7 @@ export class ItemEvents {
     this.builder.text(0, key, text, decodeLogprobs(event.logprobs));
   }
 
-  /** A finished text or content part. `text` is all of it. */
+  /** A finished text or content part. `text` is the whole text. */
   textDone(event: JsonObject, kind: 'text' | 'refusal', text: unknown): void {
     const item = this.messageOf(event);
     if (typeof text !== 'string') return;
@@ -194,7 +194,7 @@ export class ItemEvents {
     this.builder.citation(0, key, citation);
   }
 
-  /** A piece of a summary (`summary_index` tells which) or of the thoughts themselves. */
+  /** A piece of a summary (numbered by `summary_index`) or of the thoughts themselves. */
   reasoning(event: JsonObject, kind: 'summary' | 'thought', text: unknown): void {
     if (typeof text !== 'string' || text === '') return;
     const item = this.items.of(event) ?? this.begin(event, { type: 'reasoning', id: event.item_id });
@@ -208,7 +208,7 @@ export class ItemEvents {
     this.builder.reasoning(0, key, piece);
   }
 
-  /** A finished summary part: said only when no delta of it came. */
+  /** A finished summary part: emitted only when it had no delta. */
   summaryDone(event: JsonObject, text: unknown): void {
     const item = this.items.of(event);
     if (item?.summaries.has(event.summary_index) !== true) this.reasoning(event, 'summary', text);
@@ -371,7 +371,7 @@ export class ItemEvents {
   }
 }
 
-/** What a whole text says beyond what was said; nothing when it says something else. */
+/** The remainder of a whole text after the emitted text; empty when it does not start with that. */
 function restOf(whole: string, said: string): string {
   return whole.length > said.length && whole.startsWith(said) ? whole.slice(said.length) : '';
 }

@@ -12,7 +12,7 @@ import type {
 import { asArray, asCount, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 
-/** Items of tools that do not end in `_call`, and what they are named for. */
+/** Items of tools whose type does not end in `_call`, with the tool's name. */
 const otherTools: Readonly<Record<string, string>> = {
   mcp_list_tools: 'mcp_list_tools',
   mcp_approval_request: 'mcp_approval_request',
@@ -22,7 +22,10 @@ const otherTools: Readonly<Record<string, string>> = {
   program_output: 'program',
 };
 
-/** An item that is no message, no reasoning and no call for the client: a tool that the provider ran, or what only this wire knows. */
+/**
+ * An item other than a message, reasoning or a call for the client: a tool that the provider ran, or an item that only
+ * this wire has.
+ */
 export function providerItem(item: JsonObject): ProviderToolPart | OpaquePart {
   const type = asText(item.type) ?? '';
   const isResult = type.endsWith('_output') || type === 'mcp_approval_response';
@@ -40,7 +43,7 @@ export function providerItem(item: JsonObject): ProviderToolPart | OpaquePart {
 }
 
 /**
- * Whether a custom call is one that the provider runs itself: some hosts write the calls of their own tools so. The
+ * True for a custom call that the provider runs itself: some hosts write the calls of their own tools in this form. The
  * answer repeats the tools of the request; a custom call for none of them is not for the client.
  */
 export function isProviderRun(item: JsonObject, tools: unknown): boolean {
@@ -52,9 +55,9 @@ export function isProviderRun(item: JsonObject, tools: unknown): boolean {
 }
 
 /**
- * Responses clients give reasoning items back as they got them, and nothing else that is opaque. What other wires want
- * back beside their thoughts (the signature of a call or of a text, redacted thinking) therefore travels as the
- * encrypted content of a reasoning item that names what it belongs to.
+ * Responses clients return reasoning items unchanged, and no other opaque items. Other members that wires need back
+ * beside their thoughts (the signature of a call or text, redacted thinking) therefore travel as the encrypted content
+ * of a reasoning item that names their target.
  */
 type Carried =
   /** The signature of the call with this id. */
@@ -67,7 +70,7 @@ const callMark = 'signature-of-call:';
 const textMark = 'signature-of-text:';
 const redactedMark = 'redacted-thinking:';
 
-/** The encrypted content that carries it. */
+/** Encrypted content with this value. */
 export function encodeCarried(carried: Carried): string {
   switch (carried.kind) {
     case 'call':
@@ -79,7 +82,7 @@ export function encodeCarried(carried: Carried): string {
   }
 }
 
-/** What an encrypted content carries; undefined when it is a provider's own. */
+/** The value in an encrypted content; undefined for a provider's own content. */
 export function decodeCarried(content: string): Carried | undefined {
   if (content.startsWith(textMark)) return { kind: 'text', signature: content.slice(textMark.length) };
   if (content.startsWith(redactedMark)) return { kind: 'redacted', data: content.slice(redactedMark.length) };
@@ -97,7 +100,7 @@ export function decodeCarried(content: string): Carried | undefined {
 /** The name of this wire. */
 export const dialect = 'openai-responses';
 
-/** Members of a call that the canonical form has. */
+/** Members of a call in the canonical form. */
 const callMembers: ReadonlySet<string> = new Set([
   'type',
   'id',
@@ -108,10 +111,10 @@ const callMembers: ReadonlySet<string> = new Set([
   'status',
 ]);
 
-/** Summaries come in several parts; in one text they stand apart by a blank line. */
+/** Summaries have several parts; a blank line separates them in one text. */
 export const summarySeparator = '\n\n';
 
-/** What an item of an answer, or of a history, says. */
+/** Content of an item of an answer or of a history. */
 interface ItemParts {
   readonly parts: readonly ChatPart[];
   /** A signature for another part. */
@@ -133,7 +136,7 @@ export function partsOfItem(item: JsonObject, newId: (prefix: string) => string)
   }
 }
 
-/** The texts and refusals of a message. Its `phase` stays with each. */
+/** The texts and refusals of a message, each with the message's `phase`. */
 export function messageParts(item: JsonObject): readonly ChatPart[] {
   const { content } = item;
   const values = typeof content === 'string' ? [{ type: 'output_text', text: content }] : asArray(content);
@@ -159,12 +162,12 @@ export function contentPart(content: JsonObject, phase: unknown): ChatPart {
   };
 }
 
-/** `commentary` or `final_answer`: what the message is for. */
+/** `commentary` or `final_answer`, the purpose of the message. */
 export function phaseExtras(phase: unknown): TextPart['extras'] {
   return asText(phase) === undefined ? undefined : { [dialect]: { phase } };
 }
 
-/** The head of a call, its arguments still empty. */
+/** The start of a call, with empty arguments. */
 export function callHead(item: JsonObject, newId: (prefix: string) => string): ToolCallPart {
   const itemId = asText(item.id);
   const others = Object.entries(item).filter(([name, value]) => !callMembers.has(name) && value !== null);
@@ -198,14 +201,14 @@ export function summaryText(item: JsonObject): string {
   return joined(item.summary, summarySeparator);
 }
 
-/** The thoughts themselves, where a model shows them. */
+/** The thoughts themselves, when a model shows them. */
 export function thoughtText(item: JsonObject): string {
   return joined(item.content, '');
 }
 
 /**
  * A reasoning item: its thoughts, its summary, and its encrypted content as the signature of the last of them. An item
- * that has nothing of these says nothing without the store of its provider.
+ * with none of these is meaningless outside its provider's store.
  */
 function reasoningParts(item: JsonObject): ItemParts {
   const encrypted = asText(item.encrypted_content);
@@ -250,7 +253,7 @@ function stringOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Puts a carried signature where it belongs: on the call that it names, else on the last text. Without one it is for nobody. */
+/** Attaches a carried signature to the call that it names, else to the last text. Without either it is dropped. */
 export function attachSignature(parts: ChatPart[], carried: Carried): void {
   if (carried.kind === 'redacted') return;
   const at = parts.findLastIndex((part) =>
@@ -260,7 +263,7 @@ export function attachSignature(parts: ChatPart[], carried: Carried): void {
   if (part !== undefined) parts[at] = { ...part, signature: carried.signature };
 }
 
-/** The log probabilities of a list as the wire says it; undefined when there are none. */
+/** The log probabilities of a list in this wire's form; undefined when there are none. */
 export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
   const list = asArray(value)
     .map(asObject)
@@ -294,7 +297,7 @@ function encodeToken({ token, logprob, bytes }: Omit<TokenLogprob, 'top'>): Json
   return { token, logprob, bytes: bytes ?? [...Buffer.from(token)] };
 }
 
-/** What an annotation of an `output_text` cites; undefined for what is no object. */
+/** The citation of an annotation of an `output_text`; undefined for anything but an object. */
 export function decodeAnnotation(value: unknown): Citation | undefined {
   const annotation = asObject(value);
   if (annotation === undefined) return undefined;
@@ -316,8 +319,8 @@ export function decodeAnnotation(value: unknown): Citation | undefined {
 }
 
 /**
- * The citation as an annotation. `length` is that of the text up to here: where a citation does not say its place, it
- * stands for all of it. A document without an address is cited by its title, as a file.
+ * The citation as an annotation. `length` is that of the text so far: a citation without a position covers all of it. A
+ * document without an address is cited by its title, as a file.
  */
 export function encodeAnnotation(citation: Citation, length: number): JsonObject {
   if (citation.raw?.dialect === dialect) return citation.raw.value;

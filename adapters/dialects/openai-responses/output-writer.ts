@@ -10,7 +10,7 @@ import type {
 import { asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { dialect, encodeAnnotation, encodeCarried, encodeLogprobs } from './output-parts.ts';
 
-/** Collects the frames of a Responses stream, each with its name and its number. */
+/** Collects the frames of a Responses stream, each with its name and number. */
 export class EventLines {
   private text = '';
   private sequence = 0;
@@ -20,7 +20,7 @@ export class EventLines {
     this.addRaw(type, stringifyExact(members).slice(1, -1));
   }
 
-  /** The same for members that are JSON already, without their braces. */
+  /** Same for members in JSON form, without their braces. */
   addRaw(type: string, members: string): void {
     this.text += `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.sequence++},${members}}\n\n`;
   }
@@ -35,7 +35,7 @@ export class EventLines {
 
 type PartEvent = Extract<ChatEvent, { readonly part: number }>;
 
-/** The message that takes texts and refusals until something else comes. */
+/** The message that takes texts and refusals until another item starts. */
 interface OpenMessage {
   readonly id: string;
   readonly phase: string | undefined;
@@ -44,19 +44,19 @@ interface OpenMessage {
 
 interface OpenPart {
   readonly head: ChatPart;
-  /** Of the item that holds it; empty for what no item says. */
+  /** Id of the item that holds it; empty for parts that no item can express. */
   readonly id: string;
-  /** The members of its deltas before the text, as JSON. */
+  /** Members of its deltas before the text, as JSON. */
   readonly prefix: string;
   readonly annotations: JsonObject[];
-  /** Citations that stand for the whole part: their place is known when it ends. */
+  /** Citations of the whole part: their position is known when it ends. */
   readonly unplaced: Citation[];
   readonly logprobs: JsonObject[];
   text: string;
   signature: string;
 }
 
-/** Writes the output items of a stream, one after the other, and keeps them as they are when they are done. */
+/** Writes the output items of a stream in sequence, and keeps the finished ones. */
 export class OutputWriter {
   readonly items: JsonObject[] = [];
   private readonly lines: EventLines;
@@ -93,7 +93,7 @@ export class OutputWriter {
     }
   }
 
-  /** Ends what is open; the last message was cut when the response is not complete. */
+  /** Ends the open items; in an incomplete response the last message is marked incomplete. */
   finish(status: 'completed' | 'incomplete' | 'failed'): void {
     if (this.part !== undefined) this.end(this.part);
     this.part = undefined;
@@ -226,7 +226,7 @@ export class OutputWriter {
       case 'tool-call':
         return this.endCall(part, part.head);
       default:
-      // A part that comes whole is never open.
+      // A part that arrives whole is never open.
     }
   }
 
@@ -267,7 +267,7 @@ export class OutputWriter {
     if (signature !== '') this.carry(encodeCarried({ kind: 'call', callId: head.id, signature }));
   }
 
-  /** What comes at once. */
+  /** Writes a part that arrives whole. */
   private whole(head: ChatPart): void {
     if (head.type === 'image' && head.source.kind === 'url') {
       const markdown: ChatPart = { type: 'text', text: `![image](${head.source.url})` };
@@ -284,7 +284,7 @@ export class OutputWriter {
     this.itemDone(item);
   }
 
-  /** A signature that belongs to the part before. */
+  /** Writes a signature of the preceding part. */
   private carry(encrypted: string): void {
     this.closeMessage('completed');
     const item = reasoningOutput(this.newId('rs_'), '', encrypted);
@@ -325,7 +325,7 @@ function callOutput(part: ToolCallPart, id: string, text: string, status: string
     : { ...extras, type: 'function_call', ...members, arguments: text };
 }
 
-/** A thought as an item: what it says as a summary, its proof as encrypted content. */
+/** A thought as an item: its text as a summary, its signature as encrypted content. */
 function reasoningOutput(id: string, text: string, encrypted: string | undefined): JsonObject {
   return {
     type: 'reasoning',
@@ -335,7 +335,7 @@ function reasoningOutput(id: string, text: string, encrypted: string | undefined
   };
 }
 
-/** A made picture as an item; undefined for one that is only named by an address. */
+/** A generated picture as an item; undefined for one with only an address. */
 function imageOutput(part: ImagePart, newId: (prefix: string) => string): JsonObject | undefined {
   const { source } = part;
   if (source.kind !== 'base64') return undefined;
@@ -350,7 +350,10 @@ function imageOutput(part: ImagePart, newId: (prefix: string) => string): JsonOb
   };
 }
 
-/** What comes whole and only this wire knows, or a web search of another provider; undefined for what no item can say. */
+/**
+ * An opaque part that only this wire has, or a web search of another provider; undefined for parts that no item can
+ * express.
+ */
 function wholeOutput(part: ChatPart, newId: (prefix: string) => string): JsonObject | undefined {
   if (part.type === 'opaque') return part.dialect === dialect ? part.value : undefined;
   if (part.type !== 'provider-tool') return undefined;

@@ -16,8 +16,8 @@ import { encodeResponsesUsage } from './answer.ts';
 import { EventLines } from './output-writer.ts';
 
 /**
- * The complete response that the frames of a stream add up to: the final one, or as far as it got. Throws
- * `upstream_invalid` for a frame that says something and cannot be read.
+ * The complete response assembled from the frames of a stream: the final one, or the last state. Throws
+ * `upstream_invalid` for a frame with content that cannot be read.
  */
 export function assembleResponse(
   _endpoint: EndpointId,
@@ -26,7 +26,7 @@ export function assembleResponse(
 ): Uint8Array {
   let response: JsonObject = {};
   let error: unknown;
-  // Items that were never finished are added up from their deltas.
+  // Unfinished items are assembled from their deltas.
   const items = new Map<unknown, JsonObject>();
   for (const frame of frames) {
     const json = jsonOf(frame);
@@ -62,7 +62,10 @@ function jsonOf(frame: StreamFrame): JsonObject | undefined {
   });
 }
 
-/** A complete response as the frames of a stream; the inverse of `assembleResponse`. Throws `upstream_invalid` for no JSON object. */
+/**
+ * A complete response as the frames of a stream; the inverse of `assembleResponse`. Throws `upstream_invalid` for
+ * anything but a JSON object.
+ */
 export function disassembleResponse(_endpoint: EndpointId, answer: Uint8Array): readonly Uint8Array[] {
   const response = parseExactObject(asBuffer(answer).toString('utf8'));
   if (response === undefined) {
@@ -99,7 +102,7 @@ export function disassembleResponse(_endpoint: EndpointId, answer: Uint8Array): 
   return frames;
 }
 
-/** The events that say an item; `cut` is called after each. */
+/** Writes the events of an item; `cut` is called after each. */
 export function writeItem(lines: EventLines, item: JsonObject, output_index: number, cut: () => void): void {
   const place = { item_id: item.id, output_index };
   const add = (type: string, members: JsonObject): void => {
@@ -150,7 +153,7 @@ function writeContent(
   add('response.content_part.done', { ...at, part });
 }
 
-/** An item as its first event has it: nothing said yet. */
+/** An item in the form of its first event, without content. */
 function emptied(item: JsonObject): JsonObject {
   switch (item.type) {
     case 'function_call':
@@ -166,7 +169,7 @@ function emptied(item: JsonObject): JsonObject {
   }
 }
 
-/** Adds what a delta says to an item that is not finished yet, as the wire would have it in the finished one. */
+/** Adds a delta to an unfinished item, in the form of the finished one. */
 function growItem(item: JsonObject, event: JsonObject): void {
   const { delta } = event;
   if (typeof delta !== 'string') return;
@@ -191,7 +194,10 @@ function append(holder: JsonObject, member: string, text: string): void {
   holder[member] = typeof before === 'string' ? before + text : text;
 }
 
-/** The part of a list at an index, made when the list is not that long yet. An index beyond the next one is the next one. */
+/**
+ * The part of a list at an index, created when the list is shorter. An index beyond the next one counts as the next
+ * one.
+ */
 function partAt(item: JsonObject, list: 'content' | 'summary', index: unknown, type: string): JsonObject {
   const parts = Array.isArray(item[list]) ? (item[list] as unknown[]) : [];
   item[list] = parts;

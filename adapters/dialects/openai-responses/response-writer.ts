@@ -13,16 +13,16 @@ import { dialect } from './output-parts.ts';
 
 type StartEvent = Extract<ChatEvent, { type: 'start' }>;
 
-/** What the wire's statuses say of a finish. */
+/** Status of the response for a finish. */
 interface Outcome {
   readonly status: 'completed' | 'incomplete' | 'failed';
-  /** Of an incomplete response. */
+  /** Reason of an incomplete response. */
   readonly reason?: string;
 }
 
 /**
- * Writes an answer as the events of a Responses stream into `lines`, and keeps the response object that they add up to.
- * Events of parts must come one part after the other.
+ * Writes an answer as the events of a Responses stream into `lines`, and keeps the resulting response object. Events of
+ * different parts must not interleave.
  */
 export class ResponseWriter {
   private readonly context: AnswerContext;
@@ -99,7 +99,10 @@ export class ResponseWriter {
     return this.envelope;
   }
 
-  /** SDKs end a stream with an error when an event has an `error` member; others read the failed response behind it. */
+  /**
+   * SDKs end a stream with an error when an event has an `error` member; other clients read the failed response after
+   * it.
+   */
   private fail(error: ProviderError): void {
     if (this.envelope === undefined) this.start({ type: 'start', id: '', model: '' });
     const { message, param } = error;
@@ -137,13 +140,13 @@ function codeOf({ code, status }: ProviderError): string {
   return code ?? (status === 429 ? 'rate_limit_exceeded' : 'server_error');
 }
 
-/** The tier that the end of a stream names is the one that served it. */
+/** The tier at the end of a stream is the one that served it. */
 function tierOf(extras: Extras | undefined): JsonObject {
   const tier = extras?.[dialect]?.service_tier;
   return tier === undefined ? {} : { service_tier: tier };
 }
 
-/** What is known of a response when it begins. */
+/** Data of a response at its start. */
 interface ResponseHead {
   readonly id: string;
   readonly model: string;
@@ -152,8 +155,8 @@ interface ResponseHead {
 }
 
 /**
- * A response object in progress: its head, and the settings of the request as the API repeats them. Settings that the
- * caller left to the provider are null where the wire allows it. `store` says whether the gateway keeps it.
+ * A response object in progress: its head, and the settings of the request in the form in which the API repeats them.
+ * Settings left to the provider are null where the wire allows it. `store` tells whether the gateway stores it.
  */
 function responseEnvelope(head: ResponseHead, { request, kept }: AnswerContext): JsonObject {
   return {

@@ -12,7 +12,7 @@ import type { JsonObject } from '../json-reading.ts';
 
 export const emptyRequest: ChatRequest = { model: 'river-1', stream: false, messages: [], tools: [] };
 
-/** Ids that count: `call_1`, `rs_2` … */
+/** Counting ids: `call_1`, `rs_2` … */
 function countingIds(): (prefix: string) => string {
   let count = 0;
   return (prefix) => `${prefix}${++count}`;
@@ -49,7 +49,7 @@ export function clientCall(body: JsonObject): ClientCall {
   };
 }
 
-/** What goes to the provider, and what was lost on the way. */
+/** The encoded body with the report. */
 export function encoded(
   request: Partial<ChatRequest>,
   host = hostFacts(),
@@ -71,7 +71,7 @@ export function streamOf(events: readonly JsonObject[]): Buffer {
   );
 }
 
-/** What the reader makes of a stream, given in these pieces. */
+/** The events of the reader for a stream in these pieces. */
 export function readEvents(...chunks: readonly Buffer[]): readonly ChatEvent[] {
   const reader = openAiResponsesProvider.eventReader('text/event-stream', decodeContext());
   return [...chunks.flatMap((chunk) => reader.push(Buffer.from(chunk))), ...reader.finish()];

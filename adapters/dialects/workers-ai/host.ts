@@ -50,18 +50,18 @@ function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeRepo
   return { path: runPath(host), body: stringifyExact(Object.assign(fitted, request.extras?.['workers-ai'])) };
 }
 
-/** OpenAI's messages, but that content is never null. */
+/** OpenAI's messages, except that content is never null. */
 function messagesOf(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject[] {
   const messages = encodeMessages(request.messages, { host, report });
   for (const message of messages) message.content ??= '';
   return messages;
 }
 
-/** Tools are functions, and nothing wraps them. */
+/** Tools are functions without a wrapper. */
 function addTools(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
   const { toolChoice } = request;
   if (toolChoice?.type === 'none') {
-    // The wire has no such word; without tools none is called.
+    // The wire has no such setting; without tools none is called.
     request.tools.forEach((_tool, i) => report.emulate(`tools[${i}]`));
     return;
   }
@@ -81,7 +81,7 @@ function addTools(body: JsonObject, request: ChatRequest, report: EncodeReport):
   if (toolChoice !== undefined && toolChoice.type !== 'auto') report.drop('tool_choice');
 }
 
-/** The schema stands where OpenAI has an object around it. */
+/** The schema without the wrapper object that OpenAI has. */
 function responseFormat(format: ResponseFormat | undefined, report: EncodeReport): JsonObject | undefined {
   if (format === undefined) return undefined;
   if (format.type !== 'json-schema') return format.type === 'json' ? { type: 'json_object' } : undefined;
@@ -91,7 +91,7 @@ function responseFormat(format: ResponseFormat | undefined, report: EncodeReport
   return { type: 'json_schema', json_schema: format.schema };
 }
 
-/** Settings that the wire has no words for. */
+/** Settings that the wire cannot express. */
 const unsayable: readonly Setting[] = [
   ...([
     'parallel_tool_calls',
@@ -107,8 +107,8 @@ const unsayable: readonly Setting[] = [
 ];
 
 /**
- * Where a model runs, below a base URL that ends in `/ai`. Its name keeps its slashes and its `@`. Throws
- * `invalid_request` for a name that would lead elsewhere.
+ * Path of a model below a base URL that ends in `/ai`. Its name keeps its slashes and its `@`. Throws `invalid_request`
+ * for a name that would lead to another path.
  */
 function runPath({ model }: HostFacts): string {
   return `/run/${model.split('/').map(segment).join('/')}`;
@@ -171,8 +171,8 @@ function decodeEmbeddings(body: Buffer, request: JsonObject): OperationAnswer {
 }
 
 /**
- * What a model said (`{ response, tool_calls, usage }`, whole or an event of a stream) in the words of a chat
- * completions chunk; newer models speak those words themselves, with or without the `result` around them.
+ * An output (`{ response, tool_calls, usage }`, whole or an event of a stream) in the form of a chat completions chunk;
+ * newer models use that form themselves, with or without the `result` around it.
  */
 function asChat(json: JsonObject): JsonObject {
   const result = asObject(json.result) ?? json;
@@ -187,13 +187,13 @@ function asChat(json: JsonObject): JsonObject {
   return chunk;
 }
 
-/** What is said in a delta, and what is around a result and says nothing of an answer that came well. */
+/** Members of the delta, and members around a successful result that carry nothing. */
 const apart: ReadonlySet<string> = new Set([
   ...['response', 'tool_calls'],
   ...['success', 'errors', 'messages', 'result', 'p'],
 ]);
 
-/** Text; JSON mode answers with the object itself, and tokens that are numbers arrive as numbers. */
+/** Text; JSON mode answers with the object itself, and numeric tokens arrive as numbers. */
 function textOf(response: unknown): string | undefined {
   if (typeof response === 'string') return response;
   if (typeof response === 'number' || typeof response === 'bigint') return response.toString();
@@ -202,7 +202,7 @@ function textOf(response: unknown): string | undefined {
   return members === undefined ? undefined : stringifyExact(members);
 }
 
-/** Cloudflare's Workers AI as the gateway speaks it. */
+/** Cloudflare's Workers AI on the provider side. */
 export const workersAiProvider: ChatProviderCodec = {
   encodeRequest,
   decodeAnswer,
@@ -214,7 +214,7 @@ function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   const chat = asChat(parseResult(body, 'no result of a model'));
   if (!Array.isArray(chat.choices)) throw noAnswer('a result without "response"');
   const answer = decodeAnswerObject(chat, context);
-  // The wire tells no finish reason: what came whole is over.
+  // The wire has no finish reason: a whole answer is finished.
   return { ...answer, choices: answer.choices.map((choice) => ended(choice)) };
 }
 
@@ -224,7 +224,7 @@ function ended(choice: ChatAnswer['choices'][number]): ChatAnswer['choices'][num
   return { ...choice, finish: { ...choice.finish, reason: hasCalls ? 'tool-calls' : 'stop' } };
 }
 
-/** The envelope of an answer. Throws `upstream_invalid` for what is none, and for a failure that came with a good status. */
+/** The envelope of an answer. Throws `upstream_invalid` for anything else, and for a failure with a success status. */
 function parseResult(body: Buffer, what: string): JsonObject {
   const json = parseExactObject(body.toString('utf8'));
   if (json === undefined) throw noAnswer(what);
@@ -259,7 +259,7 @@ class WorkersAiDecoder extends ChunkDecoder {
     super.read(chat);
   }
 
-  /** The marker is all that tells the end; newer models tell a finish reason, which then stands. */
+  /** The marker is the only end signal; newer models send a finish reason, which then counts. */
   marked(): void {
     if (this.saidSomething && !this.hasFinished) {
       super.read({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });

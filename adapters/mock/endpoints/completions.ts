@@ -17,12 +17,12 @@ import { logprobOf } from './chat/choices.ts';
 import { promptCount, readPrompts, type Prompt } from './embeddings.ts';
 
 const maxChoices = 128;
-/** What this older endpoint answers at most when nobody says otherwise. */
+/** Default token limit of this older endpoint. */
 const defaultMaxTokens = 16;
 
 interface Choice extends AnswerText {
   readonly index: number;
-  /** Tokens beside those of an echoed prompt. */
+  /** Tokens without those of an echoed prompt. */
   readonly written: number;
 }
 

@@ -15,14 +15,14 @@ const ids = [
   'gpt-4o-mini-2024-07-18',
 ];
 
-/** The wire whose client asks for models: by a header that only one of them sends, or by the version in the path. */
+/** The wire of a request for models: by a header that only one client sends, or by the version in the path. */
 export function modelsDialect({ path, headers }: Pick<MockRequest, 'path' | 'headers'>): MockDialect {
   if (/^\/v1(?:alpha|beta)\//.test(path) || headerValue(headers, 'x-goog-api-key') !== undefined)
     return 'gemini';
   return headerValue(headers, 'anthropic-version') === undefined ? 'openai' : 'anthropic';
 }
 
-/** GET /models, in the shape of the wire that asks. */
+/** GET /models, in the shape of the requesting wire. */
 export function listModels(request: MockRequest): MockAnswer {
   switch (modelsDialect(request)) {
     case 'gemini':
@@ -34,7 +34,7 @@ export function listModels(request: MockRequest): MockAnswer {
   }
 }
 
-/** GET /models/{id}; any name that begins with `mock` exists. */
+/** GET /models/{id}; any name that starts with `mock` exists. */
 export function getModel(request: MockRequest): MockAnswer {
   const id = request.params[0] ?? '';
   if (!ids.includes(id) && !/^mock($|[-:])/.test(id)) {
@@ -110,7 +110,7 @@ function nameOf(id: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** Any path that no endpoint knows: says what arrived, credentials masked. */
+/** Any path without an endpoint: returns the request with masked credentials. */
 export function echo(request: MockRequest): MockAnswer {
   return jsonAnswer({
     object: 'mock.echo',
@@ -123,7 +123,7 @@ export function echo(request: MockRequest): MockAnswer {
   });
 }
 
-/** By name; a name that came more than once holds the list of its values. */
+/** By name; a repeated name holds the list of its values. */
 function grouped(pairs: readonly (readonly [string, string])[]): Record<string, string | string[]> {
   const byName = new Map<string, string | string[]>();
   for (const [name, value] of pairs) {

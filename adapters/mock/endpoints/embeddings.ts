@@ -45,7 +45,7 @@ export function answerEmbeddings(request: MockRequest): MockAnswer {
   });
 }
 
-/** Throws a 400 for more numbers than one answer holds. */
+/** Throws a 400 for more numbers than one answer may hold. */
 function requireRoom(numbers: number, param: string): void {
   if (numbers <= maxNumbers) return;
   throw invalid(
@@ -74,7 +74,7 @@ function unitVector(input: Prompt, dimensions: number): Float32Array {
   return vector;
 }
 
-/** Four bytes a number, least significant first, as OpenAI packs them. */
+/** Four bytes per number, least significant first, as OpenAI packs them. */
 function base64(vector: Float32Array): string {
   const bytes = Buffer.alloc(vector.length * 4);
   for (let i = 0; i < vector.length; i++) bytes.writeFloatLE(vector[i] as number, i * 4);
@@ -125,7 +125,7 @@ export function embedGeminiContents({ json }: MockRequest): MockAnswer {
   });
 }
 
-/** The same vector that the endpoint of OpenAI's wire has for the text. */
+/** The same vector as on OpenAI's wire. */
 function embeddingOf(request: JsonObject): { values: number[] } {
   const content = member(request, 'content');
   if (content === undefined) throw missing('content');
@@ -162,7 +162,7 @@ export function readPrompts(body: JsonObject, name: string, most: number): reado
   });
 }
 
-/** How many tokens the prompts have together. */
+/** Token count of all prompts together. */
 export function promptCount(prompts: readonly Prompt[]): number {
   let count = 0;
   for (const prompt of prompts) count += typeof prompt === 'string' ? countTokens(prompt) : prompt.length;

@@ -172,7 +172,7 @@ function broken(reason: string): MockProblem {
   return new MockProblem(400, `Could not read the multipart body: ${reason}.`, { code: 'invalid_multipart' });
 }
 
-/** Files on one page, when nobody says otherwise and at most. */
+/** Default and upper bound of files on one page. */
 const maxPage = 10_000;
 
 /** GET /files, all of them or those of one `purpose`, newest first, a page at a time. */

@@ -58,7 +58,7 @@ export function answerMessages(request: MockRequest, context: MockContext): Mock
   });
 }
 
-/** POST /messages/count_tokens. Tools count as they do in a chat, to which the gateway translates messages. */
+/** POST /messages/count_tokens. Tools count as in a chat, to which the gateway translates messages. */
 export function countMessageTokens({ json: body }: MockRequest): MockAnswer {
   requiredModel(body);
   const { inputTokens } = readConversation(body);

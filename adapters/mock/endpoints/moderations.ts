@@ -4,7 +4,7 @@ import { isObject, member, missing, requiredModel, textOfContent, wrongType } fr
 
 const maxInputs = 1000;
 
-/** The words that flag a category, beside its own name. */
+/** Words that flag a category, in addition to its name. */
 const triggers = {
   hate: ['hate', 'hateful', 'racist'],
   'hate/threatening': ['exterminate'],
@@ -29,7 +29,7 @@ export function answerModerations(request: MockRequest, context: MockContext): M
   return jsonAnswer({ id: context.newId('modr-'), model, results: inputs.map(judge) });
 }
 
-/** One text per result. A list of typed parts (text and images) is one input, as OpenAI has it. */
+/** One text per result. A list of typed parts (text and images) is one input, as in OpenAI's API. */
 function readInputs(input: unknown): readonly string[] {
   if (input === undefined) throw missing('input');
   if (typeof input === 'string') return [input];
@@ -50,7 +50,7 @@ function judge(text: string): object {
     const wanted = [category, ...triggers[category]];
     if (!wanted.some((word) => words.includes(asWords(word)))) continue;
     named.add(category);
-    // A text that is hateful and threatening is hateful, too.
+    // `hate/threatening` also flags `hate`.
     named.add(category.split('/')[0] as string);
   }
   const flags = categories.map((category) => [category, named.has(category)] as const);
@@ -63,7 +63,7 @@ function judge(text: string): object {
   };
 }
 
-/** Invented, but the same for the same text: above 0.9 when flagged, below 0.001 otherwise. */
+/** Invented but constant per text: above 0.9 when flagged, below 0.001 otherwise. */
 function score(text: string, index: number, flagged: boolean): number {
   const noise = ((text.length * 31 + index * 17) % 97) / 100_000;
   return flagged ? 0.95 + noise : noise;

@@ -4,10 +4,10 @@ import type { MockContext, MockRequest } from '../request.ts';
 import { isObject, member, textOfContent, type JsonObject } from '../json-value.ts';
 import type { SocketSession } from '../web-socket.ts';
 
-/** The longest settings that a session keeps, in characters of JSON. */
+/** Longest stored session settings, in characters of JSON. */
 const maxSessionLength = 262_144;
 
-/** Events that change nothing here and are answered with one of this type, which names the same item. */
+/** Events without effect here, answered with one of this type for the same item. */
 const acknowledged: Readonly<Record<string, string>> = {
   'input_audio_buffer.clear': 'input_audio_buffer.cleared',
   'output_audio_buffer.clear': 'output_audio_buffer.cleared',
@@ -15,7 +15,7 @@ const acknowledged: Readonly<Record<string, string>> = {
   'conversation.item.truncate': 'conversation.item.truncated',
 };
 
-/** Names that the preview of the interface has for events (`OpenAI-Beta: realtime=v1`). */
+/** Event names of the preview API (`OpenAI-Beta: realtime=v1`). */
 const previewNames: Readonly<Record<string, string>> = {
   'conversation.item.added': 'conversation.item.created',
   'response.output_text.delta': 'response.text.delta',
@@ -30,7 +30,7 @@ interface Draft {
   readonly metadata: unknown;
 }
 
-/** A conversation of OpenAI's Realtime API: every `response.create` is answered in words, never in sound. */
+/** A conversation of OpenAI's Realtime API: every `response.create` gets a text answer, never audio. */
 export class RealtimeSession implements SocketSession {
   readonly greeting: Iterable<string>;
   readonly #request: MockRequest;
@@ -41,7 +41,7 @@ export class RealtimeSession implements SocketSession {
   #saidBy: 'user' | 'tool' | 'none' = 'none';
   #inputTokens = 3;
   #lastItem: string | null = null;
-  /** The response that a client has asked to end. */
+  /** Response that a client has cancelled. */
   #cancelled = '';
   #speaking = '';
 

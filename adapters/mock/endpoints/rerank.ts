@@ -15,7 +15,7 @@ import {
 
 const maxDocuments = 1000;
 
-/** POST /rerank: documents by the share of the query's words that they hold. */
+/** POST /rerank: documents by their share of the query's words. */
 export function answerRerank(request: MockRequest, context: MockContext): MockAnswer {
   const body = request.json;
   const model = requiredModel(body);
@@ -56,7 +56,7 @@ function readDocuments(body: JsonObject): string[] {
   });
 }
 
-/** From 0 to 1: how many of the query's words the document holds. */
+/** Share of the query's words in the document, from 0 to 1. */
 function relevance(wanted: ReadonlySet<string>, text: string): number {
   if (wanted.size === 0) return 0;
   const held = wordsOf(text);

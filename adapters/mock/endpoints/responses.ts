@@ -52,7 +52,7 @@ export function answerResponses(request: MockRequest, context: MockContext): Moc
   });
 }
 
-/** POST /responses/input_tokens: what the same response is charged for as input, without its tools. */
+/** POST /responses/input_tokens: the input tokens of the same response, without its tools. */
 export function countInputTokens({ json }: MockRequest): MockAnswer {
   const { promptTokens } = readInput(json);
   return jsonAnswer({ object: 'response.input_tokens', input_tokens: promptTokens });

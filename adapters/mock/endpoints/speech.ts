@@ -7,7 +7,7 @@ const sampleRate = 8000;
 /** A tenth of a second. */
 const sampleCount = sampleRate / 10;
 
-/** POST /audio/speech: a short tone as a WAV file, whatever format was asked for. */
+/** POST /audio/speech: a short tone as a WAV file, in any requested format. */
 export function answerSpeech(request: MockRequest): MockAnswer {
   requiredModel(request.json);
   const input = requiredText(request.json, 'input');

@@ -22,7 +22,7 @@ const escapedClasses: Readonly<Record<string, readonly CodeRange[]>> = {
   w: wordCharacters,
   s: spaces,
 };
-/** One character outside the class, for `\\D`, `\\W` and `\\S` where they stand alone. */
+/** A character outside the class, for a lone `\\D`, `\\W` or `\\S`. */
 const escapedComplements: Readonly<Record<string, string>> = { D: 'a', W: '-', S: 'a' };
 const controlEscapes: Readonly<Record<string, string>> = {
   n: '\n',
@@ -33,13 +33,13 @@ const controlEscapes: Readonly<Record<string, string>> = {
   '0': '\0',
 };
 
-/** The pattern uses something that this reader does not know (look-around, back references, `\p{…}`). */
+/** The pattern uses unsupported syntax (look-around, back references, `\p{…}`). */
 class UnknownSyntax extends Error {}
 
 /**
- * A short text that matches a regular expression, built from the pattern itself: no expression is ever run, so a
- * hostile one costs nothing. `repeats` is how often an open-ended part (`+`, `*`, `{2,}`) is repeated where it may be.
- * Undefined for a pattern with look-around, back references or another construct that is not understood.
+ * A short text that matches a regular expression, built from the pattern itself: the expression is never run, so a
+ * hostile one costs nothing. `repeats` is the number of repetitions of an open-ended part (`+`, `*`, `{2,}`). Undefined
+ * for a pattern with look-around, back references or other unsupported syntax.
  */
 export function samplePattern(pattern: string, repeats: number): string | undefined {
   try {
@@ -67,7 +67,7 @@ class PatternReader {
     return text;
   }
 
-  /** The first alternative; the others are read over. */
+  /** The first alternative; the others are skipped. */
   #alternatives(): string {
     const first = this.#sequence();
     while (this.#peek() === '|') {
@@ -150,7 +150,7 @@ class PatternReader {
       return String.fromCodePoint(first.from);
     }
     for (let code = 32; code < 127; code++) {
-      // Letters before punctuation: the sample is read by people.
+      // Letters before punctuation: people read the sample.
       const candidate = 32 + ((code - 32 + 65) % 95);
       if (!ranges.some((range) => candidate >= range.from && candidate <= range.to)) {
         return String.fromCodePoint(candidate);

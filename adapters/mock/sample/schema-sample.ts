@@ -22,7 +22,10 @@ const formats: Readonly<Record<string, string>> = {
   regex: 'mock',
 };
 
-/** A text that satisfies `format`, or `pattern`, and the lengths of a string schema; `variant` tells texts of one list apart. */
+/**
+ * A text that satisfies `format`, or `pattern`, and the lengths of a string schema; `variant` distinguishes texts of
+ * one list.
+ */
 function sampleText(schema: JsonObject, variant: number): string {
   const format = typeof schema['format'] === 'string' ? formats[schema['format']] : undefined;
   if (format !== undefined) return format;
@@ -33,7 +36,7 @@ function sampleText(schema: JsonObject, variant: number): string {
     if (matching !== undefined) return matching;
   }
   const word = variant === 0 ? 'mock' : `mock${variant}`;
-  // The end is kept: there stands the number that tells one variant from another.
+  // The end is kept: it holds the number that distinguishes variants.
   const padded = word.padStart(least, 'm');
   return padded.slice(Math.max(0, padded.length - most));
 }
@@ -52,12 +55,12 @@ function bound(value: unknown, fallback: number): number {
 
 const maxValues = 1000;
 const maxDepth = 32;
-/** From this depth on a choice takes the alternative that ends, so that recursive schemas do. */
+/** From this depth on, a choice takes an alternative that ends, so that recursive schemas terminate. */
 const endingDepth = 6;
 
 /**
- * The smallest value that satisfies a JSON Schema: required properties, least items, the number nearest to zero.
- * Bounded (1000 values, 32 levels); a schema that asks for more, or for what it forbids, gets what fits.
+ * The smallest value that satisfies a JSON Schema: required properties, fewest items, the number nearest to zero.
+ * Bounded (1000 values, 32 levels); a schema that requires more, or contradicts itself, gets the nearest value.
  */
 export function sampleOf(schema: unknown): unknown {
   return new Sampler(schema).value(schema, 0, 0);
@@ -151,7 +154,7 @@ class Sampler {
   }
 }
 
-/** The first alternative, or deep inside one that ends: `null` before all, then one without a reference. */
+/** The first alternative, or at depth one that ends: preferably `null`, then one without a reference. */
 function alternative(alternatives: readonly unknown[], depth: number): unknown {
   if (depth < endingDepth) return alternatives[0];
   const objects = alternatives.filter(isObject);
@@ -162,7 +165,7 @@ function alternative(alternatives: readonly unknown[], depth: number): unknown {
   );
 }
 
-/** Both schemas as one; where they say the same thing differently, the second wins. */
+/** Merges both schemas; the second wins in conflicts. */
 function merged(first: JsonObject, second: unknown): JsonObject {
   if (!isObject(second)) return first;
   const kept = Object.fromEntries(Object.entries(first).filter(([, value]) => value !== undefined));
@@ -210,7 +213,7 @@ function bounds(schema: JsonObject, gap: number): { least: number; most: number 
   let most = number(schema['maximum']) ?? Infinity;
   const above = number(schema['exclusiveMinimum']);
   const below = number(schema['exclusiveMaximum']);
-  // Between two exclusive bounds that are closer than the gap, the middle is inside.
+  // When the bounds are closer than the gap, their middle is used.
   if (above !== undefined) least = Math.max(least, Math.min(above + gap, middle(above, below ?? most)));
   if (below !== undefined) most = Math.min(most, Math.max(below - gap, middle(above ?? least, below)));
   return { least, most };
@@ -221,7 +224,7 @@ function middle(low: number, high: number): number {
   return low === -Infinity ? -Infinity : (low + high) / 2;
 }
 
-/** Without the tail that binary fractions leave (3 × 0.1). */
+/** Removes the error of binary fractions (3 × 0.1). */
 function rounded(value: number): number {
   return Math.abs(value) < 1e12 ? Number(value.toFixed(9)) : value;
 }

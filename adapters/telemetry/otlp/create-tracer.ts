@@ -12,15 +12,18 @@ import type { ConversationText } from '../../../core/dialects/dialect.ts';
 import { isEventStreamType } from '../../../core/dialects/stream-event.ts';
 import type { Redaction } from '../../../core/redaction/redaction.ts';
 
-/** Most characters of one attribute; a longer list of messages is cut at whole messages, the last ones stay. */
+/**
+ * Upper bound of characters in one attribute; a longer list of messages is cut at message boundaries and keeps the last
+ * ones.
+ */
 const maxLength = 32_768;
 
-/** Bytes of a request of which texts are told; to read a longer one again holds up all requests. */
+/** Upper bound of a request body for text attributes, in bytes; parsing a longer one again would delay all requests. */
 const maxReadBytes = 1_048_576;
 
 /**
- * What was asked and answered, as the conventions have it: `gen_ai.input.messages` and `gen_ai.output.messages`, lists of
- * messages as JSON texts. Bodies that are no conversation, or that nobody kept, add nothing.
+ * Request and answer in the form of the conventions: `gen_ai.input.messages` and `gen_ai.output.messages`, lists of
+ * messages as JSON texts. Bodies that are not conversations, or that were not kept, add nothing.
  */
 function spanContent(context: RequestContext, outcome: Outcome): SpanContent {
   return {
@@ -30,7 +33,7 @@ function spanContent(context: RequestContext, outcome: Outcome): SpanContent {
   };
 }
 
-/** The same without what `redaction` takes out, with turns for requests when that takes long. */
+/** Same with `redaction` applied, yielding to other requests when that takes long. */
 async function redactedContent(
   context: RequestContext,
   outcome: Outcome,
@@ -51,7 +54,7 @@ async function redactedContent(
   };
 }
 
-/** The text there, or what stands in the place of all that it was in; empty when its name was taken out. */
+/** The text at the path, or the replacement of an enclosing value; empty when its name was removed. */
 function textAt(document: unknown, path: ConversationText['path']): string {
   let value = document;
   for (const step of path) {
@@ -68,12 +71,12 @@ function askedTexts(context: RequestContext, outcome: Outcome): readonly Convers
   try {
     return context.conversation.texts;
   } catch {
-    // A body that its dialect cannot read has been refused, and is no conversation.
+    // A body that its dialect cannot read was refused, and is not a conversation.
     return [];
   }
 }
 
-/** Of an answer that is whole, readable and no error; else empty. */
+/** Body of a complete, readable answer without error; else empty. */
 function answerBody(outcome: Outcome): string {
   const { responseBody, responseTruncated, responseContentEncoding: encoding } = outcome;
   if (responseBody === undefined || responseTruncated || encoding !== '' || outcome.status >= 400) return '';
@@ -96,7 +99,7 @@ function messageOf(role: string, texts: readonly string[]): Message {
   return { role, parts: texts.map((content) => ({ type: 'text', content })) };
 }
 
-/** Texts that stand in one message of the request are parts of one message. */
+/** Texts of one request message become parts of one message. */
 function messagesOf(texts: readonly ConversationText[]): Message[] {
   const messages: { readonly place: string; readonly role: string; readonly texts: string[] }[] = [];
   for (const { role, text, path } of texts) {
@@ -108,7 +111,7 @@ function messagesOf(texts: readonly ConversationText[]): Message[] {
   return messages.map((one) => messageOf(one.role, one.texts));
 }
 
-/** The last messages that fit, as JSON; of a single one that does not, its beginning. */
+/** The last messages that fit, as JSON; for a single one that does not fit, its start. */
 function bounded(messages: readonly Message[]): string {
   const kept: string[] = [];
   let length = 2;
@@ -129,26 +132,25 @@ function cut({ role, parts }: Message): Message {
   return messageOf(role, [text.slice(0, maxLength / 8)]);
 }
 
-/** What tracers share. */
+/** State that tracers share. */
 interface TracerParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** What workspaces say of the bodies of their requests. */
+  /** Settings of workspaces for the bodies of their requests. */
   readonly directory: Pick<Directory, 'settingsIn'>;
   /** At least 0 and below 1; default `Math.random`. */
   readonly random?: () => number;
 }
 
-/** Most requests whose bodies are redacted at a time; spans of further ones go without them. */
+/** Upper bound of concurrent body redactions; further spans have no bodies. */
 const mostRedactions = 64;
 /** `service.instance.id` of this process. */
 const instance = randomUUID();
 
 /**
- * Sends a span for each request for a provider whose trace is recorded to the collector that the settings name, and one
- * for each time that a provider was asked. Requests for the administration API are no part of it: a gateway that takes
- * spans from itself would never come to an end.
+ * Sends spans to the collector of the settings: one per recorded provider request, and one per attempt. Requests to the
+ * administration API are excluded: a gateway that sends spans to itself would never finish.
  */
 export function createOtlpTracer(settings: OtlpSettings, parts: TracerParts): RequestTracer {
   const { clock, log, metrics, directory, random = Math.random } = parts;
@@ -192,8 +194,8 @@ export function createOtlpTracer(settings: OtlpSettings, parts: TracerParts): Re
 }
 
 /**
- * The text of an answer, whole or as an event stream, of any of the wires that clients speak: what the first choice says.
- * Empty when there is none, or the answer is something else.
+ * The text of an answer, whole or as an event stream, of any client wire: that of the first choice. Empty when there is
+ * none.
  */
 export function answerTexts(body: string, isEventStream: boolean): string {
   if (!isEventStream) return wholeText(parsed(body));

@@ -4,7 +4,7 @@ import type { RequestFacts, AttemptRecord } from '../../../core/pipeline/facts.t
 import type { Redaction } from '../../../core/redaction/redaction.ts';
 import type { SpanContext } from '../../../core/base/trace-context.ts';
 
-/** Kinds of spans, as OTLP counts them. */
+/** OTLP numbers of span kinds. */
 const spanKind = { server: 2, client: 3 } as const;
 
 /** A span that has ended. */
@@ -19,11 +19,11 @@ interface Span {
   readonly endMs: number;
   /** JSON. */
   readonly attributes: string;
-  /** Undefined: it is no error. */
+  /** Undefined: no error. */
   readonly error: string | undefined;
 }
 
-/** The span as JSON of OTLP. */
+/** The span as OTLP JSON. */
 function spanJson(span: Span): string {
   const { traceId, spanId, parentSpanId } = span.ids;
   const parent = parentSpanId === '' ? '' : `,"parentSpanId":"${parentSpanId}"`;
@@ -43,22 +43,21 @@ function spanJson(span: Span): string {
   );
 }
 
-/** Nanoseconds of milliseconds since the epoch, as text: a number would not hold them. */
+/** Nanoseconds from milliseconds since the epoch, as text: a number cannot hold them. */
 function nanos(ms: number): string {
   const whole = Math.floor(ms);
   const micros = Math.min(999, Math.floor((ms - whole) * 1000));
   return `${whole}${String(micros).padStart(3, '0')}000`;
 }
 
-/** Operation and model, as the conventions name spans. */
+/** Operation and model, the span name of the conventions. */
 function spanName(operation: string, model: string): string {
   return model === '' ? operation : `${operation} ${model.slice(0, 512)}`;
 }
 
 /**
- * Attributes of a span as the JSON of OTLP, written as text: this runs for every request that is sent. Values that say
- * nothing (empty texts, numbers that are none) are left out; 64-bit numbers are texts, as the mapping of protocol
- * buffers has it.
+ * Attributes of a span as OTLP JSON, built as text, because this runs for every request. Empty values (empty texts,
+ * invalid numbers) are left out; 64-bit numbers are texts, as in the JSON mapping of protocol buffers.
  */
 class Attributes {
   private text = '';
@@ -68,7 +67,7 @@ class Attributes {
     return this;
   }
 
-  /** Only when it is above zero. */
+  /** Adds the number only when it is above zero. */
   count(key: string, value: number): this {
     if (value > 0) this.integer(key, value);
     return this;
@@ -84,7 +83,7 @@ class Attributes {
     return this;
   }
 
-  /** Only when it is true. */
+  /** Adds the flag only when it is true. */
   flag(key: string, value: boolean): this {
     if (value) this.add(key, '{"boolValue":true}');
     return this;
@@ -102,16 +101,16 @@ class Attributes {
     return `[${this.text}]`;
   }
 
-  /** Keys are ours, or have been checked: they need no escape. */
+  /** Keys are constants or validated: they need no escape. */
   private add(key: string, value: string): void {
     this.text += `${this.text === '' ? '' : ','}{"key":"${key}","value":${value}}`;
   }
 }
 
 /**
- * The spans of one request, as JSON of OTLP: its own, and one for each time that a provider was asked. They are named
- * and described by the GenAI conventions of OpenTelemetry. Tokens and cost stand on the request's own span alone, so
- * that nobody who adds them up counts them twice.
+ * The spans of one request, as OTLP JSON: its own, and one per attempt. Names and attributes follow the GenAI
+ * conventions of OpenTelemetry. Tokens and cost are on the request's own span alone, so that sums do not count them
+ * twice.
  */
 export function requestSpans(request: SettledRequest): string[] {
   const { context, outcome, ids } = request;
@@ -127,7 +126,7 @@ export function requestSpans(request: SettledRequest): string[] {
     startMs: startedAt,
     endMs: startedAt + outcome.latencyMs,
     attributes: ownAttributes(request),
-    // Error messages may quote what was asked.
+    // Error messages may quote the request.
     error: isError ? (request.content?.errorMessage ?? '') : undefined,
   });
   return [own, ...attemptSpans(request)];
@@ -189,22 +188,22 @@ function errorType({ error, status }: Outcome): string {
   return status >= 400 ? String(status) : '';
 }
 
-/** One time that a provider was asked; times are milliseconds after acceptance. */
+/** One attempt; times are milliseconds after acceptance. */
 interface Attempt extends Pick<
   AttemptRecord,
   'provider' | 'model' | 'status' | 'error' | 'startedMs' | 'endedMs' | 'lost'
 > {
   readonly option: string;
-  /** Where it went, when that is known. */
+  /** Host of the attempt, when it is known. */
   readonly host: string;
 }
 
-/** One span for each time that a provider was asked, in their order, as JSON of OTLP. */
+/** One span per attempt, in order, as OTLP JSON. */
 function attemptSpans(request: SettledRequest): string[] {
   return attemptsOf(request).map((attempt, index) => attemptSpan(request, attempt, index));
 }
 
-/** A target that was passed over was not asked. The facts alone tell of a request that the first attempt served. */
+/** Skipped targets are not attempts. A request served by its first attempt is known only from the facts. */
 function attemptsOf(request: SettledRequest): Attempt[] {
   const { context, outcome, acceptedAt } = request;
   const { facts } = context;
@@ -265,41 +264,41 @@ function attemptSpan({ context, ids }: SettledRequest, attempt: Attempt, index: 
   });
 }
 
-/** The kind of provider is known of the one that was asked last; of others their name has to do. */
+/** The kind of provider is known for the last attempt; the others use the provider's name. */
 function attemptProvider(facts: RequestFacts, { provider }: Attempt): string {
   return genAiProvider(provider === facts.provider ? facts.aiService : provider.replace(/^@/, ''));
 }
 
-/** Made of the half of the request id of which the request's own span id is not made. */
+/** Derived from the half of the request id that the request's own span id does not use. */
 function attemptId(id: string, index: number): string {
   const rest = id.slice(19, 23) + id.slice(24);
   const last = (Number.parseInt(rest.slice(12), 16) + index) & 0xffff;
   return rest.slice(0, 12) + last.toString(16).padStart(4, '0');
 }
 
-/** `host:port` as two attributes; a port that is not said is that of the scheme. */
+/** `host:port` as two attributes; the port defaults to that of the scheme. */
 function addHost(list: Attributes, host: string): void {
   const at = /:\d+$/.exec(host)?.index ?? host.length;
   list.string('server.address', host.slice(0, at).slice(0, 255));
   if (at < host.length) list.integer('server.port', Number(host.slice(at + 1)));
 }
 
-/** What was said, as attributes of a span have it; each is empty when there is nothing to tell. */
+/** Request and answer as span attributes; each is empty when there is nothing to report. */
 export interface SpanContent {
   readonly inputMessages: string;
   readonly outputMessages: string;
   readonly errorMessage: string;
 }
 
-/** A request that has settled, and where its span stands. */
+/** A settled request, and the place of its span. */
 interface SettledRequest {
   readonly context: RequestContext;
   readonly outcome: Outcome;
   /** Monotonic clock at acceptance. */
   readonly acceptedAt: number;
   readonly ids: SpanContext;
-  /** What its span may tell of what was asked and answered; undefined for nothing. */
+  /** Content that its span may carry; undefined for none. */
   readonly content: SpanContent | undefined;
-  /** What is taken out of the rest. */
+  /** Redaction of the other attributes. */
   readonly redaction: Redaction | undefined;
 }

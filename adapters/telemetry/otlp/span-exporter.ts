@@ -5,18 +5,18 @@ import { Agent, request } from 'undici';
 import { retryAfterMs } from '../../../core/base/retry-after.ts';
 import type { OtlpSettings } from '../../../core/base/trace-context.ts';
 
-/** What became of a batch. */
+/** Result of a batch. */
 export type Delivery =
   | { readonly kind: 'taken'; readonly rejected: number; readonly reason: string }
-  /** Another attempt may help; `afterMs` is what the collector asks to wait. */
+  /** A retry may help; `afterMs` is the collector's requested delay. */
   | { readonly kind: 'again'; readonly reason: string; readonly afterMs: number | undefined }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** Statuses after which OTLP has a batch sent again. */
+/** Statuses after which OTLP retries a batch. */
 const passing: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 const maxAnswerBytes = 65_536;
 
-/** The collector's side of the wire: posts batches on a connection that is kept. */
+/** Client of the collector: posts batches over a keep-alive connection. */
 export class Collector {
   readonly #settings: OtlpSettings;
   readonly #clock: Clock;
@@ -74,7 +74,7 @@ export class Collector {
   }
 }
 
-/** The beginning of an answer's body; the rest is read and dropped, so that its connection stays usable. */
+/** The start of an answer's body; the rest is read and dropped, so that its connection stays usable. */
 async function bounded(body: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -86,7 +86,7 @@ async function bounded(body: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** How many spans of a batch the collector took for unusable, and why. */
+/** Number of spans that the collector rejected, and the reason. */
 function partialSuccess(text: string): { rejected: number; reason: string } {
   try {
     const answer = JSON.parse(text) as {
@@ -103,7 +103,7 @@ function partialSuccess(text: string): { rejected: number; reason: string } {
   }
 }
 
-/** In a few words, without the address: that may be none of the log's business. */
+/** In a few words, without the address: it may not belong in the log. */
 function causeOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return code === '' ? 'the connection failed' : `the connection failed (${code})`;
@@ -111,11 +111,11 @@ function causeOf(error: unknown): string {
 
 const maxBytes = 33_554_432;
 
-/** Spans that wait, as JSON: bounded in number, and to 32 MiB. */
+/** Pending spans, as JSON: bounded in number, and to 32 MiB. */
 class SpanQueue {
   readonly #most: number;
   #spans: string[] = [];
-  /** Where the oldest stands: taking from the front one by one would move all others. */
+  /** Index of the oldest: removing from the front one by one would move all others. */
   #first = 0;
   #bytes = 0;
 
@@ -127,7 +127,7 @@ class SpanQueue {
     return this.#spans.length - this.#first;
   }
 
-  /** False when there is no room. */
+  /** False when the queue is full. */
   push(span: string): boolean {
     if (this.size >= this.#most || this.#bytes + span.length > maxBytes) return false;
     this.#spans.push(span);
@@ -135,7 +135,7 @@ class SpanQueue {
     return true;
   }
 
-  /** The oldest ones, up to that many and that many characters together; one at least. */
+  /** The oldest ones, up to that many and that many characters together; at least one. */
   take(most: number, mostBytes: number): string[] {
     let bytes = 0;
     let end = this.#first;
@@ -155,7 +155,7 @@ class SpanQueue {
     return taken;
   }
 
-  /** Forgets all of them; how many there were. */
+  /** Removes all; returns their number. */
   clear(): number {
     const { size } = this;
     this.#spans = [];
@@ -164,11 +164,11 @@ class SpanQueue {
   }
 }
 
-/** What an exporter works with. */
+/** Dependencies and settings of an exporter. */
 interface SpanExporterParts {
   /** Posts a batch. Must not reject. */
   post(spans: readonly string[]): Promise<Delivery>;
-  /** Most spans that wait. */
+  /** Upper bound of pending spans. */
   readonly queue: number;
   readonly clock: Clock;
   readonly log: Log;
@@ -177,19 +177,19 @@ interface SpanExporterParts {
   readonly random: () => number;
 }
 
-/** How long the first span of a batch waits for others. */
+/** Time that the first span of a batch waits for others. */
 const gatherMs = 1000;
 const batchSpans = 512;
 const batchBytes = 1_048_576;
 const firstBackOffMs = 1000;
 const longestBackOffMs = 30_000;
-/** After this long a batch is given up: the next ones say more. */
+/** A batch is dropped after this time: later ones are more useful. */
 const patienceMs = 60_000;
 
 /**
- * Sends spans in batches, one after the other, beside the requests. A full queue drops what comes; what is dropped,
- * given up or refused is counted. A batch that may pass later is sent again after a wait that doubles, with jitter, or
- * as long as the collector asks for.
+ * Sends spans in batches, one at a time, independently of the requests. A full queue drops new spans; dropped,
+ * abandoned and rejected ones are counted. A batch that may succeed later is retried after a delay that doubles, with
+ * jitter, or after the collector's delay.
  */
 export class SpanExporter {
   readonly #parts: SpanExporterParts;
@@ -201,7 +201,7 @@ export class SpanExporter {
   #wake: (() => void) | undefined;
   #closing = false;
   #ended = false;
-  /** What was warned of last; a lasting failure is told once. */
+  /** Cause of the last warning; a persistent failure is logged once. */
   #trouble = '';
 
   constructor(parts: SpanExporterParts) {
@@ -216,7 +216,7 @@ export class SpanExporter {
     this.#stopGauge = parts.metrics.onScrape(() => waiting.set(this.#queue.size));
   }
 
-  /** Takes spans, each as JSON, or drops those that find no room. */
+  /** Queues spans, each as JSON, or drops those without room. */
   add(spans: readonly string[]): void {
     for (const span of spans) {
       if (this.#closing || !this.#queue.push(span)) this.#count('dropped', 1);
@@ -226,7 +226,7 @@ export class SpanExporter {
     else this.#cancelGather ??= this.#parts.clock.after(gatherMs, () => this.#start());
   }
 
-  /** Sends what waits, within the deadline, each batch once at the most; counts what is left as failed. */
+  /** Sends pending spans, within the deadline, each batch at most once; counts the rest as failed. */
   async close(deadlineMs: number): Promise<void> {
     this.#closing = true;
     this.#wake?.();
@@ -272,7 +272,7 @@ export class SpanExporter {
     }
   }
 
-  /** What the collector asks for, or a wait that doubles; a part of it is left to chance. */
+  /** The collector's delay, or one that doubles; part of it is random. */
   #waitOf(afterMs: number | undefined, attempts: number): number {
     const { random } = this.#parts;
     if (afterMs !== undefined) return afterMs + random() * Math.max(100, afterMs / 10);

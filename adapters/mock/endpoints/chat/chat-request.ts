@@ -22,19 +22,19 @@ export interface OfferedTool {
   readonly parameters: unknown;
 }
 
-/** Which functions are offered and which of them the request wants called. */
+/** Offered functions, and those that the request calls. */
 interface ToolPlan {
   readonly offered: readonly OfferedTool[];
-  /** Functions to call; empty for an answer in words. */
+  /** Functions to call; empty for a text answer. */
   readonly called: readonly OfferedTool[];
-  /** `tool_choice: none` or no tools: not even the model's name can ask for a call. */
+  /** `tool_choice: none` or no tools: not even the model's name can cause a call. */
   readonly forbidden: boolean;
   readonly parallel: boolean;
-  /** The deprecated `functions` were used: the answer says `function_call`. */
+  /** The deprecated `functions` were used: the answer has `function_call`. */
   readonly legacy: boolean;
 }
 
-/** Reads tools and the choice among them. `said` is the user's text; a function that it names is called. */
+/** Reads tools and tool choice. `said` is the user's text; a function named in it is called. */
 function readTools(body: JsonObject, said: string): ToolPlan {
   const legacy = member(body, 'tools') === undefined && member(body, 'functions') !== undefined;
   const offered = legacy ? readFunctions(body) : readToolList(body);
@@ -123,7 +123,7 @@ function asWords(text: string): string {
 
 const roles = ['system', 'developer', 'user', 'assistant', 'tool', 'function'];
 
-/** What the answer must be. */
+/** Required format of the answer. */
 type AnswerFormat =
   { readonly type: 'text' | 'json_object' } | { readonly type: 'json_schema'; readonly schema: unknown };
 
@@ -138,13 +138,13 @@ export interface ChatRequest {
   readonly maxTokens: number | undefined;
   readonly stream: boolean;
   readonly includeUsage: boolean;
-  /** Undefined when no log probabilities are asked for. */
+  /** Undefined when no log probabilities are requested. */
   readonly topLogprobs: number | undefined;
   readonly tools: ToolPlan;
   readonly format: AnswerFormat;
 }
 
-/** Reads a chat body; throws a 400 that names the parameter at fault. */
+/** Reads a chat body; throws a 400 that names the invalid parameter. */
 export function readChatRequest(body: JsonObject): ChatRequest {
   const model = requiredModel(body);
   const messages = readMessages(body);

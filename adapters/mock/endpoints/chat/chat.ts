@@ -18,7 +18,7 @@ import {
   planChoices,
 } from './choices.ts';
 
-/** What every chunk and the whole answer have in common. */
+/** Members shared by every chunk and the whole answer. */
 interface Envelope {
   readonly id: string;
   readonly created: number;
@@ -28,7 +28,7 @@ interface Envelope {
 const fingerprint = { service_tier: 'default', system_fingerprint: 'fp_mock000001' };
 const midStream = new MockProblem(500, 'The mock provider failed in mid-stream, as it was asked to.');
 
-/** How OpenAI's streams of chunks end and fail. */
+/** End and error frames of OpenAI's chunk streams. */
 export const chunkEnding = {
   closing: 'data: [DONE]\n\n',
   errorFrame: dataFrame(openaiError(midStream)),

@@ -15,7 +15,7 @@ interface ToolCall extends PlannedCall {
   readonly id: string;
 }
 
-/** What one choice of an answer says. */
+/** Content of one choice of an answer. */
 export interface Choice {
   readonly index: number;
   readonly kind: 'text' | 'refusal' | 'tools';
@@ -24,7 +24,7 @@ export interface Choice {
   readonly finish: 'stop' | 'length' | 'tool_calls' | 'function_call';
 }
 
-/** Decides what every choice says. */
+/** Plans the content of every choice. */
 export function planChoices(request: ChatRequest, faults: Faults, newId: NewId): Choice[] {
   const calls = plannedCalls(request, faults);
   return Array.from({ length: request.n }, (_, index) => {
@@ -52,7 +52,7 @@ export function completionTokens(choices: readonly Choice[]): number {
   return count;
 }
 
-/** The calls of every choice: those that the request wants, or as many as the fault `tool_calls` asks for. */
+/** The calls of every choice: the requested ones, or as many as the fault `tool_calls` sets. */
 function plannedCalls(request: ChatRequest, faults: Faults): PlannedCall[] {
   const { called, offered, forbidden, parallel } = request.tools;
   let tools = called;
@@ -103,7 +103,7 @@ export interface ChoiceStep {
   readonly finish_reason: string | null;
 }
 
-/** A choice as it is streamed: the role, the content or the arguments piece by piece, the finish. */
+/** A choice in streaming order: the role, the content or the arguments piece by piece, the finish. */
 export function* choiceSteps(
   choice: Choice,
   chat: ChatRequest,
@@ -147,7 +147,7 @@ interface TokenLogprob {
   readonly bytes: readonly number[];
 }
 
-/** The `logprobs` of a choice, or null when none are asked for (`top` is undefined). */
+/** The `logprobs` of a choice, or null when none are requested (`top` is undefined). */
 export function choiceLogprobs(
   kind: 'text' | 'refusal' | 'tools',
   tokens: readonly string[],
@@ -158,7 +158,7 @@ export function choiceLogprobs(
   return kind === 'refusal' ? { content: null, refusal: entries } : { content: entries, refusal: null };
 }
 
-/** Log probabilities of tokens, invented but always the same for the same token; `top` alternatives each. */
+/** Log probabilities of tokens, invented but constant per token; `top` alternatives each. */
 function logprobsOf(tokens: readonly string[], top: number): object[] {
   return tokens.map((token) => {
     const logprob = logprobOf(token);
@@ -185,7 +185,7 @@ function weight(token: string): number {
   return sum;
 }
 
-/** Usage as OpenAI's chat reports it; nothing when the fault `usage=none` asks for none. */
+/** Usage in the form of OpenAI's chat; undefined with the fault `usage=none`. */
 export function chatUsage(prompt: number, completion: number, faults: Faults): object | undefined {
   if (faults.usage === 'none') return undefined;
   return {

@@ -3,7 +3,7 @@ import { RecentMap } from '../base/recent-map.ts';
 import type { BudgetAmounts, ExpectedUse } from '../ports/budgets.ts';
 import type { Limiter } from '../ports/counters.ts';
 import type { PricedModels, Prices } from '../ports/prices.ts';
-import type { Outcome, RequestContext } from './context.ts';
+import { defineKey, type Outcome, type RequestContext } from './context.ts';
 import type { RequestFacts } from './facts.ts';
 
 /** Bytes of JSON that are taken for one token: near enough to rank prices. */
@@ -144,6 +144,12 @@ export function learnedUsageOf(limiter: Limiter): LearnedUsage {
   if (learned === undefined) ofLimiters.set(limiter, (learned = new LearnedUsage()));
   return learned;
 }
+
+/**
+ * Learns from the request when it has ended. Set where what it will use has been asked of it, for its key's limits or its
+ * target's.
+ */
+export const learnsFrom = defineKey<LearnedUsage>('learns-from');
 
 /** What a provider has certainly been sent by a request whose answer nobody waited for. */
 export function sentUsage({ body }: Pick<RequestContext, 'body'>): Usage {

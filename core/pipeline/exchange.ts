@@ -29,7 +29,6 @@ import type { LimitReservation } from '../ports/counters.ts';
 import type { GuardrailSpecs } from '../ports/guardrails.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type { DecisionTrace } from './decision-trace.ts';
-import type { LearnedUsage } from './estimated-usage.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
 import { matchedRoute } from './keys.ts';
 import type { MayBeLarge } from './large-document.ts';
@@ -130,8 +129,6 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   pendingFacts: Promise<void> | undefined;
   /** What the present attempt took from the limits of its target; settling counts what was used instead. */
   reservation: LimitReservation | undefined;
-  /** Takes what the request has used, where tokens were expected of it. */
-  learned: LearnedUsage | undefined;
   /** Notes why the request is served as it is, when somebody asked. */
   trace: DecisionTrace | undefined;
   /** Gives back what the ingress holds for this request; called once, after it has settled. */
@@ -348,7 +345,6 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     fork.slots = [...this.slots];
     fork.sent = undefined;
     fork.reservation = undefined;
-    fork.learned = undefined;
     fork.currentAttempt = undefined;
     fork.path = this.path;
     fork.aborted = false;
@@ -364,7 +360,6 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.slots = fork.slots;
     this.sent = fork.sent;
     this.reservation = fork.reservation;
-    this.learned = fork.learned;
     this.currentAttempt = fork.currentAttempt;
     this.path = fork.path;
     this.answerIsJson = fork.answerIsJson;

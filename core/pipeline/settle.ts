@@ -1,4 +1,4 @@
-import { countedUsage, unfinishedUsage } from './estimated-usage.ts';
+import { countedUsage, learnsFrom, unfinishedUsage } from './estimated-usage.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Price, Prices } from '../ports/prices.ts';
 import { atTurnEnd } from '../base/turns.ts';
@@ -108,8 +108,8 @@ function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime
   let unfinished: Promise<unknown>[] | undefined;
   if (outcome.error !== undefined) estimateUsage(exchange, outcome);
   const { reservation } = exchange;
+  exchange.get(learnsFrom)?.learn(exchange, outcome);
   if (reservation !== undefined) {
-    exchange.learned?.learn(exchange, outcome);
     const pending = reservation.settle(countedUsage(exchange, outcome, reservation.reserved));
     if (isPromise(pending)) (unfinished ??= []).push(pending);
   }

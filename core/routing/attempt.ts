@@ -32,7 +32,7 @@ import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';
 import { applyParamEdits } from './params/apply-param-edits.ts';
 import { withModelInPath } from './params/model-in-path.ts';
 import type { ParamEdits } from './params/param-edits.ts';
-import { learnedUsageOf } from '../pipeline/estimated-usage.ts';
+import { learnedUsageOf, learnsFrom } from '../pipeline/estimated-usage.ts';
 import { limitsOnStoreFailure } from '../pipeline/keys.ts';
 import { guardrailsOf } from './request-guardrails.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -374,7 +374,7 @@ function expectedUse(
 ): ExpectedUse {
   if (!needsTokens && !needsCost) return nothingExpected;
   const learned = learnedUsageOf(limiter);
-  exchange.learned = learned;
+  exchange.set(learnsFrom, learned);
   if (!needsCost) return learned.expectedOf(exchange);
   const { pricedBy, aiService, modelRequested: model } = exchange.facts;
   const price = { provider: pricedBy ?? aiService, model, isOneOfSeveral: false };

@@ -10,7 +10,7 @@ import auth from '../../plugins/auth/index.ts';
 import policies from '../../plugins/policies/index.ts';
 import { createPrices } from '../../adapters/pricing/genai-prices.ts';
 import { recordingLog } from '../lifecycle/recording-services.test-support.ts';
-import type { ExpectedUse } from '../ports/budgets.ts';
+import { type ExpectedUse, nothingUsed } from '../ports/budgets.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import type { Limiter } from '../ports/counters.ts';
 import type { IntegrationData } from '../ports/record-kinds.ts';
@@ -274,7 +274,7 @@ describe('a limit of tokens at a target', () => {
   }
 
   test('counts what an attempt has used whose good answer was passed over', async (t) => {
-    const { told } = await started(t, [...stored('one', [tokens(45)]), ...stored('two')]);
+    const { told } = await started(t, [...stored('one', [tokens(10)]), ...stored('two')]);
     const config = fallback({ on_status_codes: [200] });
     assert.deepEqual([await told(config, bounded), await told(config, bounded)], [good, limited]);
   });
@@ -294,6 +294,37 @@ describe('a limit of tokens at a target', () => {
     assert.equal((await ask({ ...two, hedge: { after_ms: 300, max: 1 } }, bounded)).status, 200);
     const { status } = await told(single, bounded);
     assert.equal(status, 200);
+  });
+});
+
+describe('what requests use', () => {
+  test('is learned once of each, whether its key or its target has limits, or both', async (t) => {
+    const limit = { type: 'tokens', creditLimit: 1_000_000 } as const;
+    const limitedKey = { [ours]: testKey({ usageLimits: [{ limit, createdAt: 1 }] }) };
+    const places: [name: string, rates: readonly RateLimit[], more: TestGatewayOptions][] = [
+      ['the key', [], { keys: limitedKey }],
+      ['the target', [tokens(1_000_000)], {}],
+      ['both', [tokens(1_000_000)], { keys: limitedKey }],
+    ];
+    for (const [name, rates, more] of places) {
+      const expected: number[] = [];
+      const limiter: Limiter = {
+        admit(_charges, one) {
+          expected.push(one.tokens);
+          return { isAdmitted: true, reserved: nothingUsed, settle: () => undefined };
+        },
+      };
+      const said = (completion: number) =>
+        up.answers(200, {
+          ...{ id: 'x', model: 'm', choices: [{ index: 0, message: { role: 'assistant', content: 'Yes' } }] },
+          usage: { prompt_tokens: 30, completion_tokens: completion, total_tokens: 30 + completion },
+        });
+      const scenes = { a: [said(10), said(110), said(10)] };
+      const { ask } = await started(t, stored('one', rates), { limiter, scenes, ...more });
+      for (let count = 0; count < 3; count++) await (await ask(single)).settled();
+      // A tenth of what the second one has used more.
+      assert.equal(expected.at(-1), 30 + 10 + (110 - 10) / 10, name);
+    }
   });
 });
 

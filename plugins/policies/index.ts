@@ -1,4 +1,4 @@
-import { countedUsage, learnedUsageOf } from '../../core/pipeline/estimated-usage.ts';
+import { countedUsage, learnedUsageOf, learnsFrom } from '../../core/pipeline/estimated-usage.ts';
 import { callerKey, limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
 import {
   defineKey,
@@ -237,6 +237,7 @@ export default definePlugin({
       const code = 'rate_limited';
       const reserved = takeCharges(charges, { limiter, expected, onStoreFailure, code, refusedBy });
       if (reserved === undefined) return undefined;
+      context.set(learnsFrom, learned);
       if ('then' in reserved) return reserved.then((taken) => keep(context, taken));
       keep(context, reserved);
     }
@@ -264,7 +265,6 @@ export default definePlugin({
       settled(context, outcome) {
         const reserved = context.get(reservation);
         if (reserved === undefined) return undefined;
-        learned.learn(context, outcome);
         return reserved.settle(countedUsage(context, outcome, reserved.reserved));
       },
     };

@@ -18,7 +18,7 @@ type TextType = 'text' | 'input_text' | 'output_text';
 
 const edited: ReadonlySet<EndpointId> = new Set(['chat.completions', 'messages', 'responses', 'completions']);
 
-/** What the prefix is put into: the body of a request, or what a check judges. */
+/** Target of the prefix: the body of a request, or the value that a check judges. */
 interface Prefixed {
   readonly json: JsonValue | undefined;
   readonly endpoint: { readonly id: EndpointId };
@@ -229,7 +229,7 @@ export default definePlugin({
     const apply = (context: RequestContext): void => {
       const before = context.body.changed;
       prefixer.apply(context);
-      // Where another plugin had changed it already, nothing tells whether this one did.
+      // After a change by an earlier plugin, `changed` does not show whether this one changed the body, too.
       if (!before) context.set(judged, context.body.changed ? 'changed' : 'skipped');
     };
     return {

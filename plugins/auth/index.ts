@@ -20,8 +20,8 @@ const verifying = { id: 'tokens.verify', audit: 'verify' };
 const sending = { id: 'requests.send', audit: 'send' };
 
 /**
- * Puts into the audit trail which tokens were refused, whatever was asked for with them, and which keys wanted to send
- * a request to a provider without the scope for it. A refusal at a route of administration is noted there.
+ * Writes to the audit trail every refused token, for any request, and every key that lacks the scope to send a request
+ * to a provider. Administration routes record their own refusals for missing scopes.
  */
 class CallerRefusals {
   private readonly refused: RefusedAttempts;
@@ -105,9 +105,9 @@ const AuthSchema = Type.Object(
 export type KeyOptions = Static<typeof KeySchema>;
 
 /**
- * Finds out who is calling. Refuses with `key_missing`, `key_invalid`, `key_expired` or `workspace_archived`, and tokens
- * with `token_invalid` or `token_keys_unavailable`. While the store of keys cannot be read, what is not known is refused
- * with `store_unavailable`: it may exist.
+ * Identifies the caller. Refuses keys with `key_missing`, `key_invalid`, `key_expired` or `workspace_archived`, and
+ * tokens with `token_invalid` or `token_keys_unavailable`. While the store of keys cannot be read, an unknown key is
+ * refused with `store_unavailable`: it may exist.
  */
 export default definePlugin({
   name: 'auth',
@@ -122,10 +122,10 @@ export default definePlugin({
     const header = `${scope.headerPrefix}-api-key`;
 
     const admit = (context: RequestContext, key: KeyRecord, bearerIsOurs: boolean): void => {
-      // Nothing is known of the workspace of a token's bearer then.
+      // The directory has no data yet, so the workspace of a token cannot be checked.
       if (key.isToken === true && directory.standing() === 'unknown') throw directoryBehind('token');
       attribute(context, key);
-      // How long a token lives is judged where it is remembered, with the tolerance of its issuer's clock.
+      // `TokenRing` judges the expiry of tokens, with the tolerance for their issuer's clock.
       if (key.isToken !== true && key.expiresAt !== null && context.startedAt >= key.expiresAt)
         throw expired(key, key.expiresAt);
       if (isOfWorkspace(key) && directory.isArchived(key.workspaceId)) throw archived(key);
@@ -133,7 +133,7 @@ export default definePlugin({
       context.set(callerKeyHeader, bearerIsOurs ? 'authorization' : 'service');
       beginWithDefaults(context, key, directory);
     };
-    /** The key of a token, and whether the Authorization header holds a token of ours, once both are known. */
+    /** Admits once the key and the owner of the bearer token are resolved. */
     const admitLater = async (
       context: RequestContext,
       key: KeyRecord | Promise<KeyRecord>,
@@ -142,7 +142,7 @@ export default definePlugin({
 
     const hooks = {
       request(context: RequestContext): void | Promise<void> {
-        // Its callers have a credential of another kind.
+        // This route identifies its callers by another kind of credential.
         if (context.get(matchedRoute)?.identify !== undefined) return undefined;
         const sent = context.get(ownRequest);
         if (sent !== undefined) return sent.caller && admit(context, sent.caller, false);
@@ -177,7 +177,7 @@ export default definePlugin({
   },
 });
 
-/** Where SDKs of other dialects put the one key that they know. */
+/** Headers in which SDKs of other dialects send their only key. */
 const sdkHeaders = ['x-api-key', 'x-goog-api-key', 'api-key'] as const;
 
 /** A service key, by its prefix, in one of those headers; a provider's own key stays where it is. */
@@ -211,9 +211,9 @@ function isOfWorkspace({ kind }: KeyRecord): boolean {
 }
 
 /**
- * Puts the default metadata of a request's organisation, workspace and key into its metadata, as soon as its key is
- * known: what the workspace says counts before what the organisation says, then the key, then the request itself. So
- * nobody escapes a limit by saying something else. Administration routes are left as they are.
+ * Merges the default metadata of a request's organisation, workspace and key into its metadata, as soon as its key is
+ * known. Precedence: workspace, organisation, key, request; so a caller cannot escape a limit with metadata of its own.
+ * Requests to administration routes stay unchanged.
  */
 export function beginWithDefaults(
   context: RequestContext,

@@ -28,7 +28,7 @@ export function invalid(header: string): GatewayError {
   );
 }
 
-/** The key has ended. */
+/** The key has expired. */
 export function expired({ id, name, isReplaced }: KeyRecord, at: number): GatewayError {
   const when = new Date(at).toISOString();
   return new GatewayError(
@@ -40,7 +40,7 @@ export function expired({ id, name, isReplaced }: KeyRecord, at: number): Gatewa
   );
 }
 
-/** The key's workspace has ended. */
+/** The key's workspace is archived. */
 export function archived({ name, isToken }: KeyRecord): GatewayError {
   return new GatewayError(
     'workspace_archived',
@@ -50,7 +50,7 @@ export function archived({ name, isToken }: KeyRecord): GatewayError {
   );
 }
 
-/** A token whose time was over while it was still remembered. */
+/** A cached token has expired. */
 export function tokenExpired(at: number): GatewayError {
   return tokenInvalid(`expired at ${new Date(at).toISOString()}. Get a new one.`);
 }
@@ -59,15 +59,15 @@ const maxRemembered = 10_000;
 const maxRememberedStrangers = 1000;
 
 /**
- * Every service key that is known: those of the options and those of the directory. Secrets are looked up by their
- * SHA-256, so that how long a look-up takes tells something of a digest at the most, and nothing of a secret.
+ * Every known service key: those of the options and those of the directory. Secrets are looked up by their SHA-256, so
+ * that the time of a look-up reveals at most something about a digest, and nothing about a secret.
  */
 export class KeyRing {
   private readonly held = new Map<string, KeyRecord>();
   private readonly directory: Directory;
-  /** Hashing would be the dearest step of a request's authentication; what is in use is hashed once. */
+  /** Hashes by secret. Hashing would be the most expensive step of authentication; a secret in use is hashed once. */
   private readonly hashes = new Map<string, string>();
-  /** Of secrets that are no service keys: the providers' own, which callers send beside ours. */
+  /** Hashes of secrets that are no service keys: providers' own keys, which callers send beside a service key. */
   private readonly strangers = new Map<string, string>();
 
   /** Throws `invalid_request` when two keys share their secret or their id, or when a date does not exist. */
@@ -86,7 +86,7 @@ export class KeyRing {
     return record;
   }
 
-  /** Apart, so that guesses never push out the keys in use. Only the hash is kept: a verdict could become wrong. */
+  /** Two maps, so that guesses never evict the keys in use. Only the hash is cached: a verdict could become stale. */
   private remember(secret: string, hash: string, isKey: boolean): void {
     const memory = isKey ? this.hashes : this.strangers;
     if (memory.size >= (isKey ? maxRemembered : maxRememberedStrangers)) memory.clear();

@@ -14,7 +14,7 @@ import type { TokenOptions } from './token-options.ts';
 /** The moment at which test clocks start, in seconds. */
 export const seconds = testStart / 1000;
 const key = await signingKey('ES256', 'main');
-/** Signs as somebody who is not known. */
+/** Signs with a key that is not in `jwks`. */
 export const stranger = await signingKey('ES256', 'elsewhere');
 /** The set with the one key that is known. */
 export const jwks = { keys: [{ ...key.publicKey }] };
@@ -25,7 +25,7 @@ export const base: JWTPayload = {
   sub: 'sub-1',
   email_id: 'ada@example.com',
 };
-/** A token that is accepted, but for what these claims change. */
+/** A token that is accepted, with these claims on top. */
 export const tokenOf = (claims: JWTPayload = {}): Promise<string> => sign(key, { ...base, ...claims });
 /** Of a service key. */
 export const secret = 'wk_0123456789abcdef';
@@ -34,7 +34,7 @@ export const bearer = (value: string) => ({ authorization: `Bearer ${value}` });
 /** The header with this credential. */
 export const service = (value: string) => ({ 'x-service-api-key': value });
 
-/** What a test says about its `auth`. */
+/** Options of a test's `auth`. */
 export interface Setup {
   readonly jwt?: Partial<TokenOptions>;
   readonly directory?: Partial<Directory>;
@@ -76,7 +76,7 @@ export async function guard({ jwt = {}, directory = {} }: Setup = {}) {
     metrics,
     counts,
     state,
-    /** What one request comes to; `isSync` tells whether it had to wait. */
+    /** Result of one request; `isSync` is false when it had to wait. */
     async request(headers: Record<string, string>) {
       const context = new TestContext({ headers });
       Object.defineProperty(context, 'startedAt', { value: clock.now() });

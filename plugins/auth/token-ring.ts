@@ -50,19 +50,19 @@ function withReading(scopes: Iterable<string>): readonly string[] {
 
 type Claims = Readonly<Record<string, unknown>>;
 
-/** What is taken from the claims of a token. */
+/** Identity and limits from the claims of a token. */
 interface TokenIdentity {
   readonly issuer: string;
   readonly subject: string;
-  /** Undefined where the token says nothing. */
+  /** Undefined without a claim. */
   readonly organisation: string | undefined;
   readonly workspace: string | undefined;
-  /** Empty when it names nobody. */
+  /** Empty when the token names no user. */
   readonly user: string;
   /** As written; undefined without a claim of scopes. */
   readonly scopes: readonly string[] | undefined;
   readonly defaults: ApiKeyDefaults | undefined;
-  /** What the claims limit. */
+  /** Usage limit of the claims. */
   readonly usageLimit: UsageLimit | undefined;
   readonly rateLimits: readonly RateLimit[];
 }
@@ -107,7 +107,7 @@ function rateLimitsIn({ rate_limits: given }: Claims): readonly RateLimit[] {
 
 function errorsOf(schema: TSchema, value: unknown): readonly { path: string; message: string }[] {
   if (Value.Check(schema, value)) return [];
-  // Of a union, the deepest place is the one that its writer meant.
+  // In a union, the deepest place is the branch that the issuer meant.
   return Value.Errors(schema, value)
     .map(({ instancePath, message }) => ({ path: instancePath, message }))
     .sort((a, b) => b.path.length - a.path.length);
@@ -119,7 +119,7 @@ function saysNothing(value: unknown): boolean {
   return typeof value === 'object' && Object.keys(value).length === 0;
 }
 
-/** A limit that cannot be read is not left out: the token would be worth more than its issuer meant. */
+/** Throws for an unreadable limit: ignoring it would grant the token more than its issuer meant. */
 function refuseLimits(claim: string, [issue]: readonly { path: string; message: string }[]): void {
   if (issue === undefined) return;
   const place = issue.path === '' ? '' : ` (${issue.path})`;
@@ -190,11 +190,11 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A user may be made, or a workspace removed, while a token lives: this often its key is made anew. */
+/** Interval in which a token's key is rebuilt: users and workspaces come and go while the token is valid. */
 const remapEveryMs = 10_000;
-/** A token that was refused is refused again without a look for so long. */
+/** Lifetime of a cached refusal: the same token is refused without a check. */
 const refusedForMs = 2000;
-/** The same of a token beside a service key that is none of ours. */
+/** Lifetime of the cached verdict that a token beside a service key is not the gateway's. */
 const strangerForMs = 60_000;
 const maxRefused = 1000;
 
@@ -205,8 +205,8 @@ interface Remembered {
 }
 
 /**
- * The keys as which the bearers of tokens act. A token is verified once and remembered by its SHA-256 until it expires,
- * the keys of its issuer change, or this object ends with its generation.
+ * Maps bearer tokens to keys. A token is verified once and cached by its SHA-256 until it expires, the keys of its
+ * issuer change, or the generation of this object ends.
  */
 export class TokenRing {
   private readonly options: TokenOptions;
@@ -220,7 +220,6 @@ export class TokenRing {
   private readonly refused = new RecentMap<{ readonly reason: string; readonly until: number }>(maxRefused);
   private readonly strangers = new RecentMap<number>(maxRefused);
   private version: number;
-  /** The log has told of limits that are not enforced. */
 
   /** Throws `invalid_request` for a set without usable keys, and for default scopes that a token cannot hold. */
   constructor(options: TokenOptions, scope: Scope) {
@@ -249,7 +248,7 @@ export class TokenRing {
   }
 
   /**
-   * The key of the bearer, at once for a token that is remembered. Throws or rejects with `token_invalid`, or with
+   * The key of the bearer, without a promise for a cached token. Throws or rejects with `token_invalid`, or with
    * `token_keys_unavailable`.
    */
   find(token: string, now: number): KeyRecord | Promise<KeyRecord> {
@@ -262,8 +261,8 @@ export class TokenRing {
   }
 
   /**
-   * Whether a token that came beside a service key is one that `find` takes: it must never reach a provider. Providers'
-   * own tokens are none. Never rejects.
+   * True when `find` would accept this token, which came beside a service key: such a token must never reach a
+   * provider. False for providers' own tokens. Never rejects.
    */
   owns(token: string, now: number): boolean | Promise<boolean> {
     const hash = this.hashOf(token);
@@ -304,7 +303,7 @@ export class TokenRing {
     try {
       const verified = await this.verifier.verify(token);
       const key = this.map(verified);
-      // Not what keys vouched for that may have been replaced meanwhile.
+      // The issuer's keys may have been replaced during the verification: then the result is not cached.
       if (this.verifier.version === version)
         this.remembered.set(hash, { verified, key, mappedAt: this.scope.clock.now() });
       this.countIgnored(verified);
@@ -355,8 +354,8 @@ function possibleScope(written: string, index: number): string {
 }
 
 /**
- * The key as which the bearer of a verified token acts: one of a user, in one workspace. Throws `token_invalid` when
- * its organisation or workspace does not exist here, and `store_unavailable` when that cannot be known now.
+ * Key for the bearer of a verified token: a user's key in one workspace. Throws `token_invalid` when its organisation
+ * or workspace does not exist here, and `store_unavailable` while that cannot be checked.
  */
 function keyOfToken(
   identity: TokenIdentity,
@@ -378,12 +377,12 @@ function keyOfToken(
     isToken: true,
     ...(defaults !== undefined && { defaults }),
     ...(rateLimits.length > 0 && { rateLimits }),
-    // Days are counted from the beginning of 1970: a token does not say since when its bearer has had a limit.
+    // Periods count from the start of 1970: a token does not say since when its limit applies.
     ...(usageLimit !== undefined && { usageLimits: [{ limit: usageLimit, createdAt: 0 }] }),
   };
 }
 
-/** An organisation is known by its workspaces: one that has none of this name is not told apart from one that is not there. */
+/** Organisations are known only by their workspaces: a missing one gives the same error as a missing workspace. */
 function workspaceOf(organisationId: string, named: string | undefined, directory: Directory): string {
   const { defaultOrganisationId, defaultWorkspaceId } = directory;
   const isDefault = organisationId === defaultOrganisationId;

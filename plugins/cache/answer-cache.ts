@@ -23,14 +23,14 @@ import { PassingMap } from '../../core/base/recent-map.ts';
 /** Requests that may wait for one answer; the others make their own call. */
 const maxFollowers = 256;
 
-/** An answer for everybody who waits. */
+/** A shared answer for all followers. */
 interface Landed {
   readonly answer: StoredAnswer;
-  /** Of the question that it answers; undefined when that is the very same. */
+  /** Similarity of the answered question; undefined for an exact match. */
   readonly similarity: number | undefined;
 }
 
-/** What became of waiting: the answer, the lead (its own call is what the others wait for now), or nothing. */
+/** Result of waiting: the answer, the flight that this request now leads, or undefined (make a call of your own). */
 export type Landing = Landed | Flight | undefined;
 
 /** Anything whose client may leave. */
@@ -39,16 +39,16 @@ interface Leaving {
   onAbort(run: () => void): () => void;
 }
 
-/** The calls that are on their way, by key: who asks the same meanwhile waits for the answer instead of calling too. */
+/** Open calls by key: a request with the same key waits for the answer instead of making a call. */
 export class Flights {
   private readonly open = new PassingMap<string, Flight>();
 
-  /** The call for this key that is on its way. */
+  /** The open call for this key. */
   find(key: string): Flight | undefined {
     return this.open.get(key);
   }
 
-  /** Opens one; whoever does must `land`, `release` or `handOver` it in the end. Call it only when there is none. */
+  /** Opens a flight. The caller must `land`, `release` or `handOver` it in the end. Call it only when there is none. */
   takeOff(key: string): Flight {
     const flight = new Flight(this.open, key);
     this.open.set(key, flight);
@@ -56,15 +56,15 @@ export class Flights {
   }
 }
 
-/** One call and those who wait for it. All three ways to end it do nothing when it has ended already. */
+/** One call and its followers. `land`, `release` and `handOver` do nothing after the end. */
 export class Flight {
   private readonly open: PassingMap<string, Flight>;
   private readonly key: string;
-  /** Made for the first one: most calls are followed by nobody. */
+  /** Created for the first follower: most calls have none. */
   private followers: Set<(landing: Landing) => void> | undefined;
   private over = false;
 
-  /** It stands in `open` under this key until it ends. */
+  /** The flight stays in `open` under this key until it ends. */
   constructor(open: PassingMap<string, Flight>, key: string) {
     this.open = open;
     this.key = key;
@@ -88,17 +88,17 @@ export class Flight {
     });
   }
 
-  /** Here is the answer. */
+  /** Gives the answer to all followers. */
   land(answer: StoredAnswer, similarity?: number): void {
     this.end({ answer, similarity });
   }
 
-  /** There will be no answer to share: everybody goes on alone, all at once. */
+  /** Ends without an answer: all followers go on alone at once. */
   release(): void {
     this.end(undefined);
   }
 
-  /** The one who called has left: the one who waits longest calls in its place, and the others go on waiting. */
+  /** For a leader whose client has left: the longest waiting follower leads now, and the others go on waiting. */
   handOver(): void {
     if (this.over) return;
     for (const next of this.followers ?? []) return next(this);
@@ -114,41 +114,41 @@ export class Flight {
   }
 }
 
-/** An answer is used for so long at the least, in milliseconds, whatever a config says. */
+/** Least maximum age of an answer, in milliseconds; a smaller value in a config is raised to it. */
 const minAgeMs = 1000;
 
-/** An attempt whose answer is wanted for the cache. */
+/** Cache parameters of one attempt. */
 interface LookUp {
   readonly key: string;
   readonly area: CacheArea;
   readonly maxAgeMs: number;
-  /** Similar ones are looked for. */
+  /** Set when similar questions are searched, too. */
   readonly question: Question | undefined;
-  /** Least cosine of those. */
+  /** Least cosine of similar questions. */
   readonly threshold: number;
   /** Milliseconds since the epoch. */
   readonly askedAt: number;
-  /** Others wait for this attempt's answer. */
+  /** Set when this attempt leads: others wait for its answer. */
   flight: Flight | undefined;
-  /** The attempt is over; a lead that comes now has to be passed on. */
+  /** The attempt is over; a flight handed to it now must be handed over. */
   over: boolean;
 }
 
-/** What decides what is wanted of the cache. */
+/** Options that determine the cache parameters of an attempt. */
 interface LookUpSetup {
   readonly clock: Clock;
   readonly log: Log;
-  /** Where no config says anything; `config`: nothing is cached then. */
+  /** Mode of requests whose config sets none; `config`: these are not cached. */
   readonly mode: 'simple' | 'semantic' | 'config';
   readonly maxAgeMs: number;
-  /** Of what configs may ask for. */
+  /** Upper bound of the maximum age that a config may set. */
   readonly maxAgeLimitMs: number;
   readonly endpoints: ReadonlySet<string>;
-  /** Undefined: only the very same questions are found. */
+  /** Undefined: only exact matches are found. */
   readonly similar: SimilarQuestions | undefined;
 }
 
-/** What attempts want of the cache, by the plugin's options, their config and their headers. */
+/** Derives an attempt's cache parameters from the plugin's options, its config and its headers. */
 class LookUps {
   private readonly setup: LookUpSetup;
   private warned = false;
@@ -157,7 +157,7 @@ class LookUps {
     this.setup = setup;
   }
 
-  /** Undefined for an attempt that the cache has nothing to do with. */
+  /** Undefined for an attempt that does not use the cache. */
   of(context: AttemptContext): LookUp | undefined {
     const { endpoints, clock, maxAgeMs, maxAgeLimitMs, similar } = this.setup;
     const asked = context.attempt.cache;
@@ -194,9 +194,9 @@ class LookUps {
   }
 }
 
-/** What all streams that are being collected may hold together. */
+/** Bytes of all streams that are being collected, together. */
 const maxCollectedBytes = 64 * 1024 * 1024;
-/** Of the present attempt: each replaces it, and undefined says that nothing is wanted of this one. */
+/** Look-up of the present attempt; undefined when this attempt does not use the cache. */
 const lookUpKey = defineKey<LookUp | undefined>('cache-look-up');
 
 type Status = 'HIT' | 'SEMANTIC HIT' | 'MISS' | 'SEMANTIC MISS' | 'REFRESH' | 'DISABLED';
@@ -208,7 +208,7 @@ interface AnswerCacheSetup extends LookUpSetup {
   readonly maxWaitMs: number;
 }
 
-/** What the cache does at the attempts of one pipeline: answers from the store, or keeps what the provider answers. */
+/** Cache of one pipeline's attempts: answers from the store, or stores the provider's answer. */
 export class AnswerCache {
   private readonly setup: AnswerCacheSetup;
   private readonly lookUps: LookUps;
@@ -221,7 +221,7 @@ export class AnswerCache {
     this.store = new AnswerStore(setup.cache, setup.clock);
   }
 
-  /** Looks the answer up; waits for it when the same is being asked already. */
+  /** Looks up the answer; waits for it when a call with the same key is open. */
   attempt(context: AttemptContext): HookResult {
     const { clock, flights, maxWaitMs } = this.setup;
     const lookUp = this.lookUps.of(context);
@@ -238,12 +238,12 @@ export class AnswerCache {
     }
     const found = this.store.read(lookUp.key, lookUp.area, lookUp.maxAgeMs);
     if (found === undefined || !('then' in found)) return this.read(context, lookUp, found);
-    // A request for the same waits while the store is being read, too.
+    // Requests with the same key wait during the read of the store, too.
     this.lead(context, lookUp);
     return found.then((read) => this.read(context, lookUp, read));
   }
 
-  /** Keeps what the provider answered, if it is worth it; a stream is collected while it flows by. */
+  /** Stores the provider's answer, if it may be cached; a stream is collected while it passes through. */
   attempted(context: AttemptContext, answer: Answer): Answer | undefined {
     const lookUp = context.get(lookUpKey);
     if (lookUp === undefined) return undefined;
@@ -256,7 +256,7 @@ export class AnswerCache {
     const streamType = streamTypeOf(context);
     if (Buffer.isBuffer(body)) {
       const found = wholeJson(context, body, answer.facts);
-      // A stream that is one JSON document may have been collected.
+      // A stream in the form of one JSON document may arrive collected in a buffer.
       const form = context.facts.stream && streamType === 'application/json' ? 'stream' : 'json';
       this.keep(context, lookUp, { form, headers, body, found });
       return undefined;
@@ -279,7 +279,7 @@ export class AnswerCache {
     return { ...answer, body: copied };
   }
 
-  /** The requests that still wait for this answer are told: a call that broke off is made again by one of them. */
+  /** Ends the flight: after a cancelled request one follower makes the call again, otherwise all go on alone. */
   settled(context: RequestContext, { kind }: Outcome): void {
     const lookUp = context.get(lookUpKey);
     if (lookUp === undefined) return;
@@ -333,7 +333,7 @@ export class AnswerCache {
       if (lookUp.over) landing.handOver();
     } else if (landing !== undefined) {
       const { answer: stored, similarity } = landing;
-      // Its leader may have been content with less.
+      // The leader may have a lower threshold than this request.
       const isWanted =
         similarity === undefined || (lookUp.question !== undefined && similarity >= lookUp.threshold);
       const answer = isWanted ? this.hit(context, lookUp, stored, similarity) : undefined;
@@ -342,7 +342,7 @@ export class AnswerCache {
     return this.miss(context, lookUp);
   }
 
-  /** `similarity` of the answered question; undefined: it is the very same. */
+  /** `similarity` of the answered question; undefined for an exact match. */
   private hit(
     context: AttemptContext,
     lookUp: LookUp,
@@ -361,7 +361,7 @@ export class AnswerCache {
     return this.tell(context, question === undefined ? 'MISS' : 'SEMANTIC MISS');
   }
 
-  /** From now on, whoever asks the same waits for this attempt's answer. No other attempt leads: that was looked up just now. */
+  /** Requests with the same key wait for this attempt from now on. The caller has checked that none leads yet. */
   private lead(context: AttemptContext, lookUp: LookUp): void {
     const { flights, maxWaitMs } = this.setup;
     if (maxWaitMs === 0 || lookUp.over || lookUp.flight !== undefined) return;
@@ -384,7 +384,7 @@ export class AnswerCache {
       body,
       model: found.model ?? '',
       finishReason: found.finishReason ?? '',
-      // The provider told the gateway, and maybe not the client.
+      // The gateway may have received usage that the client's stream does not carry.
       usage: found.usage ?? context.facts.usage,
       tellsUsage: found.usage !== undefined,
       askedAt,
@@ -396,7 +396,7 @@ export class AnswerCache {
   }
 }
 
-/** For an attempt that leads or follows; one that is answered from the store at once has nobody to tell. */
+/** For attempts that lead or follow; one answered from the store at once has no followers. */
 function endWhenAbandoned({ attempt }: AttemptContext, lookUp: LookUp): void {
   attempt.onAbandon(() => {
     lookUp.over = true;
@@ -408,6 +408,6 @@ interface Answered {
   readonly form: StoredAnswer['form'];
   readonly headers: HeaderList;
   readonly body: Buffer;
-  /** Undefined for an answer that must not be kept. */
+  /** Undefined for an answer that must not be cached. */
   readonly found: AnswerFacts | undefined;
 }

@@ -4,13 +4,13 @@ import { sha256 } from '../../core/base/sha256.ts';
 import { isConvertible } from './replay.ts';
 import { quote } from '../../core/base/json.ts';
 
-/** A body that is nested more deeply than this is not cached; no model is asked with one. */
+/** Requests with a body nested more deeply than this are not cached; real ones are never so deep. */
 const maxDepth = 256;
 
 /**
- * The same text for JSON documents that say the same, whatever their whitespace and the order of their members, and
- * another one for every other difference: members of `without` (of the document itself) are left out, integers beyond
- * 2^53 keep their digits. Undefined for a document that is nested too deeply.
+ * Canonical text of a JSON document: independent of whitespace and the order of members, different for every other
+ * difference. Top-level members in `without` are left out; integers beyond 2^53 keep their digits. Undefined for a
+ * document that is nested too deeply.
  */
 export function canonicalJson(value: JsonValue, without: ReadonlySet<string>): string | undefined {
   return write(value, without, 0);
@@ -20,7 +20,7 @@ const nothing: ReadonlySet<string> = new Set();
 
 function write(value: JsonValue, without: ReadonlySet<string>, depth: number): string | undefined {
   if (typeof value === 'string') return quote(value);
-  // Not JSON.stringify: it knows no BigInt, and writes numbers that are too large as null.
+  // Not JSON.stringify: it throws for a BigInt, and writes infinite numbers as null.
   if (typeof value !== 'object' || value === null) return String(value);
   if (depth === maxDepth) return undefined;
   return Array.isArray(value) ? list(value, depth) : members(value, without, depth);
@@ -51,7 +51,7 @@ function members(
   return `{${text}}`;
 }
 
-/** More names than these are left to the engine's own sort, which takes memory for each call. */
+/** Longer lists of names go to the engine's own sort, which allocates at each call. */
 const maxInserted = 16;
 
 /** The same list, in the order of UTF-16 code units. */
@@ -67,39 +67,38 @@ function sorted(names: string[]): string[] {
   return names;
 }
 
-/** Part of every key: what an older version of the gateway has stored is not found. */
+/** Part of every key, so that answers stored by an older version of the gateway are not found. */
 const format = 'weir-answer-6';
-/** Of the key of questions that may be compared. */
+/** The same for keys of comparable questions. */
 const questionFormat = 'weir-question-4';
 
 /**
- * How the answer is delivered, not what it says: either form of an answer is made of the other. Everything else counts:
- * whatever a provider does with a member (`user`, `seed`, one that nobody here knows), two bodies that differ in it
- * never share an answer.
+ * Members that affect the delivery of an answer and not its content: either form of an answer can be made from the
+ * other. Every other member counts, even an unknown one: two bodies that differ in it never share an answer.
  */
 const deliveryMembers: ReadonlySet<string> = new Set(['stream', 'stream_options']);
 const none: ReadonlySet<string> = new Set();
-/** Bodies that are remembered with what is made of them, and how long they may be. */
+/** Number of cached bodies, and their maximum length. */
 const maxRemembered = 1000;
 const maxRememberedLength = 16_384;
 /** Bytes of the longest request that has a key: making one takes milliseconds for each megabyte. */
 const maxKeyedBytes = 4_194_304;
-/** Characters by which they are told apart at first: an id stands at the end of many bodies. */
+/** Numbers of sampled characters: many bodies differ only by an id at their end. */
 const lookedAtEnd = 16;
 const lookedAtElsewhere = 24;
-/** A body whose canonical form is longer stands in the key as a digest of its own, which can be remembered. */
+/** Longer canonical bodies enter the key as a digest of their own, which can be cached. */
 const maxPlainLength = 2048;
 
-/** Members that tie an answer to something that the provider keeps and changes. */
+/** Members that tie an answer to state at the provider, which changes. */
 const statefulMembers = ['background', 'conversation', 'container'] as const;
 
 /**
- * The key under which the answer to this request is kept: a SHA-256, which tells nothing of what it was made of.
+ * The key under which the answer to this request is stored: a SHA-256, which reveals nothing about its input.
  *
- * Always in it: organisation, workspace, endpoint with path and query, the body as it stands after all plugins that
- * changed it, the target (provider, address, settings, credential) and the terms on which its answer is put into the
- * client's wire. With a namespace header the namespace; without one the client's headers that the provider may read and
- * the request's metadata. Undefined for a request whose answer must not be kept.
+ * It always includes organisation, workspace, endpoint with path and query, the body after the changes of all plugins,
+ * the target (provider, address, settings, credential) and the terms of translating its answer to the client's wire.
+ * With a namespace header it includes the namespace; without one, the client's headers that the provider may read and
+ * the request's metadata. Undefined for a request whose answer must not be cached.
  */
 export function cacheKey(context: AttemptContext): string | undefined {
   const sent = context.attempt.body;
@@ -115,8 +114,8 @@ export function cacheKey(context: AttemptContext): string | undefined {
 }
 
 /**
- * Remembers the body of a request that has a key: the next one like it gets its key for a fraction. Worth it for bodies
- * that have come again. Remembering every one would make most of them live for nothing.
+ * Caches the body of a request that has a key: the next equal body gets its key at a fraction of the cost. Call it for
+ * repeated bodies only; most bodies never come again.
  */
 export function rememberBody(context: AttemptContext): void {
   const { json, text } = context.attempt.body;
@@ -124,8 +123,8 @@ export function rememberBody(context: AttemptContext): void {
 }
 
 /**
- * The same for questions that are compared with each other: whatever makes two keys differ makes these differ, too, but for
- * what `rest` leaves out of the body. `space` says by what the questions are compared.
+ * Key of a set of comparable questions: it includes everything that `cacheKey` does, except the parts of the body that
+ * `rest` leaves out. `space` names the vector space in which the questions are compared.
  */
 export function questionKey(context: AttemptContext, rest: JsonObject, space: string): string | undefined {
   const body = canonicalJson(rest, isConvertible(context) ? deliveryMembers : none);
@@ -138,7 +137,7 @@ export function namespaceOf(context: AttemptContext): string | undefined {
   return context.service('cache-namespace') || undefined;
 }
 
-/** All that a key depends on but the body. */
+/** Everything in a key except the body. */
 interface Circumstances {
   readonly organisationId: string;
   readonly workspaceId: string;
@@ -147,7 +146,7 @@ interface Circumstances {
   readonly query: string;
   readonly target: string;
   readonly terms: string;
-  /** Undefined for none; with one, what follows does not count. */
+  /** Undefined for none. With one, the following members are not part of the key. */
   readonly namespace: string | undefined;
   readonly headers: string;
   readonly metadata: string;
@@ -157,14 +156,14 @@ function circumstancesOf(context: AttemptContext): Circumstances {
   const { organisationId, workspaceId } = context.facts;
   const namespace = namespaceOf(context);
   const hasNone = namespace === undefined;
-  // Written out: members that stand behind a spread one make a hidden class of its own for each object.
+  // No spread: members after a spread give each object a hidden class of its own.
   return {
     organisationId,
     workspaceId,
     endpoint: context.endpoint.id,
     path: pathOf(context),
     query: queryOf(context),
-    // Within a namespace, too: the answer of one provider, host or account is none of another.
+    // Within a namespace, too: providers, hosts and accounts never share an answer.
     target: context.attempt.target,
     terms: context.attempt.terms,
     namespace,
@@ -193,7 +192,7 @@ function keyOf(kind: string, body: string, circumstances: Circumstances): string
   return sha256(`${kind}${before}${part(body)}${behind}`, 'base64url');
 }
 
-/** What stands around the body in the text of which a key is the digest. */
+/** Text before and after the body in the input of a key's digest. */
 interface Surroundings {
   readonly circumstances: Circumstances;
   readonly before: string;
@@ -202,7 +201,7 @@ interface Surroundings {
 
 let last: Surroundings | undefined;
 
-/** Remembered for the next request, which mostly comes under the same circumstances. */
+/** Cached for the next request, which mostly has the same circumstances. */
 function aroundBody(circumstances: Circumstances): Surroundings {
   if (last !== undefined && areSame(last.circumstances, circumstances)) return last;
   const { organisationId, workspaceId, endpoint, path, query, namespace } = circumstances;
@@ -216,13 +215,13 @@ function aroundBody(circumstances: Circumstances): Surroundings {
   return (last = { circumstances, before, behind });
 }
 
-/** Some wires say in the path whether the answer shall be streamed: behind its last colon. */
+/** Path of the key. Some wires choose streaming in the path, after its last colon. */
 function pathOf(context: AttemptContext): string {
   const { path } = context;
   return saysDeliveryOutside(context) ? path.slice(0, path.lastIndexOf(':')) : path;
 }
 
-/** And in the query how the stream is framed. */
+/** Query of the key. Some wires choose the framing of the stream in it. */
 function queryOf(context: AttemptContext): string {
   const { query } = context;
   if (!saysDeliveryOutside(context)) return query;
@@ -239,7 +238,7 @@ function part(text: string): string {
   return `${text.length}:${text}`;
 }
 
-/** A body that has come again, with the key that it had last. */
+/** A repeated body with its latest key. */
 class KnownBody {
   readonly text: string;
   private readonly body: string;
@@ -261,7 +260,7 @@ class KnownBody {
   }
 }
 
-/** Bodies that have come again: one of those that look alike, the last one that was remembered. */
+/** Repeated bodies by their fingerprint; of those with the same fingerprint, the latest one. */
 class KnownBodies {
   private readonly without: ReadonlySet<string>;
   private readonly known = new RecentMap<KnownBody, number>(maxRemembered);
@@ -275,7 +274,7 @@ class KnownBodies {
     return known?.text === text ? known : undefined;
   }
 
-  /** `json` is what `text` says. */
+  /** `json` is the parsed `text`. */
   remember(text: string, json: JsonObject): void {
     if (text.length > maxRememberedLength || this.find(text) !== undefined) return;
     const body = this.make(json);
@@ -290,8 +289,8 @@ class KnownBodies {
 }
 
 /**
- * A number made of a text's length, its last characters and some from all over it. A map from texts would have V8 hash
- * every character of every body, which costs ten times as much as this and comparing the one that looks alike.
+ * Fingerprint of a text from its length, its last characters and a sample of the others. With the texts as keys of a
+ * map, V8 would hash every character of every body: ten times the cost of this and one comparison of texts.
  */
 function looksOf(text: string): number {
   const { length } = text;
@@ -304,14 +303,14 @@ function looksOf(text: string): number {
 }
 
 const bodiesOfOneForm = new KnownBodies(none);
-/** Where either form of an answer is made of the other. */
+/** For requests whose answers can be converted between stream and JSON document. */
 const bodiesOfAnyForm = new KnownBodies(deliveryMembers);
 
 function bodiesOf(context: AttemptContext): KnownBodies {
   return isConvertible(context) ? bodiesOfAnyForm : bodiesOfOneForm;
 }
 
-/** No digest is a JSON document, so that the two never look alike. */
+/** The body or its digest. No digest is a JSON document, so the two never collide. */
 function inKey(canonical: string): string {
   return canonical.length <= maxPlainLength ? canonical : sha256(canonical, 'base64url');
 }
@@ -324,7 +323,7 @@ function isStateful(json: JsonObject): boolean {
   return false;
 }
 
-/** In one order, however the client sends them. */
+/** The headers in one order, independent of the client's. */
 function clientHeaders({ attempt }: AttemptContext): string {
   const { clientHeaders: headers } = attempt;
   if (headers.length === 0) return '';

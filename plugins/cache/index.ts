@@ -4,7 +4,7 @@ import { AnswerCache, Flights } from './answer-cache.ts';
 import { QuestionVectors, SimilarQuestions } from './similar-questions.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 
-/** The endpoints that can be cached: those whose bodies the gateway reads and that answer the same question alike. */
+/** Cacheable endpoints: the gateway reads their bodies, and they give the same answer to the same request. */
 const cacheableEndpoints = [
   'chat.completions',
   'completions',
@@ -141,20 +141,20 @@ const CacheSchema = Type.Object(
 
 export type CacheOptions = Static<typeof CacheSchema>;
 
-/** Its part `semantic`. */
+/** The option `semantic`. */
 type SemanticOptions = Static<typeof SemanticSchema>;
 
-/** By store: pipelines and generations that share one also share the calls that are on their way. */
+/** Flights by store: pipelines and generations that share a store also share its open calls. */
 const flightsOf = new WeakMap<Cache, Flights>();
 
-/** Answers from the cache when the same has been asked before, and keeps what providers answer. */
+/** Answers repeated requests from the cache, and stores the answers of providers. */
 export default definePlugin({
   name: 'cache',
   description:
     'Answers a request that was answered before without asking the provider: no tokens, no cost. It acts where the provider would be called, after every plugin has had its say about the request, limits included. The header `cache-status` under the header prefix and the log tell what it did: HIT, SEMANTIC HIT, MISS, SEMANTIC MISS, REFRESH or DISABLED.',
   schema: CacheSchema,
-  // Without `key`, the answers of one workspace would be found by another. No `reads`: the gateway itself has read the
-  // bodies of all endpoints that can be cached, and others are to stream by. No bound: `max_wait_ms` rules.
+  // Without `key`, one workspace would get the answers of another. No `reads`: the gateway itself has read the bodies
+  // of all cacheable endpoints, and other bodies must stream through. No timeout: `max_wait_ms` bounds the wait.
   capabilities: { needs: ['key'], timeoutMs: 0 },
   check({ mode, semantic }) {
     if (mode !== 'semantic' || semantic !== undefined) return [];

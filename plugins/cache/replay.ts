@@ -14,19 +14,19 @@ const ofTwoForms: ReadonlySet<EndpointId> = new Set([
   'generate-content',
 ]);
 
-/** Whether one form of an answer can be made of the other. If not, each form has a key of its own. */
+/** True when an answer can be converted between stream and JSON document. If not, each form has a key of its own. */
 export function isConvertible({ dialect, endpoint }: AttemptContext): boolean {
   return dialect.frames !== undefined && ofTwoForms.has(endpoint.id);
 }
 
-/** Content type of the stream that this request asks for. */
+/** Content type of the stream that this request requires. */
 export function streamTypeOf({ dialect, query }: AttemptContext): string {
   return dialect.frames?.framings?.contentTypeFor(query) ?? 'text/event-stream';
 }
 
 /**
- * The body of a kept answer in the form that this request asks for, with or without usage as it asks. The very bytes
- * where they are that already. Undefined when that form cannot be made of it.
+ * Body of a cached answer in the form that this request requires, with or without usage as it requires. Bytes in that
+ * form already are returned unchanged. Undefined when the conversion is impossible.
  */
 function bodyFor(context: AttemptContext, stored: StoredAnswer): Buffer | undefined {
   const { frames } = context.dialect;
@@ -37,7 +37,7 @@ function bodyFor(context: AttemptContext, stored: StoredAnswer): Buffer | undefi
   try {
     return streams ? asStream(context, frames, stored) : asJson(context, frames, stored);
   } catch {
-    // An answer that the codec cannot read cannot be replayed in another form; the provider can still be asked.
+    // The codec cannot read this answer, so the request goes to the provider.
     return undefined;
   }
 }
@@ -62,7 +62,7 @@ function asStream(context: AttemptContext, frames: FrameCodec, stored: StoredAns
   return wantsUsage || !stored.tellsUsage ? stored.body : withoutUsage(context, stored.body);
 }
 
-/** The kept stream has the framing that this request asks for. */
+/** True when the cached stream has the framing that this request requires. */
 function isFramedAlike(context: AttemptContext, stored: StoredAnswer): boolean {
   if (context.dialect.frames?.framings === undefined) return true;
   return bareType(storedType(stored)) === streamTypeOf(context);
@@ -91,7 +91,7 @@ function withoutUsage({ dialect }: AttemptContext, stream: Buffer): Buffer {
   return Buffer.concat(pieces.filter((piece) => piece !== undefined));
 }
 
-/** What all streams that are being collected hold together, in bytes. */
+/** Bounds the bytes of all streams that are being collected, together. */
 export class CollectingBudget {
   private readonly maxBytes: number;
   private held = 0;
@@ -111,17 +111,17 @@ export class CollectingBudget {
   }
 }
 
-/** Bounds of one collected stream, and who is told how it ended. Exactly one of the two is called, or none when it broke. */
+/** Bounds and callbacks of one collected stream. One callback is called at most; none when the stream breaks. */
 interface Collecting {
   readonly maxBytes: number;
   readonly budget: CollectingBudget;
-  /** All of it, before the reader learns of its end. */
+  /** Receives the complete stream, before the reader receives its end. */
   whole(bytes: Buffer): void;
-  /** It is longer than what may be kept; from here on it only flows by. */
+  /** The stream exceeds a bound; its copy is dropped and it only passes through. */
   tooLong(): void;
 }
 
-/** The same stream, with a copy of it kept while it flows by. Nothing waits for the copy. */
+/** The same stream, copied while it passes through. The copy delays nothing. */
 export function collectStream(source: StreamSource, collecting: Collecting): StreamSource {
   const { budget, maxBytes } = collecting;
   let chunks: Buffer[] | undefined = [];
@@ -171,8 +171,8 @@ export function collectStream(source: StreamSource, collecting: Collecting): Str
 }
 
 /**
- * A kept answer as the answer to this request, with its age in seconds, and what the log should know of it: the model
- * and the finish reason, no tokens. Undefined when the request wants a form that cannot be made of it.
+ * A cached answer as the answer to this request, with its age in seconds and its facts for the log: the model and the
+ * finish reason, no tokens. Undefined when the request requires a form to which it cannot be converted.
  */
 export function replay(context: AttemptContext, stored: StoredAnswer, now: number): Answer | undefined {
   const body = bodyFor(context, stored);

@@ -15,11 +15,11 @@ import type { Counter, Metrics } from '../../core/ports/metrics.ts';
 import { PassingMap, RecentMap } from '../../core/base/recent-map.ts';
 import { sha256 } from '../../core/base/sha256.ts';
 
-/** Vectors that are remembered: the same questions come again. */
+/** Number of cached vectors: questions repeat. */
 const maxRemembered = 500;
-/** Questions that are being embedded at once; the next one has to do without. */
+/** Concurrent embeddings; further questions go on without a vector. */
 const maxUnderWay = 256;
-/** So many failures in a row, and nobody waits for the provider for a while, in milliseconds. */
+/** After so many failures in a row no question is embedded for `pauseMs` milliseconds. */
 const failuresUntilPause = 3;
 const pauseMs = 5000;
 /** At most one warning in this time, in milliseconds. */
@@ -33,7 +33,7 @@ interface QuestionVectorsSetup {
   readonly metrics: Metrics;
 }
 
-/** The vectors of questions, each made once for all who ask the same. Who gets none goes on without. */
+/** Vectors of questions; requests with the same question share one. A request goes on without one when it fails. */
 export class QuestionVectors {
   private readonly setup: QuestionVectorsSetup;
   private readonly count: Readonly<Record<'made' | 'failed' | 'skipped', Counter>>;
@@ -59,7 +59,7 @@ export class QuestionVectors {
     };
   }
 
-  /** Undefined when none is to be had now. Never rejects. */
+  /** Undefined when none is available now. Never rejects. */
   of(text: string): Float32Array | undefined | Promise<Float32Array | undefined> {
     const digest = sha256(text, 'base64url');
     const vector = this.known.touch(digest);
@@ -118,34 +118,34 @@ const conversing: ReadonlySet<EndpointId> = new Set([
   'generate-content',
 ]);
 
-/** More turns than these are rarely asked again in other words, and the last of them would hardly count. */
+/** Longer conversations are rarely repeated in other words, and the last turn would hardly affect the vector. */
 const maxMessages = 4;
-/** Texts that are embedded are shorter than 8,191 tokens; a token is counted as 4 bytes. */
+/** Embedded texts are shorter than 8,191 tokens; a token counts as 4 bytes. */
 const maxBytes = 8190 * 4;
 
-/** Where the turns of a conversation stand in a body. */
+/** Members of a body that hold the turns of a conversation. */
 const turnMembers: ReadonlySet<string> = new Set(['messages', 'input', 'contents']);
 const instructing: ReadonlySet<string> = new Set(['system', 'developer']);
 
-/** What of a request is compared by similarity, and what must be equal. */
+/** Parts of a request: the text compared by similarity, and the partition that must be equal. */
 export interface Question {
-  /** What user and assistant said. */
+  /** Texts of user and assistant. */
   readonly text: string;
-  /** Of all questions whose answers may be given to each other when their texts are similar. */
+  /** Questions of one partition may share answers when their texts are similar. */
   readonly partition: VectorPartition;
 }
 
-/** How questions are told from what surrounds them. */
+/** Rules for separating the question from the rest of a request. */
 export interface QuestionRules {
   /** Texts of `system` and `developer` may differ. */
   readonly ignoreSystemPrompt: boolean;
-  /** Names what makes the vectors: those of different models cannot be compared. */
+  /** Names the maker of the vectors: those of different models cannot be compared. */
   readonly space: string;
 }
 
 /**
- * The question of a request. Undefined when similar ones are not looked for: no conversation, nothing that a user said, more
- * than four messages (instructions not counted), or 8,191 tokens and more.
+ * The question of a request. Undefined when no similar one is searched: no conversation, no text of a user, more than
+ * four messages (without instructions), or 8,191 tokens and more.
  */
 export function questionOf(context: AttemptContext, rules: QuestionRules): Question | undefined {
   const { json } = context.attempt.body;
@@ -182,7 +182,7 @@ function messageCount(json: JsonObject, said: readonly ConversationText[]): numb
 /** A list or an object, by index or name. */
 type Node = Record<string | number, JsonValue>;
 
-/** A copy of the document with `true`, which no wire has there, in place of the texts. Parts without texts are shared with it. */
+/** Copies the document with each text replaced by `true`, which no wire has there. Parts without texts are shared. */
 function withoutTexts(json: JsonObject, texts: readonly ConversationText[]): JsonObject {
   const own = new Set<unknown>();
   const root = copied(json, own);
@@ -201,7 +201,7 @@ function withoutTexts(json: JsonObject, texts: readonly ConversationText[]): Jso
 }
 
 function copied<T extends JsonObject | JsonValue[]>(node: T, own: Set<unknown>): T {
-  // Without a prototype: a member called `__proto__` is one like any other.
+  // Without a prototype, so that `__proto__` is an ordinary member.
   const copy = (
     Array.isArray(node) ? Array.from(node) : Object.assign(Object.create(null) as object, node)
   ) as T;
@@ -209,7 +209,7 @@ function copied<T extends JsonObject | JsonValue[]>(node: T, own: Set<unknown>):
   return copy;
 }
 
-/** Takes the messages or members that hold these texts out of a document of our own. */
+/** Removes the messages or members that hold these texts from a document, in place. */
 function leaveOut(json: JsonObject, texts: readonly ConversationText[]): void {
   const turns = new Map<string, Set<number>>();
   for (const { path } of texts) {
@@ -239,11 +239,11 @@ interface SimilarQuestionsSetup {
   readonly rules: QuestionRules;
   /** Least cosine, unless a config says otherwise. */
   readonly threshold: number;
-  /** Questions that the index may hold. */
+  /** Upper bound of questions in the index. */
   readonly maxEntries: number;
 }
 
-/** Questions that were answered, found again by what they mean; the index knows them by the keys of their answers. */
+/** Answered questions, found by their meaning; the index identifies each by the key of its answer. */
 export class SimilarQuestions {
   readonly rules: QuestionRules;
   readonly threshold: number;
@@ -255,7 +255,7 @@ export class SimilarQuestions {
     this.threshold = setup.threshold;
   }
 
-  /** The key of the answer to the most similar one. */
+  /** The most similar question with the key of its answer. */
   find({ text, partition }: Question, threshold: number): Similar | undefined | Promise<Similar | undefined> {
     const { vectors, index } = this.setup;
     const vector = vectors.of(text);
@@ -266,7 +266,7 @@ export class SimilarQuestions {
     );
   }
 
-  /** The answer is kept under this key. No request waits for it. */
+  /** Indexes the question by the key of its answer. No request waits for it. */
   remember({ text, partition }: Question, key: string, ttlMs: number): void {
     const { vectors, index, maxEntries } = this.setup;
     const add = (vector: Float32Array | undefined): void => {
@@ -277,7 +277,7 @@ export class SimilarQuestions {
     else add(vector);
   }
 
-  /** There is no answer under this key any more. */
+  /** Removes the question of an answer that is gone. */
   forget({ partition }: Question, key: string): void {
     void this.setup.index.remove(partition, key);
   }

@@ -8,7 +8,7 @@ import type { AnswerFacts } from '../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import type { AttemptContext } from '../../core/pipeline/context.ts';
 
-/** Endpoints whose answers say how they ended. */
+/** Endpoints whose answers carry a finish reason. */
 const generating: ReadonlySet<EndpointId> = new Set([
   'chat.completions',
   'completions',
@@ -17,12 +17,12 @@ const generating: ReadonlySet<EndpointId> = new Set([
   'generate-content',
 ]);
 
-/** Ends that are no answer. */
+/** Finish reasons of failed answers. */
 const broken: ReadonlySet<string> = new Set(['error', 'failed', 'cancelled']);
 
 /**
- * What a complete JSON answer tells of itself, when it is one worth keeping: whole, and without an error in it.
- * `known`: what has been read from it already.
+ * Facts of a JSON answer that may be cached: complete and without an error. Undefined for any other. `known` holds the
+ * facts that are parsed already.
  */
 export function wholeJson(
   { dialect, endpoint }: AttemptContext,
@@ -59,10 +59,10 @@ function isJsonObject(body: Buffer): boolean {
 
 type MaybePromise<T> = T | Promise<T>;
 
-/** Areas whose keys are remembered; making one costs as much as the rest of a hit's look-up. */
+/** Areas whose keys are cached; making one costs as much as the rest of a hit's look-up. */
 const maxRememberedAreas = 1000;
 
-/** Answers in the store of bytes, as far as they still hold. */
+/** Answers in the byte store that have neither expired nor been invalidated. */
 export class AnswerStore {
   private readonly cache: Cache;
   private readonly clock: Clock;
@@ -75,8 +75,8 @@ export class AnswerStore {
   }
 
   /**
-   * The answer, unless it is as old as `maxAgeMs`, or was asked for before its area was invalidated. The marks are read
-   * only when a value was found: across a network that is a second way, which a hit can afford, and nothing for a miss.
+   * The answer, unless it is as old as `maxAgeMs`, or was requested before its area was invalidated. The marks are read
+   * only after a value was found: over a network that is a second round trip for a hit and none for a miss.
    */
   read(key: string, area: CacheArea, maxAgeMs: number): MaybePromise<StoredAnswer | undefined> {
     const found = this.cache.get(key);
@@ -84,7 +84,7 @@ export class AnswerStore {
     return found.then((value) => this.marked(key, value, area, maxAgeMs));
   }
 
-  /** Not waited for: a store that is away or slow has forgotten, which is all. */
+  /** Does not wait: with an unreachable or slow store the answer is simply not cached. */
   write(key: string, answer: StoredAnswer, ttlMs: number): void {
     void this.cache.set(key, encodeAnswer(answer), ttlMs);
   }
@@ -106,7 +106,7 @@ export class AnswerStore {
   private marksOf(area: CacheArea): MarkKeys {
     const { organisationId, workspaceId, namespace } = area;
     const { last } = this;
-    // Compared, which costs less than looking it up by a name put together for it.
+    // A comparison is cheaper than a look-up by a concatenated name.
     if (
       last?.organisationId === organisationId &&
       last.workspaceId === workspaceId &&
@@ -136,7 +136,7 @@ export class AnswerStore {
     if (stored === undefined || this.clock.now() - stored.storedAt >= maxAgeMs) return undefined;
     for (const mark of marks) {
       if (mark === undefined || stored.askedAt > mark.storedAt) continue;
-      // Gone for good, even should the mark be forgotten.
+      // Deleted, so that it stays invalid even when the mark expires.
       void this.cache.delete(key);
       return undefined;
     }
@@ -144,7 +144,7 @@ export class AnswerStore {
   }
 }
 
-/** Under which keys invalidations of an area are marked. */
+/** Keys of the invalidation marks of an area. */
 interface MarkKeys extends CacheArea {
   readonly ofWorkspace: string;
   readonly ofNamespace: string | undefined;
@@ -154,28 +154,28 @@ function isLater(value: MaybePromise<CachedValue | undefined>): value is Promise
   return value !== undefined && 'then' in value;
 }
 
-/** An answer as it is kept. */
+/** A cached answer. */
 export interface StoredAnswer {
-  /** What `body` is: one JSON document, or the frames of a stream. */
+  /** Form of `body`: one JSON document, or the frames of a stream. */
   readonly form: 'json' | 'stream';
   /** Flat, without the ones that belong to one delivery. */
   readonly headers: HeaderList;
   readonly body: Buffer;
   readonly model: string;
   readonly finishReason: string;
-  /** What the answer cost whoever asked first; some streams do not tell themselves. */
+  /** Usage of the original call; some streams do not carry it. */
   readonly usage: Usage | undefined;
-  /** The body tells the usage. */
+  /** The body contains the usage. */
   readonly tellsUsage: boolean;
-  /** When it was asked for, in milliseconds since the epoch. */
+  /** Time of the original request, in milliseconds since the epoch. */
   readonly askedAt: number;
-  /** The same for when it was kept. */
+  /** Time of storage, in milliseconds since the epoch. */
   readonly storedAt: number;
 }
 
 /**
  * Headers that describe the answer itself. All others belong to one delivery (ids, limits, timings, cookies, the
- * connection) and would be lies in another.
+ * connection) and would be wrong in another.
  */
 const keptHeaders: ReadonlySet<string> = new Set(['content-type', 'content-language', 'openai-version']);
 
@@ -186,7 +186,7 @@ export function headersToKeep(headers: HeaderList): HeaderList {
   const kept: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     const header = headers[i] as string;
-    // By length first: nearly every header is told apart without lower-casing it.
+    // The length is compared first: it rejects nearly every header without lower-casing it.
     if (!keptLengths.has(header.length)) continue;
     const name = header.toLowerCase();
     if (keptHeaders.has(name)) kept.push(name, headers[i + 1] as string);
@@ -194,16 +194,16 @@ export function headersToKeep(headers: HeaderList): HeaderList {
   return kept;
 }
 
-/** Where answers are written that fit into it: a store keeps a copy anyway. */
+/** Buffer for encoding answers that fit into it: a store keeps a copy anyway. */
 const scratch = Buffer.allocUnsafeSlow(65_536);
 
-/** A line of JSON that describes the body, and the body. The bytes are good until the next call. */
+/** A line of JSON that describes the body, and the body. The bytes are valid until the next call. */
 export function encodeAnswer(answer: StoredAnswer): Uint8Array {
   const { usage, askedAt, body } = answer;
-  // An undefined member is none, as anywhere in JSON.
+  // An undefined member is left out, as `JSON.stringify` does.
   const used = usage === undefined ? '' : `,"usage":${usageText(usage)}`;
   const line = `${beginningOf(answer)}${used},"askedAt":${askedAt}}\n`;
-  // UTF-8 takes three bytes for each of JavaScript's units at the most.
+  // UTF-8 takes at most three bytes for each UTF-16 unit.
   const most = 3 * line.length + body.length;
   const encoded = most <= scratch.length ? scratch : Buffer.allocUnsafe(most);
   const start = encoded.write(line, 0, 'utf8');
@@ -211,21 +211,21 @@ export function encodeAnswer(answer: StoredAnswer): Uint8Array {
   return encoded.subarray(0, start + body.length);
 }
 
-/** As JSON: numbers all, which JavaScript writes as JSON has them. */
+/** The usage as JSON; all its members are numbers. */
 function usageText(usage: Usage): string {
   let text = '';
   for (const name in usage) text += `${text && ','}"${name}":${usage[name as keyof Usage]}`;
   return `{${text}}`;
 }
 
-/** What an answer has in common with many others, and how the line that describes it begins. */
+/** Facts that an answer shares with many others, and the start of its descriptive line made from them. */
 interface Beginning extends Pick<StoredAnswer, 'form' | 'headers' | 'model' | 'finishReason' | 'tellsUsage'> {
   readonly text: string;
 }
 
 let last: Beginning | undefined;
 
-/** Answers that come one after the other mostly begin alike: comparing costs less than making JSON. */
+/** Consecutive answers mostly share their facts: a comparison is cheaper than making JSON. */
 function beginningOf({ form, headers, model, finishReason, tellsUsage }: StoredAnswer): string {
   if (
     last?.form === form &&
@@ -240,10 +240,10 @@ function beginningOf({ form, headers, model, finishReason, tellsUsage }: StoredA
   return text;
 }
 
-/** What has been decoded, by the bytes: a store in memory gives out the same ones at every hit. */
+/** Decoded answers by their bytes: a memory store returns the same bytes at every hit. */
 const decoded = new WeakMap<Uint8Array, StoredAnswer>();
 
-/** The inverse. Undefined for bytes that nobody here wrote. */
+/** Inverse of `encodeAnswer`. Undefined for bytes that it did not write. */
 export function decodeAnswer(bytes: Uint8Array, storedAt: number): StoredAnswer | undefined {
   const known = decoded.get(bytes);
   if (known !== undefined) return known;

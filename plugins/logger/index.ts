@@ -24,13 +24,13 @@ import {
 } from './request-row.ts';
 import { CommonMembers, type CommonText, createdAt } from './members.ts';
 
-/** The most of one body that can be logged; what the pipeline keeps of an answer. */
+/** Upper bound of logged bytes of one body; the pipeline keeps as much of an answer. */
 const maxKeptBytes = 262_144;
 
-/** Requests that the journal has no room for: nothing was done for them, and a row of theirs would need that room. */
+/** True for a request refused because the journal is full: it did nothing, and its row would need that room. */
 const outside = defineKey<boolean>('logger-outside');
 
-/** What a row of two JSON bodies consists of besides: bytes, which are copied for half of what writing a text costs. */
+/** Member between two JSON bodies of a row. Copying bytes costs half as much as writing a string. */
 const responseMember = Buffer.from(',"response":');
 const jsonEnd = ',"log_format":"json"';
 
@@ -69,7 +69,7 @@ export default definePlugin({
 
     const shown = new ShownHeaders(scope.keyPrefix, redaction && ((value: string) => redaction.text(value)));
 
-    /** The last members of a body row, and its end. */
+    /** The last members of a body row and its closing brace. */
     function rowEnd(context: RequestContext, bodies: CallBodies): string {
       const serviceNames = context.serviceNames();
       const sensitive = context.service('sensitive-headers');
@@ -81,7 +81,7 @@ export default definePlugin({
     }
 
     async function redactedCall({ sent, answered }: CallBodies): Promise<CallBodies> {
-      // Paths name places in the client's wire: what is said in another one cannot be searched by them.
+      // Redaction paths name places in the client's wire; they do not apply to a body in another wire.
       const isSearchable = redaction?.hasPaths === false;
       return {
         sent:
@@ -101,7 +101,7 @@ export default definePlugin({
         response: answered,
         ...rest
       } = loggedBodies(request, response, outcome.responseContentType);
-      // In pieces: joining a long text to the others would copy it once more.
+      // In pieces: a joined string would copy long texts once more.
       const start = `${rowStart(context, common)},"request":`;
       const end = `,${JSON.stringify(rest).slice(1, -1)}${rowEnd(context, call)}`;
       journal.append(
@@ -185,7 +185,7 @@ export default definePlugin({
   },
 });
 
-/** What every body row begins with, still open. */
+/** Start of every body row, without the closing brace. */
 function rowStart({ id, startedAt }: RequestContext, { place }: CommonText): string {
   return `{"id":"${id}","created_at":"${createdAt(startedAt)}"${place}`;
 }

@@ -18,7 +18,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 
 const nothing: KeptBody = { bytes: Buffer.alloc(0), truncated: true };
 
-/** The part of a body row that says what was sent and answered. */
+/** The part of a body row that holds the bodies of request and response. */
 type LoggedBodies = Pick<
   BodyRow,
   'request' | 'response' | 'request_truncated' | 'response_truncated' | 'log_format'
@@ -46,8 +46,7 @@ function textFormat(request: Buffer, response: Buffer, contentType: string): Bod
 }
 
 /**
- * A body without what must not be logged. Nothing is kept of one that is no text: what cannot be read cannot be
- * searched.
+ * A body after redaction. Empty for a body that is not UTF-8: redaction cannot search it.
  */
 export async function redactedBody(
   { bytes, truncated }: KeptBody,
@@ -62,34 +61,34 @@ export async function redactedBody(
   return { bytes: Buffer.from(redacted), truncated };
 }
 
-/** Begins like an object or a list; nothing at all is no contradiction. */
+/** True for a body that starts like an object or a list, and for an empty one. */
 function looksLikeJson(bytes: Buffer): boolean {
   let at = 0;
   while (at < bytes.length && (bytes[at] as number) <= 0x20) at++;
   return at === bytes.length || bytes[at] === 0x7b || bytes[at] === 0x5b;
 }
 
-/** Whether a JSON document can stand in a row as it is, without being escaped. */
+/** True when a JSON document can be part of a row unescaped. */
 export function isEmbeddable(document: Buffer, maxBytes: number): boolean {
-  // A line of the journal is a row: a document that spans lines is escaped like any other text.
+  // A line of the journal is a row: a document of several lines is escaped like any other text.
   return document.length <= maxBytes && !document.includes(10) && isUtf8(document);
 }
 
-/** What is kept of the bodies of a call to a provider. */
+/** Logged parts of the bodies of a call to a provider. */
 export interface CallBodies {
   /** `own`: the same as the body of the request. */
   readonly sent: KeptBody | 'own' | false | undefined;
   readonly answered: KeptBody | false | undefined;
 }
 
-/** What was last sent to a provider for a request, and the answer to it where it was translated. */
+/** The last body sent to a provider for a request, and the provider's answer where it was translated. */
 export function callBodies(context: RequestContext, maxBytes: number): CallBodies {
   const call = context.get(providerCall);
   const cut = (body: KeptBody | undefined) => body && cutBody(body.bytes, body.truncated, maxBytes);
   return { sent: call?.body === 'own' ? 'own' : cut(call?.body), answered: cut(call?.answerBody) };
 }
 
-/** JSON of a call as it stands within a JSON string, which is what a row holds. */
+/** JSON of a call, escaped for a JSON string: a row holds it as one. */
 export function callText({ request, answer }: ToldCall, { sent, answered }: CallBodies): string {
   const told = withMembers(request, sent === 'own' ? ',\\"own\\":true' : bodyMembers(sent));
   const response =
@@ -109,7 +108,7 @@ function bodyMembers(kept: KeptBody | false | undefined): string {
   return `,\\"body\\":${quoteWithin(kept.bytes.toString(isText ? 'utf8' : 'base64'))}${base64}${truncated}`;
 }
 
-/** As much of a body as is kept. */
+/** The logged part of a body. */
 export interface KeptBody {
   readonly bytes: Buffer;
   readonly truncated: boolean;
@@ -153,7 +152,7 @@ function decoderFor(encoding: string, body: Buffer): Transform | undefined {
   const name = encoding.trim().toLowerCase();
   if (name === 'br')
     return zlib.createBrotliDecompress({ finishFlush: zlib.constants.BROTLI_OPERATION_FLUSH });
-  // The kept bytes may end anywhere; flushing at the end gives what there is instead of an error.
+  // The kept bytes may be cut anywhere; this flush returns the decoded part instead of an error.
   const options = { finishFlush: zlib.constants.Z_SYNC_FLUSH };
   if (name === 'gzip' || name === 'x-gzip') return zlib.createGunzip(options);
   if (name !== 'deflate') return undefined;
@@ -162,7 +161,7 @@ function decoderFor(encoding: string, body: Buffer): Transform | undefined {
   return isWrapped ? zlib.createInflate(options) : zlib.createInflateRaw(options);
 }
 
-/** Stops at the bound, so that a small body cannot unfold into a large one, and keeps what came before any damage. */
+/** Stops at the bound, so that a small body cannot expand into a large one, and keeps the part before any damage. */
 function decode(decoder: Transform, body: Buffer, truncated: boolean, maxBytes: number): Promise<KeptBody> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -185,10 +184,10 @@ function decode(decoder: Transform, body: Buffer, truncated: boolean, maxBytes: 
 }
 
 /**
- * The log row of one request as a line of JSON, without what `redaction` takes out of its path, error message, metadata
- * and decision; `common` is what it shares with others, `now` the monotonic clock at its end. Members that say nothing
- * (empty, zero, false) are left out, which the store reads as exactly that: half of a line would be such members, and
- * each of its bytes is written, shipped and parsed. By hand, because this runs for every request.
+ * The log row of one request as a line of JSON, with path, error message, metadata and decision redacted; `common`
+ * holds the members shared with other rows, `now` is the monotonic clock at its end. Empty members (empty, zero, false)
+ * are left out, and the store reads them as such: they would be half of a line, and each byte is written, shipped and
+ * parsed. Written by hand, because it runs for every request.
  */
 export function requestLine(
   context: RequestContext,
@@ -230,7 +229,7 @@ export function requestLine(
   );
 }
 
-/** Where the request went within its config, and what it took. */
+/** Path of the request through its config, with attempts and retries. */
 function planMembers(facts: RequestFacts): string {
   const { attemptRecords, option, retries } = facts;
   const told =
@@ -261,7 +260,7 @@ function guardrails(verdicts: RequestFacts['verdicts']): string {
   return `,"guardrails":"[${told}]"`;
 }
 
-/** The refusal of the request stands first; a target that was passed over for the same limit is not told twice. */
+/** The limit that refused the request comes first; targets passed over for the same limit do not repeat it. */
 function limits(passedOver: readonly string[], refusedBy: string | undefined): string {
   if (refusedBy === undefined) return list('limits', passedOver);
   return list('limits', [refusedBy, ...passedOver.filter((limit) => limit !== refusedBy)]);

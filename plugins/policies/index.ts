@@ -36,15 +36,15 @@ interface KeyCharges {
 }
 
 interface WorkspaceCharges {
-  /** The usage limits that the charges were made of. */
+  /** The usage limits from which the charges were made. */
   readonly usages: readonly OwnedUsageLimit[] | undefined;
   readonly charges: LimitCharges;
 }
 
-/** What requests are counted in by the limits of their key and of its workspace; each made once, until they change. */
+/** Charges for the limits of a key and of its workspace; cached until the limits change. */
 class OwnLimits {
   readonly #ofKeys = new WeakMap<KeyRecord, KeyCharges>();
-  /** By the list of the two that there is: each belongs to one workspace. */
+  /** By the workspace's list of rate limits, or of usage limits when it has no rate limits. */
   readonly #ofWorkspaces = new WeakMap<object, WorkspaceCharges>();
   readonly #directory: Directory;
 
@@ -52,7 +52,7 @@ class OwnLimits {
     this.#directory = directory;
   }
 
-  /** Undefined for no limits, which is what most keys have. */
+  /** Undefined without limits, as for most keys. */
   of(key: KeyRecord): LimitCharges | undefined {
     const { rateLimits = none, usageLimits = none, id, name, organisationId, workspaceId } = key;
     const ofWorkspace = this.#workspaceCharges(organisationId, workspaceId);
@@ -92,14 +92,14 @@ class OwnLimits {
 const none: readonly never[] = [];
 
 const dayMs = 86_400_000;
-/** Groups that are remembered as told. One that is forgotten is told again, and the ledger knows it. */
+/** Upper bound of groups remembered as alerted. After an eviction the alert repeats, and the ledger deduplicates it. */
 const mostTold = 10_000;
 
-/** Tells people of rate-limit policies that refuse requests: of each group of a policy once a day (UTC). */
+/** Alerts about rate-limit policies that refuse requests: once a day (UTC) for each group of a policy. */
 class RateAlerts {
   readonly #budgets: Pick<Budgets, 'tell'>;
   readonly #clock: Pick<Clock, 'now'>;
-  /** The mark that was told last, by key. */
+  /** The last alerted mark by key. */
   readonly #told = new RecentMap<string>(mostTold);
 
   constructor(budgets: Pick<Budgets, 'tell'>, clock: Pick<Clock, 'now'>) {
@@ -107,7 +107,7 @@ class RateAlerts {
     this.#clock = clock;
   }
 
-  /** Takes the window that has refused the request of `subject`; tells nobody unless it is one of these policies'. */
+  /** Alerts when `window`, which refused the request of `subject`, belongs to one of these policies. */
   refused(window: Window, policies: readonly RatePolicy[], subject: Subject): void {
     const policy = policies.find((one) => one.owns(window));
     if (policy !== undefined) this.#tell(policy, policy.groupOf(subject));
@@ -185,11 +185,11 @@ export default definePlugin({
     const ownLimits = new OwnLimits(directory);
     const learned = learnedUsageOf(limiter);
     const alerts = new RateAlerts(budgets, clock);
-    /** Of callers that have no limits of their own. */
+    /** Charges of callers without limits of their own. */
     const noCharges = new LimitCharges();
     const larger = new LargerCharges();
 
-    /** Everything that the request is counted in. */
+    /** All windows and budgets that count the request. */
     function chargesOf(
       context: RequestContext,
       key: KeyRecord,
@@ -277,7 +277,7 @@ function keep(context: RequestContext, reserved: LimitReservation | undefined): 
 
 const jsonType = /\bjson\b/i;
 
-/** Whether there is a body that has not been read and that may say a model: uploads stay unread. */
+/** True for an unread body that may name a model: uploads stay unread. */
 function holdsJson(context: RequestContext): boolean {
   const { body, endpoint } = context;
   if (!body.present || body.loaded) return false;

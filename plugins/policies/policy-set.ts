@@ -7,17 +7,17 @@ import type { Budget } from '../../core/ports/budgets.ts';
 import { isInvented, isOfBody, type Read, readerOf, type Subject } from './subject.ts';
 import { sha256 } from '../../core/base/sha256.ts';
 
-/** Longer groups are counted under a digest, so that what callers send takes little room. */
+/** Longer group names are replaced by a digest, so that values of callers take little memory. */
 const longestName = 128;
 
-/** What a policy counts in. */
+/** Parameters of a policy's counters. */
 interface GroupRule {
-  /** Of the counters: unique for the policy. */
+  /** Key prefix of the counters, unique for the policy. */
   readonly prefix: string;
   readonly organisationId: string;
   readonly limit: number;
   readonly windowMs: number;
-  /** Callers choose the groups: beyond `maxGroups` new ones are refused, and none that counts is forgotten. */
+  /** Callers choose the groups: beyond `maxGroups` new ones are refused, and no active one is evicted. */
   readonly isInvented: boolean;
   readonly maxGroups: number;
 }
@@ -27,7 +27,7 @@ interface Group {
   usedAt: number;
 }
 
-/** The windows of one policy by group, bounded; those that were used last are at the end. */
+/** The windows of one policy by group, bounded; the most recently used are at the end. */
 class GroupTable {
   private readonly rule: GroupRule;
   private readonly groups = new Map<string, Group>();
@@ -46,7 +46,7 @@ class GroupTable {
     const known = this.groups.get(name);
     if (known !== undefined) {
       known.usedAt = now;
-      // A map keeps the order of insertion.
+      // A map keeps insertion order: this moves the window to the end.
       this.groups.delete(name);
       this.groups.set(name, known);
       return known.window;
@@ -82,7 +82,7 @@ interface Condition {
   readonly excludes: Matches | undefined;
 }
 
-/** Which requests a stored policy is about, and what it counts together. */
+/** Conditions and grouping of a stored policy. */
 class PolicyRules {
   readonly needsBody: boolean;
   protected readonly isInvented: boolean;
@@ -96,7 +96,7 @@ class PolicyRules {
     this.isInvented = groupBy.some(({ key }) => isInvented(key));
   }
 
-  /** Whether the policy is about this request: all of its conditions hold. */
+  /** True when the request meets all conditions of the policy. */
   applies(subject: Subject): boolean {
     for (const { read, matches, excludes } of this.#conditions) {
       const said = read(subject);
@@ -143,12 +143,12 @@ export class RatePolicy extends PolicyRules {
     });
   }
 
-  /** Whether it is one of its groups that counts in the window. */
+  /** True when the window belongs to a group of this policy. */
   owns({ key }: Window): boolean {
     return key.startsWith(`${prefixOf(this.record)}:`);
   }
 
-  /** What the request is counted in; undefined when there is no room for its group. */
+  /** The window that counts the request; undefined when there is no room for its group. */
   windowOf(subject: Subject, now: number): Window | undefined {
     const [first, ...others] = this.groupBy;
     if (first === undefined) return this.#groups.window('', now);
@@ -174,12 +174,12 @@ export class UsagePolicy extends PolicyRules {
     this.#maxGroups = maxGroups;
   }
 
-  /** What the request is counted against; undefined when there is no room for its group. */
+  /** The budget of the request; undefined when there is no room for its group. */
   budgetOf(subject: Subject): Budget | undefined {
     const name = this.groupOf(subject);
     const known = this.#budgets.get(name);
     if (known !== undefined) return known;
-    // A budget is never forgotten while its policy is the same: that would give it away anew.
+    // A budget is never evicted while its policy is unchanged: eviction would reset it.
     if (this.#budgets.size >= this.#maxGroups) return undefined;
     const budget = budgetOfPolicy(this.#record, name);
     this.#budgets.set(name, budget);
@@ -187,7 +187,7 @@ export class UsagePolicy extends PolicyRules {
   }
 }
 
-/** The policies that hold in one place. */
+/** The policies of one workspace. */
 export interface PolicySet {
   readonly rates: readonly RatePolicy[];
   readonly usages: readonly UsagePolicy[];
@@ -201,13 +201,13 @@ interface KnownSet {
 
 const noPolicies: readonly never[] = [];
 
-/** Makes sets of policies, each once: what has not changed keeps its groups. */
+/** Makes and caches sets of policies: an unchanged policy keeps its groups. */
 export class PolicySets {
   readonly #maxGroups: number;
   readonly #rates = new WeakMap<readonly RatePolicyRecord[], readonly RatePolicy[]>();
   readonly #usages = new WeakMap<readonly UsagePolicyRecord[], readonly UsagePolicy[]>();
   readonly #policies = new WeakMap<PolicyRecord, RatePolicy | UsagePolicy>();
-  /** By the list of the two that holds something. */
+  /** By the list of rate policies, or of usage policies when there are no rate policies. */
   readonly #sets = new WeakMap<readonly PolicyRecord[], KnownSet>();
 
   constructor(maxGroups: number) {
@@ -257,7 +257,7 @@ function compile({ key, value, excludes }: PolicyCondition): Condition {
   };
 }
 
-/** Whether a text is one of the values, or begins as one that ends in `*` does. */
+/** Matches texts that equal a value, or start with a value that ends in `*`. */
 function matcherOf(values: readonly string[]): Matches {
   const whole = new Set(values.filter((value) => !value.endsWith('*')));
   const beginnings = values.filter((value) => value.endsWith('*')).map((value) => value.slice(0, -1));

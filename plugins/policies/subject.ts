@@ -2,7 +2,7 @@ import { metadataName, type PolicyKey } from '../../core/organisation/policies.t
 import type { RequestContext } from '../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 
-/** What a rule is about, taken from a request; empty when the request says nothing of it. */
+/** Reads the value of a rule's key from a request; empty when the request has none. */
 export type Read = (subject: Subject) => string;
 
 const reads: Readonly<Record<PolicyKey, Read>> = {
@@ -24,24 +24,24 @@ const ofGateway: ReadonlySet<string> = new Set<PolicyKey>([
   'endpoint_type',
 ]);
 
-/** Reads what a key of a rule is about; undefined for a key that there is not. */
+/** Reader for a rule's key; undefined for an unknown key. */
 export function readerOf(key: string): Read | undefined {
   const name = metadataName(key);
   if (name !== undefined) return ({ context }) => ownValue(context.facts.metadata, name);
   return Object.hasOwn(reads, key) ? reads[key as PolicyKey] : undefined;
 }
 
-/** Whether the body may have to be looked at for it. */
+/** True for keys whose value may be in the body. */
 export function isOfBody(key: string): boolean {
   return ofBody.has(key);
 }
 
-/** Whether callers can say whatever they like there. */
+/** True for keys whose value callers choose freely. */
 export function isInvented(key: string): boolean {
   return !ofGateway.has(key);
 }
 
-/** A request as policies see it, before anything has decided where it goes. */
+/** A request as policies see it, before routing. */
 export class Subject {
   readonly context: RequestContext;
   readonly key: KeyRecord;
@@ -59,7 +59,7 @@ export class Subject {
     return addressed === undefined ? this.named : this.named.slice(addressed.length + 2);
   }
 
-  /** By header, or by the model; the provider that a config chooses is not known yet. */
+  /** From the header, or from the model; the provider that a config chooses is not known yet. */
   get provider(): string {
     const named = this.context.service('provider') || this.context.service('virtual-key');
     return this.slugOf(withoutAt(named ?? '') || this.addressed);
@@ -74,7 +74,7 @@ export class Subject {
     return this.slugOf(this.addressed);
   }
 
-  /** By name; one that the request brings along has none. */
+  /** Slug of the named config; empty for one that the request carries inline. */
   get config(): string {
     const { key, directory } = this;
     const header = this.context.service('config')?.trim();
@@ -88,7 +88,7 @@ export class Subject {
     return named === '' ? '' : (directory.record('config', place, named)?.slug ?? named);
   }
 
-  /** By slug, without the version that it is asked for in. */
+  /** Slug of the prompt, without the requested version. */
   get prompt(): string {
     const { context, key } = this;
     const named = context.facts.prompt || promptOfPath(context.path);
@@ -98,7 +98,7 @@ export class Subject {
     return name === '' ? '' : (this.directory.record('prompt', place, name)?.slug ?? name);
   }
 
-  /** What the request calls its model. */
+  /** The model as the request names it. */
   private get named(): string {
     const { context } = this;
     const { endpoint, body } = context;

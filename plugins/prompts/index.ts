@@ -10,7 +10,7 @@ import { findPrompt } from '../../core/administration/prompts/find-prompt.ts';
 import { DirectorySource } from '../../core/administration/prompts/prompt-source.ts';
 import { renderStoredPrompt } from '../../core/administration/prompts/prompt-template.ts';
 
-/** `/prompts/{promptId}/completions`, raw. */
+/** `/prompts/{promptId}/completions`, not decoded. */
 const completions = /^\/prompts\/([^/]+)\/completions$/;
 
 /** Turns a call of a saved prompt into the chat or text completion that the prompt describes. */

@@ -3,7 +3,7 @@ import { definePlugin, Type } from '../../core/pipeline/plugin.ts';
 const milliseconds = (description: string, fallback: number) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000, default: fallback, description }));
 
-/** Sends the request to the provider that it names and answers with what comes back. */
+/** Sends the request to the provider that it names and returns the provider's answer. */
 export default definePlugin({
   name: 'provider',
   description:
@@ -59,7 +59,7 @@ export default definePlugin({
     },
     { additionalProperties: false },
   ),
-  // No bound of its own: its timeouts above rule, and a stream may be long.
+  // No timeout of its own: the options above bound it, and a stream may be long.
   capabilities: { answers: true, timeoutMs: 0 },
   create(options, scope) {
     const { router } = scope;

@@ -53,7 +53,7 @@ const RateLimitSchema = Type.Object(
 );
 
 export type RateLimitOptions = Static<typeof RateLimitSchema>;
-/** Who shares one count. */
+/** Scope of one count. */
 type Per = NonNullable<RateLimitOptions['per']>;
 
 /** One limit of the options. */
@@ -94,13 +94,13 @@ function windowsFor(
   }));
 }
 
-/** Ids are unique within what holds them, hence the whole path. */
+/** Ids are unique only within their parent, hence the whole path. */
 function groupOf(key: KeyRecord, per: Per): readonly string[] {
   if (per === 'organisation') return [key.organisationId];
   return [key.organisationId, per === 'workspace' ? key.workspaceId : key.id];
 }
 
-/** Refuses a caller's requests beyond so many per minute, hour or day: 429 `rate_limited`. */
+/** Refuses a caller's requests beyond a number per minute, hour or day: 429 `rate_limited`. */
 export default definePlugin({
   name: 'rate-limit',
   description:
@@ -112,7 +112,7 @@ export default definePlugin({
     const { per = 'key', name = '', on_store_failure: onStoreFailure = 'local' } = options;
     const header = `${headerPrefix}-ratelimit`;
     const names = { limit: `${header}-limit`, remaining: `${header}-remaining`, reset: `${header}-reset` };
-    // A record lives as long as its key is known, so the windows built for it are dropped with it.
+    // The windows of a key are garbage-collected with its record.
     const windowsByKey = new WeakMap<KeyRecord, readonly Window[]>();
 
     function decide(context: RequestContext, decision: Decision): void {

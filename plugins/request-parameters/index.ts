@@ -22,7 +22,7 @@ const Blocked = (what: string) =>
     Type.Array(Type.String(), { maxItems: 10000, description: `${what} Wins over the allowed list.` }),
   );
 
-// An empty allow list could mean "nothing" or "not set": it is refused, so that nobody has to guess.
+// An empty allow list could mean "nothing" or "not set", so it is refused.
 const Allowed = (what: string) =>
   Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 10000, description: what }));
 
@@ -116,8 +116,8 @@ const requestParametersCheck = defineCheck({
 });
 
 /**
- * Refuses requests by their tools, parameters and values: 446 `hooks_failed`. They are judged as they come and as they go out
- * to each target. A rule over `model` holds wherever a model is said; of other bodies than JSON objects nothing else is judged.
+ * Refuses requests by their tools, parameters and values: 446 `hooks_failed`. It judges them as received and as sent to
+ * each target. Rules over `model` apply wherever a request names a model; all other rules apply to JSON objects only.
  */
 export default definePlugin({
   name: 'request-parameters',
@@ -146,12 +146,12 @@ export default definePlugin({
     return {
       request(context) {
         const { body } = context;
-        // A form says its model, too; operations that run no model are not untold, and their uploads stay unread.
+        // A form names its model, too. For operations without a model `untold` is undefined: their uploads stay unread.
         if (rulesModels && body.present && !body.loaded && context.models.untold !== undefined)
           return body.load().then(() => judge(context, context.json));
         return judge(context, context.json);
       },
-      // The request goes out as config, routing and the hooks behind this one have made it.
+      // Judges the request after the changes of config, routing and later hooks.
       attempt(context) {
         const { attempt, endpoint } = context;
         const { body } = attempt;
@@ -168,12 +168,12 @@ export default definePlugin({
   },
 });
 
-/** What is told of a violation: the rule, the place, and what was found there, short. */
+/** Reported data of a violation: the rule, the place, and the value there, shortened. */
 function dataOf(violation: Violation) {
   const { param, rule } = violation;
   const found = violation.untold === undefined ? describe(violation.found) : violation.untold;
   const verdict = violation.blocked ? 'is blocked' : 'is not allowed';
-  // For a parameter that is refused as such, `param` and what was found are the same word.
+  // For a parameter that is refused as such, `param` and `found` are the same word.
   const explanation =
     violation.untold === undefined
       ? `"${param}"${found === JSON.stringify(param) ? '' : ` with ${found}`} ${verdict} by the rule ${rule}.`
@@ -219,7 +219,7 @@ function isObject(json: JsonValue | undefined): json is JsonObject {
   return typeof json === 'object' && json !== null && !Array.isArray(json);
 }
 
-/** A value of the body as people read it, short. */
+/** A value of the body for a message, at most 120 characters. */
 function describe(value: Violation['found']): string {
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'an object';
   const text = typeof value === 'bigint' ? value.toString() : JSON.stringify(value);

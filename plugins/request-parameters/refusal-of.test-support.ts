@@ -2,7 +2,7 @@ import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { contextFor, testScope, type TestRequest } from '../../tests/kit/plugin-kit.ts';
 import requestParameters, { type RequestParametersOptions } from './index.ts';
 
-/** The refusal that these options answer this request with, or undefined when they let it pass. */
+/** The refusal of this request under these options, or undefined when it passes. */
 export async function refusalOf(
   options: RequestParametersOptions,
   request: TestRequest,

@@ -19,13 +19,13 @@ interface Rules {
   readonly names: ListRule | undefined;
   readonly keys: ListRule | undefined;
   readonly values: readonly { readonly key: string; readonly rule: ListRule }[];
-  /** Which models may be asked for, wherever a request says them; undefined when nothing rules over them. */
+  /** Rule over models, wherever a request names them; undefined without such a rule. */
   readonly models: ListRule | undefined;
-  /** `model` is no parameter that callers may send at all. */
+  /** Callers may not send the parameter `model` at all. */
   readonly blocksModels: boolean;
 }
 
-/** What a request did wrong. */
+/** Rule that a request breaks, with the place. */
 export interface Violation {
   /** The option that refused it: `params.blockedKeys`. */
   readonly rule: string;
@@ -34,7 +34,7 @@ export interface Violation {
   /** The offending key, name or value. */
   readonly found: JsonValue;
   readonly blocked: boolean;
-  /** Why nobody can tell what is asked for, as the end of a sentence. */
+  /** Reason why the model cannot be determined, as the end of a sentence. */
   readonly untold?: string;
 }
 
@@ -84,20 +84,20 @@ export function findViolation(body: JsonObject, rules: Rules): Violation | undef
   return checkKeys(body, rules.keys) ?? checkValues(body, rules) ?? checkTools(body, rules);
 }
 
-/** What of a request says its models, and how far its names have been settled. */
+/** The models that a request names, and how far their names are resolved. */
 interface ModelsAsked {
   readonly models: NamedModels;
-  /** The deployment that answers, where settings choose it; else empty. */
+  /** The deployment chosen by settings; else empty. */
   readonly deployment: string;
-  /** `@slug/` still stands before names that address a provider. */
+  /** Names that address a provider still have the prefix `@slug/`. */
   readonly isAddressed: boolean;
-  /** A body that cannot be read is refused elsewhere, with the reason. */
+  /** The endpoint runs a model. Its unreadable bodies are refused elsewhere, with the reason. */
   readonly isModelled: boolean;
 }
 
 /**
- * The first model that breaks a rule, wherever the request says it. A deployment is judged by the blocked names alone:
- * the operator chose it for the model that was asked for. Models that cannot be told break every rule over models.
+ * The first model that breaks a rule, wherever the request names it. A deployment is judged by the blocked names alone:
+ * the operator chose it for the requested model. A model that cannot be determined breaks every rule over models.
  */
 export function findModelViolation(asked: ModelsAsked, rules: Rules): Violation | undefined {
   const { models: rule, keys, blocksModels } = rules;
@@ -107,7 +107,7 @@ export function findModelViolation(asked: ModelsAsked, rules: Rules): Violation 
     return { rule: keys.blockedOption, param: 'model', found: 'model', blocked: true };
   if (rule === undefined) return undefined;
   for (const name of names) {
-    // A provider that is a gateway may read `@slug/…` as that model, too.
+    // A provider that is itself a gateway may read `@slug/…` as that model, too.
     const blocked = spellings(name, true).find((one) => rule.blocked?.has(one));
     if (blocked !== undefined)
       return { rule: rule.blockedOption, param: 'model', found: name, blocked: true };
@@ -125,7 +125,7 @@ export function findModelViolation(asked: ModelsAsked, rules: Rules): Violation 
   return { rule: broken, param: 'model', found: null, blocked: false, untold };
 }
 
-/** The name, without the provider that it addresses, and without the collection that it stands in. */
+/** The name as written, without the provider that it addresses, and without its collection `models/`. */
 function spellings(name: string, isAddressed: boolean): string[] {
   const found = [name];
   const slash = name.indexOf('/');
@@ -196,8 +196,8 @@ function checkChoice(
 }
 
 /**
- * The first name of a tool, function or choice that is refused. Wires write it as `function.name`, as
- * `custom.name` or as `name`; a hosted tool has none, and nothing to judge.
+ * The first refused name of a tool, function or choice. Wires write it as `function.name`, as `custom.name` or as
+ * `name`; a hosted tool has none and passes.
  */
 function refusedName(
   named: JsonValue | undefined,

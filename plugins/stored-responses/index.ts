@@ -21,25 +21,25 @@ import {
   type StoredResponse,
 } from './response-store.ts';
 
-/** What a request means once its references have been looked up. */
+/** Input of a request with its references resolved. */
 interface ResolvedInput {
   readonly before: readonly JsonValue[];
   readonly input: readonly JsonValue[];
 }
 
-/** References of one request. */
+/** Upper bound of references in one request. */
 const mostReferences = 1000;
-/** What they may add up to. */
+/** Upper bound of the bytes of the referenced items, together. */
 const mostBytes = 32 * 1024 * 1024;
 
-/** The items of `input`; undefined for what is no input. */
+/** The items of `input`; undefined for an invalid one. */
 function inputItems(input: JsonValue | undefined): readonly JsonValue[] | undefined {
   if (input === undefined || input === null) return [];
   if (typeof input === 'string') return [{ type: 'message', role: 'user', content: input }];
   return Array.isArray(input) ? input : undefined;
 }
 
-/** The id of an item that stands for another one; its type may be left out. */
+/** The id in an item reference, whose type may be omitted; undefined for other items. */
 function referenceOf(item: JsonValue): string | undefined {
   const object = asObject(item);
   const { type, id } = object ?? {};
@@ -49,8 +49,8 @@ function referenceOf(item: JsonValue): string | undefined {
 }
 
 /**
- * The conversation that a request goes on from, and its items with what they refer to in place of references. Throws
- * `invalid_request` for what is not kept.
+ * The conversation that a request continues, and its items with references replaced by the stored items. Throws
+ * `invalid_request` for a reference to something that is not stored.
  */
 async function resolveInput(
   store: ResponseStore,
@@ -98,7 +98,7 @@ async function resolveInput(
   return { before, input };
 }
 
-/** Everything that was said until the end of a response. */
+/** The whole conversation up to the end of a response. */
 function conversationOf({ before, input, response }: StoredResponse): readonly JsonValue[] {
   const { output } = response;
   return [...before, ...input, ...(Array.isArray(output) ? output : [])];
@@ -118,10 +118,10 @@ function notKept(
   );
 }
 
-/** What the present attempt asks, when its answer is to be kept. */
+/** Input of the present attempt, when its answer will be stored. */
 const askedKey = defineKey<ResolvedInput | undefined>('stored-response-asked');
 
-/** Keeps responses for hosts that keep no state, so that later requests can refer to them. */
+/** Stores responses for providers that keep no state, so that later requests can refer to them. */
 export default definePlugin({
   name: 'stored-responses',
   description:
@@ -148,7 +148,7 @@ export default definePlugin({
     },
     { additionalProperties: false },
   ),
-  // Without `key`, the responses of one workspace would be found by another.
+  // Without `key`, one workspace would find the responses of another.
   capabilities: { needs: ['key'] },
   create({ ttl = 86_400, max_bytes: maxBytes = 1_048_576 }, { cache, dialects }) {
     const store = new ResponseStore({ cache, ttlMs: ttl * 1000, maxBytes });
@@ -177,7 +177,7 @@ export default definePlugin({
       const isKept = body['store'] === true || (body['store'] !== false && !wantsNoBodies(context));
       const note = (asked: ResolvedInput): void => {
         if (!isKept) return;
-        // That the provider keeps nothing is no loss: the gateway does.
+        // The gateway stores the response, so the provider need not.
         if (body['store'] !== undefined) context.attempt.body.remove(['store']);
         context.set(askedKey, asked);
         context.set(keptAnswer, { previousResponseId: previousId ?? null });
@@ -205,7 +205,7 @@ export default definePlugin({
         if (asked === undefined || answer.status !== 200 || body === null || frames === undefined)
           return undefined;
         if (Buffer.isBuffer(body)) {
-          // A host may have answered a stream at once.
+          // The provider may have sent the whole stream at once.
           const response = context.facts.stream
             ? finalResponse(frames, body)
             : asObject(parseJson(body.toString('utf8')));
@@ -219,7 +219,7 @@ export default definePlugin({
   },
 });
 
-/** The caller has its bodies kept nowhere: then only what it asks to store is stored. */
+/** The caller forbids logging of its bodies: then a response is stored only with an explicit `store: true`. */
 function wantsNoBodies(context: AttemptContext): boolean {
   return context.service('debug')?.toLowerCase() === 'false';
 }
@@ -228,14 +228,14 @@ function wrong(param: string, rule: string): GatewayError {
   return new GatewayError('invalid_request', `${param} must ${rule}.`, { param });
 }
 
-/** The response that a stream ends with; undefined when it does not. */
+/** The response in the final event of a stream; undefined without one. */
 function finalResponse(frames: FrameCodec, bytes: Buffer): JsonObject | undefined {
   try {
     const reader = frames.reader('responses');
     const whole = frames.assemble('responses', [...reader.push(bytes), ...reader.finish()]);
     return asObject(parseJson(Buffer.from(whole).toString('utf8')));
   } catch (error) {
-    // An answer that cannot be read is not kept; the client gets it as it is.
+    // An unreadable answer is not stored; the client receives it unchanged.
     if (GatewayError.is(error)) return undefined;
     throw error;
   }

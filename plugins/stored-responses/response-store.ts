@@ -12,12 +12,12 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Answer, StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
 
 const ends = ['event: response.completed\n', 'event: response.incomplete\n'];
-/** As much of a chunk may hold the beginning of what marks the end. */
+/** Bytes at the end of a chunk that may hold the start of the end marker. */
 const overlap = 32;
 
 /**
- * A Responses stream that flows by until its final event; that is held back until `whole` has been told the bytes from
- * it on, so that whoever has read the end can refer to the response. A final event of more than `maxBytes` flows by.
+ * A Responses stream that passes through up to its final event. The final event is held back until `whole` has handled
+ * it, so that a client that has read the end can refer to the response. A final event above `maxBytes` passes through.
  */
 export class KeptStream implements StreamSource, StreamTarget {
   private readonly source: StreamSource;
@@ -25,9 +25,9 @@ export class KeptStream implements StreamSource, StreamTarget {
   private readonly whole: (bytes: Buffer) => unknown;
   private target: StreamTarget | undefined;
   private tail = '';
-  /** The chunks from that on in which the final event begins. */
+  /** The chunks from the one in which the final event starts. */
   private held: Buffer[] | undefined;
-  /** Where it begins behind the beginning of `tail`, which has left. */
+  /** Offset of the final event from the start of `tail`, which is sent already. */
   private begins = 0;
   private heldBytes = 0;
   private isOver = false;
@@ -89,7 +89,7 @@ export class KeptStream implements StreamSource, StreamTarget {
   }
 
   private hasBegun(chunk: Buffer): boolean {
-    // Names of events are ASCII, and no line within JSON begins like one.
+    // Event names are ASCII, and no line within JSON starts like one.
     const text = `\n${this.tail}${chunk.toString('latin1')}`;
     const at = Math.max(...ends.map((end) => text.lastIndexOf(`\n${end}`)));
     if (at !== -1) {
@@ -111,7 +111,7 @@ export class KeptStream implements StreamSource, StreamTarget {
 
 const pathOf = /^\/responses\/(resp_[\w-]{1,200})(\/input_items)?\/?$/;
 
-/** Requests about a response that is kept. */
+/** Requests about a stored response. */
 export class StoredRequests {
   private readonly store: ResponseStore;
 
@@ -119,7 +119,7 @@ export class StoredRequests {
     this.store = store;
   }
 
-  /** Answers for responses that are kept; others are their provider's. */
+  /** Answers for stored responses; requests about others go to their provider. */
   answer(context: RequestContext): HookResult {
     const { endpoint, method, path, facts } = context;
     if (endpoint.modelled || endpoint.dialect !== 'openai-responses') return undefined;
@@ -140,7 +140,7 @@ export class StoredRequests {
     return found instanceof Promise ? found.then(answered) : answered(found);
   }
 
-  /** The target keeps nothing either, and has no such path. */
+  /** Refuses with `resource_not_found`: neither the gateway nor the target stores the response. */
   unknown({ path }: RequestContext): undefined {
     const [, id] = /^\/responses\/(resp_[\w-]{1,200})(?:\/.*)?$/.exec(path) ?? [];
     if (id === undefined) return undefined;
@@ -162,7 +162,7 @@ function whole({ response }: StoredResponse, query: URLSearchParams): Answer {
   return jsonAnswer(response);
 }
 
-/** One page of the items that a response was asked with, the latest first unless `order=asc`. */
+/** One page of a response's input items, the latest first unless `order=asc`. */
 function inputPage({ input, response }: StoredResponse, query: URLSearchParams): Answer {
   const limit = Number(query.get('limit') ?? '20');
   if (!Number.isInteger(limit) || limit < 1 || limit > 100) throw wrong('limit', 'a number from 1 to 100');
@@ -184,7 +184,7 @@ function inputPage({ input, response }: StoredResponse, query: URLSearchParams):
   return jsonAnswer(page);
 }
 
-/** An item as lists show it: with an id and a type, and the content of messages in parts. */
+/** An item for a list: with an id and a type, and the content of messages in parts. */
 function listed(item: JsonValue, id: string): JsonObject {
   const given = asObject(item) ?? {};
   const isMessage = given['type'] === undefined && given['role'] !== undefined;
@@ -205,13 +205,13 @@ function wrong(param: string, expected: string): GatewayError {
   return new GatewayError('invalid_request', `"${param}" must be ${expected}.`, { param });
 }
 
-/** Whose responses are meant. */
+/** Owner of stored responses. */
 export interface Owner {
   readonly organisationId: string;
   readonly workspaceId: string;
 }
 
-/** A response as it was answered, and what it was asked with. */
+/** A response and its input. */
 export interface StoredResponse {
   readonly response: JsonObject;
   /** The items of the conversation before this request: inputs and outputs of earlier responses. */
@@ -223,11 +223,11 @@ export interface StoredResponse {
 interface StoreSetup {
   readonly cache: Cache;
   readonly ttlMs: number;
-  /** A response that takes more with its conversation is not kept. */
+  /** Upper bound of a response with its conversation; a larger one is not stored. */
   readonly maxBytes: number;
 }
 
-/** Keeps responses by their id, and each item that a model said by its own, for a time. */
+/** Stores responses by their id, and each output item by its own id, for a limited time. */
 export class ResponseStore {
   private readonly setup: StoreSetup;
 
@@ -235,7 +235,7 @@ export class ResponseStore {
     this.setup = setup;
   }
 
-  /** How long responses are kept, in seconds. */
+  /** Retention of responses, in seconds. */
   get seconds(): number {
     return this.setup.ttlMs / 1000;
   }
@@ -256,7 +256,7 @@ export class ResponseStore {
     return 'then' in read ? read.then(({ value }) => asObject(value)) : asObject(read.value);
   }
 
-  /** True when it could be kept: once it resolves, every gateway of the store finds it. */
+  /** True when the response is stored: once it resolves, every gateway of the store finds it. */
   keep(owner: Owner, stored: StoredResponse): MaybePromise<boolean> {
     const { cache, ttlMs, maxBytes } = this.setup;
     const bytes = Buffer.from(writeJson(stored));
@@ -269,7 +269,7 @@ export class ResponseStore {
     return pending.length === 0 ? true : Promise.all(pending).then(() => true);
   }
 
-  /** Forgets a response and what the model said in it. */
+  /** Deletes a response and its output items. */
   async delete(owner: Owner, stored: StoredResponse): Promise<void> {
     const { cache } = this.setup;
     await Promise.all([
@@ -293,7 +293,7 @@ export class ResponseStore {
 
 type Kind = 'response' | 'item';
 
-/** Lengths stand before what a caller chooses, so that no two owners have one key. */
+/** Each part has its length in front, so that no two owners share a key. */
 function keyOf({ organisationId, workspaceId }: Owner, kind: Kind, id: string): string {
   const owner = `${organisationId.length}:${organisationId}|${workspaceId.length}:${workspaceId}`;
   return sha256(`weir-stored-response-1|${kind}|${owner}|${id}`, 'base64url');

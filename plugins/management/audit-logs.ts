@@ -15,7 +15,7 @@ import { RefusedAttempts } from '../../core/http/audit-trail.ts';
 import { isTokenError } from '../../core/errors/gateway-error.ts';
 import { matchedRoute } from '../../core/pipeline/keys.ts';
 
-/** Puts attempts at administration that were refused with 401 or 403 into the audit trail. Those with tokens `auth` notes. */
+/** Writes administration requests refused with 401 or 403 to the audit trail. Plugin `auth` records refused tokens. */
 export class DeniedAttempts {
   private readonly refused: RefusedAttempts;
 
@@ -95,7 +95,7 @@ const Entry = Type.Object({
   error: Type.String({ description: 'Why it was refused; empty when it was not.' }),
 });
 
-/** `GET /audit-logs`: who changed what, or was not allowed to. */
+/** `GET /audit-logs`: changes and refused attempts, with their actors. */
 export function auditLogsRoute(): RouteDefinition {
   const { object, total } = listReply;
   return defineRoute({
@@ -180,7 +180,7 @@ function showEntry(record: AuditRecord): Static<typeof Entry> {
   };
 }
 
-/** A value that was too long to keep whole is a text already. */
+/** The value as JSON; a value that was cut for its length is text already. */
 function jsonText(value: unknown): string {
   if (value === undefined) return '';
   return typeof value === 'string' ? value : JSON.stringify(value);

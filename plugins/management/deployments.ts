@@ -125,7 +125,7 @@ async function found(
   throw noSuchRecord('deployment', idOrSlug);
 }
 
-/** The data after the change, with ids of the workspaces. Throws `invalid_request` for those that there are not. */
+/** The data after the change, with ids of the workspaces. Throws `invalid_request` for unknown workspaces. */
 async function changedData(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
   organisationId: string,

@@ -37,33 +37,33 @@ const One = Type.Object(
   strict,
 );
 
-/** What gives feedback: one, or a list of 100 at the most. */
+/** Body that gives feedback: one, or a list of at most 100. */
 const CreateFeedback = Type.Union([One, Type.Array(One, { minItems: 1, maxItems: 100 })]);
 
-/** What changes feedback. Some clients repeat the id of the path. */
+/** Body that changes feedback. Some clients repeat the id of the path. */
 const UpdateFeedback = Type.Object(
   { ...opinion, feedback_id: Type.Optional(Type.String({ maxLength: 64 })) },
   strict,
 );
 
-/** What both routes answer with. */
+/** Answer of both routes. */
 const FeedbackReply = Type.Object({
   status: Type.Literal('success'),
   message: Type.String(),
   feedback_ids: Type.Array(Type.String()),
 });
 
-/** Keys that may send requests may say what they think of the answers. */
+/** Keys that may send requests may also give feedback. */
 const scopes = ['feedbacks.write', 'completions.write'];
 const mostMetadata = 16_384;
-/** How far back an id is looked for. */
+/** Time back from now within which an id is searched. */
 const reachMs = 366 * 86_400_000;
-/** Rows of other replicas may carry a clock that is ahead. */
+/** Allowance for rows of replicas whose clock is ahead. */
 const aheadMs = 3_600_000;
-/** How long to wait, once, for rows that are still on their way to the store. */
+/** Single wait for rows that are not in the store yet. */
 const settleMs = 2_000;
 
-/** `POST /feedback` and `PUT /feedback/{id}`: rows of the analytics store, by way of the journal. */
+/** `POST /feedback` and `PUT /feedback/{id}`: write rows of the analytics store through the journal. */
 export function feedbackRoutes(scope: Scope): readonly RouteDefinition[] {
   return [createRoute(scope), updateRoute(scope)];
 }

@@ -106,7 +106,7 @@ export default definePlugin({
   },
 });
 
-/** Everything about servers of the Model Context Protocol. */
+/** Routes of MCP (Model Context Protocol) servers and integrations. */
 function mcpRoutes(scope: Scope): readonly RouteDefinition[] {
   return [
     ...mcpIntegrationRoutes(scope),

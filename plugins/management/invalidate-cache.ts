@@ -43,10 +43,10 @@ const Reply = Type.Object({
   }),
 });
 
-/** The value of a mark; only the time at which it was stored counts. */
+/** Value of a mark; only its storage time matters. */
 const mark = Buffer.from('invalidated', 'utf8');
 
-/** `DELETE /cache`: cached answers of a namespace, or of a workspace, are not used any more, similar ones included. */
+/** `DELETE /cache`: invalidates the cached answers of a namespace or of a workspace, including those by similarity. */
 export function invalidateCacheRoute({ cache, clock }: Scope): RouteDefinition {
   return defineRoute({
     id: 'cache.delete',
@@ -62,7 +62,7 @@ export function invalidateCacheRoute({ cache, clock }: Scope): RouteDefinition {
       const place = invalidationKey(area);
       const asked = clock.now();
       await cache.set(place, mark, invalidationKeptMs);
-      // A store that is away drops what it is given, and says nothing.
+      // An unreachable store drops writes silently, so the mark is read back.
       const kept = await cache.get(place);
       if (kept === undefined || kept.storedAt < asked) {
         throw new GatewayError(

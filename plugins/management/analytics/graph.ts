@@ -19,7 +19,7 @@ import { mapInTurns } from '../../../core/base/turns.ts';
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
 
-/** How long the points of a graph are, shortest first; months count as their shortest. */
+/** Lengths of a graph's points, shortest first; a month counts as the shortest month. */
 const granularities = {
   minute: { unit: 'minute', size: 1, ms: minuteMs },
   '5m': { unit: 'minute', size: 5, ms: 5 * minuteMs },
@@ -31,10 +31,10 @@ const granularities = {
 type Granularity = keyof typeof granularities;
 
 const names = Object.keys(granularities) as Granularity[];
-/** Points of a graph whose query does not say how long they are. */
+/** Upper bound of points for a query without a granularity. */
 const fewPoints = 200;
 
-/** The part of a graph's query that says what its points are. */
+/** Query parameters for the points of a graph. */
 export const granularityQuery = {
   granularity: Type.Optional(
     Type.Union(
@@ -54,16 +54,16 @@ export const granularityQuery = {
   ),
 };
 
-/** What `granularityQuery` lets through. */
+/** Validated parameters of `granularityQuery`. */
 export interface GranularityQuery {
   readonly granularity?: Granularity;
   readonly time_zone?: string;
 }
 
-/** The points that a query asks for. Throws `invalid_request` for a zone that is not known and for too many points. */
+/** The points of a query. Throws `invalid_request` for an unknown time zone and for too many points. */
 export function bucketsOf(query: GranularityQuery, { from, to }: TimeWindow): Buckets {
   const timeZone = zoneOf(query.time_zone ?? 'UTC');
-  // A window that begins within a point touches one more.
+  // A window that starts within a point includes one more point.
   const pointsOf = (name: Granularity): number => Math.ceil((to - from) / granularities[name].ms) + 1;
   const fitting = (most: number): Granularity => names.find((name) => pointsOf(name) <= most) ?? 'month';
   const { granularity = fitting(fewPoints) } = query;
@@ -78,51 +78,51 @@ export function bucketsOf(query: GranularityQuery, { from, to }: TimeWindow): Bu
   return { unit, size, timeZone };
 }
 
-/** The name that every store knows: the one that the zone has in the database of zones. */
+/** The canonical name of a time zone, which every store knows. Throws `invalid_request` for an unknown one. */
 function zoneOf(name: string): string {
   if (name === 'UTC') return name;
   try {
-    // Offsets like +05:30 are no names.
+    // Offsets like +05:30 are not names.
     if (/^[A-Za-z]/.test(name))
       return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone;
   } catch {
-    // Said below.
+    // Reported below.
   }
   const message = `"time_zone" names no time zone: "${name}". Write an IANA name like Europe/Berlin, or UTC.`;
   throw new GatewayError('invalid_request', message, { param: 'time_zone' });
 }
 
-/** A whole number that is there also where nothing happened. */
+/** A whole number, present also without any event. */
 export const Count = (description: string) => Type.Integer({ description });
-/** A number, or null where there is nothing to make it of. */
+/** A number, or null without data. */
 export const Figure = (description: string) => Type.Union([Type.Number(), Type.Null()], { description });
 /** An instant in UTC. */
 export const Timestamp = Type.String({
   description: 'Beginning of the point, ISO 8601; it may lie before the window.',
 });
 
-/** One number of the measures; counts that are not there are 0. */
+/** One count of the measures; 0 when absent. */
 export function counted(values: Measures, measure: Measure): number {
   return measured(values, measure) ?? 0;
 }
 
-/** One number of the measures; null where there is none. Sums come as text from the store. */
+/** One number of the measures; null when absent. The store returns sums as text. */
 export function measured(values: Measures, measure: Measure): number | null {
   const value = values[measure] ?? null;
   return value === null ? null : Number(value);
 }
 
-/** The one over the other, without the digits that binary fractions make up; null over nothing. */
+/** `value` divided by `count`, without floating-point noise; null when `count` is 0 or `value` is null. */
 export function per(value: number | null, count: number): number | null {
   return value === null || count === 0 ? null : plain(value / count);
 }
 
-/** Percent of a number: from 0 to 100, null of nothing. */
+/** Percentage from 0 to 100; null when `whole` is 0. */
 export function percent(part: number, whole: number): number | null {
   return whole === 0 ? null : plain((100 * part) / whole);
 }
 
-/** US dollars as a number; the store sums them as decimals and says them as text. */
+/** US dollars as a number; the store sums decimals and returns them as text. */
 export function dollars(sum: number | string | null | undefined): number {
   return Number(sum ?? 0);
 }
@@ -131,7 +131,7 @@ function plain(value: number): number {
   return Number(value.toPrecision(15));
 }
 
-/** Asks the store about the requests and the feedback that a query is about. */
+/** Reads requests and feedback of one query from the store. */
 interface GraphSource {
   series(
     measures: RequestSeriesQuery['measures'],
@@ -140,17 +140,17 @@ interface GraphSource {
   feedback(split?: FeedbackSeriesQuery['split']): Promise<FeedbackSeries>;
 }
 
-/** What a graph answers: the window as a whole, and its points. */
+/** Answer of a graph: a summary of the window, and its points. */
 interface GraphAnswer {
   readonly summary: Readonly<Record<string, unknown>>;
   readonly data_points: Readonly<Record<string, unknown>>[];
 }
 
-/** One graph: where it is, what it answers with, and how the answer is made. */
+/** One graph: its path, its answer's schema, and the function that makes the answer. */
 export interface Graph {
-  /** Behind `/analytics/graphs/`. */
+  /** Path after `/analytics/graphs/`. */
   readonly path: string;
-  /** The path under which some clients look for it. */
+  /** Second path, which some clients use. */
   readonly alias?: string;
   readonly title: string;
   readonly summary: TProperties;
@@ -161,7 +161,7 @@ export interface Graph {
 type Reading = Pick<Graph, 'summary' | 'point' | 'read'>;
 type Show<T> = (values: T) => Readonly<Record<string, unknown>>;
 
-/** The source of one question. */
+/** The source for one query. */
 export function graphSource({ analytics }: Pick<Scope, 'analytics'>, question: SeriesWindow): GraphSource {
   return {
     series: (measures, split) =>
@@ -170,7 +170,7 @@ export function graphSource({ analytics }: Pick<Scope, 'analytics'>, question: S
   };
 }
 
-/** A graph whose points and summary hold the same fields, made of the same measures. */
+/** A graph whose points and summary have the same fields, made from the same measures. */
 export function overTime(measures: readonly Measure[], fields: TProperties, show: Show<Measures>): Reading {
   return {
     summary: fields,
@@ -188,7 +188,7 @@ export function overTime(measures: readonly Measure[], fields: TProperties, show
 type Feedback = Pick<FeedbackPoint, 'total' | 'averageWeighted'>;
 const noFeedback: Feedback = { total: 0, averageWeighted: null };
 
-/** The same of feedback. */
+/** The same for feedback. */
 export function feedbackOverTime(fields: TProperties, show: Show<Feedback>): Reading {
   return {
     summary: fields,
@@ -203,7 +203,7 @@ export function feedbackOverTime(fields: TProperties, show: Show<Feedback>): Rea
   };
 }
 
-/** A graph with one list in every point: how often each value of a split came, those that never came left out. */
+/** A graph with one list in every point: the count of each value of a split, without zero counts. */
 export function stacked(
   measure: Measure,
   split: NonNullable<RequestSeriesQuery['split']>,
@@ -219,7 +219,7 @@ export function stacked(
     summary: shape.summary,
     point: { timestamp: Timestamp, ...shape.point },
     async read(source) {
-      // Only the first one has points where nothing happened.
+      // Only the first series has points without requests.
       const [whole, apart] = await Promise.all([
         source.series([measure, ...more]),
         source.series([measure], split),
@@ -246,13 +246,13 @@ function pointsByTime(points: readonly SeriesPoint[]): ReadonlyMap<number, reado
   return byTime;
 }
 
-/** How often a value of a split that is a number came. */
+/** Count of one value of a numeric split. */
 interface SplitCount {
   readonly value: number;
   readonly count: number;
 }
 
-/** The values that came at least once, in their order. */
+/** Counts above zero, ordered by value. */
 export function splitCounts(
   measure: Measure,
   points: readonly Omit<SeriesPoint, 'at'>[],
@@ -263,7 +263,7 @@ export function splitCounts(
     .sort((one, other) => one.value - other.value);
 }
 
-/** The points of an answer: when each begins, and what `show` says of it. Requests have their turns in between. */
+/** The points of an answer: each with its timestamp and the fields of `show`. Yields to other requests in between. */
 export function dataPoints<Point extends { readonly at: number }>(
   points: readonly Point[],
   show: Show<Point>,
@@ -272,7 +272,7 @@ export function dataPoints<Point extends { readonly at: number }>(
   return mapInTurns(points, (point) => ({ timestamp: timestamp(point.at), ...show(point) }));
 }
 
-/** ISO 8601, of many instants that share their days and times of day: a date takes longer to write than all else of a point. */
+/** Formats instants as ISO 8601 with cached days and times of day: a date costs more than the rest of a point. */
 function timestamps(): (at: number) => string {
   const dates = new Map<number, string>();
   const times = new Map<number, string>();

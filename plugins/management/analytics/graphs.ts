@@ -23,8 +23,8 @@ const Saved = (description: string) =>
   });
 
 /**
- * How often the cache answered, and what that has saved until the end of each point. The estimate takes every hit for
- * an average request that was none, of the whole window.
+ * Cache hits over time, with cumulative savings up to the end of each point. The estimate values every hit like the
+ * average request without a hit in the whole window.
  */
 const cacheHitRate: Graph = {
   path: 'cache/hit-rate',
@@ -69,12 +69,12 @@ const cacheHitRate: Graph = {
   },
 };
 
-/** Requests that the cache answered. */
+/** Number of cache hits. */
 export function hitsOf(values: Measures): number {
   return counted(values, 'simple_hits') + counted(values, 'semantic_hits');
 }
 
-/** What one hit saves. */
+/** Estimated savings of one hit: US dollars and milliseconds; null without data. */
 function savingsOf(all: Measures): { readonly cost: number | null; readonly ms: number | null } {
   const [hit, miss] = [measured(all, 'avg_hit_latency'), measured(all, 'avg_miss_latency')];
   return {
@@ -87,10 +87,10 @@ function times(one: number | null, count: number): number | null {
   return one === null ? null : one * count;
 }
 
-/** Models that are shown: those with the most feedback. */
+/** Upper bound of models in an answer: those with the most feedback. */
 const mostModels = 1000;
 
-/** The graphs of what people think of the answers. */
+/** The graphs of feedback. */
 const feedbackGraphs: readonly Graph[] = [
   {
     path: 'feedbacks',

@@ -16,11 +16,11 @@ import { isoTime, listReply } from '../shared/replies.ts';
 
 const defaultPageSize = 50;
 
-/** Always there; clients name it all the same. */
+/** Column that every answer has; clients may name it all the same. */
 const requestCount = 'requests';
 const columnNames = [requestCount, ...groupColumns] as const;
 
-/** The part of a query of groups that says which columns. */
+/** Query parameter for the columns of groups. */
 function columnsQuery(without: string) {
   return Type.Optional(
     Type.String({
@@ -30,7 +30,7 @@ function columnsQuery(without: string) {
   );
 }
 
-/** The part of a query of groups that says which page. */
+/** Query parameters for the page of groups. */
 export const groupPageQuery = {
   current_page: Type.Optional(
     Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0, description: 'Page, from 0.' }),
@@ -40,7 +40,7 @@ export const groupPageQuery = {
   ),
 };
 
-/** The page that a query of `groupPageQuery` asks for: the first 50 groups by default. */
+/** The page of a `groupPageQuery`: the first 50 groups by default. */
 export function groupPage({
   page_size: limit = defaultPageSize,
   current_page: page = 0,
@@ -51,20 +51,20 @@ export function groupPage({
   return { limit, offset: page * limit };
 }
 
-/** Stores write decimals and large counts as text, and times without a zone. */
+/** A cell for the API: stores return decimals and large counts as text, and times without a zone. */
 function cellOf(column: string, cell: string | number | null): string | number | null {
   if (typeof cell !== 'string') return cell;
   return column === 'first_seen' || column === 'last_seen' ? isoTime(cell) : Number(cell);
 }
 
-/** The columns that a query names, each once. Throws `invalid_request` with a suggestion for one that is not known. */
+/** The columns of a query, without duplicates. Throws `invalid_request` with a suggestion for an unknown one. */
 function columnsOf(list = ''): readonly GroupColumn[] {
   const given = list.split(',').map((name) => name.trim());
   const names = given.filter((name) => name !== '').map((name) => known('columns', name, columnNames));
   return [...new Set(names)].filter((name) => name !== requestCount);
 }
 
-/** The value as one of those that are known; throws `invalid_request` with a suggestion otherwise. */
+/** The value, typed as one of `choices`; throws `invalid_request` with a suggestion for any other. */
 function known<T extends string>(param: string, value: string, choices: readonly T[]): T {
   const found = choices.find((choice) => choice === value);
   if (found !== undefined) return found;
@@ -86,7 +86,7 @@ const NamedQuery = Type.Object(
 );
 type Call = Pick<RouteInput<unknown, Static<typeof NamedQuery>, unknown>, 'query' | 'key' | 'role'>;
 
-/** What can be said of each group beside its requests. */
+/** Columns of a group beside its requests. */
 const cells = {
   cost: Type.Number({ description: 'US dollars.' }),
   avg_tokens: Figure('Tokens per request.'),
@@ -97,16 +97,16 @@ const cells = {
 };
 type Cell = keyof typeof cells;
 
-/** Groups in the words of existing clients. */
+/** Groups under the names of existing clients. */
 interface NamedGroup {
   readonly title: string;
-  /** The field that holds the value, and what that is. */
+  /** Name of the field that holds the group's value. */
   readonly field: string;
   readonly about: string;
   readonly columns: readonly Cell[];
 }
 
-/** Those of `/analytics/groups/` that need nothing else than their path. */
+/** Groups of `/analytics/groups/` without path parameters. */
 const named: readonly (NamedGroup & { readonly path: string; readonly by: GroupBy })[] = [
   {
     path: 'users',

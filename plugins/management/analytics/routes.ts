@@ -28,7 +28,7 @@ const Reply = Type.Object({
   }),
 });
 
-/** `GET /analytics/summary/cache`: how much the cache helped in a period. */
+/** `GET /analytics/summary/cache`: hits and savings of the cache in a period. */
 export function cacheSummaryRoute(scope: Scope): RouteDefinition {
   return defineRoute({
     id: 'analytics.summary.cache',
@@ -44,7 +44,7 @@ export function cacheSummaryRoute(scope: Scope): RouteDefinition {
       const { totals } = await scope.analytics.series({
         ...analyticsQuestion({ query, key, role }, scope),
         measures: ['requests', 'simple_hits', 'semantic_hits', 'avg_hit_latency', 'avg_miss_latency'],
-        // The whole is asked for: the fewer points, the better.
+        // Only totals are needed, so the points are as few as possible.
         buckets: { unit: 'month', size: 1, timeZone: 'UTC' },
       });
       const all = totals[0]?.values ?? {};
@@ -65,7 +65,7 @@ export function cacheSummaryRoute(scope: Scope): RouteDefinition {
 
 const Query = Type.Object({ ...filterQuery, ...granularityQuery }, strict);
 
-/** `GET /analytics/graphs/…`, each under its own path and under the one where some clients look for it. */
+/** `GET /analytics/graphs/…`, each under its own path and under its alias. */
 export function graphRoutes(scope: Scope): readonly RouteDefinition[] {
   return graphs.flatMap((graph) => [
     graphRoute(graph, graph.path, scope),

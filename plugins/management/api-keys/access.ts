@@ -22,9 +22,9 @@ const dayMs = 86_400_000;
 type Reader = Pick<ResourcesReader, 'apiKeys' | 'members' | 'users'>;
 
 /**
- * The id of whom a key of the workspace is for: who is named, else the caller, else nobody (empty). Throws
- * `invalid_request` for somebody who belongs to neither the workspace nor the management of the organisation,
- * `scope_missing` for somebody else who is above the caller.
+ * User id for a new key of the workspace: the named user, else the caller; empty when the caller is not a user. Throws
+ * `invalid_request` for a user who is neither a member of the workspace nor a manager of the organisation,
+ * `scope_missing` for another user whose role is above the caller's.
  */
 export async function ownerOfKey(
   reader: Reader,
@@ -46,7 +46,7 @@ export async function ownerOfKey(
   return user.id;
 }
 
-/** Throws `scope_missing` when the key is that of somebody above the caller: its new secret would be the caller's. */
+/** Throws `scope_missing` for a key of a user above the caller: the caller would receive its new secret. */
 export async function requireNotAbove(
   { users }: Pick<ResourcesReader, 'users'>,
   { key, role }: Actor,
@@ -57,10 +57,10 @@ export async function requireNotAbove(
   if (user !== undefined) requireGrant(role, user.role);
 }
 
-/** Where keys are counted. */
+/** Workspace whose keys are counted. */
 type Place = Pick<ApiKeyRecord, 'organisationId'> & { readonly workspaceId: string };
 
-/** How many keys of people that have not ended by `now` (milliseconds since the epoch) a workspace has. */
+/** Number of user keys of a workspace that are not expired at `now` (milliseconds since the epoch). */
 export async function keysOfPeople(
   { apiKeys }: Pick<ResourcesReader, 'apiKeys'>,
   { organisationId, workspaceId }: Place,
@@ -70,7 +70,7 @@ export async function keysOfPeople(
   return (await apiKeys.list(organisationId, filter, { offset: 0, limit: 0 })).total;
 }
 
-/** Throws `resource_conflict` when the workspace has as many keys of people as its settings let it have. */
+/** Throws `resource_conflict` when the workspace has as many user keys as its settings allow. */
 export async function requireRoom(
   { apiKeys }: Reader,
   { organisationId, workspaceId }: Place,
@@ -87,8 +87,8 @@ export async function requireRoom(
 }
 
 /**
- * When a key of somebody ends. `wanted`: what its maker said, null for never and undefined for nothing. Throws
- * `invalid_request`, naming the latest moment, when that is later than the settings allow.
+ * Expiry of a user key. `wanted` is the requested expiry: null for never, undefined when the request names none. Throws
+ * `invalid_request`, naming the latest moment, when it is later than the settings allow.
  */
 export function endOfKey(
   wanted: number | null | undefined,
@@ -102,7 +102,7 @@ export function endOfKey(
   throw refusedBody([{ path: '/expires_at', message }]);
 }
 
-/** What can be done with a key; the second part of its scope. */
+/** Action on a key; the second part of its scope. */
 type ApiKeyAction = 'create' | 'read' | 'update' | 'delete' | 'list' | 'rotate';
 
 const resources: Readonly<Record<ApiKeyType, string>> = {
@@ -118,17 +118,17 @@ export const apiKeyTypes: readonly ApiKeyType[] = [
   'workspace-user',
 ];
 
-/** The scope that something with keys of a type needs. */
+/** Scope for an action on keys of a type. */
 export function keyScope(type: ApiKeyType, action: ApiKeyAction): string {
   return `${resources[type]}.${action}`;
 }
 
-/** The scopes one of which is needed to do something with keys. */
+/** Scopes for an action on keys; the caller needs one of them. */
 export function keyScopes(action: ApiKeyAction): readonly string[] {
   return apiKeyTypes.map((type) => keyScope(type, action));
 }
 
-/** Who does something: the input of every route says it. */
+/** The caller's key and role, part of the input of every route. */
 export type Actor = Pick<RouteInput<unknown, unknown, unknown>, 'key' | 'role'>;
 
 /** Throws `scope_missing` when the actor's role does not manage keys of this type. */
@@ -141,7 +141,7 @@ export function requireManager({ key: actor, role }: Actor, type: ApiKeyType): v
   throw new GatewayError('scope_missing', `The key "${actor.name}" acts as ${role}: ${who}.`);
 }
 
-/** The keys that the actor sees: what its key reaches, and of that its own alone when it acts as a member. */
+/** Filter for the keys that the actor sees: those in reach of its key; as a member, only its own ones. */
 export function visibleKeys({ key, role }: Actor): Pick<ApiKeyFilter, 'workspaceId' | 'userId' | 'ids'> {
   const { workspaceId } = reachOf(key);
   if (role !== 'member') return { workspaceId };
@@ -175,8 +175,8 @@ export async function visibleKey(
 }
 
 /**
- * The scopes of a body, in their own spelling and once each. Throws `invalid_request` for scopes that there are not or
- * that keys of this type cannot hold, `scope_missing` for those that the actor cannot give.
+ * The scopes of a body, in canonical spelling and without duplicates. Throws `invalid_request` for unknown scopes and
+ * for those that keys of this type cannot hold, `scope_missing` for those that the actor cannot grant.
  */
 export function readScopes(actor: KeyRecord, type: ApiKeyType, scopes: readonly string[]): readonly string[] {
   const issues = refuseScopes(actor, type, scopes);
@@ -190,7 +190,7 @@ export function readScopes(actor: KeyRecord, type: ApiKeyType, scopes: readonly 
   );
 }
 
-/** What a key is made of that an invite promised. */
+/** Input for a key that an invite promised. */
 interface PromisedKey {
   readonly invite: InviteRecord;
   readonly user: UserRecord;
@@ -201,7 +201,7 @@ interface PromisedKey {
   readonly now: number;
 }
 
-/** The key of somebody who accepts an invite, for one of its workspaces. It lives as long as keys do by default there. */
+/** User key for an accepted invite, in one of its workspaces. Its expiry is the default of that workspace. */
 export function newUserKey({ invite, user, workspaceId, secret, rules, now }: PromisedKey): ApiKeyRecord {
   return {
     id: randomUUID(),
@@ -228,13 +228,13 @@ export function newUserKey({ invite, user, workspaceId, secret, rules, now }: Pr
   };
 }
 
-/** A secret that has just been made. */
+/** A new secret. */
 export interface NewSecret {
-  /** What its holder is told, once. */
+  /** Plain text, returned to its holder once. */
   readonly text: string;
-  /** What is stored. */
+  /** Stored hash. */
   readonly hash: string;
-  /** What lists show: its first and last letters. */
+  /** Text for lists: its first and last letters. */
   readonly masked: string;
 }
 

@@ -34,7 +34,7 @@ import type { DefaultNames } from '../configs/uses.ts';
 import { readDefaults } from '../workspaces/record.ts';
 import type { ApiKeyType } from '../../../core/access/scopes.ts';
 
-/** What a secret looks like, for the reference. */
+/** Example of a secret, for the reference. */
 export const secretExample = 'wk_the-new-secret-of-forty-random-characters';
 
 /** Scopes that keys of each type can hold. */
@@ -44,7 +44,7 @@ export const scopesExample: Readonly<Record<ApiKeyType, readonly string[]>> = {
   'workspace-user': ['completions.write', 'logs.view'],
 };
 
-/** A key as the reference shows it. */
+/** Example of a key, for the reference. */
 export const apiKeyExample: Static<typeof ApiKeyReply> = {
   id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
   key: 'wk_Qz…7f',
@@ -136,21 +136,21 @@ const OrganisationId = Type.Optional(Name("Default, and nothing else: the caller
 const WorkspaceId = Type.Optional(
   Name("Id or slug. Default for workspace keys: the caller's workspace; others must say it."),
 );
-/** Some clients say in the body what the path says. */
+/** Members that some clients repeat from the path. */
 const ofPath = (type: string, subType: string) => ({
   type: Type.Optional(Type.Literal(type, { description: 'As in the path.' })),
   'sub-type': Type.Optional(Type.Literal(subType, { description: 'As in the path.' })),
 });
 const made = { name: KeyName, scopes: Scopes, organisation_id: OrganisationId, ...fields };
 
-/** What makes a key of the organisation. */
+/** Body that creates a key of the organisation. */
 export const CreateOrganisationKey = Type.Object({ ...made, ...ofPath('organisation', 'service') }, strict);
-/** What makes a service key of a workspace. */
+/** Body that creates a service key of a workspace. */
 export const CreateServiceKey = Type.Object(
   { ...made, ...ofPath('workspace', 'service'), workspace_id: WorkspaceId },
   strict,
 );
-/** What makes a key for somebody. */
+/** Body that creates a user key. */
 export const CreateUserKey = Type.Object(
   {
     ...made,
@@ -165,7 +165,7 @@ export const CreateUserKey = Type.Object(
   strict,
 );
 
-/** What changes a key; what is not given stays. */
+/** Body that changes a key; absent members stay unchanged. */
 export const UpdateKey = Type.Object(
   {
     id: Type.Optional(Name('As in the path: some clients say it here as well.')),
@@ -177,7 +177,7 @@ export const UpdateKey = Type.Object(
   strict,
 );
 
-/** The part of a record that a body can say, its scopes apart. */
+/** Members of a record that a body can set, except its scopes. */
 export type KeyContent = Pick<
   ApiKeyRecord,
   | 'name'
@@ -192,7 +192,7 @@ export type KeyContent = Pick<
 
 type Body = Omit<Static<typeof UpdateKey>, 'scopes'>;
 
-/** What the body makes of a key as it is. Throws `invalid_request`, with its place, for what cannot be. */
+/** The key after the change by the body. Throws `invalid_request`, with the place, for an invalid value. */
 export function changedKey(
   body: Body,
   before: KeyContent,
@@ -305,12 +305,12 @@ export const ApiKeyReply = Type.Object({
   object: Type.Literal('api-key'),
 });
 
-/** Where the usage limit of a key is counted. */
+/** Budget of a key's usage limit. */
 function budgetOf({ id, organisationId, createdAt }: ApiKeyRecord) {
   return { prefix: keyBudgetKey(organisationId, id), organisationId, createdAt };
 }
 
-/** Begins the count of a key's usage limit anew. */
+/** Resets the usage counted against a key's usage limit. */
 export async function resetKeyUsage(
   record: ApiKeyRecord,
   { budgets }: Pick<Scope, 'budgets'>,
@@ -319,7 +319,7 @@ export async function resetKeyUsage(
   if (usageLimits !== undefined) await resetUsed([usageLimits], budgetOf(record), budgets);
 }
 
-/** Puts a stored key into the shape of the API, as it is now. */
+/** Converts a stored key to the API's shape, with its current usage. */
 export function showApiKey(
   record: ApiKeyRecord,
   { clock, budgets }: Pick<Scope, 'clock' | 'budgets'>,

@@ -60,7 +60,7 @@ const Body = Type.Object(
   strict,
 );
 
-/** `POST /api-keys/{id}/rotate`: a new secret; the one before is taken for a while longer. */
+/** `POST /api-keys/{id}/rotate`: a new secret; the previous one stays valid for a transition period. */
 function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
   return defineRoute({
     id: 'api_keys.rotate',
@@ -91,13 +91,13 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
       const until = await write(async (writer) => {
         const before = await visibleKey(writer, { key, role }, params.id, 'rotate');
         requireVersion(before.version);
-        // The caller who rotates a key holds its secret, and with it its scopes.
+        // The caller receives the new secret, and with it the key's scopes.
         readScopes(key, before.type, before.scopes);
         await requireNotAbove(writer, { key, role }, before);
         const [present, ...others] = before.secrets.filter(
           ({ expiresAt }) => expiresAt === undefined || expiresAt > now,
         );
-        // A rotation that was due: its new secret is made now.
+        // A scheduled rotation: its new secret is made now.
         const due = before.secrets[0]?.expiresAt;
         const period = body.key_transition_period_ms;
         const until = period === undefined && due !== undefined ? due : now + (period ?? transition.usualMs);
@@ -151,7 +151,7 @@ const empty = {
   rotation: undefined,
 };
 
-/** `POST /api-keys/{type}/{sub-type}`: one route for each type of key, as each has a scope of its own. */
+/** `POST /api-keys/{type}/{sub-type}`: one route per type of key, because each has its own scope. */
 function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
   return kinds.map(({ type, path, body: schema }) =>
     defineRoute({
@@ -211,7 +211,7 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
   );
 }
 
-/** The key with whose it is and when it ends, as the settings in force in its workspace allow. */
+/** The key with its user and its expiry, within the settings of its workspace. */
 async function forSomebody(
   writer: ResourcesWriter,
   actor: Actor,
@@ -232,7 +232,7 @@ function requireOrganisation({ organisationId }: KeyRecord, named: string | unde
   throw refusedBody([{ path: '/organisation_id', message }]);
 }
 
-/** The id of the workspace that the new key is for; undefined for a key of the organisation. */
+/** Id of the new key's workspace; undefined for a key of the organisation. */
 async function workspaceFor(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
   actor: KeyRecord,
@@ -364,7 +364,7 @@ function updateRoute(scope: Scope): RouteDefinition {
       const record = await write(async (writer) => {
         requireSamePath(body, params);
         const before = await visibleKey(writer, { key, role }, params.id, 'update');
-        // A change may not touch a key that is above the caller's, as rotation may not.
+        // As with rotation, the caller may not change a key with more rights than its own.
         readScopes(key, before.type, before.scopes);
         await requireNotAbove(writer, { key, role }, before);
         requireVersion(before.version);
@@ -389,7 +389,7 @@ function updateRoute(scope: Scope): RouteDefinition {
   });
 }
 
-/** When the changed key ends: what the body says, within what the settings let keys of people live. */
+/** Expiry of the changed key: the body's, within the longest lifetime that the settings allow for user keys. */
 async function endFor(
   reader: Pick<ResourcesReader, 'settings'>,
   before: ApiKeyRecord,

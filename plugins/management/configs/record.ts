@@ -41,10 +41,10 @@ const IsDefault = Type.Optional(
   }),
 );
 const ConfigName = Name('For people.');
-/** `is_default` is what some clients make of `isDefault`. */
+/** Some clients write `isDefault` as `is_default`. */
 const defaults = { isDefault: IsDefault, is_default: IsDefault };
 
-/** What makes a config. */
+/** Body that creates a config. */
 export const CreateConfig = Type.Object(
   {
     name: ConfigName,
@@ -59,7 +59,7 @@ export const CreateConfig = Type.Object(
   strict,
 );
 
-/** What changes one; what is not given stays. */
+/** Body that changes a config; absent members stay unchanged. */
 export const UpdateConfig = Type.Object(
   {
     slug: Type.Optional(Name('As in the path: some clients say it here as well.')),
@@ -80,12 +80,12 @@ export function configText(config: Static<typeof Config>): string {
   return typeof config === 'string' ? config : writeJson(config);
 }
 
-/** What a record keeps of the text of a valid config. Throws `invalid_request` for whole numbers beyond 2^53. */
+/** Stored form of a valid config's text. Throws `invalid_request` for whole numbers beyond 2^53. */
 export function storedConfig(text: string): ConfigData['config'] {
   return plainObject(parseJson(text) as Readonly<Record<string, unknown>>, '/config');
 }
 
-/** Whether the body makes it the default of its workspace; undefined when it does not say. Throws when it says both. */
+/** Default flag of the body; undefined when absent. Throws when its two spellings contradict each other. */
 export function saysDefault({
   isDefault,
   is_default: other,
@@ -120,7 +120,7 @@ const said = {
 /** A config in a list. */
 export const ConfigReply = Type.Object(own);
 
-/** One config with what it says now. */
+/** One config with its current content. */
 export const ConfigDetail = Type.Object({
   ...own,
   config: Type.Record(Type.String(), Type.Unknown()),
@@ -135,7 +135,7 @@ export const ConfigVersionReply = Type.Object({
   version: Type.Integer({ description: 'From 1.' }),
 });
 
-/** Puts a stored config into the shape of lists. */
+/** Converts a stored config to its shape in lists. */
 export function showConfig(record: StoredRecord<'config'>): Static<typeof ConfigReply> {
   return {
     id: record.id,
@@ -154,7 +154,7 @@ export function showConfig(record: StoredRecord<'config'>): Static<typeof Config
   };
 }
 
-/** The same with what it says; `versionId` names its newest version. */
+/** The same with its content; `versionId` names its newest version. */
 export function showWholeConfig(
   record: StoredRecord<'config'>,
   versionId: string,
@@ -162,7 +162,7 @@ export function showWholeConfig(
   return { ...showConfig(record), config: { ...record.data.config }, ...saidBy(versionId) };
 }
 
-/** Puts a version of a config into the shape of the API: what belongs to no version is as it is now. */
+/** Converts a version of a config to the API's shape; members that have no versions show their current values. */
 export function showConfigVersion(
   record: StoredRecord<'config'>,
   version: RecordVersion<'config'>,

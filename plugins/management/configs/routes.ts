@@ -39,18 +39,18 @@ import { requireSamePath } from '../users/visible.ts';
 /** The path of a config. */
 const ConfigParams = Type.Object({ slug: Identifier });
 
-/** The part of a query that says whose configs are meant. */
+/** Query parameter for the workspace of configs. */
 const configQuery = {
   workspace_id: Type.Optional(Name('Id or slug of a workspace: its configs alone.')),
 };
 
-/** What names a config in a request. */
+/** Request input that names a config. */
 interface ConfigPath {
   readonly params: { readonly slug: string };
   readonly query: { readonly workspace_id?: string };
 }
 
-/** The config that the path names. Throws `resource_not_found` when none is visible to the key. */
+/** The config of the path. Throws `resource_not_found` when none is visible to the key. */
 function visibleConfig(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,
@@ -60,7 +60,7 @@ function visibleConfig(
   return visibleRecord(reader, key, { ...named, workspace: query.workspace_id });
 }
 
-/** Takes it from the configs of the workspace that `heir` is the default of now. */
+/** Clears the default flag of all other configs in the workspace of `heir`, the new default. */
 async function takeDefault(
   writer: Pick<ResourcesWriter, 'records'>,
   heir: StoredRecord<'config'>,
@@ -279,7 +279,7 @@ function updateConfigRoute(scope: Scope): RouteDefinition {
   });
 }
 
-/** What the body makes of the config. Throws `invalid_config`, or `resource_conflict` for one that stays archived. */
+/** The config after the change by the body. Throws `invalid_config`, or `resource_conflict` when it stays archived. */
 function changed(
   body: Body,
   before: StoredRecord<'config'>,
@@ -294,7 +294,7 @@ function changed(
       `The config "${slug}" is archived. Bring it back first: PUT it with the status "active".`,
     );
   const text = configText(body.config ?? before.data.config);
-  // The former config may have become invalid meanwhile, which is no reason not to archive or to rename it.
+  // An old config may have become invalid meanwhile; it can still be archived or renamed.
   if (body.config !== undefined || (status === 'active' && before.status !== status))
     router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
   const isDefault = status === 'active' && (saysDefault(body) ?? before.data.isDefault);
@@ -302,7 +302,7 @@ function changed(
   return changedRecord(before, { name: body.name ?? before.name, status, data }, key, clock.now());
 }
 
-/** Stores the changed config; the id of its newest version, which is a new one unless only its status changed. */
+/** Stores the changed config. Returns the id of its newest version, a new one unless only its status changed. */
 async function store(
   writer: Pick<ResourcesWriter, 'records'>,
   body: Body,

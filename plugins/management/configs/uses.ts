@@ -6,8 +6,8 @@ import { eachOf, eachRecord, requireNobody } from '../shared/records.ts';
 type Reader = Pick<ResourcesReader, 'apiKeys' | 'records' | 'settings' | 'workspaces'>;
 
 /**
- * Throws `resource_conflict`, with up to 10 of them, when keys, workspaces, the organisation or other configs of its
- * workspace name the config. Keys that have ended by `now` do not count.
+ * Throws `resource_conflict`, listing up to 10 uses, when keys, workspaces, the organisation or other configs of its
+ * workspace name the config. Keys expired at `now` do not count.
  */
 export async function requireUnused(
   reader: Reader,
@@ -42,7 +42,7 @@ async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: num
       yield `the config "${other.slug}"`;
 }
 
-/** Whether a config, or a target in it, is one of those that are meant. */
+/** True when the predicate holds for a config or for a target in it. */
 export function someNode(
   config: object,
   isMeant: (node: Readonly<Record<string, unknown>>) => boolean,
@@ -58,13 +58,13 @@ export function someNode(
 
 type Named = Pick<Scope['router'], 'missingConfig' | 'unusableGuardrail'>;
 
-/** What defaults can name: why there is no such config, and why a guardrail cannot judge; undefined for what can be used. */
+/** Checks of names in defaults: the reason why a config or guardrail cannot be used; undefined when it can. */
 export interface DefaultNames {
   missingConfig(slug: string): string | undefined;
   unusableGuardrail(name: string, phase: CheckPhase): string | undefined;
 }
 
-/** What defaults can name in a workspace: configs of the configuration, and what was saved in it. */
+/** Names for defaults of a workspace: configs of the configuration, and records saved in the workspace. */
 export function namesIn(router: Named, place: RecordPlace): DefaultNames {
   return {
     missingConfig: (slug) => router.missingConfig(slug, place),
@@ -72,7 +72,7 @@ export function namesIn(router: Named, place: RecordPlace): DefaultNames {
   };
 }
 
-/** What defaults of the organisation can name: configs that are there in every workspace, and its own guardrails. */
+/** Names for defaults of the organisation: configs available in every workspace, and its own guardrails. */
 export function namesOfOrganisation(router: Named, organisationId: string): DefaultNames {
   return { ...namesIn(router, { organisationId }), missingConfig: (slug) => router.missingConfig(slug) };
 }

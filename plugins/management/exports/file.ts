@@ -11,7 +11,7 @@ import type { LogExportData } from '../../../core/ports/record-kinds.ts';
 import { readFilter } from '../shared/request-filter.ts';
 import type { StreamSource, StreamTarget } from '../../../core/pipeline/answer.ts';
 
-/** Streams what is iterated over, as fast as the client takes it: nothing is read ahead. */
+/** Streams an async iterable with back-pressure: nothing is read ahead of the client. */
 class IterableSource implements StreamSource {
   readonly #content: AsyncIterable<Buffer>;
   #isCancelled = false;
@@ -51,7 +51,7 @@ class IterableSource implements StreamSource {
   }
 }
 
-/** `GET /logs/exports/{exportId}/file`: what the links of `file:` lead to. It needs no service key. */
+/** `GET /logs/exports/{exportId}/file`: target of the links to `file:` storage. It needs no service key. */
 export function exportFileRoute(scope: Scope): RouteDefinition {
   const { clock } = scope;
   return defineMediaRoute({
@@ -61,7 +61,7 @@ export function exportFileRoute(scope: Scope): RouteDefinition {
     summary: 'The file of an export, for whoever has its link',
     scope: exportScope,
     feature: 'data_exports',
-    // The link was audited when it was asked for.
+    // The request for the link was audited.
     audit: null,
     params: Type.Object({ exportId: Identifier }),
     query: Type.Object(
@@ -95,7 +95,7 @@ export function exportFileRoute(scope: Scope): RouteDefinition {
   });
 }
 
-/** Who has the link: nobody in particular, who may fetch one file. */
+/** Key for the bearer of a link: it has no user and may fetch one file. */
 function bearerOf(scope: Scope, token: string): KeyRecord {
   const { organisationId, exportId, expiresAt } = exportsOf(scope).readToken(token);
   return {
@@ -117,10 +117,10 @@ function gone(): GatewayError {
   );
 }
 
-/** Which rows an export is about. */
+/** Selection of an export's rows. */
 type ExportPlan = Pick<LogExportData, 'filters' | 'from' | 'to' | 'filter' | 'skip' | 'limit'>;
 
-/** The exports of this gateway. Throws `not_supported` where nothing is administered. */
+/** The exports of this gateway. Throws `not_supported` without a resource store. */
 export function exportsOf({ exports }: Pick<Scope, 'exports'>): LogExports {
   if (exports !== undefined) return exports;
   throw new GatewayError(
@@ -129,7 +129,7 @@ export function exportsOf({ exports }: Pick<Scope, 'exports'>): LogExports {
   );
 }
 
-/** What the filters of a body mean. Throws `invalid_request` with every mistake. */
+/** The plan from the filters of a body. Throws `invalid_request` with every mistake. */
 export function planOf(filters: ExportFilters, now: number, { maxRows }: LogExports['rules']): ExportPlan {
   const { page_size: size, current_page: page, ...values } = filters;
   if (page !== undefined && size === undefined)
@@ -145,7 +145,7 @@ export function planOf(filters: ExportFilters, now: number, { maxRows }: LogExpo
   };
 }
 
-/** Throws 403 `feature_disabled`, naming them, when fields are asked for that the operator lets nobody export. */
+/** Throws 403 `feature_disabled`, naming them, for fields whose export the operator has disabled. */
 export function requireAllowedFields(
   requested: readonly ExportField[],
   { deniedFields }: LogExports['rules'],
@@ -160,8 +160,8 @@ export function requireAllowedFields(
 }
 
 /**
- * How many rows the plan is about now. Throws `invalid_request` when they are more than one file takes and nobody has
- * said which of them.
+ * Number of rows that the plan selects now. Throws `invalid_request` for more rows than one file takes, when the
+ * request names no page.
  */
 export async function countRows(
   { analytics }: Pick<Scope, 'analytics'>,

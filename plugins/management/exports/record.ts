@@ -56,15 +56,15 @@ const shared = {
   ),
 };
 
-/** What a new export is made of. */
+/** Body that creates an export. */
 export const CreateExport = Type.Object({ ...shared, requested_data: RequestedData }, strict);
 
-/** What of a draft is changed; what is not given stays, but for `filters`, which are given whole. */
+/** Body that changes a draft; absent members stay unchanged, and `filters` are replaced as a whole. */
 export const UpdateExport = Type.Object(
   {
     ...shared,
     requested_data: Type.Optional(RequestedData),
-    // Some clients send what stands in the path once more.
+    // Some clients repeat the id of the path.
     exportId: Type.Optional(Identifier),
     export_id: Type.Optional(Identifier),
   },
@@ -73,7 +73,7 @@ export const UpdateExport = Type.Object(
 
 export type ExportFilters = Static<typeof Filters>;
 
-/** The columns in the order of the list, each once. */
+/** The requested columns in the order of `exportFields`, without duplicates. */
 export function fieldsOf(requested: readonly ExportField[]): readonly ExportField[] {
   return exportFields.filter((field) => requested.includes(field));
 }
@@ -103,14 +103,14 @@ export const ExportReply = Type.Object({
   object: Type.Literal('export'),
 });
 
-/** What is answered when an export was drafted or changed. */
+/** Answer to the creation or change of an export. */
 export const DraftReply = Type.Object({
   id: Type.String(),
   total: Type.Integer({ description: 'Rows that it is about now.' }),
   object: Type.Literal('export'),
 });
 
-/** Puts a stored export into the shape of the API. */
+/** Converts a stored export to the API's shape. */
 export function showExport(record: StoredRecord<'log_export'>): Static<typeof ExportReply> {
   const { data } = record;
   return {
@@ -145,8 +145,8 @@ function timeOrNull(at: number | undefined): string | null {
 }
 
 /**
- * The export of this id, when the caller may read every row that it is about. Throws `resource_not_found` otherwise, in
- * the same words whether there is none or it is not within reach.
+ * The export with this id, when the caller may read all of its rows. Otherwise throws `resource_not_found`, with the
+ * same message for an unknown export and for one out of reach.
  */
 export async function visibleExport(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
@@ -159,12 +159,12 @@ export async function visibleExport(
   throw noSuchRecord('export', id);
 }
 
-/** Throws `resource_conflict`: the export is not in a state in which this can be done. */
+/** `resource_conflict`: the state of the export does not allow this action. */
 export function wrongState({ data: { state } }: StoredRecord<'log_export'>, remedy: string): GatewayError {
   return new GatewayError('resource_conflict', `The export is "${state}". ${remedy}`);
 }
 
-/** Throws `resource_conflict` while there is no file, `resource_not_found` when its time is over. */
+/** Throws `resource_conflict` while there is no file, `resource_not_found` when it has expired. */
 export function requireFile(record: StoredRecord<'log_export'>, now: number): void {
   if (record.data.state !== 'success')
     throw wrongState(record, 'Its file is there when it has succeeded; read it again until then.');

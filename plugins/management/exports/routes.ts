@@ -39,7 +39,7 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { LogExportData } from '../../../core/ports/record-kinds.ts';
 
 const Message = Type.Object({ message: Type.String(), object: Type.Literal('export') });
-/** Exports of a workspace that run at the same time. */
+/** Upper bound of concurrent exports of a workspace. */
 const mostRunning = 5;
 
 /** `POST /logs/exports/{exportId}/start`. */
@@ -65,7 +65,7 @@ function startExportRoute(scope: Scope): RouteDefinition {
       requireAllowedFields(before.data.requestedData, exports.rules);
       exports.requireRights(before);
       const now = clock.now();
-      // Rows that come in while it runs would make a file that nobody asked for.
+      // The export ends at `now`: rows that arrive during the run stay out of the file.
       const to = Math.max(before.data.from, Math.min(before.data.to, now));
       const total = await countRows(scope, { ...before.data, to }, exportVisibility(before));
       const after = changed(before, key, now, {
@@ -195,7 +195,7 @@ function changed(
 const path = '/logs/exports';
 const onePath = `${path}/{exportId}`;
 const Params = Type.Object({ exportId: Identifier });
-/** Exports that a workspace keeps; the oldest make room for new ones. */
+/** Upper bound of stored exports of a workspace; new ones replace the oldest. */
 const mostKept = 1000;
 
 /** The routes of exports: log entries as files. */
@@ -315,7 +315,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
         const filter = workspaceId === undefined ? {} : { workspaceId };
         const isWhole = visibility.userId === undefined && visibility.apiKeyId === undefined;
         if (isWhole) return reader.records.list('log_export', organisationId, filter, page);
-        // Of one workspace, which keeps a thousand of them.
+        // A workspace has at most a thousand exports.
         const all = await everyRecord(reader, 'log_export', organisationId, filter);
         const seen = all.filter((record) => covers(visibility, exportVisibility(record)));
         return { total: seen.length, data: seen.slice(page.offset, page.offset + page.limit) };
@@ -419,7 +419,7 @@ function updateRoute(scope: Scope): RouteDefinition {
   });
 }
 
-/** Throws `invalid_request` when the filters name another workspace than the export is of. */
+/** Throws `invalid_request` when the filters name another workspace than the export's. */
 function requireSameWorkspace(filters: ExportFilters, { id, slug }: WorkspaceRecord): void {
   for (const name of ['workspace_id', 'workspace_slug'] as const) {
     const said = filters[name];

@@ -44,7 +44,7 @@ import type { SecretBox } from '../../../core/ports/secret-managers.ts';
 import { mark, maskOf, openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
 import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
 
-/** What makes a guardrail. */
+/** Body that creates a guardrail. */
 const CreateGuardrail = Type.Object(
   {
     ...fields,
@@ -56,7 +56,7 @@ const CreateGuardrail = Type.Object(
   strict,
 );
 
-/** What changes one; what is not given stays, and checks are replaced as a whole. */
+/** Body that changes a guardrail; absent members stay unchanged, and checks are replaced as a whole. */
 const UpdateGuardrail = Type.Object(
   {
     name: Type.Optional(fields.name),
@@ -67,7 +67,7 @@ const UpdateGuardrail = Type.Object(
   strict,
 );
 
-/** A body that says in its description which parameters each check takes; required ones are marked. */
+/** The body with a description of each check's parameters; required ones are marked. */
 function describing<T extends typeof CreateGuardrail | typeof UpdateGuardrail>(
   body: T,
   guards: Scope['guards'],
@@ -87,12 +87,12 @@ function describing<T extends typeof CreateGuardrail | typeof UpdateGuardrail>(
   return { ...body, properties: { ...body.properties, checks } };
 }
 
-/** The checks as they are stored, with their credentials in clear. Throws `invalid_request` with every mistake: there is no such check, or not so. */
+/** The checks in stored form, with plain credentials. Throws `invalid_request` with every unknown or invalid check. */
 function readChecks(
   given: readonly Static<typeof Check>[],
   guards: Scope['guards'],
 ): GuardrailData['checks'] {
-  // What was shown of credentials is none; it is kept, or refused, when the guardrail is there.
+  // Masked credentials are left out of this validation; `sealChecks` resolves or refuses them.
   const told = given.map((check) => {
     const { credentials, ...parameters } = check.parameters ?? {};
     return holdsMask(credentials) ? { ...check, parameters } : check;
@@ -102,7 +102,7 @@ function readChecks(
   return checksOf(given, (parameters, index) => plainObject(parameters, `/checks/${index}/parameters`));
 }
 
-/** A guardrail's checks, with what services know their callers by sealed. `before`: what the guardrail was. */
+/** A guardrail's checks, with their credentials sealed. `before` is the guardrail before the change. */
 function sealChecks(
   given: GuardrailData['checks'],
   id: string,
@@ -114,7 +114,7 @@ function sealChecks(
   const whole = given.map((check, index) => {
     const { credentials } = check.parameters;
     if (credentials === undefined) return check;
-    // What was shown is kept where it is sent to the same address: nobody is led to a secret by its mask.
+    // A mask stands for the stored credentials only with the same `baseURL`: a secret never moves to another address.
     const same = [earlier[index], ...earlier].find(
       (one) =>
         one?.id === check.id &&
@@ -145,7 +145,7 @@ function kept({ parameters: { credentials } }: GuardrailData['checks'][number]):
   return credentials === undefined ? {} : { credentials };
 }
 
-/** The checks with their credentials in clear. */
+/** The checks with plain credentials. */
 function wholeChecks(record: StoredRecord<'guardrail'>, box: SecretBox): GuardrailData['checks'] {
   const plain = openSecrets(box, record);
   return record.data.checks.map((check, index) => ({
@@ -154,7 +154,7 @@ function wholeChecks(record: StoredRecord<'guardrail'>, box: SecretBox): Guardra
   }));
 }
 
-/** Credentials as answers show them; where a secret stands elsewhere, its name is none. */
+/** Credentials, masked for answers. A secret reference is shown: its name is not a secret. */
 function masked(credentials: unknown, isOfFile = false): unknown {
   if (typeof credentials === 'string') return maskOf(isOfFile ? '' : credentials);
   if (typeof credentials !== 'object' || credentials === null) return credentials;
@@ -164,7 +164,7 @@ function masked(credentials: unknown, isOfFile = false): unknown {
   );
 }
 
-/** A guardrail as lists show it. */
+/** A guardrail in a list. */
 const GuardrailReply = Type.Object({
   id: Type.String(),
   name: Type.String(),
@@ -180,14 +180,14 @@ const GuardrailReply = Type.Object({
   object: Type.Literal('guardrail'),
 });
 
-/** One guardrail with what it checks. */
+/** One guardrail with its checks. */
 const WholeGuardrail = Type.Object({
   ...GuardrailReply.properties,
   checks: Type.Array(Check),
   actions: Actions,
 });
 
-/** Puts a stored guardrail into the shape of lists. */
+/** Converts a stored guardrail to its shape in lists. */
 function showGuardrail(record: StoredRecord<'guardrail'>): Static<typeof GuardrailReply> {
   return {
     id: record.id,
@@ -205,7 +205,7 @@ function showGuardrail(record: StoredRecord<'guardrail'>): Static<typeof Guardra
   };
 }
 
-/** The same with what it checks. */
+/** The same with its checks. */
 function showWholeGuardrail(
   record: StoredRecord<'guardrail'>,
   box: SecretBox,
@@ -248,7 +248,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
     operations: 'guardrails',
     path: '/guardrails',
     parameter: 'guardrailId',
-    // Any of them lets a key in; what belongs to the organisation asks for the second.
+    // Either scope admits a key; guardrails of the organisation require the second.
     scopes: (action) => [`guardrails.${action}`, `organisation_guardrails.${action}`],
     feature: 'guardrails',
     allow(key, record, action) {
@@ -332,7 +332,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
   ];
 }
 
-/** Throws `resource_conflict` when defaults or configs name the guardrail: their requests would be refused without it. */
+/** Throws `resource_conflict` when defaults or configs name the guardrail: without it their requests would fail. */
 async function requireUnused(reader: Reader, record: StoredRecord<'guardrail'>): Promise<void> {
   await requireNobody(
     `The guardrail "${record.slug}"`,
@@ -369,7 +369,7 @@ function namedIn(names: DefaultGuardrails | undefined, isMeant: (name: unknown) 
   return names !== undefined && [...names.input, ...names.output].some(isMeant);
 }
 
-/** Keeps what the guardrail says now as its newest version, and answers with the id of that. */
+/** Stores the guardrail's current content as its newest version. The answer holds the id of that version. */
 async function changed(
   record: StoredRecord<'guardrail'>,
   writer: Pick<ResourcesWriter, 'records'>,
@@ -379,7 +379,7 @@ async function changed(
   return { id, slug, version_id: version.id, object: 'guardrail' };
 }
 
-/** Throws `scope_missing` when the key may not do this to what belongs to the organisation. */
+/** Throws `scope_missing` when the key may not do this with guardrails of the organisation. */
 function requireRight(key: KeyRecord, action: RecordAction, workspaceId: string | undefined): void {
   const scope = `organisation_guardrails.${action}`;
   if (workspaceId !== undefined || holds(key, scope)) return;

@@ -52,7 +52,7 @@ const Reply = Type.Object({
   object: Type.Literal('model-pricing'),
 });
 
-/** `GET /model-configs/pricing/{provider}/{model}`: what the gateway knows of the price of a model. */
+/** `GET /model-configs/pricing/{provider}/{model}`: price of a model. */
 export function modelPricingRoute({ clock, prices }: Scope): RouteDefinition {
   return defineRoute({
     id: 'model_pricing.get',
@@ -103,7 +103,7 @@ export function modelPricingRoute({ clock, prices }: Scope): RouteDefinition {
 }
 
 function priced(name: string, dollars: number | undefined): Record<string, { price: number }> {
-  // Rounded where floating point leaves noise, 18 digits behind the point.
+  // Rounded to 18 digits after the point, which removes floating-point noise.
   return dollars === undefined ? {} : { [name]: { price: Number((dollars * 100).toFixed(18)) } };
 }
 
@@ -121,15 +121,15 @@ const IntegrationModelReply = Type.Object({
   pricing_config: Type.Optional(PricingConfig),
 });
 
-/** Models and their headers, as a body changes them. */
+/** Models and their headers after the change by a body. */
 interface ChangedModels {
   readonly models: readonly IntegrationModel[];
   readonly headers: PlainSecrets;
-  /** Fields of headers that the body says in clear. */
+  /** Fields of headers that the body gives unmasked. */
   readonly given: Set<string>;
 }
 
-/** What the body makes of the models: those that it names take the place of their own kind. Throws `invalid_request`. */
+/** The models after the change by the body: a named model replaces the one with its slug. Throws `invalid_request`. */
 function changedModels(
   given: readonly Static<typeof GivenModel>[],
   before: readonly IntegrationModel[],
@@ -165,7 +165,7 @@ function changedModels(
   return { models: [...models.values()], headers, given: inClear };
 }
 
-/** Puts a model into the shape of the API. */
+/** Converts a model to the API's shape. */
 function showModel(model: IntegrationModel, plain: PlainSecrets): Static<typeof IntegrationModelReply> {
   const host = model.configurations['custom_host'];
   const headers = plain[modelHeaders(model.slug)];
@@ -337,7 +337,7 @@ function deleteRoute({ clock }: Scope): RouteDefinition {
   });
 }
 
-/** The models that a query names. Throws `invalid_request` for none, `resource_not_found` for one that there is not. */
+/** The models that a query names. Throws `invalid_request` for none, `resource_not_found` for an unknown one. */
 function goneModels(
   { name, data }: StoredRecord<'integration'>,
   slugs: string | undefined,

@@ -44,31 +44,31 @@ import { sharedAccess } from '../shared/workspace-access.ts';
 
 const access = sharedAccess('integration', { noun: 'integration', resource: 'integrations' });
 
-/** The scopes one of which is needed to do something with integrations. */
+/** Scopes for an action on integrations; the caller needs one of them. */
 export const integrationScopes = access.scopes;
 
 /** Throws `scope_missing` when the key may not do this with integrations of the workspace, or of the organisation. */
 export const requireIntegrationScope = access.require;
 
-/** The integration that a path names. Throws `resource_not_found` or `scope_missing` for what the key may not. */
+/** The integration of a path. Throws `resource_not_found` when out of reach, `scope_missing` without the scope. */
 export const visibleIntegration = access.visible;
 
 /** A page of the integrations that a key sees. */
 export const seenIntegrations = access.seen;
 
-/** The integration that a body names. Throws `invalid_request` for one that the workspace may not use. */
+/** The integration named by a body. Throws `invalid_request` for one that the workspace may not use. */
 export const usableIntegration = access.usable;
 
 export { SecretMappings, SecretMappingSchema, type MappableFields };
 
-/** Whose mappings they are, and what they can be for. */
+/** Owner of secret mappings, and the fields that they may target. */
 interface MappedRecord {
   readonly organisationId: string;
   readonly workspaceId: string | undefined;
   readonly fields: MappableFields;
 }
 
-/** The mappings that a body says; `mistakes` gets fields that there are not, and references that are out of reach. */
+/** The mappings of a body; unknown fields and references out of reach are added to `mistakes`. */
 export async function readMappings(
   { records }: Pick<ResourcesReader, 'records'>,
   given: readonly Static<typeof SecretMappingSchema>[],
@@ -102,7 +102,7 @@ export async function readMappings(
   return mappings;
 }
 
-/** Mappings as the API shows them. */
+/** Converts a mapping to the API's shape. */
 export function showMapping(mapping: SecretMapping): Static<typeof SecretMappingSchema> {
   return {
     target_field: mapping.targetField,
@@ -114,10 +114,10 @@ export function showMapping(mapping: SecretMapping): Static<typeof SecretMapping
 
 export { PricingAdjustments };
 
-/** A slug that a body gives. */
+/** Slug in a body. */
 export const GivenSlug = Slug('Default: made of the name.');
 
-/** What makes an integration. */
+/** Body that creates an integration. */
 export const CreateIntegration = Type.Object(
   {
     ...newIntegrationFields,
@@ -130,7 +130,7 @@ export const CreateIntegration = Type.Object(
   strict,
 );
 
-/** What changes one; what is not given stays, `configurations` and `secret_mappings` are replaced as a whole. */
+/** Body that changes one; absent members stay, `configurations` and `secret_mappings` are replaced as a whole. */
 export const UpdateIntegration = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
@@ -140,16 +140,16 @@ export const UpdateIntegration = Type.Object(
   strict,
 );
 
-/** What a body says of an integration. */
+/** Members of a body that describe an integration. */
 type IntegrationBody = Omit<Static<typeof UpdateIntegration>, 'workspace_id'>;
 
-/** Whose an integration is. */
+/** Owner of an integration. */
 export interface IntegrationOwner {
   readonly organisationId: string;
   readonly workspaceId: string | undefined;
 }
 
-/** The row of a built-in provider. Throws `invalid_request` at `path` for a name that there is not. */
+/** The row of a built-in provider. Throws `invalid_request` at `path` for an unknown name. */
 export function providerRow(
   { providers }: Pick<Scope['router'], 'providers'>,
   name: string,
@@ -162,7 +162,7 @@ export function providerRow(
   throw refusedBody([{ path, message: `names no provider that this gateway knows; ${remedy}` }]);
 }
 
-/** What the body makes of an integration as it is. Throws `invalid_request` with every mistake and its place. */
+/** The integration after the change by the body. Throws `invalid_request` with every mistake and its place. */
 export async function changedIntegration(
   reader: Pick<ResourcesReader, 'records'>,
   body: IntegrationBody,
@@ -177,7 +177,7 @@ export async function changedIntegration(
       ? before.data.secretMappings
       : await readMappings(reader, given ?? [], { ...owner, fields: mappableFields(aiProviderId) }, mistakes);
   const key = changedKey(body.key, before.plain['key'], mistakes);
-  // Without a word about them they are what they are; they are judged again, for the key may have gone.
+  // Absent configurations stay unchanged, but are validated again: the body may have removed the key.
   const settings = body.configurations ?? givenAgain(before);
   const { content, issues } = changedContent(body, before, {
     key,
@@ -194,7 +194,7 @@ export async function changedIntegration(
   return content;
 }
 
-/** The secrets that the body says in clear. */
+/** Fields of secrets that the body gives unmasked. */
 function givenSecrets(
   { key, configurations = {} }: IntegrationBody,
   plain: PlainSecrets,
@@ -222,7 +222,7 @@ function changedKey(
   return given === null ? undefined : unmasked(given, before, mistakes, '/key');
 }
 
-/** The settings of an integration as a body would say them. */
+/** The settings of an integration in the form of a body. */
 function givenAgain({ data, plain }: IntegrationContent): GivenConfigurations {
   const given: Record<string, unknown> = showOptions(data.configurations);
   for (const [field, text] of Object.entries(plain)) {
@@ -249,7 +249,7 @@ export const IntegrationReply = Type.Object({
   object: Type.Literal('integration'),
 });
 
-/** What workspaces may do with an integration, as answers show it. */
+/** Access of workspaces to an integration, in answers. */
 export const AccessReply = Type.Object({
   enabled: Type.Boolean(),
   usage_limits: orNull(Type.Array(UsageLimitSchema)),
@@ -268,7 +268,7 @@ export const IntegrationDetail = Type.Object({
   pricing_adjustments: PricingAdjustments,
 });
 
-/** Puts a stored integration into the shape of lists. */
+/** Converts a stored integration to its shape in lists. */
 export function showIntegration(record: StoredRecord<'integration'>): Static<typeof IntegrationReply> {
   return {
     id: record.id,
@@ -287,7 +287,7 @@ export function showIntegration(record: StoredRecord<'integration'>): Static<typ
   };
 }
 
-/** Puts one integration, its secrets opened, into the shape of the API: they are masked in it. */
+/** Converts one integration with opened secrets to the API's shape, with the secrets masked. */
 export function showWholeIntegration(
   record: StoredRecord<'integration'>,
   plain: PlainSecrets,
@@ -309,7 +309,7 @@ export function showWholeIntegration(
   };
 }
 
-/** The settings of an integration, its secrets masked. */
+/** The settings of an integration with masked secrets. */
 export function shownConfigurations(
   { data }: StoredRecord<'integration'>,
   plain: PlainSecrets,
@@ -322,7 +322,7 @@ export function shownConfigurations(
   return shown;
 }
 
-/** Puts an access into the shape of the API. */
+/** Converts an access to the API's shape. */
 export function showAccess(
   access: IntegrationAccess,
   show: (limit: UsageLimit) => Static<typeof UsageLimitSchema> = showUsageLimit,
@@ -351,7 +351,7 @@ export const integrationExample: Static<typeof IntegrationReply> = {
   object: 'integration',
 };
 
-/** The same with everything that the answer about one has. */
+/** The same for the answer about one integration. */
 export const wholeIntegrationExample: Static<typeof IntegrationDetail> = {
   ...integrationExample,
   masked_key: 'sk…9Q',
@@ -363,18 +363,18 @@ export const wholeIntegrationExample: Static<typeof IntegrationDetail> = {
   pricing_adjustments: { multiplier: { default: 1 } },
 };
 
-/** A change of an integration, and what of its secrets the body says in clear. */
+/** A change of an integration, with the secrets that the body gives unmasked. */
 interface SecretsChange {
   readonly before: IntegrationContent;
   readonly after: IntegrationContent;
   readonly row: ProviderRow;
-  /** Fields whose secrets came with the body, neither masked nor left out. */
+  /** Fields whose secrets the body gives, neither masked nor left out. */
   readonly given: ReadonlySet<string>;
 }
 
 /**
- * Secrets that a change would send to an origin that was not there when they were stored, unless they come with it: a
- * caller who may change an address need not know them, and must not learn them by it.
+ * Mistakes for secrets that a change would send to a new origin, unless the body gives them again: a caller who may
+ * change an address need not know the secrets, and must not learn them through the change.
  */
 export function movedSecrets({ before, after, row, given }: SecretsChange): readonly BodyMistake[] {
   const [was, is] = [originsOf(before.data, row), originsOf(after.data, row)];
@@ -404,7 +404,7 @@ function movedMistake(field: string, { origin }: SecretOrigin): BodyMistake {
   };
 }
 
-/** Mappings to secrets that may not be sent to all of these origins. */
+/** Mistakes for mappings to secrets that may not be sent to all of these origins. */
 export async function unboundReferences(
   { records }: Pick<ResourcesReader, 'records'>,
   mappings: readonly SecretMapping[],

@@ -99,12 +99,12 @@ const Reply = Type.Object({
 const limits = { enabled: true, usage_limits: null, rate_limits: null };
 const noResets = { last_reset_at: null, next_usage_reset_at: null };
 
-/** The routes that say which workspaces may use an integration of the organisation. */
+/** Routes for the access of workspaces to an integration of the organisation. */
 function integrationWorkspaceRoutes(scope: Scope): readonly RouteDefinition[] {
   return [listRoute(scope), updateRoute(scope)];
 }
 
-/** Where the usage limits of a workspace's access are counted. */
+/** Budget of the usage limits of a workspace's access. */
 function budgetOf({ id, organisationId, createdAt }: StoredRecord<'integration'>, workspaceId: string) {
   return { prefix: integrationBudgetKey(organisationId, id, workspaceId), organisationId, createdAt };
 }
@@ -189,7 +189,7 @@ function updateRoute({ clock, budgets }: Scope): RouteDefinition {
 }
 
 type AccessBody = Static<typeof Body>;
-/** What a body says of workspaces, by their ids. */
+/** Access in a body, by workspace id. */
 type SaidAccess = ReadonlyMap<string, Static<typeof WorkspaceAccess>>;
 
 function changedAccess(before: IntegrationData, body: AccessBody, said: SaidAccess): IntegrationData {
@@ -205,7 +205,7 @@ function changedAccess(before: IntegrationData, body: AccessBody, said: SaidAcce
   return { ...before, workspaces, globalAccess };
 }
 
-/** Limits that are not given stay. */
+/** The access after the change by a body; absent limits stay unchanged. */
 function accessOf(
   { enabled, usage_limits: usage, rate_limits: rates }: NonNullable<AccessBody['global_workspace_access']>,
   before: IntegrationAccess | undefined,
@@ -220,7 +220,7 @@ function accessOf(
   };
 }
 
-/** The workspaces that get a provider, with its slug: those that are named, or all once all may use the integration. */
+/** Workspaces that get a provider, with its slug: the named ones, or all when all may use the integration. */
 async function providedWorkspaces(
   reader: Pick<ResourcesReader, 'workspaces'>,
   { organisationId }: StoredRecord<'integration'>,

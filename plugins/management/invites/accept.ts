@@ -35,7 +35,7 @@ const Key = Type.Object({
   key: Type.String({ description: 'The secret. It is shown now and never again.' }),
 });
 
-/** `POST /invites/accept`: whoever has the link becomes the user it was made for. It needs no service key. */
+/** `POST /invites/accept`: the bearer of the link becomes the invited user. It needs no service key. */
 export function acceptInviteRoute({ clock, keyPrefix }: Scope): RouteDefinition {
   return defineRoute({
     id: 'invites.accept',
@@ -59,7 +59,7 @@ export function acceptInviteRoute({ clock, keyPrefix }: Scope): RouteDefinition 
       const now = clock.now();
       return write(async (writer) => {
         const invite = await writer.invites.find(key.organisationId, key.id);
-        // Somebody else may have been first, or the invite was cancelled in between.
+        // The invite may have been accepted or cancelled in between.
         if (invite === undefined || statusOf(invite, now) !== 'pending') throw staleVersion();
         const user = await userOf(writer, invite, {
           firstName: body.first_name ?? '',
@@ -93,7 +93,7 @@ export function acceptInviteRoute({ clock, keyPrefix }: Scope): RouteDefinition 
   });
 }
 
-/** Who holds the token: the invite, which may be accepted and nothing else. */
+/** Key for the bearer of the token: it may accept the invite and nothing else. */
 async function invited(
   token: string,
   read: RouteInput<unknown, unknown, unknown>['read'],
@@ -134,8 +134,8 @@ interface Holder {
 }
 
 /**
- * Stores the key that the invite promised for a workspace; its id. Undefined where it promised none, and where the
- * workspace has as many keys of people as its settings allow: they join without one, which a manager makes later.
+ * Stores the key that the invite promised for a workspace and returns its id. Undefined when it promised none, and when
+ * the workspace has as many user keys as its settings allow: the user joins without a key, and a manager can add one.
  */
 async function giveKey(
   writer: ResourcesWriter,
@@ -158,7 +158,7 @@ interface Person {
   readonly now: number;
 }
 
-/** The user with the invite's address, made now unless they came in another way meanwhile. */
+/** The user with the invite's address, created unless one exists meanwhile. */
 async function userOf(
   { users }: Pick<ResourcesWriter, 'users'>,
   { organisationId, email, role }: InviteRecord,
@@ -181,7 +181,7 @@ async function userOf(
   return user;
 }
 
-/** Makes the user a member of the invite's workspaces; those that are gone or archived since are left out. */
+/** Makes the user a member of the invite's workspaces, except deleted and archived ones. */
 async function join(
   writer: ResourcesWriter,
   { organisationId, workspaces }: InviteRecord,

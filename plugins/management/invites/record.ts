@@ -16,32 +16,32 @@ import { randomBytes } from 'node:crypto';
 import { sha256 } from '../../../core/base/sha256.ts';
 import { publicOrigin } from '../shared/replies.ts';
 
-/** How long an invite can be accepted: 7 days. */
+/** Lifetime of an invite: 7 days. */
 export const inviteLifeMs = 7 * 24 * 3_600_000;
 
-/** A link that has just been made. */
+/** A new link. */
 interface NewInviteLink {
-  /** What the invited person opens; shown once. */
+  /** URL for the invited person; shown once. */
   readonly link: string;
-  /** What is stored. */
+  /** Stored hash of the token. */
   readonly tokenHash: string;
 }
 
 /**
- * A new link: 256 random bits behind the `#`, which browsers send nowhere. It leads to `publicUrl` (`server.public_url`),
- * without one to the address under which the request came.
+ * A new link: 256 random bits after the `#`, which browsers never send. Its host is `publicUrl` (`server.public_url`),
+ * without one the address of the request.
  */
 export function newInviteLink(context: RequestContext, publicUrl: string | undefined): NewInviteLink {
   const token = `wi_${randomBytes(32).toString('base64url')}`;
   return { link: `${publicOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
 }
 
-/** What is stored of a token (SHA-256, base64). */
+/** Stored hash of a token (SHA-256, base64). */
 export function hashOfToken(token: string): string {
   return sha256(token, 'base64');
 }
 
-/** Whom to invite, and to what. */
+/** Body that creates an invite. */
 export const CreateInvite = Type.Object(
   {
     email: Type.String({ format: 'email', maxLength: 255 }),
@@ -74,8 +74,8 @@ export const CreateInvite = Type.Object(
 type Body = Static<typeof CreateInvite>;
 
 /**
- * The scopes of the keys to be made, in their own spelling and once each. Throws `invalid_request` for those that keys
- * of people cannot hold and for those that the actor cannot give.
+ * Scopes of the promised keys, in canonical spelling and without duplicates. Throws `invalid_request` for scopes that
+ * user keys cannot hold and for those that the actor cannot grant.
  */
 export function inviteScopes(
   actor: KeyRecord,
@@ -89,15 +89,15 @@ export function inviteScopes(
   );
 }
 
-/** Who invites, and what they said. */
+/** Inviter and body of an invite. */
 interface Invitation {
   readonly body: Body;
   readonly role: Role;
 }
 
 /**
- * The workspaces that a body names, with the roles in them. Throws `invalid_request` with every mistake: those that are
- * not there, that are archived, and that are named a second time.
+ * The workspaces that a body names, with the roles in them. Throws `invalid_request` with every mistake: unknown,
+ * archived and repeated workspaces.
  */
 export async function invitedWorkspaces(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
@@ -146,7 +146,7 @@ export const InviteReply = Type.Object({
   accepted_at: orNull(Type.String()),
 });
 
-/** Puts a stored invite into the shape of the API. One that has ended is `expired` before the job marks it. */
+/** Converts a stored invite to the API's shape. After its lifetime it shows `expired`, even before the job marks it. */
 export function showInvite(invite: InviteRecord, now: number): Static<typeof InviteReply> {
   return {
     object: 'invite',
@@ -163,12 +163,12 @@ export function showInvite(invite: InviteRecord, now: number): Static<typeof Inv
   };
 }
 
-/** The state that an invite is in at `now` (milliseconds since the epoch). */
+/** State of an invite at `now` (milliseconds since the epoch). */
 export function statusOf({ status, expiresAt }: InviteRecord, now: number): InviteRecord['status'] {
   return status === 'pending' && expiresAt <= now ? 'expired' : status;
 }
 
-/** What the reference shows. */
+/** Example for the reference. */
 export const inviteExample: Static<typeof InviteReply> = {
   object: 'invite',
   id: '0198a1c2-9d50-7e6f-a071-8c9d0e1f2a3b',

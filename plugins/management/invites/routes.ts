@@ -69,7 +69,7 @@ function createRoute({ clock, publicUrl }: Scope): RouteDefinition {
           );
         }
         const workspaces = await invitedWorkspaces(writer, key, { body, role });
-        // One that has ended and is not marked yet must not stand in the way of a new one.
+        // An expired invite that is not marked yet must not block a new one.
         await writer.invites.expireDue(key.organisationId, now);
         await writer.invites.insert({
           id,
@@ -220,8 +220,8 @@ function resendRoute({ clock, publicUrl }: Scope): RouteDefinition {
 }
 
 /**
- * The invite with this id. Throws `resource_not_found`, in the same words, whether there is none or it is of another
- * organisation.
+ * The invite with this id. Throws `resource_not_found`, with the same message for an unknown invite and for one of
+ * another organisation.
  */
 async function visibleInvite(
   { invites }: Pick<ResourcesReader, 'invites'>,

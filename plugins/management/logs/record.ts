@@ -12,7 +12,7 @@ const same = (as: string) => ({
   description: `The same as \`${as}\`, under the name that existing clients know.`,
 });
 
-/** Everything that is measured and known of one request: the columns of its row, and some of them by a second name. */
+/** All metrics of one request: the columns of its row, and second names for some of them. */
 const LogMetrics = Type.Object({
   id: text,
   created_at: text,
@@ -120,10 +120,10 @@ const LogMetrics = Type.Object({
 });
 
 type Metrics = Static<typeof LogMetrics>;
-/** What a row says in JSON of its own stands elsewhere. */
+/** A row without its JSON columns, which `LogReply` shows elsewhere. */
 type Row = Omit<RequestRow, 'tries' | 'decision' | 'guardrails'>;
 
-/** What is no column of the row, or another value there. */
+/** Makers of metrics that are not columns of the row, or differ from their column. */
 const made: {
   readonly [Name in Exclude<keyof Metrics, keyof Row> | 'created_at' | 'cost' | 'lost_cost']: (
     row: Row,
@@ -159,7 +159,7 @@ const made: {
   'metadata.value': (row) => Object.values(row.metadata),
 };
 
-/** Some of what the API shows of a row. Lists show many rows: what is not asked for is not made. */
+/** The named metrics of a row. Lists show many rows, so no other metric is made. */
 function metricsOf<Name extends keyof Metrics>(row: Row, names: readonly Name[]): Pick<Metrics, Name> {
   const metrics: Record<string, unknown> = {};
   const makers: Partial<Record<keyof Metrics, (row: Row) => unknown>> = made;
@@ -182,7 +182,7 @@ const ToldHeaders = Type.Record(Type.String(), Type.String(), {
   description: 'By their names in lower case. Values that may be secret are `***`.',
 });
 
-/** What is told of both directions of a call to a provider. */
+/** Members of both directions of a call to a provider. */
 const call = {
   method: Type.String(),
   url: Type.String(),
@@ -208,7 +208,7 @@ const LoggedAttempt = Type.Object({
   skipped: Type.Optional(Type.String({ description: 'Why the target was not asked at all.' })),
 });
 
-/** One log entry as the API shows it. */
+/** One log entry in the API. */
 export const LogReply = Type.Object({
   id: Type.String(),
   _id: Type.String({ description: 'The same as `id`, under the name that existing clients know.' }),
@@ -272,7 +272,7 @@ export const LogReply = Type.Object({
   }),
 });
 
-/** Puts a stored record into the shape of the API. */
+/** Converts a stored record to the API's shape. */
 export function logReply(record: LogRecord): Static<typeof LogReply> {
   const { tries, decision, guardrails, ...row } = record.request;
   const bodies = bodiesOf(record);
@@ -300,7 +300,7 @@ function headersOf({ body }: LogRecord): Record<string, string> | null {
   return body?.request_headers ? (JSON.parse(body.request_headers) as Record<string, string>) : null;
 }
 
-/** What was sent to a provider, and what came back before it was translated. */
+/** The request sent to a provider, and the provider's answer before its translation. */
 function callOf({ body }: LogRecord, request: ReturnType<typeof bodiesOf>['request']) {
   if (!body?.provider_call) return { transformedRequest: null, originalResponse: null };
   const { request: sent, response: answer } = JSON.parse(body.provider_call) as StoredCall;
@@ -317,7 +317,7 @@ function callBodyOf({ body, base64 = false, truncated = false }: StoredCallBody)
   return { body: bodyOf(body, !base64), truncated };
 }
 
-/** The one attempt of a request whose row needs no list of them. */
+/** The only attempt of a request whose row has no list of attempts. */
 function onlyAttempt(
   row: Pick<RequestRow, 'attempts' | 'option' | 'provider' | 'model' | 'status' | 'error_code'>,
 ): Static<typeof LoggedAttempt>[] | null {
@@ -327,7 +327,7 @@ function onlyAttempt(
   return [{ option, provider, model, status, error, start_ms: null, end_ms: null, lost: false }];
 }
 
-/** What an entry says first, in full and in lists. */
+/** First members of an entry, in full and in lists. */
 function headOf({
   id,
   created_at,
@@ -337,7 +337,7 @@ function headOf({
   return { id, object: 'log' as const, created_at: isoTime(created_at), organisation_id, workspace_id };
 }
 
-/** What an entry says of bodies, in full and in lists. */
+/** Members of an entry's bodies, in full and in lists. */
 function bodiesOf({ body }: Pick<LogRecord, 'body'>) {
   const format = body?.log_format ?? 'none';
   const isText = format !== 'base64';
@@ -363,7 +363,7 @@ function bodyOf(text: string | undefined, isText: boolean): unknown {
   }
 }
 
-/** What a list says of an entry; `GET /logs/{id}` says the rest. */
+/** Metrics of an entry in a list; `GET /logs/{id}` has the rest. */
 const shown = [
   ...(['workspace_id', 'api_key_id', 'user_id', 'endpoint', 'stream', 'outcome', 'is_success'] as const),
   ...(['error_code', 'error_message', 'ai_service', 'ai_org', 'provider', 'model', 'ai_model'] as const),
@@ -376,7 +376,7 @@ const shown = [
 const { request, response, log_format } = LogReply.properties;
 const whole = Type.Optional;
 
-/** An entry in a list or a stream: the names of `GET /logs/{id}`, and less of them. */
+/** An entry in a list or a stream: a subset of `GET /logs/{id}`. */
 export const LogSummary = Type.Object({
   ...Type.Pick(LogReply, ['id', 'object', 'created_at', 'organisation_id', 'workspace_id']).properties,
   request: Type.Object({
@@ -393,7 +393,7 @@ export const LogSummary = Type.Object({
   metrics: Type.Pick(LogMetrics, shown),
 });
 
-/** The entry for a list; `bodies`: with what was sent and answered. */
+/** The entry for a list; with `bodies`, it includes those of request and answer. */
 export function logSummary(record: LogRecord, { bodies = false } = {}): Static<typeof LogSummary> {
   const row = record.request;
   const kept = bodies ? bodiesOf(record) : undefined;

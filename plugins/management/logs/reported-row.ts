@@ -9,20 +9,20 @@ import type { Journal, JournalTable } from '../../../core/ports/journal.ts';
 import { noUsage, type Usage } from '../../../core/dialects/usage.ts';
 
 /**
- * A row of a request that passed by somewhere else and was reported: what is known of it. Who reports it, when it was
- * accepted and where it comes from is always known.
+ * A row of a reported request, which did not pass through the gateway: its known columns. Reporter, acceptance time and
+ * source are always known.
  */
 export type ReportedRow = Partial<RequestRow> & Pick<RequestRow, keyof Acceptance | 'source'>;
 
-/** What is known of a row because of who reported it, and when. */
+/** Columns from the reporter's key and the time of acceptance. */
 type Acceptance = Pick<
   RequestRow,
   'id' | 'created_at' | 'organisation_id' | 'workspace_id' | 'api_key_id' | 'user_id'
 >;
 
 /**
- * The beginning of a row that this key reports at this time (milliseconds since the epoch); `id` is a UUID, by default a
- * new one. A row's own time is that of its acceptance, whatever the report says: tables are partitioned by it.
+ * First columns of a row reported by this key at `now` (milliseconds since the epoch); `id` is a UUID, by default a new
+ * one. The time of a row is that of its acceptance, not of the report: tables are partitioned by it.
  */
 export function acceptance(key: KeyRecord, now: number, id: string = randomUUID()): Acceptance {
   return {
@@ -35,7 +35,7 @@ export function acceptance(key: KeyRecord, now: number, id: string = randomUUID(
   };
 }
 
-/** Columns that take less than the 255 UTF-16 units of the others, or more. */
+/** Maximum lengths in UTF-16 units of columns that differ from the default of 255. */
 const longest: Partial<Record<keyof RequestRow, number>> = {
   method: 32,
   path: 2048,
@@ -50,9 +50,9 @@ const longest: Partial<Record<keyof RequestRow, number>> = {
 };
 
 /**
- * The row as a line of the journal, for the table `requests`. Members that say nothing (empty, zero, false) are left out,
- * which the store reads as exactly that; texts are cut at what their columns hold for requests of the gateway's own.
- * Numbers that are none, or negative where nothing can be, are left out.
+ * The row as a line of the journal, for the table `requests`. Empty members (empty, zero, false) are left out, and the
+ * store reads them as such; texts are cut to the length of their columns, as for proxied requests. Numbers that are not
+ * finite, or negative where that is impossible, are left out.
  */
 export function reportedLine(row: ReportedRow): string {
   const members: Record<string, unknown> = {};
@@ -85,13 +85,13 @@ export function clipText(text: string, length: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
 
-/** An entry of the log that was reported; `bodies` is undefined where none are kept. */
+/** A reported entry of the log; `bodies` is undefined when none are stored. */
 interface ReportedEntry {
   readonly request: ReportedRow;
   readonly bodies: BodyRow | undefined;
 }
 
-/** Its rows as lines of the journal, without what `redaction` takes out of path, error message, metadata and bodies. */
+/** Rows of the entry as lines of the journal, with path, error message, metadata and bodies redacted. */
 export async function reportedLines(
   { request, bodies }: ReportedEntry,
   redaction: Redaction | undefined,
@@ -136,8 +136,8 @@ export interface KeptRow {
 }
 
 /**
- * Puts rows where a crash does not lose them; `owner` is their workspace. Throws `store_unavailable` when the journal has
- * no room for all of them.
+ * Appends rows to the journal durably; `owner` is their workspace. Throws `store_unavailable` when the journal has no
+ * room for all of them.
  */
 export async function keepRows(journal: Journal, rows: readonly KeptRow[], owner: string): Promise<void> {
   const tables = [...new Set(rows.map(({ table }) => table))];
@@ -153,7 +153,7 @@ export async function keepRows(journal: Journal, rows: readonly KeptRow[], owner
   );
 }
 
-/** What a reported request used, as columns of its row. */
+/** Usage of a reported request, as columns of its row. */
 export function usageColumns(usage: Usage = noUsage) {
   return {
     prompt_tokens: usage.promptTokens,

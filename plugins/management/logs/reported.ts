@@ -74,25 +74,25 @@ const Log = Type.Object(
   },
   strict,
 );
-/** One request that was sent somewhere else. */
+/** One reported request, which did not pass through the gateway. */
 type ReportedLog = Static<typeof Log>;
 
-/** What `POST /logs` takes: one, or a list. */
+/** Body of `POST /logs`: one, or a list. */
 const ReportedLogs = Type.Union([
   Log,
   Type.Array(Log, { minItems: 1, maxItems: mostReported, description: `At most ${mostReported}.` }),
 ]);
 
-/** What reported requests are read with. */
+/** Parts of the scope for parsing reported requests. */
 type ReportParts = Pick<Scope, 'dialects' | 'prices' | 'router'>;
 
-/** The most that is kept of each body, in bytes: as much as of a request that was proxied. */
+/** Upper bound of stored bytes of each body, the same as for a proxied request. */
 const maxBytes = 262_144;
-/** For a URL that is a path alone. */
+/** Base for a URL that is only a path. */
 const anywhere = 'http://0.0.0.0/';
 const placeNames: readonly string[] = ['trace_id', 'span_id', 'parent_span_id', 'span_name'];
 
-/** A request as it was reported, in the rows of the log. */
+/** The rows of the log for a reported request. */
 function reportedRows(
   { request, response, metadata = {} }: ReportedLog,
   parts: ReportParts,
@@ -140,7 +140,7 @@ function reportedRows(
       attempts: 1,
       finish_reason: facts.finishReason ?? '',
       metadata: Object.fromEntries(Object.entries(metadata).filter(([name]) => !placeNames.includes(name))),
-      // As for a request that was proxied: without a trace of its own it is one.
+      // As for a proxied request: without a trace id the request is its own trace.
       trace_id: metadata['trace_id'] || accepted.id,
       span_id: metadata['span_id'] ?? '',
       parent_span_id: metadata['parent_span_id'] ?? '',
@@ -173,7 +173,7 @@ function textOf(body: unknown): ReportedBody {
   const isText = typeof body === 'string';
   const whole = Buffer.from(isText ? body : writeJson(body));
   const truncated = whole.length > maxBytes;
-  // The decoder keeps a character that the cut divides to itself.
+  // The decoder drops a character that the cut divides.
   const kept = truncated ? new StringDecoder('utf8').write(whole.subarray(0, maxBytes)) : whole.toString();
   return { whole, bytes: whole.length, kept, truncated, isJson: !isText };
 }
@@ -182,7 +182,7 @@ function isStream({ isJson, kept }: ReportedBody): boolean {
   return !isJson && /^\s*(?:data|event|id|retry|):/.test(kept);
 }
 
-/** What the answer says of itself, where its wire is known; nothing of what cannot be read. */
+/** Facts of the answer, when its dialect is known; none for an unreadable one. */
 function factsOf(dialect: Dialect | undefined, endpoint: Endpoint, answer: ReportedBody): AnswerFacts {
   if (dialect === undefined || !endpoint.modelled) return {};
   if (!isStream(answer)) return dialect.scanAnswer(endpoint.id, answer.whole);
@@ -191,7 +191,7 @@ function factsOf(dialect: Dialect | undefined, endpoint: Endpoint, answer: Repor
   return scanner.facts;
 }
 
-/** Whether this is a URL, or the path of one. */
+/** True for a URL or a path. */
 function isAddress(url: string): boolean {
   return URL.canParse(url, anywhere);
 }
@@ -202,7 +202,7 @@ function addressOf(url: string): { readonly host: string; readonly path: string 
   return { host: /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? host : '', path: pathname };
 }
 
-/** The operation that the path ends in, behind a version or whatever a host puts before it. */
+/** The operation at the end of the path, after any prefix of the host. */
 function endpointOf(method: string, path: string): Endpoint {
   const whole = matchEndpoint(method.toUpperCase(), path);
   for (let at = path.indexOf('/', 1); at !== -1; at = path.indexOf('/', at + 1)) {
@@ -212,7 +212,7 @@ function endpointOf(method: string, path: string): Endpoint {
   return whole;
 }
 
-/** The kind of provider: as named, or the one that lives at the address. */
+/** Kind of provider: the named one, or the one whose base URL has this host. */
 function serviceOf(named: string | undefined, host: string, table: Scope['router']['providers']): string {
   if (named !== undefined) return table.get(named)?.service ?? named;
   if (host === '') return '';
@@ -231,8 +231,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /**
- * `POST /logs`: requests that passed by somewhere else become entries of the log, by way of the journal and without what
- * `redaction` takes out.
+ * `POST /logs`: writes reported requests to the log through the journal, after `redaction`.
  */
 export function insertLogsRoute(scope: Scope, redaction?: Redaction): RouteDefinition {
   const { clock, directory, journal } = scope;

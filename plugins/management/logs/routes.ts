@@ -9,10 +9,10 @@ import { filterQuery, readFilter } from '../shared/request-filter.ts';
 import { strict } from '../shared/fields.ts';
 import { sha256 } from '../../../core/base/sha256.ts';
 
-/** Where the next page of a list of log entries begins. */
+/** Start of the next page of a list of log entries. */
 export interface LogPlace {
   readonly order: 'newest' | 'oldest';
-  /** That of the first page: now has moved on since. */
+  /** Window of the first page, so that all pages share it. */
   readonly window: TimeWindow;
   readonly after: LogCursor;
 }
@@ -21,13 +21,13 @@ const checkLength = 8;
 const written =
   /^(newest|oldest) (\d{1,15}) (\d{1,15}) (\d{1,15}) ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
-/** The place as one word for clients. */
+/** The place as an opaque cursor for clients. */
 export function writeCursor({ order, window, after }: LogPlace): string {
   const text = `${order} ${window.from} ${window.to} ${after.createdAt} ${after.id}`;
   return Buffer.from(checkOf(text) + text).toString('base64url');
 }
 
-/** Throws `invalid_request` for what `writeCursor` has not written. */
+/** Inverse of `writeCursor`. Throws `invalid_request` for any other text. */
 export function readCursor(cursor: string): LogPlace {
   const whole = Buffer.from(cursor, 'base64url').toString();
   const text = whole.slice(checkLength);
@@ -46,21 +46,21 @@ export function readCursor(cursor: string): LogPlace {
   };
 }
 
-/** Against mistakes: whoever forges a cursor sees no more than with a filter. */
+/** Checksum against mistakes. It is no protection: a forged cursor shows no more than a filter does. */
 function checkOf(text: string): string {
   return sha256(`log cursor ${text}`, 'base64url').slice(0, checkLength);
 }
 
-/** How far back an id is looked for. */
+/** Time back from now within which an id is searched. */
 const reachMs = 366 * 86_400_000;
-/** Rows of other replicas may carry a clock that is ahead. */
+/** Allowance for rows of replicas whose clock is ahead. */
 const aheadMs = 3_600_000;
-/** How long to wait, once, for rows that are still on their way to the store. */
+/** Single wait for rows that are not in the store yet. */
 const settleMs = 2_000;
-/** A body missing from an entry older than this is not on its way any more. */
+/** Age above which an entry without a body is complete: no body will follow. */
 const freshMs = 10_000;
 
-/** `GET /logs/{id}`: one request with its bodies. Finds a request that has only just ended, too. */
+/** `GET /logs/{id}`: one request with its bodies. Also finds a request that has just ended. */
 export function getLogRoute({ analytics, clock, directory, journal }: Scope): RouteDefinition {
   function mayBeOnItsWay(record: LogRecord | undefined): boolean {
     if (record === undefined) return journal.state('requests').pending > 0;
@@ -104,9 +104,9 @@ export function getLogRoute({ analytics, clock, directory, journal }: Scope): Ro
 
 const defaultSize = 50;
 const mostNumbered = 10_000;
-/** They may have half a megabyte each. */
+/** Largest page with bodies: an entry may have half a megabyte of them. */
 const mostBodies = 50;
-/** Entries without bodies that are written in a turn. */
+/** Entries without bodies that are written between two yields to other requests. */
 const summariesAtOnce = 16;
 
 const Order = Type.Union([Type.Literal('newest'), Type.Literal('oldest')], {
@@ -150,7 +150,7 @@ const Reply = Type.Object({
   total: Type.Optional(Type.Integer({ description: 'Only when `include_total` asked for it.' })),
 });
 
-/** `GET /logs`: the entries that the key may see, by pages. */
+/** `GET /logs`: the entries that the key may see, in pages. */
 export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefinition {
   return defineRoute({
     id: 'logs.list',

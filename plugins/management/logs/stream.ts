@@ -14,12 +14,12 @@ import { logSummary } from './record.ts';
 const mostOfGateway = 20;
 const mostOfKey = 3;
 
-/** How many streams are open, in all and by key. */
+/** Counts open streams, in total and by key. */
 class StreamPlaces {
   private readonly byKey = new Map<string, number>();
   private all = 0;
 
-  /** Takes a place; the returned function gives it back, however often it is called. Throws `too_many_streams`. */
+  /** Takes a place; the returned function releases it and is idempotent. Throws `too_many_streams`. */
   take(keyId: string): () => void {
     const ofKey = this.byKey.get(keyId) ?? 0;
     if (ofKey >= mostOfKey) throw full(`This key follows the log in ${mostOfKey} streams already`);
@@ -51,26 +51,26 @@ const longestMs = 3_600_000;
 const firstRetryMs = 2000;
 const longestRetryMs = 30_000;
 
-/** Why a stream of the log ends, in a word for programs and a sentence for people. */
+/** Reason for the end of a stream, as a code and as a sentence. */
 interface TailEnd {
   readonly reason: 'time' | 'restart' | 'access';
   readonly message: string;
 }
 
-/** What a tail works with. */
+/** Dependencies of a tail. */
 interface TailParts {
   readonly clock: Clock;
-  /** Entries since the last question; throws a `TailEnded` when the stream has to end. */
+  /** Entries since the last call; throws a `TailEnded` when the stream has to end. */
   ask(since: string | undefined): Promise<NewLogs>;
-  /** The answer to the first question. */
+  /** Result of the first call of `ask`. */
   readonly first: NewLogs;
-  /** What clients give back to go on from a place; see `NewLogs.resume`. */
+  /** Event id with which clients resume; see `NewLogs.resume`. */
   eventId(resume: string): string;
-  /** Runs once, when it is over. */
+  /** Called once, at the end. */
   onEnd(): void;
 }
 
-/** The stream has to end, and says why. */
+/** The stream has to end for this reason. */
 export class TailEnded extends Error {
   readonly end: TailEnd;
 
@@ -81,8 +81,8 @@ export class TailEnded extends Error {
 }
 
 /**
- * Follows the log: server-sent events from the first question until the reader leaves, an hour is over, or `finish`. For a
- * reader that does not keep up entries are counted instead of kept.
+ * Follows the log: server-sent events from `first` until the reader leaves, an hour has passed, or `finish`. For a slow
+ * reader entries are counted and not buffered.
  */
 export class LogTail implements StreamSource {
   private readonly parts: TailParts;
@@ -104,7 +104,7 @@ export class LogTail implements StreamSource {
   }
 
   pipe(target: StreamTarget): void {
-    // It may have had to end before anybody listened.
+    // `finish` may have been called before `pipe`.
     if (this.over) return target.end();
     this.target = target;
     const { clock, first } = this.parts;
@@ -123,7 +123,7 @@ export class LogTail implements StreamSource {
     this.close();
   }
 
-  /** Ends the stream with an event that says why. */
+  /** Ends the stream with an event that states the reason. */
   finish({ reason, message }: TailEnd): void {
     if (this.over) return;
     this.tellSkipped();
@@ -171,7 +171,7 @@ export class LogTail implements StreamSource {
     else {
       this.tellSkipped();
       records.forEach((record, index) => {
-        // The rest of what came together is told again to whoever is cut off in the middle of it.
+        // Only the last entry of a batch advances the id: a client cut off within the batch receives it again.
         const id = index === records.length - 1 ? next : this.id;
         if (this.paused) this.skipped += 1;
         else this.write(event('log', logSummary(record), id));
@@ -189,7 +189,7 @@ export class LogTail implements StreamSource {
     this.write(event('skipped', { count }, this.id));
   }
 
-  /** The store is away, or asks for patience: what comes meanwhile is told when it is back. */
+  /** Reports a failure of the store and retries with backoff; later entries follow after it recovers. */
   private tellProblem(error: unknown): void {
     const most = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.failures, 8));
     this.failures += 1;
@@ -210,14 +210,14 @@ function event(name: string, data: unknown, id: string): string {
   return `event: ${name}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Entries that are told at once. */
+/** Upper bound of entries per poll. */
 const mostAtOnce = 200;
-/** How long ago a client may have been cut off to go on where it was. */
+/** Time after a disconnection within which a client can resume. */
 const recentMs = 300_000;
 const scopes = ['logs.list', 'logs.view'];
 const headers = [
   ...['content-type', 'text/event-stream; charset=utf-8'],
-  // Proxies must not wait for the end.
+  // Prevents proxies from buffering the stream.
   ...['cache-control', 'no-store', 'x-accel-buffering', 'no'],
 ];
 
@@ -225,7 +225,7 @@ const restart: TailEnd = {
   reason: 'restart',
   message: 'The gateway restarts or has a new configuration. Connect again.',
 };
-/** When is now. */
+/** Filters without a time range: a stream starts now. */
 const filters = Type.Omit(Type.Object(filterQuery), ['time_of_generation_min', 'time_of_generation_max']);
 
 /** The streams of one generation. */
@@ -240,13 +240,13 @@ export class LogStreams {
     scope.onDispose(() => this.end());
   }
 
-  /** Ends all of them, with an event that says so. */
+  /** Ends all streams with an event. */
   end(): void {
     this.isEnding = true;
     for (const tail of this.tails) tail.finish(restart);
   }
 
-  /** `GET /logs/stream`: entries as they come. */
+  /** `GET /logs/stream`: entries as they arrive. */
   get route(): RouteDefinition {
     return defineMediaRoute({
       id: 'logs.stream',
@@ -280,7 +280,7 @@ export class LogStreams {
         };
         const ask = async (since: string | undefined): Promise<NewLogs> =>
           analytics.newLogs({ since, filter, limit: mostAtOnce, visibility: ended(visibility) });
-        // Refused like any other request, before there is a stream.
+        // Before the stream starts, a refusal is an ordinary error answer.
         visibility();
         const leave = this.places.take(key.id);
         const unregister = context.onAbort(leave);
@@ -309,7 +309,7 @@ export class LogStreams {
     });
   }
 
-  /** The key, as long as it may follow the log. */
+  /** The key, if it still may follow the log; throws `scope_missing` otherwise. */
   private allowed(key: KeyRecord | undefined): KeyRecord {
     const { clock, directory } = this.scope;
     const why =
@@ -328,7 +328,7 @@ export class LogStreams {
   }
 }
 
-/** A refusal in the middle of a stream ends it. */
+/** Turns a refusal within a stream into its end. */
 function ended(visibility: () => Visibility): Visibility {
   try {
     return visibility();
@@ -338,7 +338,7 @@ function ended(visibility: () => Visibility): Visibility {
   }
 }
 
-/** A place that the store does not know is no reason to refuse: the stream begins anew. */
+/** First result for a stream. A place that the store does not know is ignored, and the stream starts now. */
 async function firstAnswer(
   ask: (since: string | undefined) => Promise<NewLogs>,
   place: string | undefined,
@@ -353,7 +353,7 @@ async function firstAnswer(
   }
 }
 
-/** Where a client goes on that was cut off a short while ago; see `eventId`. */
+/** The place to resume for a recently disconnected client; see `eventId`. */
 function recentPlace(lastEventId: string | undefined, now: number): string | undefined {
   const [, at, place] = /^(\d{1,15})-([\w~.-]{1,64})$/.exec(lastEventId ?? '') ?? [];
   return at !== undefined && Math.abs(now - Number(at)) <= recentMs ? place : undefined;

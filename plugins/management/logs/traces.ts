@@ -28,14 +28,14 @@ const TraceSpan = Type.Object({
   source: Type.String(),
 });
 
-/** A request with those that it led to. */
+/** A request with its child requests. */
 export interface TraceNode extends Static<typeof TraceSpan> {
   readonly children: TraceNode[];
 }
 
 /**
- * The requests of a trace, oldest first, as trees by their span ids. At the root: those without a parent, whose parent is
- * not there, and one of every circle. Of several with the same span id the oldest has the children.
+ * The requests of a trace, oldest first, as trees by their span ids. Roots: requests without a parent, with an unknown
+ * parent, and one of every cycle. Among requests with the same span id, the oldest has the children.
  */
 export function traceTree(rows: readonly RequestRow[]): TraceNode[] {
   const [first] = rows;
@@ -57,7 +57,7 @@ export function traceTree(rows: readonly RequestRow[]): TraceNode[] {
   return roots;
 }
 
-/** Whether going up from `from` meets `node`, which must not become its child then. */
+/** True when `node` is an ancestor of `from`: making it a child of `from` would close a cycle. */
 function leadsTo(parents: ReadonlyMap<TraceNode, TraceNode>, from: TraceNode, node: TraceNode): boolean {
   for (let at: TraceNode | undefined = from; at !== undefined; at = parents.get(at))
     if (at === node) return true;
@@ -92,11 +92,11 @@ function startOf({ created_at: at }: RequestRow): number {
 }
 
 const dayMs = 86_400_000;
-/** How far back a trace is looked for. */
+/** Time back from now within which a trace is searched. */
 const reachMs = 366 * dayMs;
-/** Rows of other replicas may carry a clock that is ahead. */
+/** Allowance for rows of replicas whose clock is ahead. */
 const aheadMs = 3_600_000;
-/** How long to wait, once, for rows that are still on their way to the store. */
+/** Single wait for rows that are not in the store yet. */
 const settleMs = 2_000;
 const mostRequests = 1000;
 
@@ -115,7 +115,7 @@ const numbers = {
 const Trace = Type.Object(numbers);
 const whereQuery = { workspace_id: filterQuery.workspace_id, workspace_slug: filterQuery.workspace_slug };
 
-/** `GET /traces` and `GET /traces/{id}`: requests that belong together. */
+/** `GET /traces` and `GET /traces/{id}`: requests grouped by trace. */
 export function traceRoutes(scope: Scope): readonly RouteDefinition[] {
   return [listRoute(scope), getRoute(scope)];
 }

@@ -7,7 +7,7 @@ import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../s
 import { type BodyMistake, Identifier, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { Page } from '../../../core/ports/page.ts';
 
-/** What a server can offer. */
+/** Type of a capability. */
 const CapabilityType = Type.Union([
   Type.Literal('tool'),
   Type.Literal('prompt'),
@@ -19,7 +19,7 @@ const AnyObject = Type.Optional(Type.Record(Type.String(), Type.Unknown()));
 const AnyList = Type.Optional(Type.Array(Type.Unknown()));
 const Text = Type.Optional(Type.String());
 
-/** What the API shows of something that a server offers, for integrations and servers alike. */
+/** Members of a capability in the API, for integrations and servers alike. */
 export const SharedCapability = Type.Object({
   name: Type.String(),
   type: CapabilityType,
@@ -40,7 +40,7 @@ export const SharedCapability = Type.Object({
 
 const Count = Type.Object({ total: Type.Integer(), enabled: Type.Integer() });
 
-/** How many capabilities there are of each type, on every page. */
+/** Number of capabilities of each type, on every page. */
 export const CapabilityCounts = Type.Object({
   tools: Count,
   prompts: Count,
@@ -48,16 +48,16 @@ export const CapabilityCounts = Type.Object({
   resource_templates: Count,
 });
 
-/** Which capabilities are listed: a page from 1 (`page`) or from 0 (`current_page`), of all types or of one. */
+/** Query of a list of capabilities: a page from 1 (`page`) or from 0 (`current_page`), of all types or of one. */
 export const CapabilityQuery = Type.Object(
   { ...numberedPageQuery, type: Type.Optional(CapabilityType) },
   strict,
 );
 
-/** What a list of capabilities answers with, beside them. */
+/** Members of a list of capabilities beside its data. */
 export const capabilityListReply = { ...longListReply, counts: CapabilityCounts };
 
-/** Puts something that a server offers into the shape of the API; members that are not what they should be are left out. */
+/** Converts a capability to the API's shape; members of a wrong type are left out. */
 export function showDescribed({
   name,
   type,
@@ -104,7 +104,7 @@ const countedAs = {
   resource_template: 'resource_templates',
 } as const satisfies Readonly<Record<McpCapabilityType, keyof Static<typeof CapabilityCounts>>>;
 
-/** How many there are of each type. */
+/** Number of capabilities of each type. */
 export function countCapabilities(
   capabilities: readonly Pick<McpCapability, 'type' | 'enabled'>[],
 ): Static<typeof CapabilityCounts> {
@@ -118,7 +118,7 @@ export function countCapabilities(
   return counts;
 }
 
-/** A page of those of the type, shown by `show`, with the counts of all. */
+/** A page of the capabilities of a type, converted by `show`, with the counts of all. */
 export function capabilityPage<C extends Pick<McpCapability, 'type' | 'enabled'>, S>(
   capabilities: readonly C[],
   { page, type }: { readonly page: Page; readonly type: McpCapabilityType | undefined },
@@ -150,7 +150,7 @@ export const countsExample: Static<typeof CapabilityCounts> = {
   resource_templates: { total: 0, enabled: 0 },
 };
 
-/** Mistakes that one answer lists; each with a suggestion is looked for among all names. */
+/** Upper bound of mistakes in one answer: the search for each suggestion compares all names. */
 const maxMistakes = 20;
 const comparedLength = 64;
 
@@ -163,20 +163,20 @@ const GivenCapability = Type.Object(
   strict,
 );
 
-/** Switches capabilities on and off; what is not named stays. */
+/** Body that enables and disables capabilities; others stay unchanged. */
 export const CapabilitiesBody = Type.Object(
   { capabilities: Type.Array(GivenCapability, { minItems: 1, maxItems: 4000 }) },
   strict,
 );
 
-/** Which capability is meant: names are unique within a type. */
+/** Key of a capability: names are unique within a type. */
 export function capabilityKey({ type, name }: { readonly type: McpCapabilityType; readonly name: string }) {
   return `${type} ${name}`;
 }
 
 /**
- * What a body says of capabilities, by their keys. Throws `invalid_request`, with the nearest name, for one that the
- * server does not offer, for one that is there twice, and for what `refusal` says of one.
+ * The `enabled` flags of a body, by capability key. Throws `invalid_request` for a capability that the server does not
+ * offer (with the nearest name), for a repeated one, and for one that `refusal` refuses.
  */
 export function givenCapabilities(
   given: readonly Static<typeof GivenCapability>[],
@@ -227,7 +227,7 @@ const CapabilityReply = Type.Object({
 });
 const times = { created_at: '2026-11-22T09:00:00.000Z', last_updated_at: '2026-11-22T09:00:00.000Z' };
 
-/** The routes of what the server of an MCP integration offers. */
+/** The routes of an MCP integration's capabilities. */
 export function mcpIntegrationCapabilityRoutes(scope: Scope): readonly RouteDefinition[] {
   return [listRoute(), updateRoute(scope)];
 }

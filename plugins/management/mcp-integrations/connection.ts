@@ -13,12 +13,12 @@ import type { BodyMistake } from '../shared/fields.ts';
 /** The secret of an MCP integration that holds its headers, as JSON. */
 export const customHeadersField = 'configurations.custom_headers';
 
-/** What the protocol itself says in every request. */
+/** Headers that the protocol itself sets. */
 const ofProtocol: ReadonlySet<string> = new Set([
   ...['accept', 'content-type', 'last-event-id', 'mcp-protocol-version', 'mcp-session-id'],
 ]);
 
-/** Why nobody can give a header of this name; undefined when somebody can. */
+/** Reason why a header of this name is not allowed; undefined when it is. */
 function headerNameMistake(name: string): string | undefined {
   if (!isHeaderName(name)) return 'is no name of a header';
   const lower = name.toLowerCase();
@@ -26,7 +26,7 @@ function headerNameMistake(name: string): string | undefined {
   return isOurs ? 'is set by the gateway itself; leave it out' : undefined;
 }
 
-/** Why no header can have this value; undefined when one can. */
+/** Reason why a header cannot have this value; undefined when it can. */
 function headerValueMistake(value: string): string | undefined {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(value)
     ? undefined
@@ -47,12 +47,12 @@ export function headerMistakes(headers: Readonly<Record<string, string>>, path: 
   return mistakes;
 }
 
-/** The name of the header that a mapping of this field is for; undefined for all of them at once. */
+/** Name of the header that a mapping targets; undefined when it targets all headers at once. */
 function mappedHeader(targetField: string): string | undefined {
   return targetField === customHeadersField ? undefined : targetField.slice(customHeadersField.length + 1);
 }
 
-/** What secret references can stand for in an MCP integration: one header, or all of them as JSON. */
+/** Fields of an MCP integration that secret references may fill: one header, or all headers as JSON. */
 export const mappableHeaders: MappableFields = {
   canonical: (target) => target.replace(/^model_config\./, 'configurations.'),
   refusal(field) {
@@ -63,25 +63,25 @@ export const mappableHeaders: MappableFields = {
 };
 
 const maxFailureLength = 1000;
-/** Shorter values would be found in every sentence. */
+/** Shorter header values are not hidden: they would match parts of ordinary words. */
 const shortestHidden = 4;
 
-/** How a handshake ended. */
+/** Result of a handshake. */
 export type Handshake<T> =
   | { readonly value: T }
   | {
-      /** A sentence for people, without any header's value. */
+      /** A sentence for users, without header values. */
       readonly failure: string;
-      /** HTTP status of the server's answer, where there was one. */
+      /** HTTP status of the server's answer; undefined without an answer. */
       readonly status: number | undefined;
     };
 
-/** What handshakes are made with. */
+/** Parts of the scope for handshakes. */
 export type HandshakeScope = Pick<Scope, 'log' | 'mcp' | 'secrets' | 'secretManagers'>;
 
 /**
- * Speaks to the server of an MCP integration, for the workspace or for the organisation itself. Never rejects: a server
- * that cannot be spoken to is an answer, too. Not for use within a transaction.
+ * Connects to the server of an MCP integration, for the workspace or for the organisation itself. Never rejects: a
+ * failure is a result, too. Do not call it within a transaction.
  */
 export async function shakeHands<T>(
   scope: HandshakeScope,
@@ -115,14 +115,14 @@ function withoutValues(message: string, address: McpAddress | undefined): string
   return text;
 }
 
-/** An MCP integration with the secret references that it names, as the store has them. */
+/** An MCP integration with its stored secret references. */
 export interface ReferringIntegration {
   readonly record: StoredRecord<'mcp_integration'>;
-  /** In the order of its mappings; undefined for one that is gone. */
+  /** In the order of its mappings; undefined for a deleted one. */
   readonly references: readonly (StoredRecord<'secret_reference'> | undefined)[];
 }
 
-/** Reads what an MCP integration refers to: what `addressOf` needs, which runs outside of the transaction. */
+/** Reads the secret references of an MCP integration for `addressOf`, which runs outside of the transaction. */
 export async function withReferences(
   { records }: Pick<ResourcesReader, 'records'>,
   record: StoredRecord<'mcp_integration'>,
@@ -135,9 +135,9 @@ export async function withReferences(
 }
 
 /**
- * Where the server listens and what it is sent: the headers of the record, and those of its mappings over them.
- * `workspaceId` says whose requests these are; undefined for the organisation's own, which may use references that are
- * for all workspaces. Rejects with `credentials_failed` for a secret that there is not, or not for them.
+ * Address of the server and its headers: those of the record, overridden by those of its mappings. Undefined
+ * `workspaceId` means requests of the organisation itself, which may use references for all workspaces. Rejects with
+ * `credentials_failed` for a secret that is missing or not allowed.
  */
 async function addressOf(
   { record, references }: ReferringIntegration,

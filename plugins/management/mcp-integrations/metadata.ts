@@ -21,29 +21,29 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 
 type McpIntegration = StoredRecord<'mcp_integration'>;
 
-/** How long what a server said of itself is believed. */
+/** Lifetime of a server's description. */
 const freshMs = 5 * 60_000;
 const maxTextLength = 255;
 
-/** For whom a server is asked what it offers. */
+/** Parameters of a synchronisation. */
 interface SyncRequest {
-  /** Undefined: for the organisation itself. */
+  /** Undefined for the organisation itself. */
   readonly workspaceId: string | undefined;
-  /** Also when it was asked just now. */
+  /** Synchronise even when the description is fresh. */
   readonly refresh: boolean;
 }
 
-/** Keeps what the records say of MCP servers as the servers say it: asks those that were not asked for five minutes. */
+/** Synchronises records with the descriptions of their MCP servers, at most once in five minutes. */
 export class McpSync {
   private readonly scope: HandshakeScope & Pick<Scope, 'clock' | 'resources'>;
-  /** By what is asked; requests that come meanwhile wait for the same answer. */
+  /** Running synchronisations; concurrent requests with the same key share one. */
   private readonly underWay = new Map<string, Promise<McpIntegration>>();
 
   constructor(scope: HandshakeScope & Pick<Scope, 'clock' | 'resources'>) {
     this.scope = scope;
   }
 
-  /** The record as it is after the server was asked, if it had to be; how that went stands in it. */
+  /** The record after a synchronisation, if one was due; the record holds its result. */
   async synced(
     integration: ReferringIntegration,
     { workspaceId, refresh }: SyncRequest,
@@ -75,7 +75,7 @@ export class McpSync {
     }
   }
 
-  /** Findings at an address are of no use to a record that has another one by now. */
+  /** Stores the result, unless the record has another address by now. */
   private async keep(asked: McpIntegration, found: Handshake<McpDescription>): Promise<McpIntegration> {
     const { resources, clock } = this.scope;
     if (resources === undefined) return asked;
@@ -89,7 +89,7 @@ export class McpSync {
         'value' in found ? describedData(record.data, found.value, now) : failedData(record, found);
       if (data === record.data) return record;
       const after = { ...record, data, updatedAt: now, version: record.version + 1 };
-      // No other transaction writes while this one holds the organisation.
+      // This transaction locks the organisation, so no other one writes meanwhile.
       return (await records.replace(after)) ? after : record;
     });
   }
@@ -102,7 +102,7 @@ function isSameServer(record: McpIntegration, asked: McpIntegration): boolean {
   return isDeepStrictEqual(reached(record), reached(asked));
 }
 
-/** The former findings stay: the server may be back in a minute. */
+/** Keeps the previous description: the failure may be short. */
 function failedData({ data }: McpIntegration, { failure }: { readonly failure: string }): McpIntegrationData {
   return data.syncError === failure ? data : { ...data, syncError: failure };
 }
@@ -122,7 +122,7 @@ function describedData(before: McpIntegrationData, found: McpDescription, now: n
   };
 }
 
-/** What is offered now, in its order: switches and ages stay, what is new is switched on, what is gone is forgotten. */
+/** Offered capabilities, in the server's order: known ones keep flag and age, new ones are enabled, others removed. */
 function withOffers(
   before: readonly McpCapability[],
   offers: readonly McpOffer[],
@@ -137,7 +137,7 @@ function withOffers(
   });
 }
 
-/** Plain JSON as records hold it: the server's answer was read from nothing else. */
+/** Plain JSON for records; the server's answer was parsed from JSON. */
 function plain(value: Readonly<Record<string, unknown>>): McpCapability['described'] {
   return JSON.parse(JSON.stringify(value)) as McpCapability['described'];
 }
@@ -167,7 +167,7 @@ const example: Static<typeof Reply> = {
   counts: countsExample,
 };
 
-/** The routes that say what an MCP server is, and ask it. */
+/** The routes of MCP server metadata, which synchronise it. */
 export function mcpMetadataRoutes(scope: Scope): readonly RouteDefinition[] {
   const sync = new McpSync(scope);
   return [ofIntegrationRoute(sync), ofServerRoute(sync)];
@@ -181,7 +181,7 @@ function ofIntegrationRoute(sync: McpSync): RouteDefinition {
     summary:
       'What the server of an MCP integration says of itself; asks it when that is older than five minutes',
     scope: access.scopes('read'),
-    // The server's answer is looked up and kept: the caller changes nothing of their own.
+    // The route only refreshes a stored description: the caller changes nothing.
     audit: null,
     params: Type.Object({ mcpIntegrationId: Identifier }),
     query: Type.Object(
@@ -225,7 +225,7 @@ function ofServerRoute(sync: McpSync): RouteDefinition {
     path: '/mcp-servers/{mcpServerId}/metadata',
     summary: 'What an MCP server says of itself; asks it when that is older than five minutes',
     scope: 'mcp_servers.read',
-    // The server's answer is looked up and kept: the caller changes nothing of their own.
+    // The route only refreshes a stored description: the caller changes nothing.
     audit: null,
     params: Type.Object({ mcpServerId: Identifier }),
     query: Type.Object({ refresh, workspace_id: Type.Optional(Identifier) }, strict),
@@ -239,7 +239,7 @@ function ofServerRoute(sync: McpSync): RouteDefinition {
         return { server, integration: await withReferences(reader, integration) };
       });
       const workspaceId = server.workspaceId ?? '';
-      // A workspace that may not use it any more makes nobody speak to it.
+      // A workspace without access to the integration causes no connection.
       const record = isUsableIn(integration.record, workspaceId)
         ? await sync.synced(integration, { workspaceId, refresh })
         : integration.record;

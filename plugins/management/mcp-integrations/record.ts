@@ -27,10 +27,10 @@ import { originOf } from '../../../core/providers/secret-origins.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';
 
-/** What messages call one. */
+/** Noun in messages. */
 export const mcpIntegrationNoun = 'MCP integration';
 
-/** Who may do what with MCP integrations. */
+/** Access rules of MCP integrations. */
 export const mcpIntegrationAccess = sharedAccess('mcp_integration', {
   noun: mcpIntegrationNoun,
   resource: 'mcp_integrations',
@@ -38,7 +38,7 @@ export const mcpIntegrationAccess = sharedAccess('mcp_integration', {
 
 const maxPassthroughBytes = 4096;
 
-/** How a server learns who speaks to it, as bodies say it. */
+/** Authentication type of a server, in bodies. */
 const GivenAuthType = Type.Union(
   [Type.Literal('oauth_auto'), Type.Literal('headers'), Type.Literal('none')],
   { description: '`headers`: by `configurations.custom_headers`.' },
@@ -53,7 +53,7 @@ const Url = Type.String({
   description: 'Where the server listens: http or https, without credentials.',
 });
 
-/** What is sent to the server beside the protocol. */
+/** Headers sent to the server beside those of the protocol. */
 const McpConfigurations = Type.Object(
   {
     custom_headers: ConfigurationsSchema.properties.custom_headers,
@@ -76,7 +76,7 @@ const fields = {
   secret_mappings: Type.Optional(orNull(SecretMappings)),
 };
 
-/** What makes an MCP integration. */
+/** Body that creates an MCP integration. */
 export const CreateMcpIntegration = Type.Object(
   {
     name: Name('For people.'),
@@ -93,7 +93,7 @@ export const CreateMcpIntegration = Type.Object(
   strict,
 );
 
-/** What changes one; what is not given stays, `configurations` and `secret_mappings` are replaced as a whole. */
+/** Body that changes one; absent members stay, `configurations` and `secret_mappings` are replaced as a whole. */
 export const UpdateMcpIntegration = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
@@ -106,14 +106,14 @@ export const UpdateMcpIntegration = Type.Object(
   strict,
 );
 
-/** An MCP integration with its secrets opened. */
+/** An MCP integration with opened secrets. */
 interface McpIntegrationContent {
   readonly name: string;
   readonly data: McpIntegrationData;
   readonly plain: PlainSecrets;
 }
 
-/** One that a body is about to make: for no workspace, and never spoken to. */
+/** Starting content of a new one: without access for workspaces, never synchronised. */
 export function emptyMcpIntegration(body: Static<typeof CreateMcpIntegration>): McpIntegrationContent {
   return {
     name: body.name,
@@ -135,7 +135,7 @@ export function emptyMcpIntegration(body: Static<typeof CreateMcpIntegration>): 
   };
 }
 
-/** What the body makes of an MCP integration as it is. Throws `invalid_request` with every mistake and its place. */
+/** The MCP integration after the change by the body. Throws `invalid_request` with every mistake and its place. */
 export async function changedMcpIntegration(
   reader: Pick<ResourcesReader, 'records'>,
   body: Static<typeof UpdateMcpIntegration>,
@@ -172,12 +172,12 @@ export async function changedMcpIntegration(
   };
   const isSame =
     isDeepStrictEqual({ ...before.data, ...reached }, before.data) && isDeepStrictEqual(plain, before.plain);
-  // The findings are from another address, or were made as somebody else.
+  // The stored description came from another address or with other credentials.
   const data = isSame ? changed : { ...changed, server: undefined, syncError: '' };
   return { name: body.name ?? before.name, data, plain };
 }
 
-/** Whether the host may be reached is seen when it is connected to. */
+/** Mistake in an address. Whether its host is allowed is checked at connection. */
 function addressMistake(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return 'must be an address like https://host/mcp';
   const { username, password, hash } = new URL(text);
@@ -191,7 +191,7 @@ function isElsewhere(before: string, url: string): boolean {
   return new URL(before).origin !== new URL(url).origin;
 }
 
-/** Headers stay what they are while the server does: they must not be sent elsewhere by somebody who does not know them. */
+/** Stored headers stay valid only for the same server: a caller who does not know them must not redirect them. */
 function changedHeaders(
   { configurations }: Static<typeof UpdateMcpIntegration>,
   { plain }: McpIntegrationContent,
@@ -208,7 +208,7 @@ function changedHeaders(
   }
   const given = configurations.custom_headers ?? {};
   const headers = unmaskedHeaders(given, isMoved ? {} : before, mistakes, path);
-  // Masked ones that stand for nothing have been refused already.
+  // Masked headers without a stored value are refused already.
   if (mistakes.length === 0) mistakes.push(...headerMistakes(headers, path));
   return headers;
 }
@@ -226,7 +226,7 @@ function changedPassthrough(
   return passthrough;
 }
 
-/** How a server learns who speaks to it, as answers say it. */
+/** Authentication type of a server, in answers. */
 export const McpAuthType = Type.Union([
   Type.Literal('oauth_auto'),
   Type.Literal('oauth_client_credentials'),
@@ -234,10 +234,10 @@ export const McpAuthType = Type.Union([
   Type.Literal('none'),
 ]);
 
-/** How it is spoken to. */
+/** Transport of the server. */
 export const McpTransport = Type.Union([Type.Literal('http'), Type.Literal('sse')]);
 
-/** What is sent to a server beside the protocol, as answers show it. */
+/** Headers sent to a server beside those of the protocol, in answers. */
 export const McpConfigurationsReply = Type.Object(
   {
     custom_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
@@ -246,7 +246,7 @@ export const McpConfigurationsReply = Type.Object(
   { description: 'The values of headers are masked.' },
 );
 
-/** An MCP integration as the API shows it. */
+/** An MCP integration in the API. */
 export const McpIntegrationReply = Type.Object({
   id: Type.String(),
   slug: Type.String(),
@@ -274,7 +274,7 @@ export const McpIntegrationReply = Type.Object({
 
 type McpIntegration = StoredRecord<'mcp_integration'>;
 
-/** Puts an MCP integration, its secrets opened, into the shape of the API: they are masked in it. */
+/** Converts an MCP integration with opened secrets to the API's shape, with the secrets masked. */
 export function showMcpIntegration(
   record: McpIntegration,
   plain: PlainSecrets,
@@ -304,7 +304,7 @@ export function showMcpIntegration(
   };
 }
 
-/** What is sent to the server, the values of headers masked. */
+/** Headers sent to the server, with masked values. */
 export function showMcpConfigurations(
   { passthroughHeader }: Pick<McpIntegrationData, 'passthroughHeader'>,
   plain: PlainSecrets,

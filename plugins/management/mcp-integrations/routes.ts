@@ -29,7 +29,7 @@ import { Identifier, Name, strict } from '../shared/fields.ts';
 const path = '/mcp-integrations';
 const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 
-/** The routes of MCP integrations: servers of the Model Context Protocol somewhere else. */
+/** The routes of MCP integrations: external servers of the Model Context Protocol. */
 export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
   const { secrets } = scope;
   const integrations = new RecordResource(scope, {

@@ -51,7 +51,7 @@ const example: ShownWorkspace = {
   last_updated_at: '2026-11-22T09:00:00.000Z',
 };
 
-/** The routes that say which workspaces may use an MCP integration of the organisation. */
+/** Routes for the access of workspaces to an MCP integration of the organisation. */
 export function mcpIntegrationWorkspaceRoutes(scope: Scope): readonly RouteDefinition[] {
   return [listRoute(), updateRoute(scope)];
 }

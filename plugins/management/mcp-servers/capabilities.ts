@@ -25,7 +25,7 @@ const CapabilityReply = Type.Object({
   integration_enabled: Type.Boolean({ description: 'What is off in the integration is off everywhere.' }),
 });
 
-/** The routes of what an MCP server offers to its workspace. */
+/** The routes of an MCP server's capabilities in its workspace. */
 export function mcpServerCapabilityRoutes(scope: Scope): readonly RouteDefinition[] {
   return [listRoute(), updateRoute(scope)];
 }
@@ -92,7 +92,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
             ? `cannot be true: the integration "${integration.slug}" switched it off, for every workspace`
             : undefined,
         );
-        // Enabled capabilities follow the integration: only disabled ones have to be remembered.
+        // Enabled capabilities follow the integration, so only disabled ones are stored.
         const kept = before.data.capabilities.filter((one) => !said.has(capabilityKey(one)));
         const off = body.capabilities
           .filter(({ enabled }) => !enabled)

@@ -36,7 +36,7 @@ const shared = {
   object: Type.Literal('mcp-server'),
 };
 
-/** An MCP server as lists show it. */
+/** An MCP server in a list. */
 export const McpServerReply = Type.Object({
   ...shared,
   mcp_integration_slug: orNull(Type.String()),
@@ -80,7 +80,7 @@ function showShared(found: ServerWithIntegration, publicUrl: string | undefined)
   };
 }
 
-/** Puts an MCP server into the shape of lists. */
+/** Converts an MCP server to its shape in lists. */
 export function showMcpServer(
   found: ServerWithIntegration,
   workspace: WorkspaceRecord | undefined,
@@ -97,7 +97,7 @@ export function showMcpServer(
   };
 }
 
-/** Puts one MCP server, the secrets of its integration opened, into the shape of the API: they are masked in it. */
+/** Converts one MCP server with its integration's opened secrets to the API's shape, with the secrets masked. */
 export function showWholeMcpServer(
   found: ServerWithIntegration,
   plain: PlainSecrets,
@@ -158,19 +158,19 @@ export const wholeMcpServerExample: Static<typeof McpServerDetail> = {
   },
 };
 
-/** An MCP server with the integration that it belongs to. */
+/** An MCP server with its integration. */
 interface ServerWithIntegration {
   readonly server: StoredRecord<'mcp_server'>;
   readonly integration: StoredRecord<'mcp_integration'>;
 }
 
-/** How a path names an MCP server, and the query or the body its workspace. */
+/** Name of an MCP server in a path, with its workspace from the query or the body. */
 interface NamedServer {
   readonly idOrSlug: string;
   readonly workspace?: string | undefined;
 }
 
-/** The MCP server of this slug or id. Throws `resource_not_found` for one that is not within reach. */
+/** The MCP server with this slug or id. Throws `resource_not_found` for one out of reach. */
 export async function visibleServer(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,
@@ -180,7 +180,7 @@ export async function visibleServer(
   return { server, integration: await integrationOf(reader, server) };
 }
 
-/** The integration of a server: it cannot be deleted while there is one. */
+/** The integration of a server. Throws `resource_conflict` without one; integrations with servers cannot be deleted. */
 export async function integrationOf(
   { records }: Pick<ResourcesReader, 'records'>,
   { organisationId, parentId, name }: StoredRecord<'mcp_server'>,
@@ -193,14 +193,14 @@ export async function integrationOf(
   );
 }
 
-/** Whether a server can be used: not while its workspace may not use the integration. */
+/** Status of a server: `disabled` while its workspace may not use the integration. */
 function serverStatus({ server, integration }: ServerWithIntegration): 'active' | 'disabled' {
   return server.status === 'active' && isUsableIn(integration, server.workspaceId ?? '')
     ? 'active'
     : 'disabled';
 }
 
-/** What a server offers, on as far as neither the integration nor the workspace switched it off. */
+/** Capabilities of a server; enabled unless the integration or the workspace disabled them. */
 export function mergedCapabilities(
   { data }: StoredRecord<'mcp_server'>,
   integration: StoredRecord<'mcp_integration'>,

@@ -44,7 +44,7 @@ const ConnectionReply = Type.Object({
   last_updated_at: Type.String(),
 });
 
-/** The routes of connections to MCP servers. The gateway passes nothing on to servers yet, so there are none. */
+/** The routes of connections to MCP servers. The gateway does not proxy to servers yet, so their list is empty. */
 export function mcpServerConnectionRoutes(): readonly RouteDefinition[] {
   return [listConnectionsRoute(), endConnectionRoute()];
 }
@@ -100,7 +100,7 @@ const Params = Type.Object({ mcpServerId: Identifier });
 const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 const Description = Type.Optional(orNull(Type.String({ maxLength: 500, description: 'For people.' })));
 
-/** The routes of MCP servers: MCP integrations as workspaces use them. */
+/** The routes of MCP servers: MCP integrations within a workspace. */
 export function mcpServerRoutes(scope: Scope): readonly RouteDefinition[] {
   return [createRoute(scope), listRoute(scope), getRoute(scope), updateRoute(scope), deleteRoute()];
 }
@@ -323,7 +323,7 @@ function deleteRoute(): RouteDefinition {
   });
 }
 
-/** `POST /mcp-servers/{mcpServerId}/test`: whether the server answers. */
+/** `POST /mcp-servers/{mcpServerId}/test`: tests whether the server answers. */
 export function mcpServerTestRoute(scope: Scope): RouteDefinition {
   const { clock, mcp } = scope;
   return defineRoute({

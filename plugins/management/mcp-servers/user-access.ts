@@ -45,7 +45,7 @@ const Body = Type.Object(
   { ...strict, minProperties: 1 },
 );
 
-/** The routes that say who of a workspace may use an MCP server. */
+/** Routes for the access of a workspace's users to an MCP server. */
 export function mcpServerUserAccessRoutes(scope: Scope): readonly RouteDefinition[] {
   return [listRoute(), updateRoute(scope)];
 }
@@ -100,7 +100,7 @@ function listRoute(): RouteDefinition {
   });
 }
 
-/** The store finds members by their whole address alone, so all of them are looked at. */
+/** Searches all members: the store finds them by their complete e-mail address only. */
 async function membersOf(
   { members }: Pick<ResourcesReader, 'members'>,
   { organisationId, workspaceId = '' }: StoredRecord<'mcp_server'>,

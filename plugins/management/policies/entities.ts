@@ -27,22 +27,22 @@ import {
 } from '../../../core/organisation/policies.ts';
 import type { PolicyCondition, PolicyRules } from '../../../core/ports/record-kinds.ts';
 
-/** Where a policy belongs; without a workspace, to the organisation. */
+/** Owner of a policy; the organisation when it has no workspace. */
 interface PolicyPlace {
   readonly organisationId: string;
   readonly workspaceId: string | undefined;
 }
 
-/** What names are looked up in. */
+/** Sources for the look-up of names. */
 interface NameSources extends PolicyPlace {
   readonly reader: Pick<ResourcesReader, 'records' | 'apiKeys' | 'workspaces'>;
   readonly router: Pick<Scope['router'], 'missingConfig'>;
 }
 
-/** The name as it is stored, or undefined when there is nothing of that name within the policy's place. */
+/** The stored name, or undefined when the policy's workspace or organisation has none like it. */
 type LookUp = (value: string, sources: NameSources) => Promise<string | undefined> | string | undefined;
 
-/** Keys whose values are names of records. Models and metadata are what requests say. */
+/** Look-ups for keys whose values name records. Models and metadata are free text. */
 const lookUps: Readonly<Partial<Record<PolicyKey, LookUp>>> = {
   async api_key(value, { reader, organisationId, workspaceId }) {
     const found = await reader.apiKeys.find(organisationId, value);
@@ -74,8 +74,8 @@ const words: Readonly<Partial<Record<PolicyKey, string>>> = {
 };
 
 /**
- * The rules with every name as requests are told by it: ids of keys and workspaces, slugs of the rest. Throws
- * `invalid_request`, with every mistake and its place, for names of which there is nothing where the policy belongs.
+ * The rules with names in the form that requests are matched by: ids of keys and workspaces, slugs of the rest. Throws
+ * `invalid_request`, with every mistake and its place, for names unknown in the policy's workspace or organisation.
  */
 export async function namedRules(rules: PolicyRules, sources: NameSources): Promise<PolicyRules> {
   const mistakes: { path: string; message: string }[] = [];
@@ -100,7 +100,7 @@ export async function namedRules(rules: PolicyRules, sources: NameSources): Prom
   return { conditions, groupBy: rules.groupBy };
 }
 
-/** The rules after a change, what is not given as it was. Throws like `namedRules`. */
+/** The rules after a change; absent members stay unchanged. Throws like `namedRules`. */
 export async function changedRules(
   said: GivenRules,
   before: PolicyRules,
@@ -118,7 +118,7 @@ function isNamed(key: string): key is PolicyKey {
   return Object.hasOwn(lookUps, key);
 }
 
-/** A provider of the configuration file is named like a stored one, and is not known here: other names stay. */
+/** Slug of a stored provider. Unknown names stay: they may be providers of the configuration file. */
 async function providerName(value: string, sources: NameSources): Promise<string> {
   const name = value.startsWith('@') ? value.slice(1) : value;
   return (await sources.reader.records.find('provider', sources, name))?.slug ?? name;
@@ -142,7 +142,7 @@ const Entity = Type.Object({
 
 type Shown = Static<typeof Entity>;
 
-/** `GET …/{id}/entities`: the keys, workspaces and users that a policy touches. */
+/** `GET …/{id}/entities`: the keys, workspaces and users to which a policy applies. */
 export function policyEntityRoutes<K extends PolicyRecordKind>(
   kind: PolicyKind<K>,
   usageOf: (policy: StoredRecord<K>, valueKey: string) => BudgetUsage | undefined = () => undefined,
@@ -220,7 +220,7 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
   ];
 }
 
-/** `PUT …/{id}/entities/{entityId}/reset`: begins the count of one entity anew. */
+/** `PUT …/{id}/entities/{entityId}/reset`: resets the count of one entity. */
 export function resetEntityRoute<K extends PolicyRecordKind>(
   kind: PolicyKind<K>,
   reset: (policy: StoredRecord<K>, valueKey: string) => Promise<void>,
@@ -254,7 +254,7 @@ export function resetEntityRoute<K extends PolicyRecordKind>(
   });
 }
 
-/** Whom a policy touches; undefined for no bound. */
+/** Entities to which a policy applies; undefined members do not restrict. */
 interface Touched {
   readonly organisationId: string;
   readonly workspaceId: string | undefined;
@@ -313,7 +313,7 @@ const lists: Readonly<Record<EntityKind, List>> = {
 };
 
 const mostFiltered = 1000;
-/** The most that the stores list at once. */
+/** Largest page of the stores. */
 const mostAtOnce = 100;
 const nobody: Paged<Shown> = { total: 0, data: [] };
 const valueKeys = { api_key: 'api_key', workspace: 'workspace_id', user: 'metadata._user' };
@@ -339,7 +339,7 @@ async function workspaceOf(
 }
 
 function touchedBy(policy: StoredRecord<PolicyRecordKind>, workspaceId: string | undefined): Touched {
-  // Of several values, all that the policy could touch are listed.
+  // A condition with several values does not restrict the list.
   const exact = (wanted: string): string | undefined => {
     for (const { key, value } of policy.data.conditions) {
       const [only, ...others] = listOfValues(value);
@@ -354,12 +354,12 @@ function touchedBy(policy: StoredRecord<PolicyRecordKind>, workspaceId: string |
   };
 }
 
-/** Of a policy of the organisation, a key of a workspace sees what is of its workspace alone. */
+/** Workspace of the listed entities: in a policy of the organisation, a workspace's key sees only its workspace. */
 function reachedWorkspace(key: KeyRecord, { workspaceId }: StoredRecord): string | undefined {
   return workspaceId ?? reachOf(key).workspaceId;
 }
 
-/** One page over several lists, one behind the other. */
+/** One page over the concatenation of several lists. */
 async function concatenated(
   sources: readonly ((page: Page) => Promise<Paged<Shown>>)[],
   { offset, limit }: Page,

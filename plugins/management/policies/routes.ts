@@ -20,7 +20,7 @@ export type PolicyRecordKind = 'rate_limit_policy' | 'usage_limit_policy';
 
 type Schema = ReturnType<typeof Type.Object>;
 
-/** What tells the two kinds of policies apart. */
+/** Differences between the two kinds of policies. */
 export interface PolicyKind<K extends PolicyRecordKind> {
   readonly kind: K;
   /** The first part of the operation ids. */
@@ -28,18 +28,18 @@ export interface PolicyKind<K extends PolicyRecordKind> {
   readonly path: string;
   /** The name of the path's parameter. */
   readonly parameter: string;
-  /** For people: `rate-limit policy`. */
+  /** For messages: `rate-limit policy`. */
   readonly words: string;
-  /** Filters of the list that the store does not know: fields of the record's data. */
+  /** Filters of the list that the store does not support: fields of the record's data. */
   readonly filters: Parameters<typeof Type.Object>[0];
-  /** What `GET` of one takes beside `status`. */
+  /** Query parameters of `GET` of one policy, beside `status`. */
   readonly readQuery: Parameters<typeof Type.Object>[0];
   readonly reply: Schema;
-  /** Puts a stored policy into the shape of `reply`. */
+  /** Converts a stored policy to the shape of `reply`. */
   show(record: StoredRecord<K>, query?: Readonly<Record<string, unknown>>): Record<string, unknown>;
 }
 
-/** What a policy answers with, of either kind. */
+/** Members of an answer about a policy of either kind. */
 export const policyReplyFields = {
   status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
   workspace_id: orNull(Type.String({ description: 'Null for a policy of the whole organisation.' })),
@@ -49,14 +49,14 @@ export const policyReplyFields = {
   managed_by: ManagedBy,
 };
 
-/** A condition as answers show it. */
+/** Converts a condition to its shape in answers. */
 export function showCondition(condition: PolicyCondition) {
   const list = (said: PolicyCondition['value']) => (typeof said === 'string' ? said : [...said]);
   const { key, value, excludes } = condition;
   return { key, value: list(value), ...(excludes !== undefined && { excludes: list(excludes) }) };
 }
 
-/** What `policyReplyFields` show. */
+/** Values of `policyReplyFields`. */
 export function showPolicy(record: StoredRecord<PolicyRecordKind>) {
   return {
     status: record.status,
@@ -71,7 +71,7 @@ export function showPolicy(record: StoredRecord<PolicyRecordKind>) {
 const Status = Type.Optional(
   Type.Union([Type.Literal('active'), Type.Literal('archived')], { description: 'Only those.' }),
 );
-/** The routes that policies of both kinds have alike: list, get, archive. */
+/** The routes that both kinds of policies share: list, get, archive. */
 export function policyRoutes<K extends PolicyRecordKind>(
   kind: PolicyKind<K>,
   scope: Scope,
@@ -112,7 +112,7 @@ function listRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefini
         };
         const fields = Object.keys(kind.filters).filter((name) => wanted[name] !== undefined);
         if (fields.length === 0) return reader.records.list(kind.kind, organisationId, filter, page);
-        // The store cannot filter by what is special about a kind.
+        // The store cannot filter by the fields of a kind.
         const found = (await everyRecord(reader, kind.kind, organisationId, filter)).filter((record) =>
           fields.every((name) => Reflect.get(record.data, name) === wanted[name]),
         );
@@ -172,12 +172,12 @@ function archiveRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>, { clock }
   });
 }
 
-/** The path's one parameter. */
+/** Schema of the path's only parameter. */
 export function policyParams({ parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>) {
   return Type.Object({ [parameter]: Identifier });
 }
 
-/** What the path names. */
+/** The id in the path. */
 export function policyId(
   { parameter }: Pick<PolicyKind<PolicyRecordKind>, 'parameter'>,
   params: Readonly<Record<string, string>>,
@@ -195,7 +195,7 @@ export function visiblePolicy<K extends PolicyRecordKind>(
   return visibleRecord(reader, key, { kind, noun, idOrSlug: id });
 }
 
-/** The same, for changing it. Throws `resource_conflict` when it is archived, `scope_missing` when it is not the key's. */
+/** The same, for a change. Throws `resource_conflict` when archived, `scope_missing` when the key does not own it. */
 export async function changeablePolicy<K extends PolicyRecordKind>(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,

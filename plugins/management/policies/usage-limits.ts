@@ -65,7 +65,7 @@ const Update = Type.Object(
   strict,
 );
 
-/** What is used of one group. */
+/** Usage of one group. */
 const GroupUsage = Type.Object({
   current_usage: Type.Number({ description: 'US dollars, tokens or requests since the period began.' }),
   status: Type.Union([Type.Literal('active'), Type.Literal('exhausted')]),
@@ -136,7 +136,7 @@ export function usageLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[]
 
 const mostGroups = 1000;
 
-/** What is used of each group, by its value key. */
+/** Usage of each group, by its value key. */
 function usageByGroup(record: StoredRecord<'usage_limit_policy'>, budgets: Budgets) {
   const prefix = policyBudgetPrefix(record);
   const found: Record<string, Static<typeof GroupUsage>> = {};
@@ -153,7 +153,7 @@ function usageByGroup(record: StoredRecord<'usage_limit_policy'>, budgets: Budge
   return found;
 }
 
-/** What is used of the group of a key, workspace or user; undefined where the policy counts by something else. */
+/** Usage of the group of a key, workspace or user; undefined when the policy groups by another key. */
 function usageOfEntity(
   record: StoredRecord<'usage_limit_policy'>,
   valueKey: string,
@@ -249,7 +249,7 @@ function show(
     periodic_reset: limit.periodicReset ?? null,
     periodic_reset_days: limit.periodicResetDays ?? null,
     next_usage_reset_at: limit.nextResetAt === undefined ? null : new Date(limit.nextResetAt).toISOString(),
-    // No request has an empty group: its budget has periods alone.
+    // No request has an empty group, so its budget shows the periods only.
     last_reset_at: lastResetText(budgets.usage(budgetOfPolicy(record, '')), record.createdAt),
     ...showPolicy(record),
     object: 'policy_usage_limits',

@@ -25,7 +25,7 @@ const Details = Type.Object({
   prompts_last_updated_at: orNull(Instant('When one of them was changed last.')),
 });
 
-/** A collection, as answers show it. */
+/** A collection in answers. */
 const CollectionReply = Type.Object({
   id: Type.String(),
   object: Type.Literal('collection'),
@@ -39,10 +39,10 @@ const CollectionReply = Type.Object({
   last_updated_at: Instant('When it was changed last.'),
 });
 
-/** What is in a collection, as lists show it. */
+/** Content of a collection in lists. */
 const CollectionDetails = Type.Object({ collection_details: Details });
 
-/** A collection without what is in it. */
+/** Converts a collection to the API's shape, without its content. */
 function showCollection(record: StoredRecord<'collection'>): Static<typeof CollectionReply> {
   return {
     id: record.id,
@@ -58,7 +58,7 @@ function showCollection(record: StoredRecord<'collection'>): Static<typeof Colle
   };
 }
 
-/** How much is in a collection, and when that was changed. */
+/** Numbers of collections and prompts in a collection, and the times of their last changes. */
 async function collectionDetails(
   reader: Pick<ResourcesReader, 'records'>,
   record: StoredRecord<'collection'>,
@@ -92,10 +92,10 @@ async function insideOf(
   return { count, updatedAt: count === 0 ? null : new Date(latest).toISOString() };
 }
 
-/** Slug of the collection that every workspace has as soon as something is put there. */
+/** Slug of a workspace's default collection, which is created at its first use. */
 const defaultCollectionSlug = 'default';
 
-/** Where a collection is wanted, by whom and when. */
+/** Workspace, key and time of the request for a collection. */
 interface WantedCollection {
   readonly workspace: Pick<WorkspaceRecord, 'id' | 'organisationId'>;
   readonly key: KeyRecord;
@@ -105,8 +105,8 @@ interface WantedCollection {
 }
 
 /**
- * The active collection of the workspace with this id or slug; the default one, made when it is not there yet, for
- * `default` and for undefined. Throws `invalid_request` with the place in the body.
+ * The active collection of the workspace with this id or slug. `default` and undefined mean the default one, which is
+ * created when missing. Throws `invalid_request` with the place in the body.
  */
 export async function namedCollection(
   writer: ResourcesWriter,
@@ -197,7 +197,7 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
   });
 }
 
-/** A collection never moves, so a new one below an existing one closes no circle. */
+/** Throws `invalid_request` below the deepest level. Collections never move, so a new one closes no cycle. */
 async function requireDepth(
   { records }: Pick<ResourcesReader, 'records'>,
   parent: StoredRecord<'collection'>,

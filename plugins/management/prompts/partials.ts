@@ -65,7 +65,7 @@ const PartialVersionEntry = Type.Object({
 type Partial = StoredRecord<'prompt_partial'>;
 type Version = RecordVersion<'prompt_partial'>;
 
-/** The partial as lists show it. */
+/** Converts a partial to its shape in lists. */
 function showPartialEntry(record: Partial): Static<typeof PartialEntry> {
   return {
     id: record.id,
@@ -79,7 +79,7 @@ function showPartialEntry(record: Partial): Static<typeof PartialEntry> {
   };
 }
 
-/** The partial with this version of it. */
+/** Converts a partial with one of its versions to the API's shape. */
 function showPartial(record: Partial, version: Version): Static<typeof PartialReply> {
   return {
     ...showPartialEntry(record),
@@ -90,7 +90,7 @@ function showPartial(record: Partial, version: Version): Static<typeof PartialRe
   };
 }
 
-/** The version as the list of versions shows it; its number is a text there, as existing clients read it. */
+/** Converts a version to its shape in lists; its number is a string there, as existing clients expect. */
 function showPartialVersion(record: Partial, version: Version): Static<typeof PartialVersionEntry> {
   return {
     object: 'partial',
@@ -143,7 +143,7 @@ function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
         const after = await changeRecord(writer, before, change, key, now);
         const latest = await latestVersion(writer, before);
         let versionId = latest?.id ?? '';
-        // A description alone describes the version that comes with a text: versions never change.
+        // Versions never change: a description alone makes a new version with the latest text.
         const template = body.string ?? (body.description === undefined ? undefined : latest?.data.template);
         if (template !== undefined) {
           const place = { organisationId, workspaceId };
@@ -164,7 +164,7 @@ function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
 
 const path = '/prompts/partials';
 
-/** The routes of partials: pieces that prompts include. */
+/** The routes of partials: templates that prompts include. */
 export function promptPartialRoutes(scope: Scope): readonly RouteDefinition[] {
   return [
     createRoute(scope),

@@ -48,7 +48,7 @@ const collection = Type.Optional(
   Name('Id or slug of a collection; `default` for the one that every workspace has.'),
 );
 
-/** What makes a prompt. */
+/** Body that creates a prompt. */
 export const CreatePrompt = Type.Object(
   {
     name: Name('For people.'),
@@ -61,7 +61,7 @@ export const CreatePrompt = Type.Object(
   strict,
 );
 
-/** What changes one; with any of the fields of a version, it gets a new version. */
+/** Body that changes a prompt; any field of a version adds a new version. */
 export const UpdatePrompt = Type.Object(
   {
     patch: Type.Optional(
@@ -83,12 +83,12 @@ type Body = Static<typeof UpdatePrompt>;
 
 const versionFields = Object.keys(version) as readonly (keyof typeof version)[];
 
-/** Whether a body says anything that belongs to a version. */
+/** True when a body has a field of a version. */
 export function makesVersion(body: Body): boolean {
   return versionFields.some((name) => body[name] !== undefined);
 }
 
-/** What a version is that nothing was said about. */
+/** Defaults of a version. */
 export const emptyVersion: PromptData = {
   template: '',
   parameters: {},
@@ -103,8 +103,8 @@ export const emptyVersion: PromptData = {
 };
 
 /**
- * The version that a body makes. Fields that it leaves out are those of `before`. Throws `invalid_request` for metadata
- * in both spellings, and for whole numbers beyond 2^53.
+ * The version from a body; absent fields are those of `before`. Throws `invalid_request` for metadata in both
+ * spellings, and for whole numbers beyond 2^53.
  */
 export function versionOf(body: Body, before: PromptData): PromptData {
   if (body.template_metadata !== undefined && body.prompt_metadata !== undefined)
@@ -132,7 +132,7 @@ export function versionOf(body: Body, before: PromptData): PromptData {
   };
 }
 
-/** Throws `invalid_request` when there is no such provider in the workspace or in the configuration. */
+/** Throws `invalid_request` when neither the workspace nor the configuration has the provider. */
 export async function requireProvider(
   { records }: Pick<ResourcesReader, 'records'>,
   place: RecordPlace,
@@ -154,7 +154,7 @@ export async function requireProvider(
 }
 
 const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
-/** `active` for the version that is used when none is named. */
+/** `active` for the default version, used by requests that name none. */
 const VersionStatus = Type.Union([Type.Literal('active'), Type.Literal('archived')], {
   description: '`active`: it is used when a request names no version.',
 });
@@ -214,7 +214,7 @@ export const PromptVersionEntry = Type.Object({
   created_at: Type.String(),
 });
 
-/** The prompt as lists show it. */
+/** Converts a prompt to its shape in lists. */
 export function showEntry(record: StoredRecord<'prompt'>): Static<typeof PromptEntry> {
   return {
     id: record.id,
@@ -230,7 +230,7 @@ export function showEntry(record: StoredRecord<'prompt'>): Static<typeof PromptE
   };
 }
 
-/** The prompt with this version of it. */
+/** Converts a prompt with one of its versions to the API's shape. */
 export function showPrompt(
   record: StoredRecord<'prompt'>,
   version: RecordVersion<'prompt'>,
@@ -255,7 +255,7 @@ export function showPrompt(
   };
 }
 
-/** The version as the list of versions shows it. */
+/** Converts a version to its shape in the list of versions. */
 export function showVersion(
   record: StoredRecord<'prompt'>,
   version: RecordVersion<'prompt'>,
@@ -274,7 +274,7 @@ export function showVersion(
   };
 }
 
-/** `active` for the version that is used when none is named. */
+/** `active` for the default version, used by requests that name none. */
 export function statusOf(
   { data }: StoredRecord<'prompt' | 'prompt_partial'>,
   { number }: RecordVersion<'prompt' | 'prompt_partial'>,

@@ -45,7 +45,7 @@ import { findPrompt } from '../../../core/administration/prompts/find-prompt.ts'
 import { storedSource } from '../../../core/administration/prompts/prompt-source.ts';
 import { renderStoredPrompt } from '../../../core/administration/prompts/prompt-template.ts';
 
-/** What some clients repeat of the path. */
+/** Names under which some clients repeat the id of the path. */
 const ofThePath = ['promptID', 'prompt_id', 'promptId', 'prompt_i_d'];
 
 /** `POST /prompts/{promptId}/render`: the body that `/completions` would send to the provider. */
@@ -84,13 +84,13 @@ export function renderPromptRoute({ directory }: Scope): RouteDefinition {
     }),
     async handle({ params, body, key, role, read }) {
       requirePrompts({ key, role }, directory, 'View');
-      // A value that was parsed from JSON is JSON.
+      // The body was parsed from JSON, so its members are JSON values.
       const sent = { ...body } as Record<string, JsonValue>;
       for (const name of ofThePath) delete sent[name];
       const { body: data } = await read(async (reader) => {
         const source = storedSource(reader);
         const [idOrSlug = ''] = params.promptId.split('@');
-        // Its own workspace, where the key is not bound to one.
+        // The prompt's own workspace, for a key that is not bound to one.
         const { organisationId, workspaceId } = await visibleTemplate(reader, key, 'prompt', idOrSlug);
         const place = { organisationId, workspaceId: workspaceId ?? reachOf(key).workspaceId };
         return renderStoredPrompt(source, await findPrompt(source, place, params.promptId), sent);
@@ -161,7 +161,7 @@ function labelRoute({ clock, directory }: Scope): RouteDefinition {
           labelId = label.id;
         }
         await writer.records.label('prompt', organisationId, version.id, labelId);
-        // The version of a label is looked up again when the record has another version number.
+        // A new version number of the record invalidates cached versions of labels.
         await changeRecord(writer, before, {}, key, clock.now());
         return { id, workspaceId, result: undefined };
       });
@@ -172,7 +172,7 @@ function labelRoute({ clock, directory }: Scope): RouteDefinition {
 
 const Updated = Type.Object({ id: Type.String(), slug: Type.String(), prompt_version_id: Type.String() });
 
-/** `PUT /prompts/{promptId}`: renames or moves the prompt, and adds a version when the body says anything of one. */
+/** `PUT /prompts/{promptId}`: renames or moves the prompt, and adds a version for any field of one. */
 function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition {
   return defineRoute({
     id: 'prompts.update',
@@ -219,7 +219,7 @@ function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition
   });
 }
 
-/** What fields have that the body leaves out. The provider stays in any case: it is no part of the text. */
+/** Values of fields that the body leaves out. The provider always stays: it is not part of the text. */
 function baseOf(
   { patch, string }: { readonly patch?: boolean; readonly string?: string },
   latest: PromptData,
@@ -305,7 +305,7 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
   });
 }
 
-/** The key's workspace, or what the body says: by itself, or by the collection that is in it. */
+/** Workspace of a new prompt: the key's, the one in the body, or that of the collection in the body. */
 async function workspaceOfPrompt(
   writer: ResourcesWriter,
   key: KeyRecord,

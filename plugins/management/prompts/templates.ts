@@ -24,12 +24,12 @@ const maxNamed = 10;
 
 type Reader = Pick<ResourcesReader, 'records'>;
 
-/** Whether a version of a prompt or of a partial uses something. */
+/** Predicate: a version of a prompt or of a partial uses the label or partial. */
 type Uses = (version: Pick<RecordVersion<TemplateKind>, 'data' | 'labelId'>, kind: TemplateKind) => boolean;
 
 /**
- * Throws `resource_conflict`, naming up to 10 of them, when prompts or partials include the partial: in their default
- * version, their latest one, or one that has a label. Older versions do not hold it back.
+ * Throws `resource_conflict`, listing up to 10 users, when prompts or partials include the partial in their default
+ * version, their latest one, or a labelled one. Other versions do not count.
  */
 export async function requireUnusedPartial(
   reader: Reader,
@@ -45,7 +45,7 @@ export async function requireUnusedPartial(
   await requireUnused(reader, partial, names);
 }
 
-/** Throws `resource_conflict`, naming up to 10 of them, when versions of prompts or of partials have the label. */
+/** Throws `resource_conflict`, listing up to 10 users, when versions of prompts or of partials have the label. */
 export async function requireUnusedLabel(reader: Reader, label: StoredRecord<'label'>): Promise<void> {
   await requireUnused(reader, label, ({ labelId }) => labelId === label.id);
 }
@@ -94,15 +94,15 @@ const VersionNumber = Type.Integer({
   description: 'Number of the version.',
 });
 
-/** Which version of which prompt or partial is to be the default. */
+/** Prompt or partial, and its new default version. */
 interface Publication {
   readonly idOrSlug: string;
   readonly number: number;
 }
 
 /**
- * Makes a version the default one, when its template can still be rendered: a partial that it includes may be gone, or may
- * include it in turn. Throws `invalid_request`, `resource_not_found`.
+ * Makes a version the default one. Throws `invalid_request` when its template cannot be rendered any more (a partial
+ * that it includes is deleted, or includes it in turn), and `resource_not_found`.
  */
 async function publishTemplate<K extends TemplateKind>(
   kind: K,
@@ -134,24 +134,24 @@ async function publishTemplate<K extends TemplateKind>(
   sendVersion(record.version);
 }
 
-/** A kind of template as its routes name it. */
+/** Differences between the routes of prompts and of partials. */
 interface TemplateRoutes<K extends TemplateKind, E extends TSchema> {
   readonly kind: K;
   /** First part of the operation ids: `prompts`. */
   readonly operations: string;
-  /** The path of one of them, with `{parameter}` in it. */
+  /** Path of one record, with `{parameter}` in it. */
   readonly onePath: string;
   readonly parameter: string;
   /** The summaries of the routes. */
   readonly summaries: Readonly<Record<'archive' | 'versions' | 'publish', string>>;
-  /** A version in a list, and how it is shown. */
+  /** Schema of a version in a list. */
   readonly entry: E;
   show(record: StoredRecord<K>, version: RecordVersion<K>): Static<E>;
-  /** Throws `resource_conflict` for one that is in use. */
+  /** Throws `resource_conflict` for a record in use. */
   requireUnused?(reader: Reader, record: StoredRecord<K>): Promise<void>;
 }
 
-/** The routes that prompts and partials have alike: archive, list the versions, make one of them the default. */
+/** The routes that prompts and partials share: archive, list versions, set the default version. */
 export function templateRoutes<K extends TemplateKind, E extends TSchema>(
   scope: Scope,
   { kind, operations, onePath, parameter, summaries, entry, show, requireUnused }: TemplateRoutes<K, E>,
@@ -295,7 +295,7 @@ async function everyVersion<K extends TemplateKind>(
   }
 }
 
-/** There is no such version: names what was asked for. */
+/** `resource_not_found` for a version, with the requested name. */
 export function noSuchVersion({ slug }: StoredRecord, wanted: string): GatewayError {
   return new GatewayError(
     'resource_not_found',
@@ -304,8 +304,8 @@ export function noSuchVersion({ slug }: StoredRecord, wanted: string): GatewayEr
 }
 
 /**
- * Throws `scope_missing`, naming the setting, when the caller's role may not see, or not edit, the prompts of its
- * workspace with what belongs to them: collections, partials and labels.
+ * Throws `scope_missing`, naming the setting, when the caller's role may not view or edit the prompts of its workspace,
+ * including collections, partials and labels.
  */
 export function requirePrompts(
   actor: Actor,
@@ -323,20 +323,20 @@ export function requirePrompts(
   );
 }
 
-/** A template that is to be saved, or to be served by default. */
+/** A template before it is saved or becomes the default. */
 interface TemplateDraft {
   readonly template: string;
   /** The workspace whose partials it may include. */
   readonly place: RecordPlace;
-  /** Given for a partial: it must not include itself. */
+  /** Set for a partial: it must not include itself. */
   readonly partial?: { readonly id: string; readonly slug: string };
   /** Field of the body at fault. Default `/string`. */
   readonly pointer?: string;
 }
 
 /**
- * Throws `invalid_request` for a template that cannot be read (with line and column), that includes what is not there, or
- * that includes itself (with the circle).
+ * Throws `invalid_request` for a template with a syntax error (with line and column), with an unknown partial, or that
+ * includes itself (with the cycle).
  */
 export async function checkTemplate(
   reader: Pick<ResourcesReader, 'records'>,

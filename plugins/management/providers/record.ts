@@ -26,7 +26,7 @@ import { eachRecord, newRecord, newSlug } from '../shared/records.ts';
 const maxNamed = 10;
 
 /**
- * Throws `resource_conflict`, naming ten of them at the most, while configs, deployments or prompts name one of these
+ * Throws `resource_conflict`, listing at most ten users, while configs, deployments or prompts name one of these
  * providers.
  */
 export async function requireUnused(
@@ -52,12 +52,12 @@ export async function requireUnused(
   );
 }
 
-/** A record of the organisation is used in every workspace. */
+/** True when `user` can use the record: its workspace matches, or it is a record of the organisation. */
 function isWithin({ workspaceId }: StoredRecord, user: StoredRecord): boolean {
   return user.workspaceId === undefined || user.workspaceId === workspaceId;
 }
 
-/** Whether anything in this value names the provider: a virtual key, `@slug`, or a model `@slug/…`. */
+/** True when any part of this value names the provider: a virtual key, `@slug`, or a model `@slug/…`. */
 function namesProvider(value: unknown, { id, slug }: StoredRecord): boolean {
   const waiting: unknown[] = [value];
   for (let one = waiting.pop(); one !== undefined; one = waiting.pop()) {
@@ -72,7 +72,7 @@ function namesProvider(value: unknown, { id, slug }: StoredRecord): boolean {
   return false;
 }
 
-/** What makes a provider. */
+/** Body that creates a provider. */
 export const CreateProvider = Type.Object(
   {
     name: Name('For people.'),
@@ -85,7 +85,7 @@ export const CreateProvider = Type.Object(
   strict,
 );
 
-/** What changes one; what is not given stays. */
+/** Body that changes a provider; absent members stay unchanged. */
 export const UpdateProvider = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
@@ -97,13 +97,13 @@ export const UpdateProvider = Type.Object(
   strict,
 );
 
-/** The part of a body that a provider keeps. */
+/** Members of a body that the provider stores. */
 type ProviderBody = Pick<
   Static<typeof UpdateProvider>,
   'note' | 'usage_limits' | 'rate_limits' | 'expires_at'
 >;
 
-/** What the body makes of a provider as it is. Throws `invalid_request` for limits and times that cannot be. */
+/** The provider after the change by the body. Throws `invalid_request` for invalid limits and times. */
 export function changedProvider(
   body: ProviderBody,
   { clock }: Pick<Scope, 'clock'>,
@@ -129,7 +129,7 @@ function timeOf(text: string | null, now: number): number | undefined {
 
 const Status = Type.Union([Type.Literal('active'), Type.Literal('exhausted'), Type.Literal('expired')]);
 
-/** What answers about providers and virtual keys have alike. */
+/** Common members of answers about providers and virtual keys. */
 export const sharedReply = {
   id: Type.String(),
   slug: Type.String(),
@@ -148,7 +148,7 @@ export const sharedReply = {
   last_updated_at: Type.String(),
 };
 
-/** A provider as the API shows it. */
+/** A provider in the API. */
 export const ProviderReply = Type.Object({
   ...sharedReply,
   integration_id: orNull(
@@ -158,12 +158,12 @@ export const ProviderReply = Type.Object({
   object: Type.Literal('provider'),
 });
 
-/** Where the usage limit of a provider is counted. */
+/** Budget of a provider's usage limit. */
 function budgetOf({ id, organisationId, createdAt }: StoredRecord<'provider'>) {
   return { prefix: providerBudgetKey(organisationId, id), organisationId, createdAt };
 }
 
-/** Begins the count of a provider's usage limit anew. */
+/** Resets the usage counted against a provider's usage limit. */
 export async function resetProviderUsage(
   record: StoredRecord<'provider'>,
   { budgets }: Pick<Scope, 'budgets'>,
@@ -182,7 +182,7 @@ function statusOf(
   return isUsedUp ? 'exhausted' : 'active';
 }
 
-/** What answers about providers and virtual keys show alike, as it is now. */
+/** Values of `sharedReply`, with the current usage. */
 export function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 'clock' | 'budgets'>) {
   const { note, usageLimits, rateLimits, expiresAt } = record.data;
   return {
@@ -203,7 +203,7 @@ export function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 
   };
 }
 
-/** Puts a stored provider into the shape of the API, as it is now. */
+/** Converts a stored provider to the API's shape, with its current usage. */
 export function showProvider(
   record: StoredRecord<'provider'>,
   scope: Pick<Scope, 'clock' | 'budgets'>,
@@ -216,7 +216,7 @@ export function showProvider(
   };
 }
 
-/** What examples of providers and virtual keys have alike. */
+/** Common members of the examples of providers and virtual keys. */
 export const sharedExample = {
   id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13',
   slug: 'openai-prod',
@@ -242,7 +242,7 @@ export const providerExample: Static<typeof ProviderReply> = {
   object: 'provider',
 };
 
-/** What makes a provider record. */
+/** Members of a new provider record. */
 interface NewProvider {
   readonly workspaceId: string;
   readonly slug: string;
@@ -262,17 +262,17 @@ export function providerOf(
   return newRecord({ kind: 'provider', ...given }, by, now);
 }
 
-/** How default providers are made. */
+/** Options of a default provider. */
 interface DefaultProvider {
-  /** Default: the slug of the integration, or one made of its name where that is taken. */
+  /** Default: the slug of the integration, or one made from its name when that is taken. */
   readonly slug?: string | undefined;
   readonly by: string;
   readonly now: number;
 }
 
 /**
- * Gives a workspace a provider of this integration, unless it has one or may not use the integration. Rejects with
- * `already_exists` when the slug that was asked for is taken there.
+ * Adds a provider of this integration to a workspace, unless it has one or may not use the integration. Rejects with
+ * `already_exists` when the requested slug is taken there.
  */
 export async function addDefaultProvider(
   { records }: Pick<ResourcesWriter, 'records'>,

@@ -102,7 +102,7 @@ function showChanged({ id, slug }: StoredRecord<'provider'>): Static<typeof Chan
   return { id, slug, object: 'provider' };
 }
 
-/** A page of the providers within the key's reach; of one workspace, when it is named. */
+/** A page of the providers within the key's reach, or of the named workspace. */
 export async function seenProviders(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,
@@ -115,7 +115,7 @@ export async function seenProviders(
   return reader.records.list('provider', organisationId, filter, page);
 }
 
-/** The provider of this slug or id. Throws `resource_not_found` for one that is not within reach. */
+/** The provider with this slug or id. Throws `resource_not_found` for one out of reach. */
 export function visibleProvider(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,

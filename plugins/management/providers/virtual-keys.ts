@@ -49,7 +49,7 @@ import {
   type GivenConfigurations,
 } from '../../../core/organisation/integration-configurations.ts';
 
-/** A virtual key as the API shows it. */
+/** A virtual key in the API. */
 const VirtualKeyReply = Type.Object({
   ...sharedReply,
   ai_provider_name: Type.String(),
@@ -62,19 +62,19 @@ const VirtualKeyReply = Type.Object({
   object: Type.Literal('virtual-key'),
 });
 
-/** A provider with its integration, the secrets of which are opened. */
+/** A provider with its integration and the opened secrets of that. */
 interface ShownVirtualKey {
   readonly provider: StoredRecord<'provider'>;
   readonly integration: StoredRecord<'integration'>;
   readonly plain: PlainSecrets;
 }
 
-/** Puts a provider with its integration into the shape of virtual keys, as it is now. */
+/** Converts a provider with its integration to the shape of virtual keys, with its current usage. */
 function showVirtualKey(
   { provider, integration, plain }: ShownVirtualKey,
   scope: Pick<Scope, 'clock' | 'budgets'>,
 ): Static<typeof VirtualKeyReply> {
-  // The routes of integrations alone show those of the organisation.
+  // Credentials of the organisation's integrations are shown by the routes of integrations only.
   const isOwn = integration.workspaceId !== undefined;
   const key = isOwn ? plain['key'] : undefined;
   return {
@@ -109,7 +109,7 @@ const Deployments = Type.Optional(
   orNull(Type.Array(Deployment, { maxItems: 100, description: 'Deployments of Azure OpenAI.' })),
 );
 
-/** Settings under the names of older clients; the second spelling is what some of them make of the first. */
+/** Settings under the names of older clients, which use two spellings. */
 const olderFields = {
   apiVersion: text('Azure: `azure_api_version`.'),
   api_version: text('The same as `apiVersion`.'),
@@ -130,7 +130,7 @@ const fields = {
   ...ConfigurationsSchema.properties,
 };
 
-/** What makes a virtual key. */
+/** Body that creates a virtual key. */
 const CreateVirtualKey = Type.Object(
   {
     name: Name('For people.'),
@@ -142,7 +142,7 @@ const CreateVirtualKey = Type.Object(
   strict,
 );
 
-/** What changes one; what is not given stays. */
+/** Body that changes a virtual key; absent members stay unchanged. */
 const UpdateVirtualKey = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
@@ -153,24 +153,24 @@ const UpdateVirtualKey = Type.Object(
   strict,
 );
 
-/** What a body says of a virtual key. */
+/** Members of a body that describe a virtual key. */
 type VirtualKeyBody = Omit<Static<typeof UpdateVirtualKey>, 'workspace_id' | 'reset_usage'>;
 
-/** Names of rows of the provider table as older clients write them. */
+/** Rows of the provider table by their names in older clients. */
 const olderNames: Readonly<Record<string, string>> = {
   'azure-open-ai': 'azure-openai',
   'hugging-face': 'huggingface',
   'open-ai': 'openai',
 };
 
-/** The name of the row that an older client means. */
+/** Name of the row for a provider's name in a body. */
 function rowName(provider: string): string {
   return Object.hasOwn(olderNames, provider) ? (olderNames[provider] ?? provider) : provider;
 }
 
 /**
- * The settings that a body says, by their own names; undefined when it says none. Throws `invalid_request` for one thing
- * in two spellings.
+ * The settings of a body under their current names; undefined when it has none. Throws `invalid_request` for one
+ * setting in two spellings.
  */
 function configurationsOf(body: VirtualKeyBody): GivenConfigurations | undefined {
   const given: Record<string, unknown> = {};
@@ -213,7 +213,7 @@ function deploymentOf({ apiVersion, deploymentName, alias, is_default }: Static<
 const Params = Type.Object({ slug: Identifier });
 const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 
-/** The routes of virtual keys: the older face of integrations and providers. */
+/** The routes of virtual keys: the older API of integrations and providers. */
 export function virtualKeyRoutes(scope: Scope): readonly RouteDefinition[] {
   return [createRoute(scope), listRoute(scope), getRoute(scope), updateRoute(scope), deleteRoute()];
 }
@@ -273,7 +273,7 @@ function createRoute({ clock, router, secrets }: Scope): RouteDefinition {
   });
 }
 
-/** The part of a body that its integration keeps. */
+/** Members of a body that the integration stores. */
 function integrationPart(body: VirtualKeyBody) {
   const { key, secret_mappings } = body;
   const configurations = configurationsOf(body);
@@ -316,7 +316,7 @@ function listRoute(scope: Scope): RouteDefinition {
   });
 }
 
-/** Without the `providers` of the configuration, which stand before all others: they have no integration. */
+/** A page without the `providers` of the configuration, which come first in lists and have no integration. */
 async function withIntegration(
   reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
   key: KeyRecord,
@@ -408,8 +408,8 @@ interface Change {
 }
 
 /**
- * What the body says of the credentials goes to the integration. Throws `resource_conflict` when that is not the virtual
- * key's own.
+ * Changes the integration by the credentials of the body. Throws `resource_conflict` when the integration does not
+ * belong to the virtual key alone.
  */
 async function changedCredentials(
   writer: ResourcesWriter,
@@ -428,7 +428,7 @@ async function changedCredentials(
   }
   if (Object.keys(said).length === 0) return { provider, integration, plain };
   const row = providerRow(router, integration.data.aiProviderId, '');
-  // Older clients send the settings that they change, and no others.
+  // Older clients send only the settings that they change.
   const configurations = said.configurations && {
     ...shownConfigurations(integration, plain),
     ...said.configurations,

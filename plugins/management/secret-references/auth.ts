@@ -3,7 +3,7 @@ import type { SecretReferenceData } from '../../../core/ports/record-kinds.ts';
 import { maskOf, unmasked, type PlainSecrets } from '../shared/sealed-secrets.ts';
 import { type BodyMistake, strict } from '../shared/fields.ts';
 
-/** Which manager, or which part of the machine, has the secret. */
+/** Secret manager, or local source, that holds the secret. */
 export const ManagerType = Type.Union([
   Type.Literal('aws_sm', { description: 'AWS Secrets Manager.' }),
   Type.Literal('azure_kv', { description: 'Azure Key Vault.' }),
@@ -24,7 +24,7 @@ const vault = {
 };
 const awsKeys = { aws_access_key_id: text('AKIDEXAMPLE'), aws_secret_access_key: text() };
 
-/** How a manager is asked. What acts in the name of the machine needs `security.secret_sources.machine_identity`. */
+/** Authentication at a manager. Methods with the machine's identity need `security.secret_sources.machine_identity`. */
 export const AuthConfig = Type.Union(
   [
     Type.Object({ aws_auth_type: Type.Literal('accessKey'), ...awsKeys, aws_region: region }, strict),
@@ -77,7 +77,7 @@ export const AuthConfig = Type.Union(
 
 type GivenAuth = Static<typeof AuthConfig>;
 
-/** Fields of `auth_config` that nobody is shown. */
+/** Fields of `auth_config` that answers never show. */
 const secretFields: ReadonlySet<string> = new Set([
   'aws_secret_access_key',
   'aws_external_id',
@@ -86,7 +86,7 @@ const secretFields: ReadonlySet<string> = new Set([
   'vault_secret_id',
 ]);
 
-/** The field that says how a manager is asked; undefined for what is no manager. */
+/** The field with a manager's authentication method; undefined for local sources. */
 const typeField: Readonly<Record<SecretReferenceData['managerType'], string | undefined>> = {
   aws_sm: 'aws_auth_type',
   azure_kv: 'azure_auth_mode',
@@ -95,16 +95,16 @@ const typeField: Readonly<Record<SecretReferenceData['managerType'], string | un
   file: undefined,
 };
 
-/** An `auth_config`, its secrets apart and in plain text. */
+/** An `auth_config` split into public fields and plain secrets. */
 export interface SplitAuth {
   readonly authConfig: Readonly<Record<string, string>>;
   readonly plain: PlainSecrets;
 }
 
 /**
- * Splits what a body says. Secrets that come masked, as they were shown, stay what they were, as long as everything
- * around them stays, too: a token must not be sent to another address by somebody who does not know it. `mistakes` gets
- * what does not fit the manager.
+ * Splits the `auth_config` of a body. A masked secret keeps its stored value only when all other fields are unchanged:
+ * a caller who does not know a token must not redirect it to another address. Fields that do not fit the manager are
+ * added to `mistakes`.
  */
 export function splitAuth(
   given: GivenAuth,
@@ -139,7 +139,7 @@ function sameFields(one: Readonly<Record<string, string>>, other: Readonly<Recor
   return [...names].every((name) => one[name] === other[name]);
 }
 
-/** An `auth_config` as answers show it. */
+/** An `auth_config` for answers, with masked secrets. */
 export function maskedAuth({ authConfig, plain }: SplitAuth): Record<string, string> {
   const masked = Object.entries(plain).map(([name, value]): [string, string] => [name, maskOf(value)]);
   return { ...authConfig, ...Object.fromEntries(masked) };

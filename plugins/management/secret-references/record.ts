@@ -51,7 +51,7 @@ const fields = {
   tags: Type.Optional(orNull(Metadata)),
 };
 
-/** What makes a secret reference. */
+/** Body that creates a secret reference. */
 export const CreateSecretReference = Type.Object(
   {
     organisation_id: Type.Optional(Name('That of the key; anything else is refused.')),
@@ -67,7 +67,7 @@ export const CreateSecretReference = Type.Object(
   strict,
 );
 
-/** What changes one; what is not given stays. */
+/** Body that changes a secret reference; absent members stay unchanged. */
 export const UpdateSecretReference = Type.Object(
   {
     name: Type.Optional(ReferenceName),
@@ -78,14 +78,14 @@ export const UpdateSecretReference = Type.Object(
   strict,
 );
 
-/** The part of a record that a body can say, its secrets in plain text. */
+/** Members of a record that a body can set, with plain secrets. */
 interface ReferenceContent {
   readonly name: string;
   readonly data: SecretReferenceData;
   readonly plain: PlainSecrets;
 }
 
-/** What the body makes of a reference as it is. Throws `invalid_request`, with every place, for what cannot be. */
+/** The reference after the change by the body. Throws `invalid_request` with every mistake and its place. */
 export async function changedReference(
   reader: Pick<ResourcesReader, 'workspaces'>,
   body: Static<typeof UpdateSecretReference>,
@@ -125,7 +125,7 @@ export async function changedReference(
   };
 }
 
-/** Another host may get what the stored secrets open only from a caller who knows them. */
+/** Mistakes for new allowed hosts, unless the body repeats the stored secrets: only their holder may add a host. */
 function unknownGrants(
   { allowed_hosts: hosts, auth_config: given }: Static<typeof UpdateSecretReference>,
   { data, plain: stored }: ReferenceContent,
@@ -144,7 +144,7 @@ function unknownGrants(
     }));
 }
 
-/** The `auth_config` of a reference as it is. */
+/** The current `auth_config` of a reference. */
 function authOf({ data, plain }: Pick<ReferenceContent, 'data' | 'plain'>): SplitAuth {
   const texts = Object.entries(data.authConfig).filter(
     (pair): pair is [string, string] => typeof pair[1] === 'string',
@@ -183,7 +183,7 @@ async function allowedWorkspaces(
   return { allowAllWorkspaces: false, allowedWorkspaces: [...ids] };
 }
 
-/** A reference of which nothing has been said yet. */
+/** A new reference with defaults. */
 export function emptyReference({
   name,
   manager_type: managerType,
@@ -204,7 +204,7 @@ export function emptyReference({
   };
 }
 
-/** A secret reference as lists show it. */
+/** A secret reference in a list. */
 export const SecretReferenceReply = Type.Object({
   id: Type.String(),
   name: Type.String(),
@@ -238,7 +238,7 @@ export const SecretReferenceDetail = Type.Object({
 
 type Reference = StoredRecord<'secret_reference'>;
 
-/** Puts a stored reference into the shape of lists. */
+/** Converts a stored reference to its shape in lists. */
 export function showReference(record: Reference): Static<typeof SecretReferenceReply> {
   return {
     id: record.id,
@@ -252,7 +252,7 @@ export function showReference(record: Reference): Static<typeof SecretReferenceR
   };
 }
 
-/** Puts a stored reference into the shape of the API, its opened secrets masked. */
+/** Converts a stored reference to the API's shape, with its opened secrets masked. */
 export function showWholeReference(
   record: Reference,
   plain: PlainSecrets,
@@ -304,7 +304,7 @@ export const wholeReferenceExample: Static<typeof SecretReferenceDetail> = {
   allowed_hosts: [],
 };
 
-/** Throws `resource_conflict`, with the names of up to 10 of each kind, while integrations take secrets from the reference. */
+/** Throws `resource_conflict`, listing up to 10 users of each kind, while integrations use the reference. */
 export async function requireUnreferenced(
   reader: Pick<ResourcesReader, 'records'>,
   reference: StoredRecord<'secret_reference'>,

@@ -25,7 +25,7 @@ import { Name } from '../shared/fields.ts';
 
 type Reference = StoredRecord<'secret_reference'>;
 
-/** The routes of secret references: all of the organisation, for its keys and its owner's. */
+/** The routes of secret references. They belong to the organisation; its keys and its owner's keys may use them. */
 export function secretReferenceRoutes(scope: Scope): readonly RouteDefinition[] {
   const { secrets, secretManagers: managers } = scope;
   const references = new RecordResource(scope, {
@@ -121,7 +121,7 @@ interface WantedReferences {
   readonly page: Page;
 }
 
-/** Which manager it is stands in the records themselves, so all of them are looked at. */
+/** Searches all references: the store cannot filter by their manager. */
 async function ofManager(
   reader: Pick<ResourcesReader, 'records'>,
   { organisationId }: KeyRecord,

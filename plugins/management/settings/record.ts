@@ -14,7 +14,7 @@ import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { showGuardrails } from '../workspaces/record.ts';
 
 const flag = (description: string) => Type.Boolean({ description });
-/** More than any key needs, and less than a calendar can hold. */
+/** Upper bound of days, within the range of dates. */
 const mostDays = 36_500;
 
 const dataVisibility = {
@@ -68,18 +68,18 @@ const logging = {
 
 const all = { ...dataVisibility, ...prompts, ...configs };
 
-/** The twelve settings of an organisation, by the names that they have there. */
+/** The twelve settings of an organisation, by their names there. */
 const Security = Type.Object(all);
-/** Some of them. */
+/** A subset of them. */
 export const GivenSecurity = Type.Partial(Type.Object(all), strict);
-/** The bounds of the keys of people. */
+/** Limits of user keys. */
 const UserKeys = Type.Object(userKeys);
-/** Some of them. */
+/** A subset of them. */
 export const GivenUserKeys = Type.Partial(Type.Object(userKeys), strict);
 
-/** How much is logged of requests. */
+/** Settings of request logging. */
 const Logging = Type.Object(logging);
-/** A part of it. */
+/** A subset of them. */
 export const GivenLogging = Type.Partial(Type.Object(logging), strict);
 
 /** Settings by category. */
@@ -90,7 +90,7 @@ const Categories = {
   user_api_keys: UserKeys,
   logging: Logging,
 };
-/** A part of the settings of some categories; null for none. */
+/** Subsets of the settings by category; null removes the override. */
 export const GivenCategories = Type.Object(
   {
     data_visibility: Type.Optional(orNull(Type.Partial(Categories.data_visibility, strict))),
@@ -116,7 +116,7 @@ export const Overridable = Type.Array(
 
 const ChangedAt = orNull(Type.String({ description: 'Null while nobody has changed anything.' }));
 
-/** An organisation's settings as the API shows them. */
+/** An organisation's settings in the API. */
 export const OrganisationSettingsReply = Type.Object({
   object: Type.Literal('organisation-settings'),
   security: Security,
@@ -133,7 +133,7 @@ export const OrganisationSettingsReply = Type.Object({
   last_updated_at: ChangedAt,
 });
 
-/** What requests of an organisation begin with, as the API shows it. */
+/** Defaults of an organisation's requests in the API. */
 export const OrganisationDefaultsReply = Type.Object({
   object: Type.Literal('organisation-defaults'),
   metadata: Metadata,
@@ -143,7 +143,7 @@ export const OrganisationDefaultsReply = Type.Object({
   last_updated_at: ChangedAt,
 });
 
-/** A workspace's settings as the API shows them. */
+/** A workspace's settings in the API. */
 export const WorkspaceSettingsReply = Type.Object({
   object: Type.Literal('workspace-settings'),
   workspace_id: Type.String(),
@@ -162,7 +162,7 @@ export const WorkspaceSettingsReply = Type.Object({
   last_updated_at: ChangedAt,
 });
 
-/** Puts an organisation's settings into the shape of the API. */
+/** Converts an organisation's settings to the API's shape. */
 export function showOrganisationSettings(
   { security, overridable, updatedAt, version }: OrganisationSettings,
   { logRetentionDays, metricsRetentionDays }: Features,
@@ -178,7 +178,7 @@ export function showOrganisationSettings(
   };
 }
 
-/** Puts an organisation's defaults into the shape of the API. */
+/** Converts an organisation's defaults to the API's shape. */
 export function showOrganisationDefaults({
   defaults,
   updatedAt,
@@ -193,7 +193,7 @@ export function showOrganisationDefaults({
   };
 }
 
-/** Puts a workspace's settings into the shape of the API. */
+/** Converts a workspace's settings to the API's shape. */
 export function showWorkspaceSettings(
   { workspaceId, overrides, updatedAt, version }: WorkspaceSettings,
   organisation: Pick<OrganisationSettings, 'security' | 'overridable'>,
@@ -234,14 +234,14 @@ function changedAt(at: number, version: number): string | null {
   return version === 0 ? null : new Date(at).toISOString();
 }
 
-/** What a body says of an organisation's settings. */
+/** Settings of an organisation in a body. */
 interface GivenSettings {
   readonly security?: Static<typeof GivenSecurity>;
   readonly user_api_keys?: Static<typeof GivenUserKeys>;
   readonly logging?: Static<typeof GivenLogging>;
 }
 
-/** The settings with what the body says; what it does not say stays. Throws `invalid_request` for what cannot be. */
+/** The settings after the change by the body; absent ones stay. Throws `invalid_request` for contradictory limits. */
 export function changedSecurity(
   { security = {}, user_api_keys: userKeys = {}, logging = {} }: GivenSettings,
   before: SecuritySettings,
@@ -256,9 +256,9 @@ export function changedSecurity(
 }
 
 /**
- * The overrides of a workspace with what the body says. A category that it did not override begins with what the
- * organisation says. Throws `resource_conflict` for categories that may not be overridden, `invalid_request` for what
- * cannot be.
+ * The overrides of a workspace after the change by the body. A new override of a category starts from the
+ * organisation's values. Throws `resource_conflict` for categories that may not be overridden, `invalid_request` for
+ * contradictory limits.
  */
 export function changedOverrides(
   given: Static<typeof GivenCategories>,
@@ -284,7 +284,7 @@ function present(overrides: WorkspaceSettings['overrides']): WorkspaceSettings['
   return Object.fromEntries(Object.entries(overrides).filter(([, one]) => one !== undefined));
 }
 
-/** What is given of a category, over what was there; null takes the override away. */
+/** Override of a category: the given members over the previous ones; null removes the override. */
 function override<C extends object>(
   organisation: C,
   before: C | undefined,
@@ -294,7 +294,7 @@ function override<C extends object>(
   return given === null ? undefined : { ...(before ?? organisation), ...given };
 }
 
-/** The members of `given` that have a name of the category. */
+/** The members of `given` that belong to the category. */
 function only<C extends object>(category: C, given: object): Partial<C> {
   return Object.fromEntries(Object.entries(given).filter(([name]) => name in category)) as Partial<C>;
 }
@@ -322,7 +322,7 @@ function notOverridable(names: readonly SettingsCategory[]): GatewayError {
   );
 }
 
-/** What holds in a workspace, as the store has it within a transaction; the directory may be a second behind. */
+/** Effective settings of a workspace, read in the transaction; the directory may lag by a second. */
 export async function settingsInForce(
   { settings }: Pick<ResourcesReader, 'settings'>,
   organisationId: string,

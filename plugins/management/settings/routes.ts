@@ -55,7 +55,7 @@ const workspaceExample: Static<typeof WorkspaceSettingsReply> = {
   last_updated_at: '2026-11-21T09:00:00.000Z',
 };
 
-/** What a workspace says instead of its organisation, under both paths of workspaces. */
+/** Routes of a workspace's overrides of settings, under both paths of workspaces. */
 function workspaceSettingsRoutes(scope: Scope): readonly RouteDefinition[] {
   return workspacePlaces.flatMap((place) => [getOverridesRoute(place), updateOverridesRoute(scope, place)]);
 }
@@ -125,7 +125,7 @@ function updateOverridesRoute({ clock }: Scope, { path, suffix }: WorkspacePlace
   });
 }
 
-/** Changes the settings of the caller's organisation, and tells the new version. Throws for one that was not the last. */
+/** Changes the settings of the caller's organisation and sends the new version. Throws for an outdated version. */
 async function changeSettings(
   {
     key,
@@ -171,7 +171,7 @@ const defaultsExample: Static<typeof OrganisationDefaultsReply> = {
   last_updated_at: '2026-11-21T09:00:00.000Z',
 };
 
-/** What requests of the whole organisation begin with: `GET` and `PUT /admin/organisation/defaults`. */
+/** Defaults of the organisation's requests: `GET` and `PUT /admin/organisation/defaults`. */
 function organisationDefaultsRoutes(scope: Scope): readonly RouteDefinition[] {
   return [getDefaultsRoute(), updateDefaultsRoute(scope)];
 }
@@ -225,7 +225,7 @@ function changedDefaults(
   names: DefaultNames,
 ): OrganisationDefaults {
   const metadata = body.metadata === undefined ? before.metadata : (body.metadata ?? undefined);
-  // The former value is not looked for again: a config may have gone meanwhile, and is no part of this change.
+  // An unchanged config is not checked again: it may be archived meanwhile, and is not part of this change.
   const { configId: given } = readDefaults({ config_id: body.config_id ?? null }, names, '');
   const configId = body.config_id === undefined ? before.configId : given;
   const { excludedWorkspaces } = before;
@@ -237,7 +237,7 @@ function changedDefaults(
   };
 }
 
-/** Workspaces that guardrails of the organisation can leave out, at most. */
+/** Upper bound of workspaces excluded from the organisation's guardrails. */
 const mostExcluded = 1000;
 
 const ExclusionsBody = Type.Object(
@@ -275,7 +275,7 @@ function showExclusions({ organisationId, defaults }: OrganisationSettings, phas
   };
 }
 
-/** Workspaces whose requests, or answers, the organisation's guardrails do not judge. */
+/** Routes of the workspaces excluded from the organisation's guardrails, for requests or for answers. */
 function exclusionRoutes({ clock }: Scope, phase: CheckPhase): readonly RouteDefinition[] {
   const path = `/workspace-exclusions/${phase}-guardrails`;
   const judged = phase === 'input' ? 'requests' : 'answers';

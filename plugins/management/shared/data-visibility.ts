@@ -8,18 +8,18 @@ import { noSuchWorkspace } from './records.ts';
 import type { Role } from '../../../core/access/roles.ts';
 import { type FilterValues, readFilter } from './request-filter.ts';
 
-/** Where settings and people are looked up. */
+/** Source of settings and users. */
 export type SettingsSource = Pick<Directory, 'settingsIn' | 'user'>;
 
-/** What a query says of the workspace that it is about, by id or slug in either. */
+/** Workspace of a query; either member takes an id or a slug. */
 export interface NamedWorkspace {
   readonly workspace_id?: string;
   readonly workspace_slug?: string;
 }
 
 /**
- * Whose rows the caller may read: what its key reaches, and of that only what its own keys sent when the settings of the
- * workspace say so.
+ * Rows that the caller may read: those in reach of its key, or only those of its own keys when the settings of the
+ * workspace require it.
  */
 export function dataVisibility({ key, role }: Actor, directory: SettingsSource): Visibility {
   const reach = { ...reachOf(key), asker: key.id };
@@ -30,8 +30,8 @@ export function dataVisibility({ key, role }: Actor, directory: SettingsSource):
 }
 
 /**
- * `dataVisibility`, and of that only the workspace that the query names. Throws `resource_not_found`, in the same words,
- * whether there is none or it is not within the key's reach; `invalid_request` for two different ones.
+ * `dataVisibility`, restricted to the workspace that the query names. Throws `resource_not_found`, with the same
+ * message for an unknown workspace and for one out of reach; `invalid_request` for two different ones.
  */
 export function visibilityIn(
   actor: Actor,
@@ -55,7 +55,7 @@ function workspaceWithin(
   directory: Pick<Directory, 'workspaceId'>,
   named: string,
 ): string {
-  // A key's own workspace has its id also where nothing is administered.
+  // A key's own workspace is accepted even when the directory does not know it.
   const id = named === workspaceId ? named : directory.workspaceId(organisationId, named);
   if (id !== undefined && (workspaceId === undefined || id === workspaceId)) return id;
   throw noSuchWorkspace(named);
@@ -73,7 +73,7 @@ function requireAnalytics({ key, role }: Actor, directory: SettingsSource): void
   );
 }
 
-/** The settings that bind the caller; undefined for owners and admins, their own keys in a workspace included. */
+/** Settings that restrict the caller; undefined for owners and admins, also with their user keys of a workspace. */
 export function settingsFor({ key, role }: Actor, directory: SettingsSource): SecuritySettings | undefined {
   if (role === 'owner' || role === 'admin') return undefined;
   const { organisationId, workspaceId, userId } = key;
@@ -82,7 +82,7 @@ export function settingsFor({ key, role }: Actor, directory: SettingsSource): Se
   return directory.settingsIn(organisationId, workspaceId);
 }
 
-/** Which requests a query of `filterQuery` is about: what every question to the analytics store begins with. */
+/** Selection of requests by a `filterQuery`, the base of every query to the analytics store. */
 interface AnalyticsQuestion {
   readonly window: TimeWindow;
   readonly visibility: Visibility;
@@ -90,8 +90,8 @@ interface AnalyticsQuestion {
 }
 
 /**
- * The question of a call, of what its key may see. Throws `scope_missing` when its role may not view analytics,
- * `invalid_request` for a filter that cannot be, `resource_not_found` for a workspace out of its reach.
+ * Selection for a call, restricted to the rows that its key may see. Throws `scope_missing` when its role may not view
+ * analytics, `invalid_request` for an invalid filter, `resource_not_found` for a workspace out of reach.
  */
 export function analyticsQuestion(
   { query, key, role }: { readonly query: FilterValues; readonly key: KeyRecord; readonly role: Role },

@@ -6,15 +6,15 @@ import type { TimeWindow } from '../../../core/ports/analytics.ts';
 const dayMs = 86_400_000;
 const longestMs = 366 * dayMs;
 
-/** The part of a query that says when. Both ISO 8601 with a time zone, or `today` and `yesterday`: days in UTC. */
+/** Time range of a query. Both members: ISO 8601 with a time zone, or `today` or `yesterday` (days in UTC). */
 export interface TimeQuery {
   readonly time_of_generation_min?: string;
   readonly time_of_generation_max?: string;
 }
 
 /**
- * The window that a query asks for: the 24 hours before its end by default, its end being now by default.
- * Throws `invalid_request` when it is empty, turned round or longer than 366 days.
+ * The window of a query. Default end: now; default start: 24 hours before the end. Throws `invalid_request` when it is
+ * empty, reversed or longer than 366 days.
  */
 export function timeWindow(query: TimeQuery, now: number): TimeWindow {
   const { time_of_generation_min: min, time_of_generation_max: max } = query;
@@ -38,7 +38,7 @@ function startOfDay(name: string | undefined, now: number): number | undefined {
   return name === 'yesterday' ? today - dayMs : undefined;
 }
 
-/** The last day is counted whole, as far as it has come: a graph has no points in the future. */
+/** End of a named day; for today it is now, so that a graph has no points in the future. */
 function endOfDay(name: string | undefined, now: number): number | undefined {
   if (name === 'today') return now;
   return name === 'yesterday' ? now - (now % dayMs) : undefined;
@@ -48,7 +48,7 @@ function instantOr(fallback: number, param: string, text: string | undefined): n
   return text === undefined ? fallback : readInstant(param, text);
 }
 
-/** A time of a request, in milliseconds since the epoch. Throws `invalid_request` when there is no such time. */
+/** A time in a request, in milliseconds since the epoch. Throws `invalid_request` for an invalid time. */
 export function readInstant(param: string, text: string): number {
   const at = Date.parse(text);
   if (Number.isNaN(at)) throw refused(param, 'must be an ISO 8601 time like 2030-01-31T00:00:00Z');
@@ -59,7 +59,7 @@ function refused(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', `"${param}" ${message}.`, { param });
 }
 
-/** What is wrong with one field of a body. */
+/** A mistake in one field of a body. */
 export interface BodyMistake {
   /** JSON pointer: `/users/3/id`. */
   readonly path: string;
@@ -68,7 +68,7 @@ export interface BodyMistake {
 
 const maxShown = 20;
 
-/** For fields that their schema lets through and that cannot be: `invalid_request` with every mistake and its place. */
+/** `invalid_request` with every mistake and its place, for fields that pass their schema but are invalid. */
 export function refusedBody(mistakes: readonly BodyMistake[]): GatewayError {
   return new GatewayError(
     'invalid_request',
@@ -80,14 +80,14 @@ export function refusedBody(mistakes: readonly BodyMistake[]): GatewayError {
   );
 }
 
-/** The mistakes for a sentence, the first 20 of them. */
+/** The first 20 mistakes as text. */
 export function shownMistakes(mistakes: readonly BodyMistake[]): string {
   const named = mistakes.slice(0, maxShown).map(({ path, message }) => `${boundedPlace(path)} ${message}`);
   const rest = mistakes.length - named.length;
   return `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}`;
 }
 
-// One definition for what people send and for what stands in files.
+// Bodies and configuration files share these definitions.
 export {
   Description,
   Identifier,
@@ -100,18 +100,18 @@ export {
   strict,
 } from '../../../core/organisation/fields.ts';
 
-/** JSON as records hold it. */
+/** JSON object of a record. */
 type PlainObject = DeploymentData['config'];
 
 /**
- * An object of a body as it is stored. Throws `invalid_request` for whole numbers beyond 2^53, which would lose digits;
+ * An object of a body in stored form. Throws `invalid_request` for whole numbers beyond 2^53, which would lose digits;
  * `pointer` is its place in the body.
  */
 export function plainObject(value: Readonly<Record<string, unknown>>, pointer: string): PlainObject {
   return plainValue(value, pointer) as PlainObject;
 }
 
-/** The same for a value of any kind but undefined. */
+/** The same for any value except undefined. */
 export function plainValue(value: unknown, pointer: string): unknown {
   const text = JSON.stringify(value, (name, member: unknown) => {
     if (typeof member !== 'bigint') return member;
@@ -122,7 +122,7 @@ export function plainValue(value: unknown, pointer: string): unknown {
   return JSON.parse(text) as unknown;
 }
 
-/** The candidate that `word` was most likely meant to be, or undefined when none is close. For messages. */
+/** The candidate closest to `word`, or undefined when none is close. For messages. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1;
@@ -133,7 +133,7 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   return best;
 }
 
-/** Insertions, deletions and replacements between two short words. */
+/** Number of insertions, deletions and replacements between two short words. */
 function editDistance(left: string, right: string): number {
   let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (let row = 1; row <= left.length; row++) {

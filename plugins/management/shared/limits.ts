@@ -24,7 +24,7 @@ import {
   type GivenUsageLimit,
 } from '../../../core/organisation/providers.ts';
 
-/** A usage limit as answers show it. A body may repeat what answers alone say; it changes nothing. */
+/** A usage limit in answers. A body may repeat the read-only members, which change nothing. */
 export const UsageLimitSchema = Type.Object(
   {
     ...PlainLimit.properties,
@@ -62,15 +62,15 @@ export const UsageLimitSchema = Type.Object(
 );
 
 /**
- * A usage limit of a body. `pointer` is its place there. Throws `invalid_request` for two ways of beginning anew, for a
- * threshold that the limit never lets be reached and for a time that there is not.
+ * A usage limit of a body. `pointer` is its place there. Throws `invalid_request` for two kinds of reset, for an alert
+ * threshold that usage can never reach and for an invalid time.
  */
 export function readUsageLimit(body: Static<typeof PlainLimit>, pointer: string): UsageLimit {
   refuseFirst(usageLimitIssues(body, pointer));
   return usageLimitOf(body);
 }
 
-/** The usage limits of a body that takes several. Throws `invalid_request` when two of them count the same, as well. */
+/** The usage limits of a body that takes several. Also throws `invalid_request` when two of them count the same. */
 export function readUsageLimits(
   body: readonly Static<typeof PlainLimit>[],
   pointer: string,
@@ -79,33 +79,33 @@ export function readUsageLimits(
   return body.map(usageLimitOf);
 }
 
-/** The rate limits of a body's member `rate_limits`. Throws `invalid_request` when two of them limit the same in the same unit. */
+/** The rate limits of a body's `rate_limits`. Throws `invalid_request` for two with the same type and unit. */
 export function readRateLimits(body: readonly Static<typeof RateLimitSchema>[]): readonly RateLimit[] {
   refuseFirst(rateLimitIssues(body, '/rate_limits'));
   return rateLimitsOf(body);
 }
 
-/** Throws `invalid_request` for the first of these. */
+/** Throws `invalid_request` for the first issue. */
 function refuseFirst([issue]: readonly LimitIssue[]): void {
   if (issue !== undefined) throw refusedBody([issue]);
 }
 
-/** The record that usage limits belong to. */
+/** Owner of usage limits. */
 interface LimitOwner {
-  /** The start of the keys of its budgets, as `core/access/limit-charges.ts` makes them. */
+  /** Prefix of the keys of its budgets, as made by `core/access/limit-charges.ts`. */
   readonly prefix: string;
   readonly organisationId: string;
   readonly createdAt: number;
 }
 
-/** What is used of a limit, and whether that is all of it. */
+/** Usage of a limit, and whether it is exhausted. */
 function usedOf(limit: UsageLimit, { prefix, createdAt }: LimitOwner, budgets: Pick<Budgets, 'usage'>) {
   const { type: unit, creditLimit, alertThreshold: threshold } = limit;
   const key = usageLimitKey(prefix, limit);
   return budgets.usage({ key, unit, limit: creditLimit, threshold, period: budgetPeriod(limit, createdAt) });
 }
 
-/** What answers say of the resets of a record's usage limits. */
+/** Reset times of a record's usage limits, in answers. */
 export const ResetTimes = {
   last_reset_at: orNull(
     Type.String({
@@ -121,7 +121,7 @@ export const ResetTimes = {
   ),
 };
 
-/** When the counts of these limits began anew, and when they will. */
+/** Last and next reset of these limits. */
 export function showResetTimes(
   limits: readonly UsageLimit[],
   owner: LimitOwner,
@@ -131,7 +131,7 @@ export function showResetTimes(
   let last: string | null = null;
   let next: number | undefined;
   for (const limit of limits) {
-    // ISO 8601 in UTC sorts as its moments do.
+    // ISO 8601 texts in UTC sort by time.
     const at = lastResetText(usedOf(limit, owner, budgets), owner.createdAt);
     if (at !== null && (last === null || at > last)) last = at;
     const { end } = budgetPeriod(limit, owner.createdAt)(now);
@@ -143,12 +143,12 @@ export function showResetTimes(
   };
 }
 
-/** When a budget last began anew; null for never since its record was made. */
+/** Last reset of a budget; null without one since the creation of its record. */
 export function lastResetText({ lastResetAt }: BudgetUsage, createdAt: number): string | null {
   return lastResetAt === undefined || lastResetAt <= createdAt ? null : new Date(lastResetAt).toISOString();
 }
 
-/** A usage limit with what is used of it. */
+/** A usage limit with its usage, in the API's shape. */
 export function showUsedLimit(
   limit: UsageLimit,
   owner: LimitOwner,
@@ -162,12 +162,12 @@ export function showUsedLimit(
   };
 }
 
-/** Whether a limit is used up. */
+/** True when a limit is exhausted. */
 export function isExhausted(limit: UsageLimit, owner: LimitOwner, budgets: Pick<Budgets, 'usage'>): boolean {
   return usedOf(limit, owner, budgets).isExhausted;
 }
 
-/** Begins the counts of all of the limits anew. Rejects when that cannot be stored. */
+/** Resets the usage of all limits. Rejects when a reset cannot be stored. */
 export async function resetUsed(
   limits: readonly UsageLimit[],
   { prefix, organisationId }: LimitOwner,
@@ -176,20 +176,20 @@ export async function resetUsed(
   for (const limit of limits) await budgets.reset(usageLimitKey(prefix, limit), organisationId);
 }
 
-/** Bodies of updates say it. */
+/** Flag in bodies of updates. */
 export const ResetUsage = Type.Optional(
   Type.Boolean({ description: 'The counts of its usage limits begin anew.' }),
 );
 
 const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
 
-/** The usage limit in bodies of providers and virtual keys: alone, or in a list of one. Null for none. */
+/** Usage limit in bodies of providers and virtual keys: an object, or a list of one. Null for none. */
 export const BodyUsageLimit = Type.Optional(Type.Union([UsageLimitSchema, OneUsageLimit, Type.Null()]));
 
-/** The usage limit in bodies that say what workspaces may use. */
+/** Usage limit in bodies for the access of workspaces. */
 export const BodyAccessLimit = Type.Optional(orNull(OneUsageLimit));
 
-/** The usage limit that a body says at `pointer`. Throws `invalid_request` for one that cannot be. */
+/** The usage limit of a body at `pointer`. Throws `invalid_request` for an invalid one. */
 export function usageLimitOfBody(
   given: Static<typeof GivenUsageLimit>,
   pointer = '/usage_limits',
@@ -199,7 +199,7 @@ export function usageLimitOfBody(
   return limit;
 }
 
-/** The rate limits that a body says at `pointer`. Throws `invalid_request` for two that limit the same. */
+/** The rate limits of a body at `pointer`. Throws `invalid_request` for two that limit the same. */
 export function rateLimitsOfBody(
   given: Static<typeof GivenRateLimits>,
   pointer = '/rate_limits',
@@ -209,10 +209,10 @@ export function rateLimitsOfBody(
   return limits;
 }
 
-/** Rate limits as answers about providers, virtual keys and access show them. */
+/** Rate limits in answers about providers, virtual keys and access. */
 export const ShownRateLimits = orNull(RateLimits);
 
-/** None is null: a client that expects an object here refuses an empty list. */
+/** Null without rate limits: a client that expects an object here refuses an empty list. */
 export function shownRateLimits(limits: readonly RateLimit[]): Static<typeof ShownRateLimits> {
   return limits.length === 0 ? null : limits.map(({ type, unit, value }) => ({ type, unit, value }));
 }

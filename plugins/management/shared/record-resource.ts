@@ -17,15 +17,15 @@ import { Identifier, strict } from './fields.ts';
 import { changeRecord, newRecord, type RecordChange, staleVersion, visibleRecord } from './records.ts';
 import { listReply, pageOf, pageQuery } from './replies.ts';
 
-/** What a route does with records; the second part of its scope. */
+/** Action of a route; the second part of its scope. */
 export type RecordAction = 'create' | 'list' | 'read' | 'update' | 'delete';
 
-/** Whether it changes nothing. */
+/** True for actions that change nothing. */
 export function isReading(action: RecordAction): boolean {
   return action === 'list' || action === 'read';
 }
 
-/** A record in a path, and the workspace that the body or the query says beside it. */
+/** A record named in a path, and the workspace from the body or the query. */
 interface NamedInPath {
   readonly idOrSlug: string;
   readonly workspace: string | undefined;
@@ -35,10 +35,10 @@ type Call<Q, B> = RouteInput<unknown, Q, B>;
 type Promised<T> = T | Promise<T>;
 type PathParams = TObject<Record<string, typeof Identifier>>;
 
-/** What all routes of one kind of record have alike. */
+/** Common parameters of all routes of one kind of record. */
 interface ResourceHead<K extends RecordKind> {
   readonly kind: K;
-  /** What messages call a record: `secret reference`. */
+  /** Noun in messages: `secret reference`. */
   readonly noun: string;
   /** First part of the operation ids: `secret_references`. */
   readonly operations: string;
@@ -48,7 +48,7 @@ interface ResourceHead<K extends RecordKind> {
   readonly parameter: string;
   readonly scopes: (action: RecordAction) => string | readonly string[];
   readonly feature?: Feature;
-  /** Throws when the caller may not do this at all; before anything is read. */
+  /** Throws when the caller may not perform the action at all. Runs before any read. */
   admit?(caller: Pick<RouteInput<unknown, unknown, unknown>, 'key' | 'role'>, action: RecordAction): void;
   /** Default: `visibleRecord`. Throws `resource_not_found`. */
   find?(
@@ -57,17 +57,17 @@ interface ResourceHead<K extends RecordKind> {
     named: NamedInPath,
     action: RecordAction,
   ): Promise<StoredRecord<K>>;
-  /** Throws when the caller may not do this with the record. */
+  /** Throws when the caller may not perform the action on the record. */
   allow?(key: KeyRecord, record: StoredRecord<K>, action: RecordAction): void;
 }
 
-/** What a route says of itself, whatever it does. */
+/** Common metadata of a route. */
 interface Said {
   readonly summary: string;
   readonly examples?: RouteExamples;
 }
 
-/** The members of a new record that the kind decides. */
+/** Members of a new record that depend on its kind. */
 interface MadeRecord<K extends RecordKind> extends Pick<StoredRecord<K>, 'slug' | 'name' | 'data'> {
   /** Undefined for a record of the organisation. */
   readonly workspaceId: string | undefined;
@@ -77,14 +77,14 @@ interface MadeRecord<K extends RecordKind> extends Pick<StoredRecord<K>, 'slug' 
   readonly secrets?: StoredRecord<K>['secrets'];
 }
 
-/** `prepare` of a route runs before the transaction begins: what it throws comes before `resource_not_found`. */
+/** `prepare` of a route runs before the transaction: its errors take precedence over `resource_not_found`. */
 interface Prepared<C, T> {
   prepare?(call: C): T;
 }
 
 /**
- * The routes that most kinds of records have: each method declares one of them, and says what is special about the kind.
- * They look for the record, ask whether the caller may, compare versions (`If-Match`), store, and write the audit trail.
+ * The routes that most kinds of records have: each method declares one of them, with the differences of the kind. They
+ * find the record, check the caller's rights, compare versions (`If-Match`), store, and write the audit trail.
  */
 export class RecordResource<K extends RecordKind> {
   readonly #head: ResourceHead<K>;
@@ -97,7 +97,7 @@ export class RecordResource<K extends RecordKind> {
     this.#params = Type.Object({ [head.parameter]: Identifier });
   }
 
-  /** `POST /labels`: `make` gives the record, under the id that it gets; `show` runs when it is stored. */
+  /** `POST /labels`: `make` returns the record for its new id; `show` runs after it is stored. */
   create<B extends TSchema, R extends TSchema, T>(
     route: Said &
       Prepared<Call<unknown, Static<B>>, T> & {
@@ -142,7 +142,7 @@ export class RecordResource<K extends RecordKind> {
     });
   }
 
-  /** `GET /labels`: `rows` reads the page, `show` gives one of its entries. `query` is what it takes beside the page. */
+  /** `GET /labels`: `rows` reads the page, `show` converts an entry. `query` has the parameters beside the page. */
   list<Q extends TProperties, E extends TSchema>(
     route: Said &
       Prepared<Call<Static<TObject<Q>>, unknown>, void> & {
@@ -210,7 +210,7 @@ export class RecordResource<K extends RecordKind> {
     });
   }
 
-  /** `PUT /labels/{labelId}`: `change` gives what becomes of the record; `show` runs when that is stored. */
+  /** `PUT /labels/{labelId}`: `change` returns the change of the record; `show` runs after it is stored. */
   update<B extends TSchema, R extends TSchema, T, Q extends TSchema | undefined = undefined>(
     route: Said &
       Prepared<Call<RouteData<Q>, RouteData<B>>, T> & {
@@ -223,7 +223,7 @@ export class RecordResource<K extends RecordKind> {
           call: Call<RouteData<Q>, RouteData<B>> & { readonly prepared: T },
         ): Promised<RecordChange<K>>;
         show(record: StoredRecord<K>, writer: ResourcesWriter): Promised<Static<R>>;
-        /** Runs when the change is stored. */
+        /** Runs after the change is stored. */
         afterwards?(record: StoredRecord<K>, call: Call<RouteData<Q>, RouteData<B>>): Promised<void>;
       },
   ): RouteDefinition {
@@ -284,7 +284,7 @@ export class RecordResource<K extends RecordKind> {
     });
   }
 
-  /** The record that the path names, for doing this with it. */
+  /** The record of the path, checked for this action. */
   async #found(
     reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
     { params, query, body, key }: RouteInput<Readonly<Record<string, string>>, unknown, unknown>,
@@ -321,7 +321,7 @@ export class RecordResource<K extends RecordKind> {
   }
 }
 
-/** Id or slug at `workspace_id` of a body or a query that has passed its schema. */
+/** `workspace_id` (id or slug) of a validated body or query. */
 function workspaceIn(said: unknown): string | undefined {
   if (typeof said !== 'object' || said === null || !('workspace_id' in said)) return undefined;
   return typeof said.workspace_id === 'string' ? said.workspace_id : undefined;

@@ -9,10 +9,10 @@ import { randomBytes, randomUUID } from 'node:crypto';
 
 const maxNamed = 10;
 
-/** Slugs of what uses something, by what messages call them: `MCP servers`. */
+/** Slugs of the users of a record, by their noun in messages: `MCP servers`. */
 type Users = Readonly<Record<string, readonly string[]>>;
 
-/** Throws `resource_conflict`, naming ten of each kind and counting the rest, unless nothing uses it. */
+/** Throws `resource_conflict` when anything uses it, listing ten users of each kind and counting the rest. */
 export function requireNoUsers(what: string, users: Users, remedy: string): void {
   const named = Object.entries(users).filter(([, slugs]) => slugs.length > 0);
   if (named.length === 0) return;
@@ -20,7 +20,7 @@ export function requireNoUsers(what: string, users: Users, remedy: string): void
   throw new GatewayError('resource_conflict', `${what} is in use by ${kinds.join(' and ')}. ${remedy}`);
 }
 
-/** Throws `resource_conflict` with the first ten users, each in words, unless there are none. */
+/** Throws `resource_conflict` when there are users, listing the first ten; each is a phrase. */
 export async function requireNobody(
   what: string,
   users: AsyncIterable<string>,
@@ -43,19 +43,19 @@ function listed(slugs: readonly string[]): string {
   return `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** How a path names a record. */
+/** Reference to a record in a request. */
 interface NamedRecord<K extends RecordKind> {
   readonly kind: K;
-  /** What messages call it: `integration`. */
+  /** Noun in messages: `integration`. */
   readonly noun: string;
   readonly idOrSlug: string;
-  /** Id or slug of the workspace that the query or the body says; undefined when neither does. */
+  /** Id or slug of the workspace in the query or the body; undefined without one. */
   readonly workspace?: string | undefined;
 }
 
 type Reader = Pick<ResourcesReader, 'records' | 'workspaces'>;
 
-/** Nothing of this name is visible: in the same words whether it is not there or not within reach. */
+/** `resource_not_found`, with the same message for an unknown record and for one out of reach. */
 export function noSuchRecord(noun: string, idOrSlug: string): GatewayError {
   return new GatewayError(
     'resource_not_found',
@@ -64,9 +64,9 @@ export function noSuchRecord(noun: string, idOrSlug: string): GatewayError {
 }
 
 /**
- * The record of this id or slug: of the key's workspace or of its organisation; for keys of the organisation, of the
- * workspace that is said, or of any. Throws `resource_not_found`, and `invalid_request` when a slug is that of records
- * of several workspaces and nobody says which.
+ * The record with this id or slug, in the key's workspace or its organisation; for keys of the organisation, in the
+ * named workspace, or in any. Throws `resource_not_found`, and `invalid_request` when several workspaces have the slug
+ * and the request names none.
  */
 export async function visibleRecord<K extends RecordKind>(
   reader: Reader,
@@ -104,7 +104,7 @@ async function bySlugAnywhere<K extends RecordKind>(
 
 const pageSize = 100;
 
-/** Everything that a list has, read page by page. */
+/** All entries of a list, read page by page. */
 export async function* eachOf<T>(list: (page: Page) => Promise<Paged<T>>): AsyncGenerator<T> {
   for (let offset = 0; ; offset += pageSize) {
     const { data } = await list({ offset, limit: pageSize });
@@ -123,7 +123,7 @@ export function eachRecord<K extends RecordKind>(
   return eachOf((page) => records.list(kind, organisationId, filter, page));
 }
 
-/** The same as a list; for what there is not much of. */
+/** The same as a list; for small numbers of records. */
 export async function everyRecord<K extends RecordKind>(
   reader: Pick<ResourcesReader, 'records'>,
   kind: K,
@@ -136,9 +136,8 @@ export async function everyRecord<K extends RecordKind>(
 }
 
 /**
- * The workspace that a new record belongs to: the key's own, or for keys of the organisation what the body says at
- * `/workspace_id`; undefined when that says nothing. Throws `invalid_request` for one that is not within reach,
- * `resource_conflict` for an archived one.
+ * Workspace of a new record: the key's own, or for keys of the organisation the `/workspace_id` of the body; undefined
+ * without one. Throws `invalid_request` for a workspace out of reach, `resource_conflict` for an archived one.
  */
 export async function workspaceOfBody(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
@@ -157,7 +156,7 @@ export async function workspaceOfBody(
   return found;
 }
 
-/** The same for what belongs to a workspace in any case. */
+/** The same for records that always belong to a workspace. */
 export async function requiredWorkspace(
   reader: Pick<ResourcesReader, 'workspaces'>,
   key: KeyRecord,
@@ -171,8 +170,8 @@ export async function requiredWorkspace(
 }
 
 /**
- * The workspace with this id or slug. Throws `resource_not_found`, in the same words, whether there is none or it is
- * not within the key's reach.
+ * The workspace with this id or slug. Throws `resource_not_found`, with the same message for an unknown workspace and
+ * for one out of reach.
  */
 export async function visibleWorkspace(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
@@ -185,7 +184,7 @@ export async function visibleWorkspace(
   throw noSuchWorkspace(idOrSlug);
 }
 
-/** In the same words whether there is none or it is not within the key's reach. */
+/** `resource_not_found`, with the same message for an unknown workspace and for one out of reach. */
 export function noSuchWorkspace(idOrSlug: string): GatewayError {
   return new GatewayError(
     'resource_not_found',
@@ -194,8 +193,8 @@ export function noSuchWorkspace(idOrSlug: string): GatewayError {
 }
 
 /**
- * Where a list looks: in the workspace that is named (id or slug), else in the key's own; keys of the organisation that
- * name none see all of it (`workspaceId` undefined). Throws like `visibleWorkspace`.
+ * Place of a list: the named workspace (id or slug), else the key's own; for keys of the organisation without a named
+ * one, the whole organisation (`workspaceId` undefined). Throws like `visibleWorkspace`.
  */
 export async function placeOfList(
   reader: Pick<ResourcesReader, 'workspaces'>,
@@ -207,17 +206,16 @@ export async function placeOfList(
   return { organisationId, workspaceId: (await visibleWorkspace(reader, key, named)).id };
 }
 
-/** What a body says of where a record belongs. */
+/** Owner of a record in a body. */
 interface NamedPlace {
   readonly workspace_id?: string | undefined;
   readonly organisation_id?: string | undefined;
 }
 
 /**
- * The workspace that a new record is for: the named one, or that of the key; undefined for a record of the whole
- * organisation, which keys of organisations alone can make. Throws `invalid_request` with the place in the body for
- * what is not within reach, and for bearers of tokens who leave something out; `resource_conflict` for an archived
- * workspace.
+ * Workspace of a new record: the named one, or that of the key; undefined for a record of the whole organisation, which
+ * only keys of organisations can create. Throws `invalid_request` with the place in the body for a workspace or
+ * organisation out of reach, and for a token whose body omits either; `resource_conflict` for an archived workspace.
  */
 export async function placeOfNew(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
@@ -244,14 +242,14 @@ export async function placeOfNew(
   );
 }
 
-/** Throws `invalid_request` when another organisation than that of the key is named, in a body or a query. */
+/** Throws `invalid_request` when a body or a query names another organisation than the key's. */
 export function requireOrganisation({ organisationId }: KeyRecord, named: string | undefined): void {
   if (named === undefined || named === organisationId) return;
   const message = 'is not your organisation; leave it out';
   throw refusedBody([{ path: '/organisation_id', message }]);
 }
 
-/** Throws `scope_missing` when a key of a workspace is about to change what belongs to its organisation. */
+/** Throws `scope_missing` when a workspace's key tries to change a record of its organisation. */
 export function requireOwn(key: KeyRecord, record: StoredRecord, noun: string): void {
   if (reachOf(key).workspaceId === undefined || record.workspaceId !== undefined) return;
   throw new GatewayError(
@@ -265,7 +263,7 @@ function missing(path: string, what: string): GatewayError {
 }
 
 /**
- * A new slug: the prefix (`ws-`, `pc-`, or nothing), the letters of the name that an address can have, and six that make
+ * A new slug: the prefix (`ws-`, `pc-`, or nothing), the URL-safe letters of the name, and six random letters that make
  * it unique.
  */
 export function newSlug(prefix: string, name: string): string {
@@ -286,7 +284,7 @@ type NewRecord<K extends RecordKind> = Pick<
 > &
   Partial<Pick<StoredRecord<K>, 'id' | 'parentId' | 'secrets'>>;
 
-/** An active record in its first version. `by` is the id of the user or of the key that makes it. */
+/** An active record in its first version. `by` is the id of the user or of the key that creates it. */
 export function newRecord<K extends RecordKind>(
   { kind, id = randomUUID(), parentId = '', secrets = {}, ...given }: NewRecord<K>,
   by: string,
@@ -296,7 +294,7 @@ export function newRecord<K extends RecordKind>(
   return { kind, id, ...given, status: 'active', parentId, secrets, ...stamp };
 }
 
-/** Keeps a version of the record: by default with the record's own data. */
+/** Stores a version of the record, by default with the record's own data. */
 export function keepVersion<K extends RecordKind>(
   { records }: Pick<ResourcesWriter, 'records'>,
   { kind, organisationId, id, name, updatedBy, updatedAt, ...record }: StoredRecord<K>,
@@ -314,12 +312,12 @@ export function keepVersion<K extends RecordKind>(
   });
 }
 
-/** What of a record a change can say. */
+/** Members of a record that a change can set. */
 export type RecordChange<K extends RecordKind> = Partial<
   Pick<StoredRecord<K>, 'name' | 'slug' | 'status' | 'parentId' | 'data' | 'secrets'>
 >;
 
-/** The record after a change that was made with this key, in its next version. */
+/** The record after a change by this key, in its next version. */
 export function changedRecord<K extends RecordKind>(
   before: StoredRecord<K>,
   change: RecordChange<K>,
@@ -330,7 +328,7 @@ export function changedRecord<K extends RecordKind>(
   return { ...before, ...change, ...stamp };
 }
 
-/** Stores what `changedRecord` makes of it. Throws `version_mismatch` when the record was changed in between. */
+/** Stores the result of `changedRecord`. Throws `version_mismatch` when the record was changed in between. */
 export async function changeRecord<K extends RecordKind>(
   { records }: Pick<ResourcesWriter, 'records'>,
   before: StoredRecord<K>,
@@ -343,7 +341,7 @@ export async function changeRecord<K extends RecordKind>(
   return after;
 }
 
-/** Somebody else changed or removed the record in between. */
+/** `version_mismatch`: another request changed or removed the record in between. */
 export function staleVersion(): GatewayError {
   return new GatewayError(
     'version_mismatch',
@@ -351,7 +349,7 @@ export function staleVersion(): GatewayError {
   );
 }
 
-/** Throws `resource_conflict` for an archived workspace: neither it nor what belongs to it is changed any more. */
+/** Throws `resource_conflict` for an archived workspace: neither it nor its records can be changed. */
 export function requireActive({ name, status }: WorkspaceRecord): void {
   if (status === 'active') return;
   throw new GatewayError(

@@ -11,10 +11,10 @@ const sizeOf = (maximum: number, byDefault: number) =>
   );
 const size = sizeOf(100, defaultSize);
 
-/** The part of a list's query that says which page; `currentPage` and `pageSize` are what some clients send. */
+/** Query parameters for the page of a list; some clients send `currentPage` and `pageSize`. */
 export const pageQuery = { current_page: current, page_size: size, currentPage: current, pageSize: size };
 
-/** The same for lists whose clients ask for up to `most` entries, and for 100 when they say nothing: see `longPageOf`. */
+/** The same for lists of up to `most` entries per page, default 100: see `longPageOf`. */
 export function longPageQuery(most: number) {
   const long = sizeOf(most, longDefaultSize);
   return { current_page: current, page_size: long, currentPage: current, pageSize: long };
@@ -26,7 +26,7 @@ export const numberedPageQuery = {
   ...longPageQuery(500),
 };
 
-/** What `pageQuery` lets through. */
+/** Validated parameters of `pageQuery`. */
 interface PageQuery {
   readonly current_page?: number;
   readonly page_size?: number;
@@ -34,17 +34,17 @@ interface PageQuery {
   readonly pageSize?: number;
 }
 
-/** The page that a query asks for: the first 50 entries by default. Throws when one thing is said in both spellings. */
+/** The page of a query: the first 50 entries by default. Throws when a parameter is there in both spellings. */
 export function pageOf(query: PageQuery): Page {
   return pageWith(query, defaultSize);
 }
 
-/** The page that a query of `longPageQuery` asks for: the first 100 entries by default. */
+/** The page of a `longPageQuery`: the first 100 entries by default. */
 export function longPageOf(query: PageQuery): Page {
   return pageWith(query, longDefaultSize);
 }
 
-/** The page that a query of `numberedPageQuery` asks for. Throws when it counts from 0 and from 1 at once. */
+/** The page of a `numberedPageQuery`. Throws when it counts from 0 and from 1 at once. */
 export function numberedPageOf({ page, ...query }: PageQuery & { readonly page?: number }): Page {
   if (page === undefined) return longPageOf(query);
   if (query.current_page === undefined && query.currentPage === undefined)
@@ -69,31 +69,31 @@ function one(name: string, plain: number | undefined, camel: number | undefined)
   });
 }
 
-/** What every list answers with. */
+/** Common members of every list. */
 export const listReply = {
   object: Type.Literal('list'),
   total: Type.Integer({ description: 'Entries in all, on every page.' }),
 };
 
-/** What long lists answer with. */
+/** Common members of long lists. */
 export const longListReply = {
   ...listReply,
   has_more: Type.Boolean({ description: 'Whether there are pages behind this one.' }),
 };
 
-/** The entries of a page as a long list answers them. */
+/** A page as the answer of a long list. */
 export function longList<T>({ offset }: Page, { total, data }: Paged<unknown>, shown: T[]) {
   return { object: 'list' as const, total, has_more: offset + data.length < total, data: shown };
 }
 
-/** A stored time (`2030-01-31 09:00:00.123`, in UTC) as ISO 8601. Anything else is left as it is. */
+/** A stored time (`2030-01-31 09:00:00.123`, in UTC) as ISO 8601. Any other text is returned unchanged. */
 export function isoTime(text: string): string {
   return /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?$/.test(text) ? `${text.replace(' ', 'T')}Z` : text;
 }
 
 /**
- * Where links lead: to `publicUrl` (`server.public_url`), without one to the address under which the request came. No
- * slash behind it.
+ * Origin of links: `publicUrl` (`server.public_url`), without one the address of the request. It has no trailing
+ * slash.
  */
 export function publicOrigin(context: RequestContext, publicUrl: string | undefined): string {
   return publicUrl?.replace(/\/+$/, '') ?? `http://${context.header('host') ?? 'localhost'}`;

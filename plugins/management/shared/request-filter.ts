@@ -8,14 +8,14 @@ const mostValues = 100;
 const longestValue = 512;
 const mostPairs = 20;
 
-/** A list as clients give it: texts with commas between them, JSON as text, or a list. */
+/** A list from a client: comma-separated text, JSON text, or a list. */
 type ListValue = string | number | readonly (string | number)[];
 
-/** Gathers what is wrong with the parameters of a filter. */
+/** Collects mistakes in the parameters of a filter. */
 class FilterMistakes {
   readonly #found: { readonly param: string; readonly message: string }[] = [];
 
-  /** `message` continues a sentence that begins with the parameter, and says what to write. */
+  /** `message` continues a sentence that starts with the parameter, and states the remedy. */
   add(param: string, message: string): void {
     this.#found.push({ param, message });
   }
@@ -33,7 +33,7 @@ class FilterMistakes {
   }
 }
 
-/** The texts of a list: at most 100, each of at most 512 characters. Undefined when it is not there or wrong. */
+/** The texts of a list: at most 100, each of at most 512 characters. Undefined when absent or invalid. */
 function listOf(
   param: string,
   value: ListValue | undefined,
@@ -55,7 +55,7 @@ function mistakeOf(texts: readonly string[]): string | undefined {
   return `holds at place ${long + 1} a value of more than ${longestValue} characters; give a shorter one`;
 }
 
-/** Undefined for what begins like a JSON list and is no list of texts. */
+/** Undefined for text that starts like a JSON list and is not a list of texts. */
 function textsOf(text: string): readonly string[] | undefined {
   if (!text.trimStart().startsWith('[')) {
     const values = text.split(',').map((value) => value.trim());
@@ -135,7 +135,7 @@ function shown(text: string): string {
   return text.slice(0, 64);
 }
 
-/** Parameters that list texts, and what they are compared with. */
+/** Parameters with lists of texts, each with its filter and description. */
 const lists = {
   ai_service: ['aiServices', 'Kinds of providers'],
   ai_model: ['models', 'Models as answered'],
@@ -152,7 +152,7 @@ const lists = {
   span_id: ['spanIds', 'Spans'],
 } as const satisfies Record<string, readonly [keyof RequestFilter, string]>;
 
-/** Parameters that are bounds by `…_min` and `…_max`, and what they bound. */
+/** Parameters with bounds `…_min` and `…_max`, each with its filter, description and schema. */
 const ranges = {
   total_units: ['totalTokens', 'Tokens in all', Type.Integer({ minimum: 0 })],
   prompt_token: ['promptTokens', 'Tokens of the prompt', Type.Integer({ minimum: 0 })],
@@ -207,7 +207,7 @@ const PlaceName = Name('Id or slug of a workspace: its requests alone.');
 const Moment = (description: string) =>
   Type.Union([Instant('A moment.'), Type.Literal('today'), Type.Literal('yesterday')], { description });
 
-/** What all ways of asking share. */
+/** Parameters that queries and bodies share. */
 const plain = {
   workspace_slug: Type.Optional(PlaceName),
   workspace_id: Type.Optional(PlaceName),
@@ -260,7 +260,7 @@ export const filterBody = {
   ),
 };
 
-/** What `filterQuery` or `filterBody` let through. */
+/** Validated values of `filterQuery` or `filterBody`. */
 export interface FilterValues
   extends
     TimeQuery,
@@ -274,8 +274,8 @@ export interface FilterValues
 }
 
 /**
- * Which requests are asked for, and when. Throws `invalid_request` with every mistake, each with its parameter and what
- * to write. The workspace is no part of it: see `visibilityIn`.
+ * Window and filter of the requested rows. Throws `invalid_request` with every mistake, each with its parameter and
+ * remedy. The workspace is not part of it: see `visibilityIn`.
  */
 export function readFilter(
   values: FilterValues,
@@ -309,7 +309,7 @@ export function readFilter(
   return { window: timeWindow(values, now), filter: found };
 }
 
-/** Without the digits that dividing by 100 makes up. */
+/** Cents as dollars, without the floating-point noise of the division. */
 function dollars(cents: number): number {
   return Number((cents / 100).toPrecision(15));
 }

@@ -7,23 +7,23 @@ import type { BodyMistake } from './fields.ts';
 /** Secret values by field: `key`, `configurations.<option>`, `models.<slug>.headers`. */
 export type PlainSecrets = Readonly<Record<string, string>>;
 
-/** Stands in what answers show of a secret for the rest of it. */
+/** Stands for the hidden part of a masked secret. */
 export const mark = '…';
 const shownFrom = 16;
 
-/** What answers show of a secret: its first and last letters, when it is long enough to have others. */
+/** A masked secret: its first and last two letters, or only the mark when it is shorter than 16 characters. */
 export function maskOf(text: string): string {
   return text.length < shownFrom ? mark : `${text.slice(0, 2)}${mark}${text.slice(-2)}`;
 }
 
-/** What is stored of the secrets of a record. */
+/** The sealed secrets of a record, for the store. */
 export function sealSecrets(box: SecretBox, recordId: string, plain: PlainSecrets): PlainSecrets {
   return Object.fromEntries(
     Object.entries(plain).map(([field, text]) => [field, box.seal(text, secretContext(recordId, field))]),
   );
 }
 
-/** The secrets of a record. Throws `internal` when the key that sealed them is not there. */
+/** The opened secrets of a record. Throws `internal` when the key that sealed them is missing. */
 export function openSecrets(box: SecretBox, { id, secrets }: StoredRecord): PlainSecrets {
   return Object.fromEntries(
     Object.entries(secrets).map(([field, sealed]) => [field, box.open(sealed, secretContext(id, field))]),
@@ -31,8 +31,8 @@ export function openSecrets(box: SecretBox, { id, secrets }: StoredRecord): Plai
 }
 
 /**
- * The same for showing them: of what the configuration owns not even the first and last letters. Masked, each value is
- * the mark alone; headers keep their names.
+ * The same for answers: secrets of a record that a file manages are empty, so that their mask shows no letters; headers
+ * keep their names.
  */
 export function shownSecrets(box: SecretBox, record: StoredRecord): PlainSecrets {
   const plain = openSecrets(box, record);
@@ -46,7 +46,7 @@ function namesOnly(headers: string): string {
   return JSON.stringify(Object.fromEntries(Object.keys(headersOf(headers)).map((name) => [name, ''])));
 }
 
-/** The headers that one secret holds. */
+/** The headers in one secret. */
 export function headersOf(text: string | undefined): Readonly<Record<string, string>> {
   const found = text === undefined ? undefined : parseJson(text);
   if (typeof found !== 'object' || found === null || Array.isArray(found)) return {};
@@ -61,8 +61,8 @@ export function maskedHeaders(headers: Readonly<Record<string, string>>): Record
 }
 
 /**
- * Clients read a record, change something and send it back: a secret that comes as it was shown stays what it is.
- * `mistakes` gets masked values that show something else.
+ * Clients read a record, change it and send it back: a secret equal to its mask keeps its stored value. Any other
+ * masked value is added to `mistakes`.
  */
 export function unmasked(
   given: string,
@@ -76,7 +76,7 @@ export function unmasked(
   return given;
 }
 
-/** `unmasked` for all secrets among settings. */
+/** `unmasked` for all secrets in settings. */
 export function unmaskedConfigurations(
   given: GivenConfigurations,
   before: PlainSecrets,

@@ -8,22 +8,22 @@ import type { Page, Paged } from '../../../core/ports/page.ts';
 import { refusedBody } from './fields.ts';
 import { eachRecord, noSuchRecord, visibleRecord } from './records.ts';
 
-/** Kinds of records of one workspace, or of the organisation, which says what workspaces may use them. */
+/** Kinds of records that belong to one workspace, or to the organisation, which shares them with workspaces. */
 export type SharedKind = 'integration' | 'mcp_integration';
 
-/** What can be done with such a record; the second part of its scope. */
+/** Action on such a record; the second part of its scope. */
 type SharedAction = 'create' | 'read' | 'update' | 'delete' | 'list';
 
-/** How a path names such a record. */
+/** Reference to such a record in a request. */
 interface NamedShared {
   readonly slug: string;
-  /** Id or slug of the workspace that the query or the body says. */
+  /** Id or slug of the workspace in the query or the body. */
   readonly workspace?: string | undefined;
 }
 
-/** Which of them are listed. */
+/** Selection of a list. */
 interface ListedShared extends Page {
-  /** Undefined: those of every workspace within reach. */
+  /** Undefined for every workspace within reach. */
   readonly workspaceId: string | undefined;
   readonly type: 'workspace' | 'organisation' | 'all';
   /** Part of the name or the slug, in any case. */
@@ -32,24 +32,24 @@ interface ListedShared extends Page {
 
 type Reader = Pick<ResourcesReader, 'records' | 'workspaces'>;
 
-/** Who may do what with the records of one kind. */
+/** Access rules for the records of one kind. */
 interface SharedAccess<K extends SharedKind> {
-  /** The scopes one of which is needed. */
+  /** Scopes for an action; the caller needs one of them. */
   scopes(action: SharedAction): readonly string[];
-  /** Throws `scope_missing` when the key may not do this with what is of the workspace, or of the organisation. */
+  /** Throws `scope_missing` when the key lacks the scope for records of the workspace, or of the organisation. */
   require(key: KeyRecord, action: SharedAction, workspaceId: string | undefined): void;
   /**
-   * The record of this slug or id. Throws `resource_not_found` for one that the key does not see, `scope_missing`
-   * without the scope for what is of a workspace, or of the organisation.
+   * The record with this slug or id. Throws `resource_not_found` for one that the key does not see, `scope_missing`
+   * without the scope for records of a workspace, or of the organisation.
    */
   visible(reader: Reader, key: KeyRecord, named: NamedShared, action: SharedAction): Promise<StoredRecord<K>>;
-  /** What the key's scopes are for, and of its organisation what its workspace may use; oldest first. */
+  /** A page of the records that the key's scopes cover and that its workspace, if any, may use; oldest first. */
   seen(
     reader: Pick<ResourcesReader, 'records'>,
     key: KeyRecord,
     wanted: ListedShared,
   ): Promise<Paged<StoredRecord<K>>>;
-  /** The record that a body names at `path`. Throws `invalid_request` for one that the workspace may not use, as for none. */
+  /** The record that a body names at `path`. Throws `invalid_request` for one that is unknown or not usable there. */
   usable(
     reader: Pick<ResourcesReader, 'records'>,
     workspace: WorkspaceRecord,
@@ -58,7 +58,7 @@ interface SharedAccess<K extends SharedKind> {
   ): Promise<StoredRecord<K>>;
 }
 
-/** `noun` is what messages call a record (`integration`), `resource` what its scopes end with (`integrations`). */
+/** `noun` names a record in messages (`integration`), `resource` in scopes (`integrations`). */
 export function sharedAccess<K extends SharedKind>(
   kind: K,
   { noun, resource }: { readonly noun: string; readonly resource: string },
@@ -81,7 +81,7 @@ export function sharedAccess<K extends SharedKind>(
       required(key, action, found.workspaceId);
       return found;
     },
-    // The records themselves say which workspaces may use them, so all of them are looked at.
+    // The access of workspaces is part of each record, so the search reads all records.
     async seen(reader, key, { workspaceId, type, search, offset, limit }) {
       const reach = reachOf(key).workspaceId;
       const data: StoredRecord<K>[] = [];
@@ -107,7 +107,7 @@ export function sharedAccess<K extends SharedKind>(
   };
 }
 
-/** Throws `resource_conflict` for a record that belongs to one workspace, and is shared with no other. */
+/** Throws `resource_conflict` for a record of one workspace, which cannot be shared. */
 export function requireShared({ name, workspaceId }: StoredRecord<SharedKind>, noun: string): void {
   if (workspaceId === undefined) return;
   throw new GatewayError(
@@ -117,8 +117,8 @@ export function requireShared({ name, workspaceId }: StoredRecord<SharedKind>, n
 }
 
 /**
- * What a body says of workspaces at `/workspaces`, by their ids; each names one by id or slug. Throws `invalid_request`
- * for one that is not there, archived, or there twice.
+ * The entries of `/workspaces` in a body, by workspace id; each entry names one by id or slug. Throws `invalid_request`
+ * for an unknown, archived or repeated workspace.
  */
 export async function namedWorkspaces<T extends { readonly id: string }>(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,

@@ -1,11 +1,11 @@
 import { isStorable } from '../../../core/organisation/fields.ts';
 
 /**
- * The part of protocol buffers that OTLP traces need, read into the shape of their JSON mapping, so that what comes after
- * knows one shape only. Fields that nobody asks for are skipped.
+ * Decoder for the part of protocol buffers that OTLP traces need. Its result has the shape of their JSON mapping, so
+ * that later code handles one shape only. Unused fields are skipped.
  */
 
-/** How a field is read, and its name in JSON. */
+/** Decoder of a field; `Field` adds its name in JSON. */
 type Kind = 'text' | 'hex' | 'boolean' | 'integer' | 'double' | 'nanos' | (() => Message);
 interface Field {
   readonly name: string;
@@ -48,15 +48,15 @@ const resourceSpans: Message = {
 };
 const exportRequest: Message = { 1: list('resourceSpans', () => resourceSpans) };
 
-/** Messages within messages; values of attributes can nest without end. */
+/** Upper bound of nested messages; values of attributes can nest without limit. */
 const deepestMessage = 32;
 
-/** `ExportTraceServiceRequest` as its JSON mapping says it. Throws a `RangeError` for bytes that are none. */
+/** `ExportTraceServiceRequest` in its JSON mapping. Throws a `RangeError` for invalid bytes. */
 export function readExportRequest(bytes: Buffer): unknown {
   return readMessage(new Reader(bytes), exportRequest, 0);
 }
 
-/** `ExportTraceServiceResponse`: nothing at all when every span was taken. */
+/** `ExportTraceServiceResponse`: empty when every span was accepted. */
 export function writeExportResponse(rejected: number, reason: string): Buffer {
   if (rejected === 0) return Buffer.alloc(0);
   const message = Buffer.from(reason, 'utf8');
@@ -153,12 +153,12 @@ class Reader {
   }
 }
 
-/** The value of an attribute: texts, numbers and booleans as they are, lists and maps of them. */
+/** Value of an attribute: a text, number or boolean, or a list or map of values. */
 export type AttributeValue =
   string | number | boolean | readonly AttributeValue[] | { readonly [key: string]: AttributeValue };
 export type SpanAttributes = ReadonlyMap<string, AttributeValue>;
 
-/** A span that somebody reported. */
+/** A reported span. */
 export interface ReportedSpan {
   /** 32 hexadecimal digits in lower case. */
   readonly traceId: string;
@@ -174,11 +174,11 @@ export interface ReportedSpan {
   readonly attributes: SpanAttributes;
   readonly resource: SpanAttributes;
   readonly events: readonly { readonly name: string; readonly attributes: SpanAttributes }[];
-  /** Of the instrumentation: `name version`. */
+  /** Scope of the instrumentation: `name version`. */
   readonly scope: string;
 }
 
-/** What an export holds, and what of it cannot be used, with the reason of the first. */
+/** Spans of an export, the number of rejected ones, and the reason of the first rejection. */
 export interface ReadSpans {
   readonly spans: readonly ReportedSpan[];
   readonly rejected: number;
@@ -189,7 +189,7 @@ const maxAttributes = 256;
 const maxEvents = 64;
 const deepestValue = 16;
 
-/** Reads the JSON mapping of `ExportTraceServiceRequest`. Undefined when it is something else; `most` spans are read. */
+/** Reads the JSON mapping of `ExportTraceServiceRequest`, at most `most` spans. Undefined for any other JSON. */
 export function readSpans(body: unknown, most: number): ReadSpans | undefined {
   const resources = listOf(member(body, 'resourceSpans'));
   if (resources === undefined) return undefined;
@@ -218,7 +218,7 @@ export function readSpans(body: unknown, most: number): ReadSpans | undefined {
   return { spans, rejected, reason };
 }
 
-/** The span, or why it cannot be used. */
+/** The span, or the reason for its rejection. */
 function readSpan(span: unknown, resource: SpanAttributes, scope: string): ReportedSpan | string {
   const traceId = textOf(member(span, 'traceId')).toLowerCase();
   const spanId = textOf(member(span, 'spanId')).toLowerCase();
@@ -281,7 +281,7 @@ function valueOf(value: unknown, depth: number): AttributeValue | undefined {
   return Object.fromEntries(pairs);
 }
 
-/** A text, a number or a big integer, as JSON's mapping allows them all. */
+/** Nanoseconds; the JSON mapping allows a text, a number or a big integer. */
 function nanosOf(value: unknown): bigint | undefined {
   if (typeof value === 'bigint') return value > 0n ? value : undefined;
   if (typeof value === 'number') return Number.isSafeInteger(value) && value > 0 ? BigInt(value) : undefined;
@@ -292,7 +292,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? storable(value) : '';
 }
 
-/** Without what no store takes. */
+/** The text without characters that stores refuse. */
 function storable(text: string): string {
   return isStorable(text) ? text : text.replaceAll('\0', '').replace(/\p{Surrogate}/gu, '\u{fffd}');
 }

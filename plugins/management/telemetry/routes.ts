@@ -23,7 +23,7 @@ import { spanBodies, spanRow } from './spans.ts';
 
 const maxBodyBytes = 4_194_304;
 const maxSpans = 1000;
-/** Spans that are remembered: an exporter whose answer was lost sends them again. */
+/** Number of spans remembered for deduplication: an exporter that lost the answer sends its spans again. */
 const maxRemembered = 20_000;
 const protobuf = 'application/x-protobuf';
 
@@ -38,8 +38,8 @@ const Reply = Type.Object(
 );
 
 /**
- * `POST /otel/v1/traces`, whose spans are kept without what `redaction` takes out, and refusals of the other signals:
- * exporters drop those then, instead of trying again.
+ * `POST /otel/v1/traces`, whose spans are stored after `redaction`, and refusals of the other signals, which exporters
+ * then drop and do not retry.
  */
 export function otelRoutes(scope: Scope, redaction?: Redaction): readonly RouteDefinition[] {
   return [tracesRoute(scope, redaction), otherSignal('logs'), otherSignal('metrics')];
@@ -89,7 +89,7 @@ function otherSignal(signal: 'logs' | 'metrics'): RouteDefinition {
   });
 }
 
-/** Puts the body into memory, within its bound; whether it is in protocol buffers. */
+/** Loads the body into memory, within its bound. True for protocol buffers, false for JSON. */
 async function load(context: RequestContext): Promise<boolean> {
   const type = context.header('content-type') ?? '';
   const isProtobuf = /^\s*application\/(?:x-)?protobuf\b/i.test(type);
@@ -123,7 +123,7 @@ function readBody({ body }: RequestContext, isProtobuf: boolean): ReadSpans {
         { cause },
       );
     }
-    // A message without any field is one without spans.
+    // An empty message is an export without spans.
     message = { resourceSpans: [], ...(message as object) };
   } else message ??= body.json;
   if (message === undefined) throw new GatewayError('invalid_json', 'The request body is no valid JSON.');
@@ -136,7 +136,7 @@ function readBody({ body }: RequestContext, isProtobuf: boolean): ReadSpans {
   );
 }
 
-/** Keeps the spans that have not been taken before. Throws `store_unavailable` when the journal has no room. */
+/** Stores the spans that are not stored yet. Throws `store_unavailable` when the journal has no room. */
 async function keepSpans(
   { journal, clock, prices, directory }: Scope,
   {

@@ -9,9 +9,9 @@ import type { BodyRow } from '../../../core/ports/request-row.ts';
 
 const maxTokens = 2 ** 31;
 
-/** Reads attributes by name, each by its present name and those that it had before; remembers which ones it was asked for. */
+/** Reads attributes by their current and former names, and records the names that it read. */
 class SpanReader {
-  /** Names that were asked for: what they say stands in columns. */
+  /** Names that were read: their values are in columns. */
   readonly asked = new Set<string>();
   readonly #attributes: SpanAttributes;
 
@@ -24,13 +24,13 @@ class SpanReader {
     return typeof found === 'string' ? found : '';
   }
 
-  /** Finite and not below zero; numbers in texts count. */
+  /** A finite number, not negative; numeric texts count. */
   number(...names: string[]): number | undefined {
     const found = this.#first(names, (value) => isCount(value));
     return found === undefined ? undefined : Number(found);
   }
 
-  /** A whole number that a column holds. */
+  /** A whole number, cut to the range of its column. */
   tokens(...names: string[]): number | undefined {
     const found = this.number(...names);
     return found === undefined ? undefined : Math.min(maxTokens, Math.trunc(found));
@@ -68,9 +68,8 @@ const maxKeys = 20;
 const longestMetadata = 128;
 
 /**
- * What a span and its resource say beside what stands in columns, as metadata: 20 keys at the most, names and values cut
- * at 128 characters. The service comes first, then the span's own attributes, then the rest of the resource. What was said
- * to a model and by it is no metadata.
+ * Attributes of a span and its resource that have no column, as metadata: at most 20 keys, names and values cut at 128
+ * characters. Order: user, service, attributes of the span, rest of the resource. Prompts and answers are not metadata.
  */
 function spanMetadata(span: ReportedSpan, { asked }: SpanReader): Record<string, string> {
   const metadata: Record<string, string> = {};
@@ -93,19 +92,19 @@ function spanMetadata(span: ReportedSpan, { asked }: SpanReader): Record<string,
   return metadata;
 }
 
-/** As much as the `logger` keeps of a body at the most, in characters. */
+/** Upper bound of a body in characters, like that of the `logger`. */
 const longestBody = 262_144;
 
 const inputs = ['gen_ai.input.messages', 'gen_ai.prompt'];
 const outputs = ['gen_ai.output.messages', 'gen_ai.completion'];
 const system = 'gen_ai.system_instructions';
 const tools = 'gen_ai.tool.definitions';
-/** `gen_ai.prompt.0.role`, as older instrumentations write messages. */
+/** `gen_ai.prompt.0.role`: messages of older instrumentations. */
 const numbered = /^gen_ai\.(prompt|completion)\.(\d{1,3})\.([a-z][a-z_]{0,31})$/;
-/** Numbered messages of one span that are read. */
+/** Upper bound of numbered messages of one span. */
 const maxNumbered = 200;
 
-/** Whether an attribute holds what was said to a model or by it. */
+/** True for attributes that hold prompts or answers. */
 function isContent(name: string): boolean {
   return (
     inputs.includes(name) ||
@@ -116,13 +115,13 @@ function isContent(name: string): boolean {
   );
 }
 
-/** What a span tells of the conversation, as bodies are logged; undefined when it tells nothing. */
+/** Conversation of a span in the form of logged bodies. */
 type SpanBodies = Pick<
   BodyRow,
   'request' | 'response' | 'request_truncated' | 'response_truncated' | 'log_format'
 >;
 
-/** Reads the conversation from the attributes of the span, or of its events. */
+/** Reads the conversation from the attributes of the span or of its events; undefined without one. */
 export function spanBodies(span: ReportedSpan): SpanBodies | undefined {
   const places = [span.attributes, ...span.events.map(({ attributes }) => attributes)];
   const messages = firstOf(places, inputs) ?? numberedOf(span.attributes, 'prompt');
@@ -141,7 +140,7 @@ export function spanBodies(span: ReportedSpan): SpanBodies | undefined {
   };
 }
 
-/** The first that is there; a text that holds JSON is read. */
+/** The first attribute present; JSON in a text is parsed. */
 function firstOf(places: readonly SpanAttributes[], names: readonly string[]): unknown {
   for (const name of names) {
     for (const attributes of places) {
@@ -178,7 +177,7 @@ function numberedOf(attributes: SpanAttributes, kind: string): unknown {
   return [...messages].sort(([a], [b]) => a - b).map(([, message]) => message);
 }
 
-/** What rows of spans are made with. */
+/** Input for rows of spans. */
 interface SpanRowParts {
   readonly key: KeyRecord;
   readonly prices: Prices;
@@ -187,9 +186,8 @@ interface SpanRowParts {
 }
 
 /**
- * The row of a span. Its id is the same each time that the span is reported, within an organisation. What the GenAI
- * conventions say, in this or an earlier edition, fills the columns; a cost that the span does not tell is worked out from
- * its tokens.
+ * The row of a span. Its id is the same for every report of the span within an organisation. Attributes of the GenAI
+ * conventions, current or earlier, fill the columns; a missing cost is computed from the tokens.
  */
 export function spanRow(span: ReportedSpan, { key, prices, now }: SpanRowParts): ReportedRow {
   const read = new SpanReader(span.attributes);
@@ -243,7 +241,7 @@ export function spanRow(span: ReportedSpan, { key, prices, now }: SpanRowParts):
   };
 }
 
-/** A UUID (version 8: made of what it stands for) that nobody else's span has. */
+/** A UUID (version 8: a hash of organisation, trace and span), unique per span. */
 export function spanRowId(
   organisationId: string,
   { traceId, spanId }: Pick<ReportedSpan, 'traceId' | 'spanId'>,
@@ -252,7 +250,7 @@ export function spanRowId(
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-/** That of HTTP where the span says it; else 200, or 500 for an error. */
+/** HTTP status of the span; without one 200, or 500 for an error. */
 function statusOf(span: ReportedSpan, read: SpanReader): number {
   const said = read.number('http.response.status_code', 'http.status_code');
   if (said !== undefined && Number.isInteger(said) && said >= 100 && said <= 599) return said;

@@ -42,7 +42,7 @@ const example: Static<typeof Mapping> = {
   created_at: '2026-11-21T09:00:00.000Z',
 };
 
-/** The routes of what groups of an identity provider are in workspaces. */
+/** The routes of mappings from an identity provider's groups to roles in workspaces. */
 export function groupMappingRoutes(scope: Scope): readonly RouteDefinition[] {
   return [createRoute(scope), listRoute(), removeRoute()];
 }
@@ -160,7 +160,7 @@ function removeRoute(): RouteDefinition {
   });
 }
 
-/** The group that a body names: by its id or by its name. Throws `invalid_request` for neither and for both. */
+/** The group of a body, named by id or by name. Throws `invalid_request` for neither and for both. */
 function groupOf({
   scim_group_id: id,
   scim_group: name,

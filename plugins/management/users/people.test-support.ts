@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { MemberRecord, UserRecord } from '../../../core/ports/people.ts';
 import type { ApiKeyRecord, Resources } from '../../../core/ports/resources.ts';
 
-/** Somebody with the role `member` and an address of their own, unless told otherwise. */
+/** A user with the role `member` and a unique address, unless overridden. */
 export function aUser(organisationId: string, overrides: Partial<UserRecord> = {}): UserRecord {
   const id = overrides.id ?? randomUUID();
   return {
@@ -19,7 +19,7 @@ export function aUser(organisationId: string, overrides: Partial<UserRecord> = {
   };
 }
 
-/** Stores somebody, as `aUser` makes them. */
+/** Stores a user of `aUser`. */
 export async function addUser(
   resources: Resources,
   organisationId: string,
@@ -30,7 +30,7 @@ export async function addUser(
   return user;
 }
 
-/** Makes somebody a member of a workspace; `member` unless told otherwise. */
+/** Adds a user to a workspace; default role `member`. */
 export async function addMember(
   resources: Resources,
   { organisationId, id: userId }: UserRecord,
@@ -42,7 +42,7 @@ export async function addMember(
   );
 }
 
-/** Stores a key that somebody has in a workspace; its id. */
+/** Stores a user key in a workspace and returns its id. */
 export async function addKeyOf(
   resources: Resources,
   { organisationId, id: userId }: UserRecord,
@@ -76,7 +76,7 @@ export async function addKeyOf(
   return id;
 }
 
-/** The ids of all keys of people that the organisation has. */
+/** The ids of all user keys of the organisation. */
 export async function keysOfPeople(resources: Resources, organisationId: string): Promise<readonly string[]> {
   const filter = { types: ['workspace-user'] as const };
   const { data } = await resources.read(({ apiKeys }) =>
@@ -85,7 +85,7 @@ export async function keysOfPeople(resources: Resources, organisationId: string)
   return data.map(({ id }) => id).sort();
 }
 
-/** What the audit trail says was done, oldest first: `action resource of workspace`. */
+/** Entries of the audit trail, oldest first: `action resource of workspace`. */
 export async function auditedActions(
   resources: Resources,
   organisationId: string,

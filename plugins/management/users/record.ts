@@ -1,20 +1,20 @@
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { UserRecord, WorkspaceRole } from '../../../core/ports/people.ts';
 
-/** What somebody is in the organisation. */
+/** Role of a user in the organisation. */
 export const OrganisationRoleSchema = Type.Union([
   Type.Literal('owner'),
   Type.Literal('admin'),
   Type.Literal('member'),
 ]);
 
-/** What somebody can be made in the organisation: nobody is made its owner by the API. */
+/** Roles in the organisation that the API can give: it cannot make an owner. */
 export const GivenOrganisationRole = Type.Union([Type.Literal('admin'), Type.Literal('member')]);
 
-/** What somebody is in a workspace, as answers say it. */
+/** Role of a user in a workspace, in answers. */
 export const WorkspaceRoleSchema = Type.Union([Type.Literal('manager'), Type.Literal('member')]);
 
-/** What bodies and queries say of it. */
+/** The same in bodies and queries. */
 export const GivenWorkspaceRole = Type.Union(
   [Type.Literal('manager'), Type.Literal('member'), Type.Literal('admin')],
   { description: '`admin` is another word for `manager`.' },
@@ -25,7 +25,7 @@ export function readWorkspaceRole(role: WorkspaceRole | 'admin'): WorkspaceRole 
   return role === 'admin' ? 'manager' : role;
 }
 
-/** Somebody of the organisation as the API shows them. */
+/** A user of the organisation in the API. */
 export const UserReply = Type.Object({
   object: Type.Literal('user'),
   id: Type.String(),
@@ -38,7 +38,7 @@ export const UserReply = Type.Object({
   workspace_ids: Type.Array(Type.String(), { description: 'The workspaces that they are a member of.' }),
 });
 
-/** Puts a stored user into the shape of the API. */
+/** Converts a stored user to the API's shape. */
 export function showUser(user: UserRecord, workspaceIds: readonly string[]): Static<typeof UserReply> {
   return {
     object: 'user',
@@ -53,7 +53,7 @@ export function showUser(user: UserRecord, workspaceIds: readonly string[]): Sta
   };
 }
 
-/** What the reference shows. */
+/** Example for the reference. */
 export const userExample: Static<typeof UserReply> = {
   object: 'user',
   id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',

@@ -14,7 +14,7 @@ const path = '/admin/users';
 const Params = Type.Object({ userId: Person });
 const PersonName = Type.Optional(Type.String({ maxLength: 255, description: 'May be empty.' }));
 
-/** The routes of the people of the organisation. */
+/** The routes of the organisation's users. */
 export function userRoutes(scope: Scope): readonly RouteDefinition[] {
   return [listRoute(), getRoute(), updateRoute(scope), removeRoute()];
 }
@@ -149,13 +149,13 @@ async function withWorkspaces({ users }: Pick<ResourcesReader, 'users'>, key: Ke
   return { version: user.version, shown: showUser(user, withinReach(key, workspaces.get(user.id))) };
 }
 
-/** A caller who is bound to one workspace, as the bearer of a token is, hears of no other one. */
+/** Workspaces shown to the caller: a key bound to one workspace, like that of a token, sees no other. */
 function withinReach(key: KeyRecord, workspaceIds: readonly string[] = []): readonly string[] {
   const { workspaceId } = reachOf(key);
   return workspaceId === undefined ? workspaceIds : workspaceIds.filter((id) => id === workspaceId);
 }
 
-/** Throws `resource_conflict` when the user is the only owner: nobody could make another one. */
+/** Throws `resource_conflict` for the only owner: the API cannot make another one. */
 async function keepAnOwner(
   { users }: Pick<ResourcesReader, 'users'>,
   { role, organisationId, email }: UserRecord,

@@ -8,7 +8,7 @@ import { mayGrant, type Role } from '../../../core/access/roles.ts';
 
 type Reader = Pick<ResourcesReader, 'users'>;
 
-/** By id, or by e-mail address in any case. */
+/** Finds a user by id, or by e-mail address in any case. */
 export async function findUser(
   { users }: Reader,
   organisationId: string,
@@ -20,8 +20,8 @@ export async function findUser(
 }
 
 /**
- * The user with this id or e-mail address. Throws `resource_not_found`, in the same words, whether there is none or they belong to
- * another organisation.
+ * The user with this id or e-mail address. Throws `resource_not_found`, with the same message for an unknown user and
+ * for one of another organisation.
  */
 export async function visibleUser(reader: Reader, key: KeyRecord, id: string): Promise<UserRecord> {
   const found = await findUser(reader, key.organisationId, id);
@@ -32,16 +32,16 @@ export async function visibleUser(reader: Reader, key: KeyRecord, id: string): P
   );
 }
 
-/** Somebody whom a body names. */
+/** A user named in a body. */
 interface NamedUser {
-  /** JSON pointer of where it does. */
+  /** JSON pointer of the name. */
   readonly path: string;
   readonly idOrEmail: string;
 }
 
 /**
- * The users of the organisation that a body names, in its order. Throws `invalid_request` with every mistake: those who
- * are not there, and those who are named a second time.
+ * The users of the organisation that a body names, in its order. Throws `invalid_request` with every unknown and every
+ * repeated user.
  */
 export async function namedUsers(
   reader: Reader,
@@ -63,15 +63,15 @@ export async function namedUsers(
   return [...found.values()];
 }
 
-/** The path of a member. */
+/** Path parameters of a member. */
 interface MemberPath {
   readonly workspaceId: string;
   readonly userId: string;
 }
 
 /**
- * The member, by id or e-mail address, with their workspace. Throws `resource_not_found`: for a workspace that is not within the key's reach as
- * for one that is not there, and for somebody of another organisation as for one who is no member.
+ * The member, by id or e-mail address, with its workspace. Throws `resource_not_found`, with the same message for an
+ * unknown workspace and for one out of reach, and for a user of another organisation and for one who is not a member.
  */
 export async function visibleMember(
   reader: Pick<ResourcesReader, 'workspaces' | 'members' | 'users'>,
@@ -90,8 +90,8 @@ export async function visibleMember(
 }
 
 /**
- * Some clients say in the body (`workspace_id`) or in the query (`workspaceId`) what the path says. Throws
- * `invalid_request` when they say something else there.
+ * Some clients repeat a path parameter in the body (`workspace_id`) or in the query (`workspaceId`). Throws
+ * `invalid_request` when the values differ.
  */
 export function requireSamePath(said: object, path: Readonly<Record<string, string>>): void {
   for (const [name, other] of Object.entries(said)) {
@@ -104,14 +104,14 @@ export function requireSamePath(said: object, path: Readonly<Record<string, stri
 }
 
 /**
- * Throws `scope_missing` when the organisation gives this person a role above the actor's: a manager neither brings
- * those to a workspace nor changes what they are there.
+ * Throws `scope_missing` when the user's role in the organisation is above the actor's: a manager may neither add such
+ * users to a workspace nor change their role there.
  */
 export function requireNotAboveActor(actor: Role, { role }: Pick<UserRecord, 'role'>): void {
   if (role !== 'member') requireGrant(actor, role);
 }
 
-/** Throws `scope_missing` when somebody in the role `actor` may not give, change or take away the other role. */
+/** Throws `scope_missing` when the role `actor` may not give, change or revoke the other role. */
 export function requireGrant(actor: Role, role: OrganisationRole | WorkspaceRole): void {
   if (mayGrant(actor, role)) return;
   throw new GatewayError(

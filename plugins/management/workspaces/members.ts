@@ -21,7 +21,7 @@ import { GivenWorkspaceRole, readWorkspaceRole } from '../users/record.ts';
 import { Identifier, Name, Person, strict } from '../shared/fields.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 
-/** Members that one request adds. */
+/** Upper bound of members added by one request. */
 const most = 100;
 const maxShown = 20;
 
@@ -42,7 +42,7 @@ const Body = Type.Object(
   strict,
 );
 
-/** `POST /admin/workspaces/{workspaceId}/users` and the same without `/admin`: all of them become members, or nobody. */
+/** `POST /admin/workspaces/{workspaceId}/users` and the same without `/admin`: adds all users or none. */
 function addMembersRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): RouteDefinition {
   return defineRoute({
     id: `workspace_users.create${suffix}`,
@@ -83,14 +83,14 @@ function addMembersRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Ro
   });
 }
 
-/** The new member of a workspace, and since when. */
+/** New members of a workspace, and the time of their addition. */
 interface NewMembers {
   readonly wanted: readonly { readonly user: UserRecord; readonly role: WorkspaceRole }[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** Makes users members of a workspace in which none of them is yet. */
+/** Adds users to a workspace. None of them may be a member yet. */
 export async function insertMembers(
   { members }: Pick<ResourcesWriter, 'members'>,
   { organisationId, id: workspaceId }: WorkspaceRecord,
@@ -106,7 +106,7 @@ export async function insertMembers(
   return added;
 }
 
-/** Throws `already_exists` with the names of those who are members already. */
+/** Throws `already_exists` with the names of existing members. */
 async function requireStrangers(
   { users }: Pick<ResourcesReader, 'users'>,
   { organisationId, id, name }: WorkspaceRecord,
@@ -125,7 +125,7 @@ async function requireStrangers(
 }
 
 const Params = Type.Object({ workspaceId: Identifier, userId: Person });
-/** Not named in the reference: clients made of it cannot tell it from the parameter of the path. */
+/** Absent from the reference: generated clients cannot distinguish it from the path parameter. */
 const repeatedInQuery = { patternProperties: { '^workspaceId$': { type: 'string' } } };
 const Repeated = Type.Optional(Name('As in the path: some clients say it here as well.'));
 

@@ -19,7 +19,7 @@ import { Description, ManagedBy, Metadata, Name, orNull, refusedBody, strict } f
 import type { DefaultNames } from '../configs/uses.ts';
 import { OrganisationRoleSchema, WorkspaceRoleSchema } from '../users/record.ts';
 
-/** A member of a workspace as the API shows them. */
+/** A member of a workspace in the API. */
 export const MemberReply = Type.Object({
   object: Type.Literal('workspace-user'),
   id: Type.String({ description: 'The id of the user.' }),
@@ -38,7 +38,7 @@ export const MemberReply = Type.Object({
   last_updated_at: Type.String(),
 });
 
-/** Puts a stored member into the shape of the API. */
+/** Converts a stored member to the API's shape. */
 export function showMember({ member, user }: Member): Static<typeof MemberReply> {
   return {
     object: 'workspace-user',
@@ -57,7 +57,7 @@ export function showMember({ member, user }: Member): Static<typeof MemberReply>
   };
 }
 
-/** What the reference shows. */
+/** Example for the reference. */
 export const memberExample: Static<typeof MemberReply> = {
   object: 'workspace-user',
   id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
@@ -74,20 +74,20 @@ export const memberExample: Static<typeof MemberReply> = {
   last_updated_at: '2026-11-21T09:00:00.000Z',
 };
 
-/** Where the routes of workspaces stand, and how their operations are told apart. */
+/** Path of the routes of workspaces, with the suffix of their operation ids. */
 export interface WorkspacePlace {
   readonly path: '/admin/workspaces' | '/workspaces';
-  /** Behind the operation id. */
+  /** Suffix of the operation ids. */
   readonly suffix: '' | '_plain';
 }
 
-/** Both paths under which workspaces, and what belongs to them, are served. */
+/** Both paths of workspaces and their members, settings and so on. */
 export const workspacePlaces: readonly WorkspacePlace[] = [
   { path: '/admin/workspaces', suffix: '' },
   { path: '/workspaces', suffix: '_plain' },
 ];
 
-/** Guardrails that judge without being named, as bodies say them. What is not given stays; an empty list takes all away. */
+/** Default guardrails in bodies. Absent members stay unchanged; an empty list removes all. */
 export const guardrailDefaults = {
   input_guardrails: DefaultGuardrailNames(
     'Guardrails that judge every request, without being named. What is not given stays.',
@@ -116,7 +116,7 @@ const fields = {
 
 const WorkspaceName = Name('Unique in the organisation.');
 
-/** What makes a workspace. */
+/** Body that creates a workspace. */
 export const CreateWorkspace = Type.Object(
   {
     name: WorkspaceName,
@@ -131,19 +131,19 @@ export const CreateWorkspace = Type.Object(
   strict,
 );
 
-/** What changes one; what is not given stays, and lists are replaced as a whole. */
+/** Body that changes a workspace; absent members stay unchanged, and lists are replaced as a whole. */
 export const UpdateWorkspace = Type.Object(
   { name: Type.Optional(WorkspaceName), ...fields, reset_usage: ResetUsage },
   strict,
 );
 
-/** The part of a record that a body can say. */
+/** Members of a record that a body can set. */
 type WorkspaceContent = Pick<
   WorkspaceRecord,
   'name' | 'description' | 'icon' | 'defaults' | 'usageLimits' | 'rateLimits'
 >;
 
-/** What the body makes of a workspace as it is. Throws `invalid_request`, with its place, for what cannot be. */
+/** The workspace after the change by the body. Throws `invalid_request`, with the place, for an invalid value. */
 export function changedWorkspace(
   body: Static<typeof UpdateWorkspace>,
   before: WorkspaceContent,
@@ -167,8 +167,7 @@ export function changedWorkspace(
 }
 
 /**
- * Metadata and config that requests begin with, at `pointer` of the body. Throws `invalid_request` when there is no such
- * config.
+ * Default metadata and config of requests, at `pointer` of the body. Throws `invalid_request` for an unknown config.
  */
 export function readDefaults(
   { metadata, config_id: configId }: { metadata?: Record<string, string>; config_id?: string | null },
@@ -189,8 +188,8 @@ interface GivenGuardrails {
 }
 
 /**
- * The guardrails that judge without being named, after a body was read: what it does not say stays. Throws
- * `invalid_request`, with the place below `pointer`, for those that cannot judge there.
+ * Default guardrails after the change by a body; absent members stay unchanged. Throws `invalid_request`, with the
+ * place below `pointer`, for guardrails that cannot judge there.
  */
 export function changedGuardrails(
   body: GivenGuardrails,
@@ -209,7 +208,7 @@ export function changedGuardrails(
   return input.length + output.length === 0 ? {} : { guardrails: { input, output } };
 }
 
-/** The guardrails that judge without being named, as the API shows them. */
+/** Default guardrails in the API's shape. */
 export function showGuardrails({ guardrails }: WorkspaceDefaults) {
   return {
     input_guardrails: [...(guardrails?.input ?? [])],
@@ -217,7 +216,7 @@ export function showGuardrails({ guardrails }: WorkspaceDefaults) {
   };
 }
 
-/** A workspace as the API shows it. */
+/** A workspace in the API. */
 export const WorkspaceReply = Type.Object({
   id: Type.String(),
   slug: Type.String(),
@@ -242,7 +241,7 @@ export const WorkspaceReply = Type.Object({
   object: Type.Literal('workspace'),
 });
 
-/** Members that an answer about one workspace shows. */
+/** Upper bound of members in an answer about one workspace. */
 export const shownMembers = 100;
 
 /** One workspace with its members. */
@@ -255,7 +254,7 @@ export const WorkspaceWithUsers = Type.Object({
   ),
 });
 
-/** Puts a stored workspace with its members into the shape of the API; without them when they are undefined. */
+/** Converts a stored workspace with its members, unless undefined, to the API's shape. */
 export function showWithUsers(
   record: WorkspaceRecord,
   members: readonly Member[] | undefined,
@@ -267,12 +266,12 @@ export function showWithUsers(
   };
 }
 
-/** Where the usage limits of a workspace are counted. */
+/** Budget of a workspace's usage limits. */
 function budgetOf({ id, organisationId, createdAt }: WorkspaceRecord) {
   return { prefix: workspaceBudgetKey(organisationId, id), organisationId, createdAt };
 }
 
-/** Begins the counts of a workspace's usage limits anew. */
+/** Resets the usage counted against a workspace's usage limits. */
 export function resetWorkspaceUsage(
   record: WorkspaceRecord,
   { budgets }: Pick<Scope, 'budgets'>,
@@ -280,7 +279,7 @@ export function resetWorkspaceUsage(
   return resetUsed(record.usageLimits, budgetOf(record), budgets);
 }
 
-/** Puts a stored workspace into the shape of the API. */
+/** Converts a stored workspace to the API's shape. */
 export function showWorkspace(
   record: WorkspaceRecord,
   scope: Pick<Scope, 'budgets' | 'clock'>,

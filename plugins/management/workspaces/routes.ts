@@ -97,7 +97,7 @@ function statusesOf(text: string | undefined, role: Role): readonly WorkspaceRec
   return wanted;
 }
 
-/** The rules of `WorkspacesReader.list`, for the one workspace that a workspace's key may see. */
+/** Applies the filter of `WorkspacesReader.list` to the only workspace that a workspace's key may see. */
 function passes(record: WorkspaceRecord, { name, exactName, statuses: wanted }: WorkspaceFilter): boolean {
   if (wanted !== undefined && !wanted.includes(record.status)) return false;
   if (exactName !== undefined && record.name !== exactName) return false;
@@ -250,7 +250,7 @@ function archiveRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Route
   });
 }
 
-/** The members that an answer shows; undefined for keys that may not list them. */
+/** The members in an answer; undefined for keys that may not list them. */
 async function membersFor(
   { members }: Pick<ResourcesReader, 'members'>,
   key: KeyRecord,

@@ -13,7 +13,7 @@ const OneOrMore = (description: string) =>
 
 const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
 
-/** The names of claims, where a configuration says nothing else. */
+/** Default names of claims. */
 export const defaultClaims = {
   organisation: ['organisation_id', 'service_oid', 'portkey_oid'],
   workspace: ['workspace_slug', 'service_workspace', 'portkey_workspace'],
@@ -33,7 +33,7 @@ const Claims = Type.Object(
   { ...strict, description: 'What the claims are called; the first name that a token has counts.' },
 );
 
-/** Of a default set: RSA, elliptic curves and Ed25519, as issuers use them. */
+/** Default algorithms: RSA, elliptic curves and Ed25519, as issuers use them. */
 export const defaultAlgorithms: readonly TokenAlgorithm[] = [
   ...(['RS256', 'RS384', 'RS512', 'PS256', 'ES256', 'ES384', 'EdDSA'] as const),
 ];

@@ -23,8 +23,8 @@ import type { RateLimit, UsageLimit } from '../../core/ports/limits.ts';
 const form = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
 
 /**
- * Whether this is written like a JSON Web Token: three parts in base64url, the first of which begins a JSON object.
- * One with an empty signature is written like one too, and refused for that.
+ * True for text in the form of a JSON Web Token: three base64url parts, of which the first starts like an encoded JSON
+ * object. A token with an empty signature has this form, too, and is refused later.
  */
 export function isTokenForm(text: string): boolean {
   return text.startsWith('eyJ') && form.test(text);
@@ -113,7 +113,7 @@ function errorsOf(schema: TSchema, value: unknown): readonly { path: string; mes
     .sort((a, b) => b.path.length - a.path.length);
 }
 
-/** Whether a claim is not there, or an empty list or object. */
+/** True for an absent claim, and for an empty list or object. */
 function saysNothing(value: unknown): boolean {
   if (value === undefined || value === null) return true;
   return typeof value === 'object' && Object.keys(value).length === 0;

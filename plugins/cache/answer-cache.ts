@@ -70,7 +70,7 @@ export class Flight {
     this.key = key;
   }
 
-  /** Waits for the answer, until the client leaves, and `waitMs` at the most. Undefined when too many wait already. */
+  /** Waits for the answer at most `waitMs`, or until the client leaves. Undefined when too many wait already. */
   follow(clock: Clock, waitMs: number, client: Leaving): Promise<Landing> | undefined {
     const followers = (this.followers ??= new Set());
     if (followers.size >= maxFollowers) return undefined;

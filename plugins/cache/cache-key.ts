@@ -245,7 +245,7 @@ class KnownBody {
   private circumstances: Circumstances | undefined;
   private key = '';
 
-  /** `body` stands for it in keys. */
+  /** `body` represents `text` in keys. */
   constructor(text: string, body: string) {
     this.text = text;
     this.body = body;

@@ -181,7 +181,7 @@ const keptHeaders: ReadonlySet<string> = new Set(['content-type', 'content-langu
 
 const keptLengths: ReadonlySet<number> = new Set([...keptHeaders].map((name) => name.length));
 
-/** The headers of a provider's answer that are kept with it. */
+/** The headers of a provider's answer that are stored with it. */
 export function headersToKeep(headers: HeaderList): HeaderList {
   const kept: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {

@@ -118,7 +118,7 @@ const empty = Buffer.alloc(0);
 
 /**
  * At most `maxBytes` of a body, cut between characters and freed from gzip, br or deflate. A promise only when
- * something has to be decoded. An unknown or damaged encoding is kept as it is.
+ * something has to be decoded. An unknown or damaged encoding is kept unchanged.
  */
 export function keepBody(
   body: Buffer = empty,

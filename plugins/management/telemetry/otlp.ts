@@ -5,7 +5,7 @@ import { isStorable } from '../../../core/organisation/fields.ts';
  * that later code handles one shape only. Unused fields are skipped.
  */
 
-/** Decoder of a field; `Field` adds its name in JSON. */
+/** Type of a field; a function returns a nested message. */
 type Kind = 'text' | 'hex' | 'boolean' | 'integer' | 'double' | 'nanos' | (() => Message);
 interface Field {
   readonly name: string;

@@ -20,7 +20,7 @@ export const GivenWorkspaceRole = Type.Union(
   { description: '`admin` is another word for `manager`.' },
 );
 
-/** The role that `GivenWorkspaceRole` stands for. */
+/** The role of a `GivenWorkspaceRole`: `admin` means `manager`. */
 export function readWorkspaceRole(role: WorkspaceRole | 'admin'): WorkspaceRole {
   return role === 'admin' ? 'manager' : role;
 }

@@ -6,39 +6,39 @@ import { explain } from './explain.ts';
 import type { Hide, Issue } from './issue.ts';
 import { definitionsWithin, schemaObject, type SchemaObject } from './schema-object.ts';
 
-/** How a checker behaves. */
+/** Options of a checker. */
 interface CheckOptions {
   /**
-   * For query strings and the like: texts become numbers, booleans and lists where the schema wants those, and
-   * defaults are filled in, in the value itself. Default false: the value is not touched.
+   * For query strings and the like: converts texts to numbers, booleans and lists where the schema asks for them, and
+   * fills in defaults, in the value itself. Default false: the value stays unchanged.
    */
   readonly coerce?: boolean;
   /**
-   * Report every issue. Default false: stop at the first, which keeps the cost of a hostile value small. For what
-   * strangers send leave it off, or set `most` as well.
+   * Report every issue. Default false: stop at the first, which bounds the cost of a hostile value. For untrusted input
+   * leave it off, or set `most` too.
    */
   readonly all?: boolean;
-  /** How many of the errors are explained at most. Default: all of them. */
+  /** Upper bound of explained errors. Default: all. */
   readonly most?: number;
 }
 
 /**
- * Says what is wrong with a value; an empty list when nothing is. Values that must not be quoted in messages
- * are replaced by what `hide` says; by default nothing is hidden but what stands under a key like `api_key`.
+ * Lists the issues of a value; empty for a valid one. `hide` replaces values that messages must not quote; by default
+ * those under a key like `api_key`.
  */
 export type Checker = (value: unknown, hide?: Hide) => readonly Issue[];
 
-/** Values under these names are secrets, also when they are written in the file itself. */
+/** Values under these names are secrets, even when written in the file itself. */
 const secretName =
   /(^|[-_])(key|keys|secret|secrets|token|tokens|password|passwords|passphrase|authorization|cookie|service_account_json|access_key_id|external_id|secret_id|custom_headers)$/i;
 const camelBoundary = /([a-z0-9])([A-Z])/g;
 
-/** Whether what stands under this name (of a key, a header, a parameter) is a secret. */
+/** Whether the value under this name (of a key, a header, a parameter) is a secret. */
 export function isSecretName(name: string): boolean {
   return secretName.test(name.replace(camelBoundary, '$1_$2'));
 }
 
-/** Hides scalars that stand under a key whose name says that it is secret, or directly within such a list or object. */
+/** Hides scalars under a key with a secret name, or directly within such a list or object. */
 export const hideSecrets: Hide = (path, value) => {
   if (typeof value === 'object' || value === undefined) return undefined;
   const [parent = '', name = ''] = path.split('/').slice(-2);
@@ -47,7 +47,7 @@ export const hideSecrets: Hide = (path, value) => {
 
 const none: readonly Issue[] = Object.freeze([]);
 
-/** One ajv per behaviour, made on first use. */
+/** One ajv per set of options, made on first use. */
 const instances = new Map<string, Ajv2020>();
 
 function instanceFor({ coerce = false, all = false }: CheckOptions): Ajv2020 {
@@ -56,12 +56,12 @@ function instanceFor({ coerce = false, all = false }: CheckOptions): Ajv2020 {
   if (present !== undefined) return present;
   const ajv = new Ajv2020({
     allErrors: all,
-    // Errors carry the schema and value that they are about, which the sentences are made from.
+    // Errors carry their schema and value, from which the sentences are made.
     verbose: true,
     coerceTypes: coerce ? 'array' : false,
     useDefaults: coerce,
-    // A misspelled keyword would otherwise check nothing. Not when filling in defaults: there it also refuses
-    // a default within a union, which the other instances allow.
+    // A misspelled keyword would otherwise check nothing. Off when filling in defaults: there it also refuses a default
+    // within a union.
     strictSchema: !coerce,
     strictTypes: false,
     strictTuples: false,
@@ -69,7 +69,7 @@ function instanceFor({ coerce = false, all = false }: CheckOptions): Ajv2020 {
     allowMatchingProperties: true,
     addUsedSchema: false,
     logger: false,
-    // Its second passes over the code it writes take a third of the time of compiling; V8 makes them as well.
+    // ajv's optimising passes take a third of the compile time, and V8 optimises anyway.
     code: { optimize: false },
   });
   ajvFormats.default(ajv);
@@ -82,7 +82,7 @@ function compile(ajv: Ajv2020, schema: SchemaObject): ValidateFunction {
   try {
     return ajv.compile(schema);
   } finally {
-    // ajv keeps every schema for good; plugins that are replaced bring new ones all the time.
+    // ajv keeps every schema for good, and replaced plugins keep bringing new ones.
     ajv.removeSchema(schema);
   }
 }
@@ -90,8 +90,8 @@ function compile(ajv: Ajv2020, schema: SchemaObject): ValidateFunction {
 const checkers = new WeakMap<object, Map<string, Checker>>();
 
 /**
- * Compiles a schema (JSON Schema 2020-12, formats known) to a checker; the same schema object is compiled only
- * once. Throws an `Error` when the schema itself is wrong.
+ * Compiles a schema (JSON Schema 2020-12, with formats) to a checker; each schema object is compiled once. Throws an
+ * `Error` when the schema itself is wrong.
  * @example
  * const check = compileSchema(Type.Object({ limit: Type.Integer({ maximum: 100 }) }), { coerce: true });
  * const query = { limit: '500' };
@@ -114,7 +114,7 @@ export function compileSchema(schema: TSchema, options: CheckOptions = {}): Chec
   return checker;
 }
 
-/** Validates against one branch of a union; compiled when it is first needed, for an explanation. */
+/** Validates against one branch of a union; compiled at the first explanation that needs it. */
 function branchChecker(
   ajv: Ajv2020,
   root: SchemaObject,

@@ -5,7 +5,7 @@ const Smtp = Type.Object(
   {
     url: Type.String({
       maxLength: 2048,
-      // Every address with credentials passes here: the next rule refuses it without quoting it.
+      // Accepts every address with credentials: the next rule refuses it without quoting it.
       pattern: '^(.*@.*|smtps?://[^\\s/?#@]+)$',
       not: {
         pattern: '^(?!smtps?://[^\\s/?#@]+$)(?!smtps?://([^\\s/?#@%]|%[0-9A-Fa-f]{2})+@[^\\s/?#@]+$).*@',
@@ -54,7 +54,7 @@ const Webhook = Type.Object(
   {
     url: Type.String({
       maxLength: 2048,
-      // An address with credentials passes here: the next rule refuses it without quoting it.
+      // Accepts an address with credentials: the next rule refuses it without quoting it.
       pattern: '^https?://(.*@.*|[^\\s/?#@]+([/?][^\\s#]*)?)$',
       not: {
         pattern: '^https?://([^/?#]*@|.*[\\s#])',
@@ -109,7 +109,7 @@ export const Alerts = Type.Object(
   },
 );
 
-/** The block as used: defaults filled in. */
+/** The block in use: defaults filled in. */
 export interface AlertSettings {
   readonly smtp?: Readonly<Static<typeof Smtp>>;
   readonly webhooks: readonly Readonly<Static<typeof Webhook>>[];

@@ -11,9 +11,8 @@ import { quoted } from '../base/did-you-mean.ts';
 const NoOptions = Type.Object({}, { additionalProperties: false });
 
 /**
- * Validates a plugin's options where they stand in the configuration (`pointer`), with the places, suggestions
- * and spellings of the configuration itself. Without a schema only an empty object is allowed. A schema that
- * does not compile is a problem too.
+ * Validates a plugin's options at their place in the configuration (`pointer`), with the same places, suggestions and
+ * spellings. Without a schema only an empty object is valid. A schema that does not compile is a problem too.
  */
 export function validateOptions(
   schema: TSchema | undefined,
@@ -34,22 +33,22 @@ export function validateOptions(
   }
 }
 
-/** A value as its schema describes it, and what is wrong with it. */
+/** A normalised value with its problems. */
 export interface CheckedValue {
-  /** With defaults and keys in their own spelling. To be used only when there are no problems. */
+  /** With defaults and canonical key spelling. Valid only without problems. */
   readonly value: unknown;
   readonly problems: Problem[];
 }
 
-/** The place that a value came from: its pointer in the configuration, and the configuration's source. */
+/** Origin of a value: its pointer in the configuration, and the configuration's source. */
 interface ValuePlace {
   readonly pointer: string;
   readonly source: ConfigSource;
 }
 
 /**
- * Brings a configuration value into the form of its schema and validates it; every problem at once. Throws an
- * `Error` when the schema itself is wrong.
+ * Normalises a configuration value to its schema and validates it; reports every problem at once. Throws an `Error`
+ * when the schema itself is wrong.
  */
 export function checkValue(schema: TSchema, value: unknown, { pointer, source }: ValuePlace): CheckedValue {
   const hide: Hide = (path, found) =>
@@ -57,7 +56,7 @@ export function checkValue(schema: TSchema, value: unknown, { pointer, source }:
   const origin = (path: string): Origin | undefined => source.origin(pointer + path);
   const found = validateValue(schema, value, { origin, hide });
   const problems = found.issues
-    // An unresolved name has been reported; its value is not known.
+    // An unresolved name has been reported already; its value is unknown.
     .filter((issue) => issue.part === 'key' || source.origin(pointer + issue.path)?.resolved !== false)
     .map((issue) => problemOfIssue(issue, { pointer, source }));
   return { value: found.value, problems: arrangeProblems(problems) };
@@ -78,7 +77,7 @@ function problemOfIssue({ path, message, part }: Issue, { pointer, source }: Val
   return { file, line, column, path: absolute, message: subject + message };
 }
 
-/** What a message is about: `"port": `, `"methods", item 2: `; nothing for the root. */
+/** Subject of a message: `"port": `, `"methods", item 2: `; empty for the root. */
 function subjectOf(pointer: string): string {
   const segments = pointerSegments(pointer);
   const last = segments.at(-1);

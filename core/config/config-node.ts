@@ -1,32 +1,32 @@
 /** A file of the configuration. */
 export interface ConfigFile {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string;
-  /** As people know it: the main file as it was named, included ones relative to it. For messages. */
+  /** Display name: the main file as given, included ones relative to it. For messages. */
   readonly name: string;
 }
 
-/** Where a node begins. Lines and columns count from 1, columns in UTF-16 units as editors do. */
+/** Start of a node. Lines and columns count from 1, columns in UTF-16 units as in editors. */
 export interface NodePlace {
   readonly file: ConfigFile;
   readonly line: number;
   readonly column: number;
 }
 
-/** What a text was put together from, when it held `${…}`. */
+/** Placeholders from which a text was assembled. */
 export interface Origin {
   /** The placeholders without their defaults, for messages: `${OPENAI_API_KEY}`. */
   readonly names: readonly string[];
-  /** True when the text was one placeholder and nothing else. */
+  /** True for a text that is a single placeholder. */
   readonly whole: boolean;
-  /** False when a variable or file was missing, which has been reported already. */
+  /** False when a variable or file was missing; that is reported already. */
   readonly resolved: boolean;
 }
 
-/** What a YAML scalar can be; dates and other tagged values stay text. */
+/** Value of a YAML scalar; dates and other tagged values stay text. */
 type ScalarValue = string | number | boolean | null;
 
-/** A single value: text, number, boolean or nothing. */
+/** A single value: text, number, boolean or null. */
 export interface ScalarNode {
   readonly kind: 'scalar';
   readonly place: NodePlace;
@@ -34,7 +34,7 @@ export interface ScalarNode {
   readonly origin?: Origin;
 }
 
-/** A key of an object and what stands under it. */
+/** A key of an object with its value. */
 export interface MapEntry {
   readonly key: NodePlace;
   readonly node: ConfigNode;
@@ -54,7 +54,7 @@ interface ListNode {
   readonly items: readonly ConfigNode[];
 }
 
-/** The configuration as written, with places; what is left of YAML after parsing. */
+/** The configuration as written, with places: the YAML after parsing. */
 export type ConfigNode = ScalarNode | MapNode | ListNode;
 
 /** The plain value of a node. */

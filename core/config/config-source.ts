@@ -5,36 +5,34 @@ import type { ReadConfigFile } from './include.ts';
 import { spellingOf } from './schema-branch.ts';
 import { pointerSegments } from '../base/pointer.ts';
 
-/** Where in the configuration something is said. */
+/** A place in the configuration. */
 export interface Place {
-  /** As people know it, for messages. */
+  /** Display name, for messages. */
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** What a configuration was read from: places for messages, files for the watcher, a digest for its version. */
+/** Source of a configuration: places for messages, files for the watcher, a digest for its version. */
 export interface ConfigSource {
   /**
-   * The place of a key or value by JSON pointer, in whichever file it stands. Either spelling of a key finds
-   * it; for a pointer to nothing it is the place of the nearest parent that exists. An item of a list has no
-   * key: its value's place is given. Default part: `value`.
+   * Place of a key or value by JSON pointer, in its file. Either spelling of a key works; a pointer to nothing gives
+   * the nearest existing parent. An item of a list has no key: the place of its value is given. Default part: `value`.
    */
   locate(pointer: string, part?: 'key' | 'value'): Place;
-  /** What a text was put together from, when it came from variables; undefined when it stands there as it is. */
+  /** Placeholders of a text that contains variables; undefined for a literal one. */
   origin(pointer: string): Origin | undefined;
-  /** The absolute name of the file in which a value stands. */
+  /** Absolute path of the file with this value. */
   fileOf(pointer: string): string;
   /**
-   * What to watch, all absolute: YAML files that were read or asked for, the main one first, then `${file:…}`
-   * inputs, then the patterns of includes (`*`, `?`, `**`), since a new file that matches belongs to the
-   * configuration.
+   * Entries to watch, all absolute: YAML files that were read or requested, the main one first, then `${file:…}`
+   * inputs, then the patterns of includes (`*`, `?`, `**`), since a new matching file belongs to the configuration.
    */
   readonly files: readonly string[];
   /**
-   * SHA-256, in hex, over the YAML texts as written and their names relative to the main file. What variables
-   * and `${file:…}` inputs hold is not part of it: a digest is logged, and a short secret could be guessed
-   * from it. So a rotated secret is a reload with an unchanged digest.
+   * SHA-256, in hex, over the YAML texts as written and their names relative to the main file. Excludes the content of
+   * variables and `${file:…}` inputs: a digest is logged, and a short secret could be guessed from it. A rotated secret
+   * is therefore a reload with an unchanged digest.
    */
   readonly digest: string;
 }
@@ -43,7 +41,7 @@ interface Found {
   readonly node: ConfigNode;
   /** Undefined for the root and for items of lists. */
   readonly key: NodePlace | undefined;
-  /** False when the pointer leads to nothing and this is the nearest parent. */
+  /** False for the nearest parent of a pointer to nothing. */
   readonly exact: boolean;
 }
 
@@ -72,7 +70,7 @@ function find(root: ConfigNode, pointer: string): Found {
   return found;
 }
 
-/** The digest that `ConfigSource` describes. */
+/** Digest as `ConfigSource` describes it. */
 export function digestOf(files: readonly ReadConfigFile[]): string {
   const base = dirname(files[0]?.path ?? '');
   const parts = files.map((file) => [relative(base, file.path), file.text]);
@@ -87,7 +85,7 @@ export function createSource(
   return {
     locate(pointer, part = 'value') {
       const found = find(root, pointer);
-      // A parent stands in for what is missing: its key says where to add it.
+      // For a missing value, the key of its parent shows where to add it.
       const place = part === 'key' || !found.exact ? (found.key ?? found.node.place) : found.node.place;
       return { file: place.file.name, line: place.line, column: place.column };
     },

@@ -26,7 +26,7 @@ function describeKeys(keys: readonly string[]): string {
   return keys.length === 1 ? `an object with the key ${names}` : `an object with the keys ${names}`;
 }
 
-/** What a value is, in words, bounded in length: `"abc"`, `an empty list`, `nothing`. */
+/** A value in words, bounded in length: `"abc"`, `an empty list`, `nothing`. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return 'nothing';
   if (typeof value === 'string') return shortText(value);
@@ -38,7 +38,7 @@ export function describeValue(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : `a ${typeof value}`;
 }
 
-/** What to do about a value of the wrong type, when that is plain; else an empty text. */
+/** Remedy for a value of the wrong type, when it is clear; else an empty text. */
 export function typeRemedy(schema: SchemaObject, value: unknown): string {
   const types = schemaTypes(schema);
   if (value === null) return '; give it a value or remove the key';
@@ -51,8 +51,8 @@ export function typeRemedy(schema: SchemaObject, value: unknown): string {
 }
 
 /**
- * Annotation with which a schema says in words what it expects, where its keywords would not read well:
- * `Type.String({ pattern: '…', 'x-expected': 'a host name' })`.
+ * Annotation with which a schema describes the expected value, where its keywords would not read well: `Type.String({
+ * pattern: '…', 'x-expected': 'a host name' })`.
  */
 export const expectedKeyword = 'x-expected';
 
@@ -92,7 +92,7 @@ function describeNumber(schema: SchemaObject, noun: string): string {
   return [noun, ...conditions].join(' ');
 }
 
-/** `1 to 64 items`, `at least 1 character`, or an empty text when nothing is bounded. */
+/** `1 to 64 items`, `at least 1 character`, or an empty text without bounds. */
 function describeCount(least: unknown, most: unknown, noun: string): string {
   const minimum = numberOf(least) ?? 0;
   const maximum = numberOf(most);
@@ -142,14 +142,14 @@ function forms(schema: SchemaObject, root: SchemaObject, depth: number): string[
   return first !== undefined && depth < 8 ? forms(first, root, depth + 1) : ['another value'];
 }
 
-/** What a schema expects, in words: `a whole number from 0 to 65535`, `"open", "loopback" or "key"`. */
+/** The expected value in words: `a whole number from 0 to 65535`, `"open", "loopback" or "key"`. */
 export function describeSchema(schema: SchemaObject, root: SchemaObject): string {
   return listWords([...new Set(forms(schema, root, 0))], 'or');
 }
 
 /**
- * The number or boolean that a text spells, for values that come from variables; undefined when it spells
- * none. Integers must be exact, booleans are `true` and `false`.
+ * Number or boolean that a text spells, for values from variables; undefined when it spells none. Integers must be
+ * exact, booleans are `true` and `false`.
  */
 export function coerceText(text: string, type: string): number | boolean | undefined {
   const trimmed = text.trim();

@@ -3,7 +3,7 @@ import type { GatewayConfig } from './schema.ts';
 import { isObject } from './schema-object.ts';
 import { listWords } from '../base/did-you-mean.ts';
 
-/** Sections whose changes only a new process can apply. */
+/** Sections whose changes need a restart. */
 const fixedSections = ['server', 'storage', 'retention', 'exports'] as const;
 
 function changedKeys(before: unknown, after: unknown, path: string): string[] {
@@ -15,12 +15,12 @@ function changedKeys(before: unknown, after: unknown, path: string): string[] {
 }
 
 /**
- * One sentence that names the settings which changed and need a restart, or undefined when everything that
- * changed can go live. Compare with the configuration that the process started with.
+ * One sentence that names the changed settings which need a restart, or undefined for none. Compare with the
+ * configuration at the start of the process.
  */
 export function restartNeeded(before: GatewayConfig, after: GatewayConfig): string | undefined {
   const keys = fixedSections.flatMap((section) => changedKeys(before[section], after[section], section));
-  // Families of metrics keep their labels for as long as they exist.
+  // Metric families keep their labels for their lifetime.
   keys.push(...changedKeys(before.telemetry.metrics, after.telemetry.metrics, 'telemetry.metrics'));
   if (keys.length === 0) return undefined;
   return `Restart the gateway to apply the new ${listWords(keys, 'and')}; everything else is in use.`;

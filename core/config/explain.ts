@@ -15,9 +15,9 @@ import {
   type SchemaObject,
 } from './schema-object.ts';
 
-/** What explaining validation errors takes beside the errors. */
+/** Context for explaining validation errors. */
 interface ExplainContext {
-  /** The whole schema, where references lead. */
+  /** The whole schema, in which references resolve. */
   readonly root: SchemaObject;
   /** Validates a value against one branch of a union. */
   readonly check: (branch: SchemaObject, value: unknown) => readonly ErrorObject[];
@@ -25,8 +25,8 @@ interface ExplainContext {
 }
 
 /**
- * Turns ajv's errors (`verbose`) into issues: what was expected and what was found, one per place. Of a union
- * only the branch that was most probably meant is explained.
+ * Converts ajv's errors (`verbose`) to issues: the expected and the found value, one per place. For a union it explains
+ * only the most probable branch.
  */
 export function explain(errors: readonly ErrorObject[], context: ExplainContext, base = ''): Issue[] {
   const issues = withoutBranchErrors(errors, context.root).flatMap((error) =>
@@ -56,13 +56,13 @@ function withoutBranchErrors(errors: readonly ErrorObject[], root: SchemaObject)
         kept.pop();
       }
     }
-    // The errors of the branch that applied are listed beside it.
+    // The errors of the applied branch are listed separately.
     if (error.keyword !== 'if') kept.push(error);
   }
   return kept;
 }
 
-/** Every schema object within the branches of a union, references followed. */
+/** Every schema object within the branches of a union, with references followed. */
 function schemasWithin(schema: SchemaObject, keyword: string, root: SchemaObject): Set<unknown> {
   const found = new Set<unknown>();
   const pending: unknown[] = [schema[keyword]];
@@ -106,7 +106,7 @@ function explainOne(error: ErrorObject, context: ExplainContext, path: string): 
     const positions = [Number(params.i) + 1, Number(params.j) + 1].sort((a, b) => a - b);
     return issue(`items ${positions.join(' and ')} are the same; keep one`);
   }
-  // Expected instead of `not`, where its schema says so. The value itself is not quoted: it may be a secret.
+  // `x-expected` replaces `not`, where its schema has it. The value is not quoted: it may be a secret.
   const instead = keyword === 'not' ? schemaObject(schema.not)[expectedKeyword] : undefined;
   if (typeof instead === 'string') return issue(`expected ${instead}`);
   if (['not', 'contains', 'false schema'].includes(keyword))
@@ -166,7 +166,7 @@ function explainUnion(error: ErrorObject, context: ExplainContext, path: string)
     const inner = explain(context.check(branch, value), context, path);
     if (inner.length > 0) return inner;
   }
-  // Nothing fits, or the branches are plain values: say all that is possible.
+  // No branch fits, or the branches are plain values: list all possibilities.
   const constants = branches.flatMap((each) => allowedValues(each) ?? []);
   const described = { ...union, [error.keyword]: schema[error.keyword], 'x-expected': schema['x-expected'] };
   const issue = expectation(described, value, {
@@ -186,7 +186,7 @@ function explainUnion(error: ErrorObject, context: ExplainContext, path: string)
   ];
 }
 
-/** True for a branch that says nothing but which keys must be there. */
+/** True for a branch that only requires keys. */
 function onlyRequires(branch: SchemaObject): boolean {
   const rest = Object.keys(branch).filter((keyword) => !['required', 'properties', 'type'].includes(keyword));
   const members = [...schemaMap(branch, 'properties').values()];

@@ -12,8 +12,8 @@ function isNothing(node: ConfigNode): boolean {
 }
 
 /**
- * One configuration out of two files: keys are merged, lists appended, a value left empty gives way. Two
- * different values for one key are a problem that names both places; the first then stays.
+ * Merges two files into one configuration: keys are merged, lists appended, an empty value is replaced. Two different
+ * values for one key are a problem that names both places; the first one stays.
  */
 function mergeNodes(
   first: ConfigNode,
@@ -52,25 +52,25 @@ function mergeNodes(
 const maxFiles = 100;
 const maxPatterns = 100;
 
-/** A file that was read. */
+/** A file with its text. */
 export interface ReadConfigFile extends ConfigFile {
   readonly text: string;
 }
 
-/** What the main file and its includes hold. */
+/** Content of the main file and its includes. */
 interface GatheredConfig {
-  /** Missing when a file could not be read or parsed; `problems` says why. */
+  /** Absent when a file could not be read or parsed; `problems` has the reason. */
   readonly root: MapNode | undefined;
-  /** In the order in which they were read, the main one first. */
+  /** In the order of reading, the main one first. */
   readonly read: readonly ReadConfigFile[];
-  /** Absolute names of all files that were asked for, also those that could not be read. */
+  /** Absolute names of all requested files, including unreadable ones. */
   readonly wanted: readonly string[];
-  /** Absolute patterns of includes: a new file that matches one belongs to the configuration. */
+  /** Absolute patterns of includes: a new matching file belongs to the configuration. */
   readonly globs: readonly string[];
   readonly problems: readonly Problem[];
 }
 
-/** Reads the main file and what it includes, each file once, and merges them. */
+/** Reads the main file and its includes, each file once, and merges them. */
 export async function gatherConfig(main: string, readFile?: ReadFile): Promise<GatheredConfig> {
   const gathering = new Gathering(readFile);
   const root = await gathering.file({ path: resolve(main), name: main }, []);
@@ -96,7 +96,7 @@ class Gathering {
     this.#readFile = readFile;
   }
 
-  /** One file with everything that it includes; `chain` holds the files that led to it. */
+  /** One file with all its includes; `chain` holds the files that led to it. */
   async file(
     file: ConfigFile,
     chain: readonly ConfigFile[],
@@ -179,14 +179,14 @@ class Gathering {
     });
   }
 
-  /** The files of one include that have not been read yet. */
+  /** Files of one include that have not been read yet. */
   async #matches(pattern: string, chain: readonly ConfigFile[], place: NodePlace): Promise<ConfigFile[]> {
     const absolute = resolve(dirname(place.file.path), pattern);
     const glob = isGlob(pattern);
     let paths = [absolute];
     if (glob) {
       this.globs.add(absolute);
-      // A pattern that also fits the file it stands in means the others.
+      // A pattern excludes the file that contains it.
       paths = (await expandGlob(absolute)).filter((path) => path !== place.file.path);
       if (paths.length === 0)
         this.problems.push({

@@ -10,7 +10,7 @@ export type TemplatePart =
   | { readonly kind: 'variable'; readonly name: string; readonly fallback: string | undefined }
   | { readonly kind: 'file'; readonly path: string };
 
-/** The pieces of a text, or a sentence that says why it cannot be read. The sentence never quotes the text. */
+/** Pieces of a text, or a sentence about its mistake. The sentence never quotes the text. */
 type Template =
   | { readonly ok: true; readonly parts: readonly TemplatePart[] }
   | { readonly ok: false; readonly message: string };
@@ -34,8 +34,8 @@ function parsePlaceholder(inside: string): TemplatePart | string {
 }
 
 /**
- * Splits a text at its placeholders: `${NAME}`, `${NAME:-default}`, `${file:PATH}`; `$${` stands for `${`
- * itself. A text without `${` is one piece.
+ * Splits a text at its placeholders: `${NAME}`, `${NAME:-default}`, `${file:PATH}`; `$${` is a literal `${`. A text
+ * without `${` is one piece.
  */
 export function parseTemplate(text: string): Template {
   const parts: TemplatePart[] = [];
@@ -69,23 +69,23 @@ export function parseTemplate(text: string): Template {
   return { ok: true, parts };
 }
 
-/** Where the values of placeholders come from. */
+/** Sources of placeholder values. */
 interface InterpolationInput {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly readFile?: ReadFile | undefined;
 }
 
-/** The tree with its variables replaced. */
+/** The tree with its placeholders replaced. */
 interface Interpolated {
   readonly root: ConfigNode;
   readonly problems: readonly Problem[];
-  /** Absolute names of the `${file:…}` inputs, also of those that could not be read. */
+  /** Absolute names of the `${file:…}` inputs, including unreadable ones. */
   readonly inputs: readonly string[];
 }
 
 /**
- * Replaces `${…}` in the texts of a parsed tree, never in YAML itself: what a variable holds cannot become
- * structure. Numbers stay text here; validation turns `${PORT}` into a number where the schema asks for one.
+ * Replaces `${…}` in the texts of a parsed tree, never in the YAML itself: the content of a variable cannot become
+ * structure. Numbers stay text here; validation converts `${PORT}` to a number where the schema asks for one.
  */
 export async function interpolate(root: ConfigNode, input: InterpolationInput): Promise<Interpolated> {
   const interpolation = new Interpolation(input);
@@ -93,7 +93,7 @@ export async function interpolate(root: ConfigNode, input: InterpolationInput): 
   return { root: replaced, problems: interpolation.problems, inputs: [...interpolation.files.keys()] };
 }
 
-/** The value of one placeholder, or a sentence that says why it has none. */
+/** Value of one placeholder, or a sentence with the reason why it has none. */
 type Resolved = { readonly text: string } | { readonly message: string };
 
 class Interpolation {
@@ -155,7 +155,7 @@ class Interpolation {
     if (part.kind === 'text') return part;
     if (part.kind === 'variable') {
       const value = this.#input.env[part.name];
-      // As in a shell, `:-` also replaces a variable that is empty.
+      // As in a shell, `:-` also replaces an empty variable.
       if (part.fallback !== undefined && (value === undefined || value === ''))
         return { text: part.fallback };
       if (value !== undefined) return { text: value };
@@ -167,7 +167,7 @@ class Interpolation {
     const reading = this.files.get(path) ?? readText(path, maxInputFileBytes, this.#input.readFile);
     this.files.set(path, reading);
     const result = await reading;
-    // Files that hold a secret end with a line break that is none of it.
+    // Secret files end with a line break that is not part of the secret.
     if (result.ok) return { text: result.text.replace(/\r?\n$/, '') };
     return { message: `the file in \${file:${part.path}} ${result.message}` };
   }

@@ -1,27 +1,26 @@
 import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
 
-/** Something wrong in a value, before it is known where the value stands. */
+/** A violation in a value, before its place in the configuration is known. */
 export interface Issue {
   /** JSON pointer into the value; for a missing or unknown key, the pointer of that key. */
   readonly path: string;
-  /** What is wrong, without the name of the value: `expected a whole number, found "x"`. */
+  /** Predicate without the name of the value: `expected a whole number, found "x"`. */
   readonly message: string;
   /** Whether the key or the value is at fault. */
   readonly part: 'key' | 'value';
-  /** The JSON Schema keyword that was not met; `spelling` for one key in two spellings. */
+  /** The violated JSON Schema keyword; `spelling` for one key in two spellings. */
   readonly keyword: string;
-  /** The key that was probably meant by an unknown one. */
+  /** Probable correction of an unknown key. */
   readonly suggestion?: string;
-  /** Of a missing key: the pointers of all keys any one of which would do. */
+  /** For a missing key: the pointers of all keys any one of which suffices. */
   readonly missing?: readonly string[];
 }
 
-/** Says what to show in place of a value that must not be quoted; undefined when it may be. */
+/** Replacement for a value that must not be quoted; undefined when it may be. */
 export type Hide = (path: string, value: unknown) => string | undefined;
 
 /**
- * The issue of a key that a schema does not know, with the key that was probably meant. `present` are the
- * keys that the object holds already: they cannot be what was meant.
+ * Issue of an unknown key, with its probable correction. `present` are the keys of the object: they are no candidates.
  */
 export function unknownKeyIssue(
   path: string,

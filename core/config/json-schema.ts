@@ -15,7 +15,7 @@ import {
   type SchemaObject,
 } from './schema-object.ts';
 
-/** What the schema of the file and the reference need to know of a plugin. */
+/** Description of a plugin for the schema of the file and the reference. */
 export interface DescribedPlugin {
   readonly name: string;
   readonly description?: string;
@@ -24,13 +24,12 @@ export interface DescribedPlugin {
 
 type MutableSchema = Record<string, unknown>;
 
-/** A value that holds a placeholder fits wherever a scalar may stand. */
+/** A value with a placeholder is valid wherever a scalar is. */
 const placeholder = { type: 'string', pattern: '\\$\\{[^}]+\\}' };
 
 /**
- * The JSON Schema (draft 2020-12) of a whole configuration file, for editors and `weir schema`: the options of
- * the given plugins are known, other plugins (packages, paths) are allowed with any options. Made anew on
- * every call; plain JSON.
+ * JSON Schema (draft 2020-12) of a whole configuration file, for editors and `weir schema`: checks the options of the
+ * given plugins; other plugins (packages, paths) take any options. Made anew on every call; plain JSON.
  */
 export function configJsonSchema(plugins: readonly DescribedPlugin[]): Record<string, unknown> {
   const definitions: MutableSchema = {};
@@ -75,14 +74,14 @@ function pluginSchema(plugins: readonly DescribedPlugin[]): SchemaObject {
         minProperties: 1,
         maxProperties: 1,
         properties: Object.fromEntries(withOptions) as SchemaObject,
-        // Packages and paths: their schemas are not known here.
+        // Packages and paths: their schemas are unknown here.
         additionalProperties: { type: ['object', 'null'] },
       },
     ],
   };
 }
 
-/** The plugin's schema with the options that every plugin has, and strict as validation is. */
+/** The plugin's schema with the reserved options, and strict like validation. */
 function optionsSchema({ schema }: DescribedPlugin): SchemaObject {
   const own = schema === undefined ? { type: 'object', properties: {} } : schemaObject(schema);
   const target = resolveReference(own, own);
@@ -111,8 +110,8 @@ const unionKeywords = new Set(['anyOf', 'oneOf']);
 const dataKeywords = new Set(['const', 'enum', 'default', 'examples', 'required']);
 
 /**
- * A deep copy to be put into a larger document: its definitions move to `definitions` under `prefix`, and
- * scalars may also be written as placeholders.
+ * Deep copy for embedding in a larger document: its definitions move to `definitions` under `prefix`, and scalars may
+ * also be placeholders.
  */
 function embed(schema: SchemaObject, prefix: string, definitions: MutableSchema): MutableSchema {
   const own = definitionsWithin(schema);
@@ -122,7 +121,7 @@ function embed(schema: SchemaObject, prefix: string, definitions: MutableSchema)
     const copy: MutableSchema = {};
     for (const [keyword, member] of Object.entries(value)) {
       if (keyword === '$defs' || keyword === '$id' || member === undefined) continue;
-      // Our own word, for our own messages: strict validators refuse a schema with words that they do not know.
+      // A keyword of our own messages: strict validators reject unknown keywords.
       if (keyword === expectedKeyword) continue;
       if (keyword === '$ref' && typeof member === 'string') copy.$ref = moveReference(member);
       else if (dataKeywords.has(keyword)) copy[keyword] = structuredClone(member);
@@ -135,7 +134,7 @@ function embed(schema: SchemaObject, prefix: string, definitions: MutableSchema)
       else copy[keyword] = copySchema(member);
     }
     dropFilledKeys(copy);
-    // A branch gets none of its own: the union as a whole allows it once.
+    // A branch allows no placeholder itself: the union as a whole does.
     return alone ? withPlaceholders(copy) : copy;
   };
   const moveReference = (reference: string): string => {
@@ -169,7 +168,7 @@ function allowsAnyText(schema: SchemaObject): boolean {
   return schemaTypes(schema).includes('string') && !textLimits.some((keyword) => keyword in schema);
 }
 
-/** Lets a scalar be written as a placeholder too, where its own schema would not allow that text. */
+/** Allows a placeholder in place of a scalar, where its own schema would reject that text. */
 function withPlaceholders(schema: MutableSchema): MutableSchema {
   const branches = unionBranches(schema);
   const candidates = branches.length > 0 ? branches : [schema];

@@ -13,12 +13,12 @@ import { type GatewayConfig, GatewayConfigSchema } from './schema.ts';
 import type { OtlpSettings, TelemetrySettings } from '../base/trace-context.ts';
 import type { Telemetry } from './telemetry-schema.ts';
 
-/** `telemetry:` as the schema leaves it: what has no default may be missing. */
+/** `telemetry:` after the schema: members without a default may be absent. */
 type WrittenTelemetry = Static<typeof Telemetry>;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The settings as they are used, and what was wrong with the variables that were looked at, as sentences. */
+/** Settings in use, and mistakes in the environment variables, as sentences. */
 interface ResolvedTelemetry {
   readonly settings: TelemetrySettings;
   readonly warnings: readonly string[];
@@ -28,8 +28,8 @@ const signalPath = '/v1/traces';
 const none = { labels: [], max_label_values: 50 };
 
 /**
- * Fills in what the file leaves to the variables that OpenTelemetry defines: endpoint and headers (those for traces before
- * those for everything), service name, resource attributes. A value that cannot be used is left out and reported.
+ * Completes the file's settings from the variables that OpenTelemetry defines: endpoint and headers (those for traces
+ * before the general ones), service name, resource attributes. An unusable value is left out and reported.
  */
 export function resolveTelemetry(written: WrittenTelemetry, env: Environment): ResolvedTelemetry {
   const warnings: string[] = [];
@@ -65,7 +65,7 @@ function settingsOf(
   };
 }
 
-/** Of the variables; undefined when they name none, switch traces off, or name one that cannot be used. */
+/** Endpoint from the variables; undefined when they name none, switch traces off, or name an unusable one. */
 function endpointOf(env: Environment, warnings: string[]): string | undefined {
   const own = env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'];
   const name = own ? 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT' : 'OTEL_EXPORTER_OTLP_ENDPOINT';
@@ -85,7 +85,7 @@ function endpointOf(env: Environment, warnings: string[]): string | undefined {
     );
     return undefined;
   }
-  // The standard has it that this one is used as it is.
+  // The standard takes this one verbatim.
   return own ? text : withSignalPath(text);
 }
 
@@ -104,7 +104,7 @@ function pairs(env: Environment, names: readonly string[], warnings: string[]): 
     const at = item.indexOf('=');
     const key = item.slice(0, at).trim();
     const value = decoded(item.slice(at + 1).trim());
-    // Never the item itself: it may hold a credential.
+    // Never quotes the item: it may hold a credential.
     if (at === -1 || value === undefined || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(key))
       warnings.push(`a part of ${name} is left out: it is no key=value with a percent-encoded value`);
     else found[key] = value;
@@ -120,15 +120,15 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** What loading takes beside the name of the file. */
+/** Options of loading, apart from the name of the file. */
 interface LoadOptions {
-  /** Where `${NAME}` is looked up. */
+  /** Source of `${NAME}`. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Reads one file by absolute name. Default: from disk, bounded. Patterns of includes always look at the disk. */
+  /** Reads one file by absolute name. Default: from disk, bounded. Include patterns always search the disk. */
   readonly readFile?: ReadFile;
 }
 
-/** A configuration ready for use, or everything that is wrong with it, in file order. */
+/** A configuration ready for use, or all its problems, in file order. */
 export type LoadResult =
   | {
       readonly ok: true;
@@ -139,29 +139,29 @@ export type LoadResult =
   | {
       readonly ok: false;
       readonly problems: Problem[];
-      /** What to watch for a correction; as in `ConfigSource`. */
+      /** Entries to watch for a correction; as in `ConfigSource`. */
       readonly files: readonly string[];
-      /** The pipelines, when nothing is wrong with their own shape: their plugins, and configs, can be checked nevertheless. */
+      /** Present when the shape of the pipelines is valid: their plugins and configs can be checked nevertheless. */
       readonly draft?: ConfigDraft;
     };
 
-/** The part of a configuration with mistakes elsewhere that can still be checked. */
+/** Part of an invalid configuration that can still be checked. */
 export interface ConfigDraft {
-  /** Without any configs, or without `organisation`, when something is wrong with the shape of one of them. */
+  /** Without configs, or without `organisation`, when its shape is invalid. */
   readonly config: Pick<GatewayConfig, 'pipelines' | 'providers' | 'configs' | 'organisation'> &
     Partial<Pick<GatewayConfig, 'storage'>>;
   readonly source: ConfigSource;
 }
 
-/** The schema's value after defaults: what is optional with a default is there. */
+/** The value after defaults: optional members with a default are present. */
 type Filled = Omit<GatewayConfig, 'pipelines' | 'telemetry'> & {
   readonly telemetry: WrittenTelemetry;
 } & Pick<Static<typeof GatewayConfigSchema>, 'pipelines'>;
 
 /**
- * Reads a configuration file with all its includes, replaces variables, validates everything but the plugins'
- * own options (`validateOptions` does), and fills in defaults. Never throws: whatever is wrong is a problem
- * with its place. Values that came from variables are never quoted in a message.
+ * Reads a configuration file with all its includes, replaces variables, validates everything except the plugins' own
+ * options (`validateOptions` does), and fills in defaults. Never throws: every mistake is a problem with its place.
+ * Messages never quote values from variables.
  */
 export async function loadConfig(file: string, { env, readFile }: LoadOptions): Promise<LoadResult> {
   const gathered = await gatherConfig(file, readFile);
@@ -208,7 +208,7 @@ export async function loadConfig(file: string, { env, readFile }: LoadOptions): 
   return { ok: true, config, source, warnings: [...problems, ...told, ...inactiveAlerts(config, source)] };
 }
 
-/** Alerts are jobs and go to people, both of which only gateways with a store have. */
+/** Alerts need jobs and recipients, which only gateways with a store have. */
 function inactiveAlerts({ alerts, storage }: GatewayConfig, source: ConfigSource): Problem[] {
   const isTold = alerts.smtp !== undefined || alerts.webhooks.length > 0;
   if (!isTold || storage.resources.url !== 'none:') return [];
@@ -216,7 +216,7 @@ function inactiveAlerts({ alerts, storage }: GatewayConfig, source: ConfigSource
   return [{ ...source.locate('/alerts', 'key'), path: '/alerts', message, severity: 'warning' }];
 }
 
-/** Configs and `organisation`, when their own shape is sound, and the providers that configs may name, sound or not. */
+/** Configs and `organisation`, when their own shape is valid, and the providers that configs may name, valid or not. */
 function routes({ value, problems }: CheckedValue): Omit<ConfigDraft['config'], 'pipelines'> {
   const { providers, configs, organisation, storage } = value as Partial<GatewayConfig>;
   const isSound = (section: unknown, pointer: string): boolean =>
@@ -231,7 +231,7 @@ function routes({ value, problems }: CheckedValue): Omit<ConfigDraft['config'], 
   };
 }
 
-/** The plugin entries of every pipeline, as far as they can be told from a value that may be wrong. */
+/** Plugin entries of every pipeline, as far as a possibly invalid value shows them. */
 function splitPipelines(
   value: unknown,
   source: ConfigSource,

@@ -15,7 +15,7 @@ export function load(files: Record<string, string>, env: Env = {}): Promise<Load
   return loadConfig('/c/main.yaml', { env, readFile });
 }
 
-/** What is wrong with files that must be refused, one sentence each. */
+/** Problems of files that must be refused, one sentence each. */
 export async function problemsOf(files: Record<string, string> | string, env?: Env): Promise<string[]> {
   const result = await load(typeof files === 'string' ? { 'main.yaml': files } : files, env);
   assert.ok(!result.ok, 'the configuration should be refused');
@@ -30,7 +30,7 @@ export async function configOf(files: Record<string, string> | string, env?: Env
   return result;
 }
 
-/** One pipeline, so that the rest may be anything. */
+/** One pipeline, so that tests only supply the rest. */
 export const pipelines = 'pipelines: [{ name: gateway, match: { path: /** }, plugins: [auth] }]\n';
 /** The smallest valid file. */
 export const minimal = `version: 1\n${pipelines}`;

@@ -14,30 +14,30 @@ import type { ConfigFile, ConfigNode, MapEntry, NodePlace, ScalarNode } from './
 import { childPointer } from '../base/pointer.ts';
 import { placeText, type Problem, problemAtNode } from './problem.ts';
 
-/** Deepest nesting of lists and objects. The real limit of the parser is the stack, and it aborts the process. */
+/** Deepest nesting of lists and objects. The parser's own limit is the stack, and exceeding it aborts the process. */
 export const maxNesting = 64;
-/** Most values in one file, those repeated by aliases included. */
+/** Upper bound of values in one file, including those repeated by aliases. */
 const maxValues = 50_000;
 
 const openers = new Set(['[', '{']);
 const closers = new Set([']', '}']);
 const nestingIndicators = new Set(['-', '?', ':']);
-/** Marks of the lexer that stand for no text: document start, flow error, and "the next token is a scalar". */
+/** Lexer marks that stand for no text: document start, flow error, and "the next token is a scalar". */
 const scalarMark = '\u001f';
 const marks = new Set(['\u0002', '\u0018', scalarMark]);
 
-/** What a look at the tokens alone finds, as offsets into the text. */
+/** Result of scanning the tokens, as offsets into the text. */
 interface TokenScan {
-  /** Where the text nests deeper than any configuration does. The scan ends there. */
+  /** Place of excessive nesting, at which the scan ends. */
   readonly tooDeepAt: number | undefined;
-  /** Placeholders without quotes within brackets: to YAML their `{` begins an object. */
+  /** Unquoted placeholders within brackets: to YAML their `{` begins an object. */
   readonly unquotedPlaceholders: readonly number[];
 }
 
 /**
- * Looks at a text before it is parsed; safe on text that the parser would overflow on. Counts brackets, and
- * indicators that open one block within another on the same line. Blocks nested by indentation are found while
- * building, they cost a line each.
+ * Scans a text before it is parsed; safe on text that would overflow the parser. Counts brackets, and indicators that
+ * open one block within another on the same line. The builder finds blocks nested by indentation, which cost a line
+ * each.
  */
 function scanTokens(text: string): TokenScan {
   const unquotedPlaceholders: number[] = [];
@@ -67,7 +67,7 @@ function scanTokens(text: string): TokenScan {
 const tooDeep = `lists and objects are nested too deeply; at most ${maxNesting} levels are allowed`;
 const unquoted = 'a value with "${…}" must be in quotes when it stands within "{ }" or "[ ]"';
 
-/** Sentences for the parser's codes; others keep the parser's own words. */
+/** Sentences for the parser's codes; others keep the parser's own message. */
 const sentences: Readonly<Record<string, string>> = {
   TAB_AS_INDENT: 'a tab is used as indentation, which YAML forbids; use spaces',
   MULTIPLE_DOCS:
@@ -83,15 +83,14 @@ const sentences: Readonly<Record<string, string>> = {
   UNEXPECTED_TOKEN: 'this cannot stand here; check the quotes, brackets and indentation just before it',
 };
 
-/** What became of a text. `root` is missing when the file is empty or the text is no YAML. */
+/** Parsed text. `root` is absent for an empty file or invalid YAML. */
 interface ParsedYaml {
   readonly root: ConfigNode | undefined;
   readonly problems: readonly Problem[];
 }
 
 /**
- * Parses one YAML 1.2 document of at most `most` values, keeping places; every problem of the text at once. Never
- * throws.
+ * Parses one YAML 1.2 document of at most `most` values, keeping places; reports every problem at once. Never throws.
  */
 export function parseYaml(text: string, file: ConfigFile, most = maxValues): ParsedYaml {
   const lines = lineCounterOf(text);
@@ -106,11 +105,11 @@ export function parseYaml(text: string, file: ConfigFile, most = maxValues): Par
   const document = parseDocument(text, {
     version: '1.2',
     strict: true,
-    // Checked by the builder, which can name both places.
+    // The builder checks this and can name both places.
     uniqueKeys: false,
     prettyErrors: false,
     resolveKnownTags: false,
-    // 'silent' would also keep quiet about a second document.
+    // 'silent' would also hide a second document.
     logLevel: 'error',
   });
   const problems = lostTrackOnce([...document.errors, ...document.warnings]).map((error) =>
@@ -130,7 +129,7 @@ function refused(problems: readonly Problem[]): ParsedYaml {
   return { root: undefined, problems };
 }
 
-/** After the first of these errors the parser has lost track, and stumbles over every further word. */
+/** After the first of these errors the parser is out of step and reports every further word. */
 function lostTrackOnce(errors: readonly YAMLError[]): YAMLError[] {
   const exhausted = errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION');
   if (exhausted !== undefined) return [exhausted];
@@ -151,13 +150,13 @@ function sentenceFor(error: YAMLError): string {
   return sentences[error.code] ?? `this is not valid YAML: ${error.message}`;
 }
 
-/** Turns the parser's document into nodes with places, within bounds. */
+/** Converts the parser's document to nodes with places, within bounds. */
 class TreeBuilder {
   readonly #placeAt: (offset: number) => NodePlace;
   readonly #problems: Problem[];
   readonly #most: number;
   readonly #anchors = new Map<string, Node>();
-  /** Nodes that are being built: an alias to one of them would never end. */
+  /** Nodes under construction: an alias to one of them would never end. */
   readonly #open = new Set<Node>();
   #values = 0;
 
@@ -275,7 +274,7 @@ class TreeBuilder {
 
   #placeOf(node: unknown, fallback: NodePlace): NodePlace {
     const range = isMap(node) || isSeq(node) || isScalar(node) || isAlias(node) ? node.range : undefined;
-    // A value left out (`key:`) has no text of its own; its key is the better place.
+    // An absent value (`key:`) has no text of its own; its key is the better place.
     if (!range || (isScalar(node) && node.value === null && node.source === '')) return fallback;
     return this.#placeAt(range[0]);
   }

@@ -8,7 +8,7 @@ import type { PluginEntry } from './schema.ts';
 import { isObject } from './schema-object.ts';
 import { quoted } from '../base/did-you-mean.ts';
 
-/** Options that every plugin has; the gateway acts on them and the plugin does not see them. */
+/** Options of every plugin, handled by the gateway and hidden from the plugin. */
 export const ReservedOptionsSchema = Type.Object(
   {
     on_error: Type.Optional(
@@ -31,7 +31,7 @@ export const ReservedOptionsSchema = Type.Object(
 
 const reservedKeys = new Set(Object.keys(ReservedOptionsSchema.properties));
 
-/** Plugins of one pipeline as validated by the schema: names, or objects with one name and its options. */
+/** Plugins of one pipeline after schema validation: names, or objects with one name and its options. */
 export function splitPluginEntries(
   plugins: readonly unknown[],
   pointer: string,

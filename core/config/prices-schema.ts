@@ -81,7 +81,7 @@ export const PricesBlock = Type.Object(
   { ...section, description: 'What models cost. [money.md](money.md) explains it.' },
 );
 
-/** The block as used: defaults filled in. */
+/** The block in use: defaults filled in. */
 export interface PriceSettings {
   readonly url?: string;
   readonly models: readonly OwnPrice[];

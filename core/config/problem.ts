@@ -1,6 +1,6 @@
 import type { NodePlace } from './config-node.ts';
 
-/** More than this nobody reads at once. */
+/** Bound of reported problems, for readability. */
 const maxProblems = 100;
 
 /** A problem at a place of a parsed file. */
@@ -13,14 +13,14 @@ export function problemOfFile(file: string, message: string): Problem {
   return { file, line: 0, column: 0, path: '', message };
 }
 
-/** `gateway.config.yaml:12:7`, for naming a second place in a message. */
+/** `gateway.config.yaml:12:7`, for a second place in a message. */
 export function placeText(place: NodePlace): string {
   return `${place.file.name}:${place.line}:${place.column}`;
 }
 
 /**
- * Problems in the order in which people meet them: files as in `files` (others as they come), then lines and
- * columns; the same one only once. At most 100: the last one then says how many more there are.
+ * Problems in reading order: files as in `files` (others as they come), then lines and columns, without duplicates. At
+ * most 100: the last one then states the number of further ones.
  */
 export function arrangeProblems(problems: readonly Problem[], files: readonly string[] = []): Problem[] {
   const known = [...new Set([...files, ...problems.map(({ file }) => file)])];
@@ -42,7 +42,7 @@ export function arrangeProblems(problems: readonly Problem[], files: readonly st
   ];
 }
 
-/** Something wrong in a configuration file: where, what, and what to do. */
+/** A mistake in a configuration file, with its place and remedy. */
 export interface Problem {
   readonly file: string;
   /** 1-based; 0 when the place is unknown (a missing file). */
@@ -50,9 +50,9 @@ export interface Problem {
   readonly column: number;
   /** JSON pointer into the configuration: `/pipelines/0/plugins/2/params`. */
   readonly path: string;
-  /** One sentence that says what is wrong and what to do, without a final period. */
+  /** One sentence with the mistake and the remedy, without a final period. */
   readonly message: string;
-  /** Default `error`. Warnings, and notes of what cannot be checked, do not keep a configuration from being used. */
+  /** Default `error`. Warnings, and notes about unchecked parts, do not reject the configuration. */
   readonly severity?: 'error' | 'warning' | 'note';
 }
 
@@ -63,7 +63,7 @@ export function formatProblem(problem: Problem): string {
   return `${place}: ${severity === 'error' ? '' : `${severity}: `}${problem.message}`;
 }
 
-/** Whether it keeps the configuration from being used. */
+/** Whether the problem rejects the configuration. */
 export function isError({ severity = 'error' }: Problem): boolean {
   return severity === 'error';
 }

@@ -1,7 +1,7 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join, sep } from 'node:path';
 
-/** Bounds of one expansion: what is beyond them is not looked at. */
+/** Bounds of one expansion; the rest is ignored. */
 const maxDirectories = 1000;
 const maxMatches = 1000;
 const maxDepth = 16;
@@ -11,14 +11,14 @@ export function isGlob(path: string): boolean {
   return /[*?]/.test(path);
 }
 
-/** The directory of a pattern that holds no wildcard itself: where looking for matches begins. */
+/** Directory part of a pattern without wildcards: start of the search. */
 export function globBase(pattern: string): string {
   let base = pattern;
   while (isGlob(base)) base = dirname(base);
   return base;
 }
 
-/** Only the latest `*` has to take more when the rest does not fit: what an earlier one took stays right. */
+/** On a mismatch only the latest `*` needs to take more: earlier ones stay correct. */
 function fits(name: readonly string[], segment: readonly string[]): boolean {
   let at = 0;
   let position = 0;
@@ -41,12 +41,12 @@ function fits(name: readonly string[], segment: readonly string[]): boolean {
   return at === segment.length;
 }
 
-/** Hidden files match only a pattern that begins with a dot itself: editors keep their copies under such names. */
+/** Hidden files match only a pattern that begins with a dot: editors keep copies under such names. */
 function matches(name: string, segment: string): boolean {
   return (segment.startsWith('.') || !name.startsWith('.')) && fits([...name], [...segment]);
 }
 
-/** The files that match an absolute pattern, sorted. A directory that cannot be read has no matches. */
+/** Files that match an absolute pattern, sorted. An unreadable directory has no matches. */
 export async function expandGlob(pattern: string): Promise<string[]> {
   const base = globBase(pattern);
   const segments = pattern
@@ -67,7 +67,8 @@ export async function expandGlob(pattern: string): Promise<string[]> {
         if (entry.isDirectory() && !entry.name.startsWith('.')) await visit(path, rest, depth + 1);
       } else if (matches(entry.name, segment)) {
         if (below.length > 0) {
-          // A linked directory is followed when the pattern names its level; `**` does not, it could go round.
+          // A linked directory is followed when the pattern names its level; `**` does not follow it, because of
+          // cycles.
           if (entry.isDirectory() || entry.isSymbolicLink()) await visit(path, below, depth + 1);
         } else if (!entry.isDirectory()) found.add(path);
       }
@@ -77,30 +78,30 @@ export async function expandGlob(pattern: string): Promise<string[]> {
   return [...found].sort();
 }
 
-/** True when something of this name in `directory` could change what the pattern matches. */
+/** True when an entry of this name in `directory` may change the matches of the pattern. */
 export function globConcerns(pattern: string, directory: string, name: string): boolean {
   if (dirname(pattern) !== directory) return directory.startsWith(globBase(pattern));
   const last = basename(pattern);
   return last === '**' || matches(name, last);
 }
 
-/** Reads a whole file. Replaced in tests and where a configuration does not come from disk. */
+/** Reads a whole file. Replaced in tests, and for configurations that are not on disk. */
 export type ReadFile = (file: string) => Promise<Uint8Array>;
 
-/** A file's text, or a sentence that says why there is none. */
+/** A file's text, or a sentence with the reason for its absence. */
 export type ReadResult =
   { readonly ok: true; readonly text: string } | { readonly ok: false; readonly message: string };
 
-/** Largest YAML file that is read, in bytes. */
+/** Largest YAML file, in bytes. */
 export const maxConfigFileBytes = 1_048_576;
-/** Largest `${file:…}` that is read, in bytes: secrets and certificates. */
+/** Largest `${file:…}` input, in bytes: secrets and certificates. */
 export const maxInputFileBytes = 65_536;
 
 class UnreadableFile extends Error {}
 
-/** Reads at most `limit` + 1 bytes of a regular file; a longer one is refused by `readText`. */
+/** Reads at most `limit` + 1 bytes of a regular file; `readText` refuses a longer one. */
 async function readBounded(file: string, limit: number): Promise<Uint8Array> {
-  // Before open(): opening a pipe would wait for somebody to write to it.
+  // Before open(): opening a pipe would block.
   const status = await stat(file);
   if (status.isDirectory()) throw new UnreadableFile('is a directory, not a file; name a file in it');
   if (!status.isFile()) throw new UnreadableFile('is not a regular file');
@@ -129,7 +130,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENAMETOOLONG: 'has a name that is too long; correct the path',
 };
 
-/** Why a file cannot be read: continues a sentence that begins with its name. */
+/** Reason why a file cannot be read: continues a sentence that begins with its name. */
 export function whyUnreadable(error: unknown): string {
   if (error instanceof UnreadableFile) return error.message;
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
@@ -137,8 +138,8 @@ export function whyUnreadable(error: unknown): string {
 }
 
 /**
- * The text of a file in UTF-8, without a byte order mark. Never throws: the message of a failure continues a
- * sentence that begins with the file's name.
+ * Text of a file in UTF-8, without a byte order mark. Never throws: the message of a failure continues a sentence that
+ * begins with the file's name.
  */
 export async function readText(
   file: string,

@@ -13,8 +13,8 @@ import {
 } from './schema-object.ts';
 
 /**
- * Spellings that existing clients and their documentation use for a key that we know under another name, in
- * snake_case. The one table of aliases; it holds for the gateway's own keys and for plugin options.
+ * Spellings of existing clients and their documentation for a key that has another name here, in snake_case. The one
+ * table of aliases, for the gateway's own keys and for plugin options.
  */
 const variants: ReadonlyMap<string, string> = new Map([
   ['strict_openai_compliance', 'strict_open_ai_compliance'],
@@ -24,8 +24,8 @@ const variants: ReadonlyMap<string, string> = new Map([
 const plainStyle = /^[a-z][A-Za-z0-9_]*$/;
 
 /**
- * What all spellings of one key have in common: `maxSizeBytes`, `max_size_bytes` and known variants give the
- * same text. A key in another style (`X-Header`, `a.b`) is left as it is.
+ * Normal form of a key's spellings: `maxSizeBytes`, `max_size_bytes` and known variants give the same text. A key in
+ * another style (`X-Header`, `a.b`) stays unchanged.
  */
 export function spellingOf(key: string): string {
   if (!plainStyle.test(key)) return key;
@@ -36,7 +36,7 @@ export function spellingOf(key: string): string {
   return variants.get(snake) ?? snake;
 }
 
-/** Spellings of the keys of schemas: the same ones are looked for again and again. */
+/** Cached spellings of schema keys. */
 const spellingsOfKnown = new Map<string, string>();
 const maxRemembered = 10_000;
 
@@ -48,7 +48,7 @@ function spellingOfKnown(key: string): string {
   return spelling;
 }
 
-/** The key of `known` that was meant: itself, or the one with the same spelling in another style. */
+/** The matching key of `known`: the same, or the one with the same spelling in another style. */
 export function knownKey(written: string, known: ReadonlySet<string>): string | undefined {
   if (known.has(written)) return written;
   const spelling = spellingOf(written);
@@ -56,11 +56,11 @@ export function knownKey(written: string, known: ReadonlySet<string>): string | 
   return undefined;
 }
 
-/** What choosing among the branches of a union depends on beside the value. */
+/** Context for choosing a branch of a union, apart from the value. */
 interface BranchContext {
-  /** The whole schema, where references lead. */
+  /** The whole schema, in which references resolve. */
   readonly root: SchemaObject;
-  /** True when the value is a text that may stand for a number or boolean, because it came from a variable. */
+  /** True for a text from a variable, which may stand for a number or boolean. */
   readonly coercible: boolean;
 }
 
@@ -71,7 +71,7 @@ function typeOf(value: unknown): string {
   return Array.isArray(value) ? 'array' : typeof value;
 }
 
-/** True when the value is of a type that the schema names, whatever else it asks for. */
+/** True when the value has a type that the schema names, whatever its other keywords. */
 function typeFits(schema: SchemaObject, value: unknown): boolean {
   const types = schemaTypes(schema).map((type) => (type === 'integer' ? 'number' : type));
   const allowed = allowedValues(schema);
@@ -99,7 +99,7 @@ function scoreObject(schema: SchemaObject, value: Readonly<Record<string, unknow
       continue;
     }
     present.add(name);
-    // A slip of the pen tells of the branch, but less than a key that is right.
+    // A misspelled key points to the branch, but less than a correct one.
     score += spelled === undefined ? 0.5 : 1;
     const allowed = allowedValues(properties.get(name) ?? {});
     if (allowed !== undefined) score += allowed.includes(member) ? 10 : -10;
@@ -107,7 +107,7 @@ function scoreObject(schema: SchemaObject, value: Readonly<Record<string, unknow
   return score - 2 * requiredKeys(schema).filter((key) => !present.has(key)).length;
 }
 
-/** How well a value fits: the higher the better, -Infinity when it is of another type. */
+/** Score of a value: higher fits better, -Infinity for another type. */
 function score(branch: SchemaObject, value: unknown, context: BranchContext, depth = 0): number {
   if (depth > maxDepth) return Number.NEGATIVE_INFINITY;
   const schema = resolveReference(branch, context.root);
@@ -127,7 +127,7 @@ function score(branch: SchemaObject, value: unknown, context: BranchContext, dep
   return Number.NEGATIVE_INFINITY;
 }
 
-/** The branch of a union that was most probably meant, or undefined when the value fits the type of none. */
+/** Most probable branch of a union, or undefined when no branch has the type of the value. */
 export function chooseBranch(
   branches: readonly SchemaObject[],
   value: unknown,
@@ -146,8 +146,8 @@ export function chooseBranch(
 }
 
 /**
- * The plain schemas that together apply to a value: the schema itself, what it refers to, all parts of an
- * intersection, and of each union the branch that was most probably meant.
+ * Plain schemas that apply together to a value: the schema itself, its references, all parts of an intersection, and
+ * the most probable branch of each union.
  */
 export function facetsOf(schema: SchemaObject, value: unknown, context: BranchContext): SchemaObject[] {
   const facets: SchemaObject[] = [];

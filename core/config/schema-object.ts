@@ -1,55 +1,55 @@
-/** Options of an object that knows all its keys. */
+/** Options of an object without unknown keys. */
 export const strict = { additionalProperties: false };
-/** A section that may be left out: it is then filled with the defaults of its keys. */
+/** A section that may be absent: the defaults of its keys fill it. */
 export const section = { ...strict, default: {} };
 
-/** A JSON Schema whose keywords are looked at one by one. */
+/** A JSON Schema whose keywords are read one by one. */
 export type SchemaObject = Readonly<Record<string, unknown>>;
 
-/** True for anything that is an object with named members: no null, no list. */
+/** True for an object with named members: no null, no list. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A schema as an object; `true` and anything that is no schema allow everything, `false` nothing. */
+/** A schema as an object; `true` and invalid schemas allow everything, `false` nothing. */
 export function schemaObject(schema: unknown): SchemaObject {
   if (isObject(schema)) return schema;
   return schema === false ? { not: {} } : {};
 }
 
-/** A keyword that holds a list of schemas (`anyOf`, `allOf`, …); empty when absent. */
+/** Value of a keyword with a list of schemas (`anyOf`, `allOf`, …); empty when absent. */
 export function schemaList(schema: SchemaObject, keyword: string): SchemaObject[] {
   const list = schema[keyword];
   return Array.isArray(list) ? list.map(schemaObject) : [];
 }
 
-/** A keyword that holds schemas by name (`properties`, `$defs`, …); empty when absent. */
+/** Value of a keyword with schemas by name (`properties`, `$defs`, …); empty when absent. */
 export function schemaMap(schema: SchemaObject, keyword: string): Map<string, SchemaObject> {
   const members = schema[keyword];
   if (!isObject(members)) return new Map();
   return new Map(Object.entries(members).map(([name, member]) => [name, schemaObject(member)]));
 }
 
-/** The forms among which a schema lets a value choose: `anyOf` or `oneOf`; empty when it is no union. */
+/** Branches of a union: `anyOf` or `oneOf`; empty for other schemas. */
 export function unionBranches(schema: SchemaObject): SchemaObject[] {
   const anyOf = schemaList(schema, 'anyOf');
   return anyOf.length > 0 ? anyOf : schemaList(schema, 'oneOf');
 }
 
-/** The JSON types that a schema names; empty when it names none. */
+/** JSON types of a schema; empty without any. */
 export function schemaTypes(schema: SchemaObject): string[] {
   const { type } = schema;
   const types: unknown[] = Array.isArray(type) ? type : [type];
   return types.filter((name) => typeof name === 'string');
 }
 
-/** The values that `const` or `enum` allow, or undefined when neither is given. */
+/** Values that `const` or `enum` allow, or undefined without either. */
 export function allowedValues(schema: SchemaObject): readonly unknown[] | undefined {
   if ('const' in schema) return [schema.const];
   return Array.isArray(schema.enum) ? schema.enum : undefined;
 }
 
-/** The names that `required` lists. */
+/** Names in `required`. */
 export function requiredKeys(schema: SchemaObject): string[] {
   const { required } = schema;
   return Array.isArray(required) ? required.filter((name) => typeof name === 'string') : [];
@@ -57,7 +57,7 @@ export function requiredKeys(schema: SchemaObject): string[] {
 
 const definitionsOfRoot = new WeakMap<SchemaObject, ReadonlyMap<string, SchemaObject>>();
 
-/** All definitions (`$defs`) of a schema by name, wherever within it they stand: typebox nests them. */
+/** All definitions (`$defs`) of a schema by name, at any depth: typebox nests them. */
 export function definitionsWithin(root: SchemaObject): ReadonlyMap<string, SchemaObject> {
   const present = definitionsOfRoot.get(root);
   if (present !== undefined) return present;
@@ -80,12 +80,12 @@ export function definitionsWithin(root: SchemaObject): ReadonlyMap<string, Schem
 }
 
 /**
- * Follows `$ref` within the same document: `#`, `#/$defs/Name`, or the `$id` of a definition. A reference to
- * anything else is left as it is.
+ * Follows `$ref` within the same document: `#`, `#/$defs/Name`, or the `$id` of a definition. Any other reference stays
+ * unchanged.
  */
 export function resolveReference(schema: SchemaObject, root: SchemaObject): SchemaObject {
   let current = schema;
-  // A reference that leads only to references would never end.
+  // Bounded, because references may form a cycle.
   for (let hops = 0; hops < 16 && typeof current.$ref === 'string'; hops++) {
     if (current.$ref === '#') return root;
     const target = definitionsWithin(root).get(current.$ref.replace('#/$defs/', ''));

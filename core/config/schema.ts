@@ -266,7 +266,7 @@ const Pipeline = Type.Object(
   strict,
 );
 
-/** The whole file. Plugin options are validated by the plugins' own schemas. */
+/** The whole file. The plugins' own schemas validate their options. */
 export const GatewayConfigSchema = Type.Object(
   {
     version: Type.Literal(1, { description: 'Version of this format.' }),
@@ -326,7 +326,7 @@ export const GatewayConfigSchema = Type.Object(
   { ...strict, title: 'Weir gateway configuration' },
 );
 
-/** As written: everything optional that has a default. */
+/** As written: members with a default are optional. */
 type GatewayConfigInput = Static<typeof GatewayConfigSchema>;
 
 type Filled<T> = { [K in keyof T]-?: NonNullable<T[K]> };
@@ -335,7 +335,7 @@ type JournalInput = NonNullable<NonNullable<GatewayConfigInput['storage']>['jour
 type JournalSettings = Filled<Omit<JournalInput, 'max_bytes' | 'min_free_bytes'>> &
   Pick<JournalInput, 'max_bytes' | 'min_free_bytes'>;
 
-/** As used: defaults filled in. */
+/** In use: defaults filled in. */
 export interface GatewayConfig {
   readonly version: 1;
   readonly server: Filled<Omit<NonNullable<GatewayConfigInput['server']>, 'drain_delay_ms'>> & {
@@ -362,19 +362,19 @@ export interface GatewayConfig {
   readonly telemetry: TelemetrySettings;
   readonly providers: Readonly<Record<string, Static<typeof Provider>>>;
   readonly configs: Readonly<Record<string, RouteConfigInput>>;
-  /** Undefined when the file owns nothing that is administered. */
+  /** Undefined when the file owns no administered records. */
   readonly organisation?: OrganisationBlock;
   readonly pipelines: readonly PipelineConfig[];
 }
 
-/** One pipeline, its plugins split into entries. */
+/** One pipeline, with its plugins split into entries. */
 export interface PipelineConfig {
   readonly name: string;
   readonly match: { readonly routes?: 'contributed'; readonly path?: string; readonly methods?: string[] };
   readonly plugins: readonly PluginEntry[];
 }
 
-/** One plugin in a pipeline, with its reserved options (`on_error`, `timeout_ms`) set apart. */
+/** One plugin in a pipeline, with its reserved options (`on_error`, `timeout_ms`) split off. */
 export interface PluginEntry {
   /** Built-in name, package name, or a path as written. */
   readonly use: string;
@@ -384,11 +384,11 @@ export interface PluginEntry {
   /** JSON pointer of the entry, and of its options, for messages. */
   readonly pointer: string;
   readonly optionsPointer: string;
-  /** File that the entry stands in; relative paths start from its folder. */
+  /** File of the entry; base of its relative paths. */
   readonly file: string;
 }
 
-/** What the gateway's own headers begin with, each with its dash (`x-service-`), the preferred one first. */
+/** Prefixes of the gateway's own headers, each with its dash (`x-service-`), the preferred one first. */
 export function servicePrefixes({
   header_prefix: prefix,
   header_aliases: aliases,

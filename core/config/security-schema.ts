@@ -14,8 +14,8 @@ const ipv6 = [
 ].join('|');
 
 /**
- * What an address or a range of addresses looks like: IPv4 or IPv6, with or without the length of its prefix, or one of
- * the words `loopback` and `private`.
+ * Pattern of an address or a range of addresses: IPv4 or IPv6, with or without prefix length, or one of the words
+ * `loopback` and `private`.
  */
 export const addressRangePattern = `^(loopback|private|${ipv4}(/(3[0-2]|[12]?[0-9]))?|(${ipv6})(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`;
 

@@ -6,7 +6,7 @@ const Field = Type.Enum([...exportFields], { 'x-expected': 'a field of an export
 const key = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description }));
 
-/** Section `exports`: where files with logs go, and what may be in them. */
+/** Section `exports`: destination and content of files with logs. */
 export const Exports = Type.Object(
   {
     url: Type.Optional(
@@ -61,7 +61,7 @@ export const Exports = Type.Object(
     endpoint: Type.Optional(
       Type.String({
         default: '',
-        // A URL with credentials passes here: the next rule refuses it without quoting it.
+        // Accepts a URL with credentials: the next rule refuses it without quoting it.
         pattern: '^(https?://(.*@.*|[^\\s/?#@]+))?$',
         not: {
           pattern: '@',
@@ -88,7 +88,7 @@ export const Exports = Type.Object(
 const days = (fallback: number, description: string) =>
   Type.Optional(Type.Integer({ default: fallback, minimum: 0, maximum: 99_999, description }));
 
-/** Section `retention`: when the analytics store deletes rows by itself. */
+/** Section `retention`: days after which the analytics store deletes rows. */
 export const Retention = Type.Object(
   {
     logs_days: days(90, 'Days that log rows of requests are kept; 0: for ever.'),
@@ -108,13 +108,13 @@ export const Retention = Type.Object(
   },
 );
 
-/** Section `storage.resources`: the embedded engine, or a PostgreSQL server and how to speak to it. */
+/** Section `storage.resources`: the embedded engine, or a PostgreSQL server and its connection. */
 const ResourcesStore = Type.Object(
   {
     url: Type.Optional(
       Type.String({
         default: 'pglite:',
-        // A URL with credentials passes here: the next rule refuses a wrong scheme without quoting it.
+        // Accepts a URL with credentials: the next rule refuses a wrong scheme without quoting it.
         pattern: '^(pglite:.*|none:|.*@.*|postgres(ql)?://.+)$',
         not: {
           pattern: '^(?!pglite:|postgres(ql)?://).*@',
@@ -144,13 +144,13 @@ const ResourcesStore = Type.Object(
   { ...section, description: 'What is administered.' },
 );
 
-/** Section `storage.analytics`: the embedded engine, or a ClickHouse server and how to speak to it. */
+/** Section `storage.analytics`: the embedded engine, or a ClickHouse server and its connection. */
 const AnalyticsStore = Type.Object(
   {
     url: Type.Optional(
       Type.String({
         default: 'chdb:',
-        // A URL with credentials passes here: the next rule refuses it without quoting it.
+        // Accepts a URL with credentials: the next rule refuses it without quoting it.
         pattern: '^(chdb:.*|none:|https?://(.*@.*|[^/?#@]+(/[A-Za-z0-9_]*)?))$',
         not: {
           pattern: '^https?://.*@',
@@ -247,7 +247,7 @@ const AnalyticsStore = Type.Object(
 const Store = (options: { default: string; pattern: string; 'x-expected': string; description: string }) =>
   Type.Object({ url: Type.Optional(Type.String(options)) }, section);
 
-/** Section `storage`: where things are kept. */
+/** Section `storage`: the stores. */
 export const Storage = Type.Object(
   {
     resources: Type.Optional(ResourcesStore),

@@ -8,18 +8,18 @@ import { coerceText } from './describe-schema.ts';
 import { facetsOf, knownKey } from './schema-branch.ts';
 import { quoted } from '../base/did-you-mean.ts';
 
-/** A value in the form that its schema describes. */
+/** A value normalised to its schema. */
 interface Prepared {
-  /** A copy with known keys in their own spelling, without unknown ones, with defaults. */
+  /** Copy with known keys in canonical spelling, without unknown ones, with defaults. */
   readonly value: unknown;
   readonly issues: readonly Issue[];
 }
 
 /**
- * Brings a written value into the form of its schema before it is validated: keys in either spelling, texts
- * that came whole from a variable as numbers and booleans where the schema wants those, defaults. Objects are
- * strict even if their schema forgot to say so; one that declares no members at all stays open, except at
- * the top, where it means that there are no options. Beyond `most` issues no more are worked out (default: all are).
+ * Normalises a written value to its schema before validation: keys in either spelling, texts that came whole from a
+ * variable as numbers and booleans where the schema asks for them, defaults. Objects are strict even if their schema
+ * omits it; one without declared members stays open, except at the top, where it means that there are no options. Stops
+ * after `most` issues (default: no bound).
  */
 function prepareValue(
   schema: SchemaObject,
@@ -31,14 +31,14 @@ function prepareValue(
   return { value: preparation.walk(schema, value, ''), issues: preparation.issues };
 }
 
-/** What the plain schemas of one object say about its keys. */
+/** Keys that the plain schemas of one object declare. */
 interface Members {
   readonly known: ReadonlyMap<string, SchemaObject>;
   readonly names: ReadonlySet<string>;
-  /** Those of the known keys that have a default. */
+  /** Known keys with a default. */
   readonly defaults: readonly (readonly [name: string, schema: SchemaObject])[];
   readonly patterns: readonly { readonly expression: RegExp; readonly schema: SchemaObject }[];
-  /** Schema of all other keys; undefined when they are not allowed. */
+  /** Schema of all other keys; undefined when they are forbidden. */
   readonly others: SchemaObject | undefined;
 }
 
@@ -80,14 +80,14 @@ class Preparation {
       const schema = members.known.get(name) ?? matching(members, key) ?? members.others;
       const first = written.get(name);
       if (schema === undefined) {
-        // Looking for the key that was meant is the dear part.
+        // Searching for the probable key is the expensive part.
         if (this.issues.length >= this.#most) continue;
         const issue =
           known.size === 0 && members.patterns.length > 0
             ? badNameIssue(childPointer(path, key), key, members)
             : unknownKeyIssue(childPointer(path, key), key, { known, present });
         this.issues.push(issue);
-        // As what was meant it shows which form of the object was.
+        // Treated as the probable key, it still identifies the form of the object.
         const meant = issue.suggestion;
         const meantSchema = meant === undefined ? undefined : members.known.get(meant);
         if (meant !== undefined && meantSchema !== undefined && !result.has(meant))
@@ -130,7 +130,7 @@ function itemSchema(facets: readonly SchemaObject[], index: number): SchemaObjec
   return {};
 }
 
-/** Of plain schemas that stand alone below the top; a schema does not change. */
+/** Cache for single plain schemas below the top; schemas are immutable. */
 const membersOfSchema = new WeakMap<SchemaObject, Members>();
 
 function membersOf(facets: readonly SchemaObject[], top: boolean): Members {
@@ -184,22 +184,22 @@ function badNameIssue(path: string, key: string, { patterns }: Members): Issue {
   return { path, message, part: 'key', keyword: 'patternProperties' };
 }
 
-/** A value as its schema describes it, and what is wrong with it, by its place within the value. */
+/** A normalised value, with its issues by their place within the value. */
 interface ValidatedValue {
-  /** With defaults and keys in their own spelling. To be used only when there are no issues. */
+  /** With defaults and canonical key spelling. Valid only without issues. */
   readonly value: unknown;
   readonly issues: readonly Issue[];
 }
 
-/** How a value is validated. */
+/** Options of validation. */
 interface ValidateOptions {
-  /** What a text at a place was put together from. Default: every text stands there as it is. */
+  /** Placeholders of the text at a place. Default: every text is literal. */
   readonly origin?: (path: string) => Origin | undefined;
-  /** What messages must not quote. Default: what stands under a key like `api_key`. */
+  /** Values that messages must not quote. Default: those under a key like `api_key`. */
   readonly hide?: Hide;
   /**
-   * Most issues that are worked out, of keys and of values each. Set it for what strangers send, to 1 when that is large:
-   * the cost of several grows with the square of their number. Default: all.
+   * Bound of issues, of keys and of values each. Set it for untrusted input, to 1 when that is large: the cost of
+   * several grows with the square of their number. Default: all.
    */
   readonly most?: number;
 }
@@ -207,7 +207,7 @@ interface ValidateOptions {
 const noOrigin = (): undefined => undefined;
 
 /**
- * Brings a value into the form of its schema and validates it; every issue at once. Throws an `Error` when the schema
+ * Normalises a value to its schema and validates it; reports every issue at once. Throws an `Error` when the schema
  * itself is wrong.
  */
 export function validateValue(
@@ -221,7 +221,7 @@ export function validateValue(
   );
   const prepared = prepareValue(schemaObject(schema), value, origin, most);
   const issues = [...prepared.issues, ...check(prepared.value, hide)];
-  // A misspelled key that is required would be reported twice.
+  // A misspelled required key would be reported twice.
   const meant = new Set(
     issues.flatMap(({ path, suggestion }) =>
       suggestion === undefined ? [] : childPointer(parentPointer(path), suggestion),

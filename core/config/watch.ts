@@ -6,18 +6,18 @@ import { basename, dirname, join, sep } from 'node:path';
 import { expandGlob, globBase, globConcerns, isGlob } from './read-file.ts';
 import { createHash } from 'node:crypto';
 
-/** A larger file is told apart by size and times alone. */
+/** A larger file is compared by size and times only. */
 const maxBytes = 8_388_608;
 
-/** What a watched entry holds now. */
+/** Present state of a watched entry. */
 interface Fingerprint {
-  /** Equal as long as the content is. */
+  /** Equal as long as the content is equal. */
   readonly content: string;
-  /** When a file was last changed, milliseconds since the epoch; 0 when there is none. */
+  /** Last change of a file, milliseconds since the epoch; 0 when it is absent. */
   readonly changedAt: number;
 }
 
-/** Content by entry: a file's name, or a pattern that stands for all files that match. */
+/** State by entry: a file's name, or a pattern that stands for all its matches. */
 type Snapshot = ReadonlyMap<string, Fingerprint>;
 
 const missing: Fingerprint = { content: 'missing', changedAt: 0 };
@@ -32,8 +32,8 @@ export class Fingerprinter {
   #known = new Map<string, Known>();
 
   /**
-   * The entries as they are now. With `trustStatus` a file whose inode, size and times are as before is not
-   * read again. A file that cannot be read counts as missing.
+   * Present state of the entries. With `trustStatus` a file with unchanged inode, size and times is not read again. An
+   * unreadable file counts as missing.
    */
   async snapshot(entries: Iterable<string>, trustStatus: boolean): Promise<Snapshot> {
     const previous = this.#known;
@@ -81,7 +81,7 @@ export class Fingerprinter {
   }
 }
 
-/** Asked after the content was read: new content never goes with an old time, also when it came in between. */
+/** Read after the content: new content never gets an old time, even when it changes in between. */
 async function changeTime(path: string): Promise<number> {
   const { ctimeMs, mtimeMs } = await stat(path);
   return Math.max(ctimeMs, mtimeMs);
@@ -104,7 +104,7 @@ async function contentHash(path: string): Promise<string> {
   }
 }
 
-/** Beyond this many directories the poll alone must find changes. */
+/** Beyond this number of directories only the poll finds changes. */
 const maxDirectories = 200;
 
 interface Watched {
@@ -113,14 +113,14 @@ interface Watched {
 }
 
 /**
- * Watches the directories in which files stand, not the files: an editor or `mv` puts a new file in place of
- * the watched one. Never keeps the process alive.
+ * Watches the directories of the files, not the files: an editor or `mv` replaces the watched file. Never keeps the
+ * process alive.
  */
 class DirectoryWatch {
   readonly #onEvent: () => void;
   readonly #log: Log;
   readonly #watched = new Map<string, Watched>();
-  /** Directories that could not be watched, so that each is logged once. */
+  /** Directories that could not be watched; each is logged once. */
   readonly #failed = new Set<string>();
   #entries: readonly string[] = [];
   #closed = false;
@@ -130,7 +130,7 @@ class DirectoryWatch {
     this.#log = log;
   }
 
-  /** Brings the watched directories in line with these files and patterns. */
+  /** Updates the watched directories for these files and patterns. */
   async follow(entries: readonly string[]): Promise<void> {
     this.#entries = entries;
     const wanted = new Map<string, string>();
@@ -141,7 +141,7 @@ class DirectoryWatch {
           wanted.set(existing.path, existing.identity);
       }
     if (this.#closed) return;
-    // A directory that was removed and made again has another inode; its old watch is dead.
+    // A directory that was removed and created again has another inode; its old watch is dead.
     for (const [path, { identity }] of this.#watched) if (wanted.get(path) !== identity) this.#drop(path);
     for (const [path, identity] of wanted) if (!this.#watched.has(path)) this.#add(path, identity);
   }
@@ -196,7 +196,7 @@ async function directoriesOf(entry: string): Promise<string[]> {
   return [...new Set([globBase(entry), ...matches.map((match) => dirname(match))])];
 }
 
-/** The directory itself, or what is left of the way to it: its creation is an event there. */
+/** The directory itself, or its nearest existing parent, where its creation is an event. */
 async function nearestDirectory(path: string): Promise<{ path: string; identity: string } | undefined> {
   for (let current = path; ; current = dirname(current)) {
     const status = await stat(current).catch(() => undefined);
@@ -205,30 +205,27 @@ async function nearestDirectory(path: string): Promise<{ path: string; identity:
   }
 }
 
-/** How files are watched. */
+/** Options of watching. */
 export interface WatchOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** How often files are looked at without any event, milliseconds: network drives send none. Default 1000. */
+  /** Poll interval in milliseconds, since network drives send no events. Default 1000. */
   readonly pollMs?: number;
-  /** How long content must stay the same before it counts, milliseconds: files are half-written. Default 50. */
+  /** How long content must stay unchanged before it counts, in milliseconds: files may be half-written. Default 50. */
   readonly settleMs?: number;
-  /**
-   * When the content now in use was read, by `clock.now()`: files changed since then count as changed at once.
-   * Default: the time of the call.
-   */
+  /** When the content in use was read, by `clock.now()`: later changes count at once. Default: the time of the call. */
   readonly since?: number;
 }
 
-/** A file that goes on changing is taken as it is after this many looks. */
+/** Bound of looks after which a file that keeps changing is taken as it is. */
 const maxSettleLooks = 40;
 
 /**
- * Calls `onChange` after the content of a file has changed, a file has appeared or gone. `files` gives absolute
- * names and patterns (`*`, `?`, `**`) and is asked again on every look. Only content counts, not time stamps.
- * Runs never overlap: whatever changes while `onChange` runs (it may return a promise) leads to one more run
- * afterwards. A file that is new in the list counts as changed only if it was modified after the last run began.
- * A throw of `onChange` is logged. Keeps no process alive. Returns the function that stops watching.
+ * Calls `onChange` after a file has changed its content, appeared or gone. `files` gives absolute names and patterns
+ * (`*`, `?`, `**`) and is called on every look. Only content counts, not time stamps. Runs never overlap: changes while
+ * `onChange` runs (it may return a promise) lead to one more run afterwards. A file that is new in the list counts as
+ * changed only if it was modified after the last run began. An error of `onChange` is logged. Keeps no process alive.
+ * Returns the function that stops watching.
  */
 export function watchFiles(
   files: () => readonly string[],
@@ -250,7 +247,7 @@ class FileWatch {
   readonly #fingerprinter = new Fingerprinter();
   readonly #directories: DirectoryWatch;
   #seen: Snapshot = new Map();
-  /** When the content in use was read at the earliest. */
+  /** Earliest time at which the content in use was read. */
   #since: number;
   #looking = false;
   #lookAgain = false;
@@ -274,7 +271,7 @@ class FileWatch {
     this.#directories = new DirectoryWatch(() => this.#event(), log);
   }
 
-  /** Compares the files with what was seen. On a poll the files' status decides what is read again. */
+  /** Compares the files with the last snapshot. A poll rereads only files whose status has changed. */
   look(isPoll: boolean): void {
     if (this.#stopped) return;
     if (this.#looking) {
@@ -297,7 +294,7 @@ class FileWatch {
     this.#directories.close();
   }
 
-  /** Events come in bursts; one look a little later serves them all. */
+  /** Events come in bursts; one delayed look serves them all. */
   #event(): void {
     if (this.#stopped || this.#cancelEvent !== undefined) return;
     this.#cancelEvent = this.#clock.after(this.#settleMs, () => {
@@ -321,7 +318,7 @@ class FileWatch {
 
   async #lookOnce(trustStatus: boolean): Promise<void> {
     const entries = this.#files();
-    // First the watch, then the look: what changes in between sends an event.
+    // First the watch, then the look: a change in between sends an event.
     await this.#directories.follow(entries);
     let now = await this.#fingerprinter.snapshot(entries, trustStatus);
     if (this.#differs(now)) now = await this.#settled(now);
@@ -330,7 +327,7 @@ class FileWatch {
     this.#seen = now;
     if (!changed) return;
     this.#since = this.#clock.now();
-    // The list may be another one afterwards, and files may have changed meanwhile.
+    // The list may differ afterwards, and files may have changed meanwhile.
     this.#lookAgain = true;
     try {
       await this.#onChange();
@@ -339,7 +336,7 @@ class FileWatch {
     }
   }
 
-  /** Looks until two snapshots in a row are the same. */
+  /** Repeats snapshots until two in a row are equal. */
   async #settled(first: Snapshot): Promise<Snapshot> {
     let last = first;
     for (let looks = 0; looks < maxSettleLooks && !this.#stopped; looks++) {
@@ -365,7 +362,7 @@ class FileWatch {
   #differs(now: Snapshot): boolean {
     for (const [entry, { content, changedAt }] of now) {
       const before = this.#seen.get(entry);
-      // Strictly later than the millisecond in which it was read, or files just written would count.
+      // Strictly later than the millisecond of reading; otherwise files just written would count.
       if (before === undefined ? changedAt >= this.#since + 1 : before.content !== content) return true;
     }
     return false;

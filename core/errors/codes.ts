@@ -5,7 +5,7 @@
  * administration shape (`AB01` … `AB09`).
  */
 export const errorTable = {
-  // What the client sent
+  // Errors in the client's request
   invalid_request: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
   invalid_json: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
   invalid_header: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
@@ -26,7 +26,7 @@ export const errorTable = {
   already_exists: { status: 409, type: 'invalid_request_error', admin: 'AB07' },
   resource_conflict: { status: 409, type: 'invalid_request_error', admin: 'AB07' },
   version_mismatch: { status: 412, type: 'invalid_request_error', admin: 'AB01' },
-  // Who the client is
+  // Authentication and permission
   key_missing: { status: 401, type: 'authentication_error', admin: 'AB05' },
   key_invalid: { status: 401, type: 'authentication_error', admin: 'AB05' },
   key_expired: { status: 401, type: 'authentication_error', admin: 'AB05' },
@@ -38,14 +38,14 @@ export const errorTable = {
   model_not_allowed: { status: 403, type: 'permission_error', admin: 'AB03' },
   config_override_denied: { status: 403, type: 'permission_error', admin: 'AB03' },
   feature_disabled: { status: 403, type: 'permission_error', admin: 'AB03' },
-  // What the operator's rules say
+  // Rules of the operator
   hooks_failed: { status: 446, type: 'hooks_failed', admin: 'AB01' },
   limits_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
   rate_limited: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
   provider_rate_limited: { status: 429, type: 'rate_limit_error', admin: 'AB06' },
   budget_exhausted: { status: 412, type: 'budget_exhausted', admin: 'AB09' },
   provider_budget_exhausted: { status: 412, type: 'budget_exhausted', admin: 'AB09' },
-  // What the gateway can do now
+  // State of the gateway
   overloaded: { status: 503, type: 'overloaded_error', admin: 'AB04' },
   upstream_busy: { status: 503, type: 'overloaded_error', admin: 'AB04' },
   store_unavailable: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
@@ -56,7 +56,7 @@ export const errorTable = {
   query_too_large: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
   query_timeout: { status: 504, type: 'timeout_error', admin: 'AB04' },
   shutting_down: { status: 503, type: 'service_unavailable_error', admin: 'AB04' },
-  // What the provider did
+  // Failures of the provider
   provider_error: { status: 502, type: 'upstream_error', admin: 'AB04' },
   upstream_unreachable: { status: 502, type: 'upstream_error', admin: 'AB04' },
   upstream_reset: { status: 502, type: 'upstream_error', admin: 'AB04' },
@@ -66,10 +66,10 @@ export const errorTable = {
   upstream_too_large: { status: 502, type: 'upstream_error', admin: 'AB04' },
   credentials_failed: { status: 502, type: 'upstream_error', admin: 'AB04' },
   mcp_failed: { status: 502, type: 'upstream_error', admin: 'AB04' },
-  // How the request ended before its answer (a client that left never reads it; the log does)
+  // Requests that ended before their answer (a client that left never reads it; the log does)
   client_closed: { status: 499, type: 'client_closed_request', admin: 'AB01' },
   client_stalled: { status: 499, type: 'client_closed_request', admin: 'AB01' },
-  // What is broken inside
+  // Internal failures
   plugin_failed: { status: 500, type: 'plugin_error', admin: 'AB04' },
   plugin_timeout: { status: 500, type: 'plugin_error', admin: 'AB04' },
   reply_invalid: { status: 500, type: 'internal_error', admin: 'AB04' },

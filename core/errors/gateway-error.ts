@@ -2,32 +2,29 @@ import { type ErrorCode, errorTable } from './codes.ts';
 
 const longestQuote = 128;
 
-/** Refuses a JSON Web Token; `reason` completes "The token …", and never holds the token itself. */
+/** Error for a JSON Web Token; `reason` completes "The token …", and never holds the token itself. */
 export function tokenInvalid(reason: string): GatewayError {
   return new GatewayError('token_invalid', `The token ${reason}`, {
     headers: ['www-authenticate', 'Bearer error="invalid_token"'],
   });
 }
 
-/** What a token says of itself, for such a reason: short, and visible characters alone. */
+/** Quotes a token's claim for such a reason: short, visible characters only. */
 export function quoteClaim(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
   const short = text.length > longestQuote ? `${text.slice(0, longestQuote)}...` : text;
   return `"${short.replace(/[^\x20-\x7e]/g, '?')}"`;
 }
 
-/** Whether a request was refused for its token. */
+/** Whether the error concerns the request's token. */
 export function isTokenError(error: GatewayError | undefined): boolean {
   return error?.code === 'token_invalid' || error?.code === 'token_keys_unavailable';
 }
 
-/** The store is looked at again about so often. */
+/** Approximate interval of the directory's reads of the store. */
 const retryAfterSeconds = '2';
 
-/**
- * The refusal of `what` is not known here while the directory is not `current`: it may exist, so it is worth another
- * attempt.
- */
+/** Error for an unknown `what` while the directory is not `current`: it may exist, so a retry makes sense. */
 export function directoryBehind(what: string): GatewayError {
   return new GatewayError(
     'store_unavailable',
@@ -38,57 +35,57 @@ export function directoryBehind(what: string): GatewayError {
 
 const marker = Symbol.for('weir.error');
 
-/** What a provider said of its error, where it is passed on in another shape or after the head of a stream. */
+/** Error as the provider reported it, for another shape or after the head of a stream. */
 interface ReportedError {
-  /** HTTP status that the provider's error has or stands for. */
+  /** HTTP status of the provider's error, or its equivalent. */
   readonly status: number;
   readonly type?: string | undefined;
   readonly code?: string | undefined;
 }
 
-/** What an error may carry beside its code and sentence; every field is optional. */
+/** Optional details of an error, in addition to code and sentence. */
 interface GatewayErrorDetails {
-  /** The request field at fault, as the OpenAI error shape names it (`messages`, `top_logprobs`, …). */
+  /** The request field at fault, as in the OpenAI error shape (`messages`, `top_logprobs`, …). */
   param?: string | null;
-  /** Headers that the refusal needs (`retry-after`, …), a flat list of names and values. */
+  /** Headers of the error answer (`retry-after`, …), a flat list of names and values. */
   headers?: readonly string[];
   /** Members added to the top level of the body beside `error` (`hook_results`, …). */
   extra?: Readonly<Record<string, unknown>>;
-  /** Who raised it. Default `gateway`. */
+  /** Author of the answer. Default `gateway`. */
   source?: 'gateway' | 'provider';
-  /** The provider's own status, type and code, which then stand instead of those of the table. Implies its source. */
+  /** The provider's own status, type and code, which replace those of the table. Implies its source. */
   reported?: ReportedError;
-  /** The limit that refused, as people call it; for the log. */
+  /** Display name of the limit that refused; for the log. */
   limit?: string | undefined;
-  /** The plugin that raised it; filled in by the pipeline. */
+  /** The plugin that raised it; set by the pipeline. */
   plugin?: string;
   cause?: unknown;
 }
 
-/** Characters of a value that a message repeats, and of a whole message. */
+/** Longest quoted part of a message, and longest message, in UTF-16 units. */
 const maxRepeated = 200;
 const maxMessage = 4000;
 const longQuoted = new RegExp(`"((?:[^"\\\\]|\\\\.){${maxRepeated - 1}})(?:[^"\\\\]|\\\\.)+"`, 'gs');
 const longWord = new RegExp(`(\\S{${maxRepeated}})\\S+`, 'g');
 
-/** The gateway's own words; what a provider says is passed on as it is. */
+/** Whether the message is the gateway's own; a provider's message passes unchanged. */
 function isOurs({ source, reported }: GatewayErrorDetails): boolean {
   return source !== 'provider' && reported === undefined;
 }
 
-/** A message repeats no more of what it refuses than a reader needs: clients and logs keep it. */
+/** Shortens quoted parts: clients and logs keep the message. */
 export function boundedMessage(message: string): string {
   if (message.length <= maxRepeated) return message;
   const short = message.replace(longQuoted, '"$1…"').replace(longWord, '$1…');
   return short.length > maxMessage ? `${short.slice(0, maxMessage)}…` : short;
 }
 
-/** The place of something that is refused, as far as a message repeats it. */
+/** A place, shortened for messages. */
 export function boundedPlace(path: string): string {
   return path.length > maxRepeated ? `${path.slice(0, maxRepeated - 1)}…` : path;
 }
 
-/** The list of mistakes beside a message repeats no more than the message does. */
+/** Applies the bounds of messages to the list of mistakes beside it. */
 function boundedExtra(extra: GatewayErrorDetails['extra']): GatewayErrorDetails['extra'] {
   const errors: unknown = extra?.['errors'];
   if (!Array.isArray(errors)) return extra;
@@ -106,8 +103,8 @@ function boundedMistake(mistake: unknown): unknown {
 }
 
 /**
- * The one error that plugins, adapters and stores throw on purpose. Its code decides the status and the shape
- * that the client sees; anything else thrown is reported as `internal` or `plugin_failed`.
+ * The one error that plugins, adapters and stores throw on purpose. Its code determines the status and the shape of the
+ * answer; any other thrown value is reported as `internal` or `plugin_failed`.
  */
 export class GatewayError extends Error {
   readonly [marker] = true;
@@ -144,7 +141,7 @@ export class GatewayError extends Error {
     return this.reported?.type ?? errorTable[this.code].type;
   }
 
-  /** The code that a client is shown: the provider's own, or null, for what a provider reported. */
+  /** Code shown to the client: for a reported error the provider's own, or null. */
   get shownCode(): string | null {
     return this.reported === undefined ? this.code : (this.reported.code ?? null);
   }
@@ -153,18 +150,18 @@ export class GatewayError extends Error {
     return errorTable[this.code].admin;
   }
 
-  /** True for an error of this class, also one made by another copy of the module (a bundled plugin). */
+  /** True for an error of this class, also from another copy of the module (a bundled plugin). */
   static is(value: unknown): value is GatewayError {
     return typeof value === 'object' && value !== null && marker in value;
   }
 }
 
-/** The text with a full stop, unless it ends like a sentence already. */
+/** The text with a final full stop, unless it already ends a sentence. */
 export function withFullStop(text: string): string {
   return text === '' || /[.?!]$/.test(text) ? text : `${text}.`;
 }
 
-/** The text without the full stop at its end, to go on behind it. */
+/** The text without its final full stop, for continuation. */
 export function withoutFullStop(text: string): string {
   return text.endsWith('.') ? text.slice(0, -1) : text;
 }

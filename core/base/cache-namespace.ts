@@ -1,19 +1,19 @@
 import { sha256 } from './sha256.ts';
 
-/** How long an invalidation is remembered, in milliseconds: 90 days, longer than any answer is kept. */
+/** Retention of an invalidation in milliseconds: 90 days, longer than any cached answer lives. */
 export const invalidationKeptMs = 7_776_000_000;
 
-/** Whose cached answers are meant. */
+/** Owner and namespace of cached answers. */
 export interface CacheArea {
   readonly organisationId: string;
   readonly workspaceId: string;
-  /** Undefined for every answer of the workspace, in whatever namespace and in none. */
+  /** Undefined for every answer of the workspace, with or without a namespace. */
   readonly namespace: string | undefined;
 }
 
 /**
- * The key in the `Cache` store of the mark that says when an area was invalidated. Answers to what was asked at the time
- * of `storedAt` of the value under it, or before, are not used any more; its bytes mean nothing.
+ * Key in the `Cache` store of an area's invalidation mark. Answers to requests made at or before the mark's `storedAt`
+ * are no longer used; its bytes mean nothing.
  */
 export function invalidationKey({ organisationId, workspaceId, namespace }: CacheArea): string {
   const place = `weir-invalidated-1|${organisationId.length}:${organisationId}|${workspaceId.length}:${workspaceId}`;

@@ -1,16 +1,15 @@
-/** How often deadlines are looked at, in milliseconds; one is noticed at most two looks late, and never early. */
+/** Interval at which deadlines are checked, in milliseconds; expiry is noticed at most two checks late, never early. */
 const tickMs = 25;
 
 /**
- * Deadlines of requests under way. Setting a `setTimeout` for each of a request's phases costs microseconds of
- * every request, to catch what almost never happens; here one timer looks at all of them, every 25 ms while there
- * are any. It keeps no process alive.
+ * Deadlines of requests in flight. A `setTimeout` for each phase of a request would cost microseconds per request to
+ * catch a rare case; here one timer checks all of them, every 25 ms while there are any. It keeps no process alive.
  */
 export class DeadlineWheel {
   private first: Deadline | undefined;
   private timer: NodeJS.Timeout | undefined;
 
-  /** A deadline that is not running yet; `expire` is called each time it runs out. */
+  /** A stopped deadline; `expire` is called at each expiry. */
   create(expire: () => void): Deadline {
     return new Deadline(this, expire);
   }
@@ -34,12 +33,12 @@ export class DeadlineWheel {
   private tick(): void {
     const now = performance.now();
     for (let deadline = this.first; deadline;) {
-      // Expiring may unlink this one, and others.
+      // `expire` may unlink this deadline, and others.
       const next: Deadline | undefined = deadline.next;
       deadline.expireIfPast(now);
       deadline = next;
     }
-    // Only an idle wheel stops, and only at a tick: under load the timer is made once.
+    // Only an idle wheel stops, and only at a tick: under load the timer is created once.
     if (this.first || !this.timer) return;
     clearInterval(this.timer);
     this.timer = undefined;
@@ -54,7 +53,7 @@ export class Deadline {
   private readonly wheel: DeadlineWheel;
   private readonly expire: () => void;
   private limitMs = 0;
-  /** Set since the last look, which counts the limit from then on: asking for the time at every chunk would cost more. */
+  /** Set since the last check, from which the limit then counts: reading the clock at every chunk would cost more. */
   private fresh = false;
   private at = 0;
   private running = false;
@@ -64,7 +63,7 @@ export class Deadline {
     this.expire = expire;
   }
 
-  /** Runs out `ms` from now instead of any earlier limit; 0 or less stops it. */
+  /** Expires `ms` from now and replaces any earlier limit; 0 or less stops it. */
   set(ms: number): void {
     if (ms <= 0) return this.clear();
     this.limitMs = ms;
@@ -74,7 +73,7 @@ export class Deadline {
     this.wheel.link(this);
   }
 
-  /** Starts the same limit again, when one is running. */
+  /** Restarts the same limit, if running. */
   refresh(): void {
     this.fresh = this.running;
   }

@@ -1,6 +1,6 @@
 const maxQuoted = 200;
 
-/** `a`, `a or b`, `a, b or c`; with more than `limit` words the rest is counted. */
+/** `a`, `a or b`, `a, b or c`; beyond `limit` words only their number follows. */
 export function listWords(words: readonly string[], conjunction: 'and' | 'or', limit = 20): string {
   const shown =
     words.length > limit ? [...words.slice(0, limit), `${words.length - limit} more`] : [...words];
@@ -9,18 +9,18 @@ export function listWords(words: readonly string[], conjunction: 'and' | 'or', l
   return shown.length === 0 ? last : `${shown.join(', ')} ${conjunction} ${last}`;
 }
 
-/** A name in quotes, for messages; of a long one its beginning. */
+/** A quoted name for messages, shortened when long. */
 export function quoted(name: string): string {
   return JSON.stringify(name.length > maxQuoted ? `${name.slice(0, maxQuoted - 1)}…` : name);
 }
 
-/** Longer words get no suggestion: the cost grows with the square, and nobody mistypes those. */
+/** Longer words get no suggestion: the cost grows with the square of the length, and such words are rarely mistyped. */
 const maxLength = 64;
 const maxCandidates = 1000;
 
 /**
- * How many insertions, deletions, replacements and swaps of neighbours lead from one word to the other
- * (optimal string alignment); `limit` + 1 as soon as it is more than `limit`.
+ * Number of insertions, deletions, replacements and swaps of neighbours between two words (optimal string alignment);
+ * `limit` + 1 as soon as it exceeds `limit`.
  */
 export function editDistance(from: string, to: string, limit: number): number {
   if (Math.abs(from.length - to.length) > limit) return limit + 1;
@@ -46,12 +46,12 @@ export function editDistance(from: string, to: string, limit: number): number {
   return Math.min(previous[to.length] ?? 0, limit + 1);
 }
 
-/** Letter case, `-` and `_` are the commonest slips and count for nothing. */
+/** Ignores letter case, `-` and `_`, the most frequent mistakes. */
 function folded(word: string): string {
   return word.toLowerCase().replace(/[-_\s]/g, '');
 }
 
-/** The candidate that was probably meant, or undefined: at most a third of its letters may differ, and 3. */
+/** The most probable candidate, or undefined: at most a third of its letters may differ, and at most 3. */
 export function didYouMean(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > maxLength) return undefined;
   const target = folded(word);
@@ -63,7 +63,7 @@ export function didYouMean(word: string, candidates: Iterable<string>): string |
     if (candidate.length > maxLength) continue;
     const limit = Math.min(3, Math.max(1, Math.floor(Math.max(target.length, candidate.length) / 3)));
     const distance = editDistance(target, folded(candidate), limit);
-    // A word of one or two letters is near to every other one.
+    // A word of one or two letters is close to every other one.
     const near = distance <= limit && distance < Math.max(target.length, 1);
     if (near && distance < bestDistance) {
       best = candidate;

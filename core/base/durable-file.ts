@@ -2,8 +2,8 @@ import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
- * Writes a file so that after a power cut it is there whole, or as it was before: under another name first, synced,
- * renamed, and the folder synced. Mode 0600. Rejects with the system's error and leaves nothing behind then.
+ * Writes a file atomically with respect to a power failure: under another name first, synced, renamed, and the folder
+ * synced. Mode 0600. Rejects with the system's error and then leaves nothing behind.
  */
 export async function writeDurably(file: string, content: string | Uint8Array): Promise<void> {
   const temporary = `${file}.${process.pid}.tmp`;
@@ -23,7 +23,7 @@ export async function writeDurably(file: string, content: string | Uint8Array): 
   await syncFolder(path.dirname(file));
 }
 
-/** Makes a folder and those above it (mode 0700), so that a power cut does not take them away again. */
+/** Creates a folder and its parents (mode 0700) so that they survive a power failure. */
 export async function makeFolderDurably(directory: string): Promise<void> {
   const first = await mkdir(directory, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
@@ -33,7 +33,7 @@ export async function makeFolderDurably(directory: string): Promise<void> {
   }
 }
 
-/** Makes creations, renames and removals within a folder durable. Rejects when the disk fails. */
+/** Makes creations, renames and removals within a folder durable. Rejects on a disk failure. */
 export async function syncFolder(directory: string): Promise<void> {
   let handle: FileHandle;
   try {

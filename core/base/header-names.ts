@@ -1,11 +1,13 @@
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-/** Whether a header can have this name (a token of RFC 9110). */
+/** Whether the text is a valid header name (a token of RFC 9110). */
 export function isHeaderName(text: string): boolean {
   return token.test(text);
 }
 
-/** The names of a comma-separated list, in lower case, each once, in their order. They need not be names of headers. */
+/**
+ * Names in a comma-separated list, in lower case, without duplicates, in order. They need not be valid header names.
+ */
 export function headerNameList(text: string): readonly string[] {
   const names = new Set<string>();
   for (const item of text.toLowerCase().split(',')) {
@@ -15,26 +17,26 @@ export function headerNameList(text: string): readonly string[] {
   return [...names];
 }
 
-/** What has to be known of a header's name, worked out once per spelling and not once per request. */
+/** Properties of a header's name, computed once per spelling. */
 export interface HeaderName {
   readonly lower: string;
-  /** What follows the gateway's own prefix (`api-key` of `x-service-api-key`); undefined for every other header. */
+  /** Rest after the gateway's own prefix (`api-key` of `x-service-api-key`); undefined for every other header. */
   readonly service: string | undefined;
-  /** Place of that prefix among the spellings; the lowest counts when a request uses several. */
+  /** Index of that prefix among the spellings; the lowest wins when a request uses several. */
   readonly rank: number;
-  /** One of the gateway's own that asks for guardrails, hooks or mutators. */
+  /** One of the gateway's own headers that request guardrails, hooks or mutators. */
   readonly asksForGuardrails: boolean;
-  /** Belongs to one connection (RFC 9110, 7.6.1) and never travels on. */
+  /** Belongs to one connection (RFC 9110, 7.6.1) and is never forwarded. */
   readonly hopByHop: boolean;
-  /** Set anew for the upstream, or answered by the gateway itself. */
+  /** Set anew for the upstream, or handled by the gateway itself. */
   readonly ours: boolean;
-  /** May hold a credential; replaced whenever the gateway brings its own. */
+  /** May hold a credential; replaced whenever the gateway supplies its own. */
   readonly credential: boolean;
-  /** Speaks for the origin that a browser sees, which is the gateway's and not the provider's: never in an answer. */
+  /** Concerns the origin in a browser, which is the gateway's and not the provider's: removed from answers. */
   readonly ofOrigin: boolean;
-  /** Says which trace the request belongs to (W3C Trace Context and Baggage). */
+  /** Identifies the trace of the request (W3C Trace Context and Baggage). */
   readonly trace: boolean;
-  /** Tells of the client, of its way to here or of one attempt at sending, and nothing of what is asked. */
+  /** Describes the client, its path to the gateway or one attempt, not the content of the request. */
   readonly ofClient: boolean;
 }
 
@@ -50,7 +52,7 @@ export const hopByHopHeaders: ReadonlySet<string> = new Set([
   'transfer-encoding',
   'upgrade',
 ]);
-/** Headers that are set anew for every provider, or answered by the gateway itself, in lower case. */
+/** Headers that are set anew for every provider, or handled by the gateway itself, in lower case. */
 export const headersSetAnew: ReadonlySet<string> = new Set([
   'host',
   'expect',
@@ -58,8 +60,8 @@ export const headersSetAnew: ReadonlySet<string> = new Set([
   'accept-encoding',
 ]);
 /**
- * What a browser keeps for an origin, does for a page of it, or lets pages of others do with it, and what a web
- * server in front of the gateway takes for an order, in lower case. `link` passes: hosts page by it, and browsers act on it for pages only.
+ * Headers that affect a browser's origin: its storage, its pages, or access of other pages; and those that a web server
+ * in front of the gateway obeys. In lower case. `link` passes: hosts page by it, and browsers apply it to pages only.
  */
 const ofOrigin = new RegExp(
   `^(?:${[
@@ -73,29 +75,29 @@ const ofOrigin = new RegExp(
 );
 /** `default-input-guardrails`, `before-request-hooks`, `output-mutators` and the like, in lower case. */
 const guardrails = /(?:guardrails?|request-hooks?|mutators?)$/;
-/** Where callers put provider credentials. */
+/** Headers in which callers send provider credentials. */
 export const credentialHeaders = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'] as const;
 const credentials: ReadonlySet<string> = new Set(credentialHeaders);
-/** What SDKs, browsers and proxies say of themselves, and what describes a body that the gateway has read. */
+/** Self-description of SDKs, browsers and proxies, and description of a body that the gateway has read. */
 const ofClient =
   /^(?:accept|accept-charset|user-agent|content-(?:type|encoding|md5)|date|x-stainless-.*|x-goog-api-client|(?:x-)?(?:request|correlation|client-request|amzn-trace|amz-cf|idempotency)-(?:id|key)|x-forwarded-.*|forwarded|via|x-real-ip|x-client-ip|true-client-ip|cf-.*|x-envoy-.*|x-b3-.*|b3|x-cloud-trace-context|x-datadog-.*|sentry-trace|uber-trace-id|newrelic|x-request-start|x-queue-start|sec-.*|origin|referer|dnt|priority|cache-control|pragma|upgrade-insecure-requests)$/;
 const traceHeaders: ReadonlySet<string> = new Set(['traceparent', 'tracestate', 'baggage']);
 
-/** Spellings that are remembered; beyond it a name is worked out each time. */
+/** Bound of cached spellings; further names are computed each time. */
 const maxRemembered = 4096;
-/** Places for lists that are remembered, and how many headers these may have. */
+/** Slots of the cache of lists, and most headers of a cached list. */
 const listPlaces = 64;
 const maxListed = 64;
 
-/** The names of a list that came before, in its order. */
+/** Names of an earlier list, in its order. */
 interface KnownList {
   readonly spellings: readonly string[];
   readonly names: readonly HeaderName[];
 }
 
-/** The header names that have been seen, each looked at once: they repeat on every request. */
+/** Cache of header names: they repeat on every request. */
 export class HeaderNames {
-  /** The gateway's own, each with its dash, the preferred one first. */
+  /** The gateway's own prefixes, each with its dash, the preferred one first. */
   readonly prefixes: readonly string[];
   private readonly known = new Map<string, HeaderName>();
   private readonly lists: (KnownList | undefined)[] = new Array<undefined>(listPlaces).fill(undefined);
@@ -110,8 +112,8 @@ export class HeaderNames {
   }
 
   /**
-   * The names of a flat header list, in its order. A client sends the same ones with each request, and a provider with
-   * each answer: to compare them with those of the list before costs a fifth of looking each of them up.
+   * Names of a flat header list, in its order. A client repeats the same names with each request, and a provider with
+   * each answer: comparing them with the previous list costs a fifth of looking each one up.
    */
   ofList(headers: readonly string[]): readonly HeaderName[] {
     const place = placeOf(headers);
@@ -149,7 +151,7 @@ export class HeaderNames {
   }
 }
 
-/** Lists that differ in how many they are, or in how long the first or the last name is, mostly have places of their own. */
+/** Lists that differ in length, or in the length of the first or last name, mostly get different slots. */
 function placeOf(headers: readonly string[]): number {
   const { length } = headers;
   if (length < 2) return 0;

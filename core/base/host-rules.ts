@@ -1,6 +1,6 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** The first bits that a range of addresses shares. */
+/** Leading bits that a range of addresses shares. */
 interface Range {
   readonly bits: number;
   readonly first: number;
@@ -29,7 +29,7 @@ const closedIPv4: readonly Range[] = [
   range([240, 0, 0, 0], 4), // reserved, and broadcast
 ];
 
-/** Within 2000::/3, the only block that is handed out; everything outside of it is closed anyway. */
+/** Within 2000::/3, the only allocated block; everything outside is closed anyway. */
 const closedIPv6: readonly Range[] = [
   range([0x20, 0x01, 0, 0], 23), // protocol assignments: Teredo, benchmarks, ORCHID
   range([0x20, 0x01, 0x0d, 0xb8], 32), // documentation
@@ -39,9 +39,9 @@ const closedIPv6: readonly Range[] = [
 ];
 
 /**
- * True for an address that is handed out to somebody on the internet. False for private, loopback, link-local,
- * multicast, reserved, documentation, benchmark and metadata addresses, for IPv6 addresses that stand for an IPv4
- * one (mapped, compatible, NAT64, 6to4, Teredo, ISATAP) or name a zone, and for anything that is no plain address.
+ * True for a publicly allocated address. False for private, loopback, link-local, multicast, reserved, documentation,
+ * benchmark and metadata addresses, for IPv6 addresses that embed an IPv4 one (mapped, compatible, NAT64, 6to4, Teredo,
+ * ISATAP) or name a zone, and for anything else.
  */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) {
@@ -89,18 +89,18 @@ function within(ranges: readonly Range[], value: number): boolean {
   return ranges.some(({ bits, first }) => value >>> (32 - bits) === first);
 }
 
-/** Top-level labels that are never handed out, or that name machines of a private network by custom. */
+/** Top-level labels that are never delegated, or that name machines of a private network by custom. */
 const privateEndings = new Set([
   ...['localhost', 'localdomain', 'local', 'internal', 'intranet', 'private', 'corp', 'home', 'lan', 'mail'],
   ...['arpa', 'svc', 'cluster', 'test', 'example', 'invalid', 'onion', 'alt', 'domain', 'workgroup'],
 ]);
-/** Public spellings of metadata services. */
+/** Public names of metadata services. */
 const metadataNames = new Set(['metadata.goog', 'metadata.tencentyun.com']);
 
 /**
- * Why a request may not name this host, in words for the caller; undefined when it may be tried. Takes
- * `URL.hostname`, in which every spelling of an address has become one. A name that passes may still lead to
- * a private address: that is seen when it is resolved.
+ * Reason why a request may not name this host, in words for the caller; undefined for an acceptable one. Takes
+ * `URL.hostname`, which normalises every spelling of an address. An accepted name may still resolve to a private
+ * address: that is checked at resolution.
  */
 export function refusedHost(hostname: string): string | undefined {
   const address = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
@@ -119,8 +119,8 @@ export function refusedHost(hostname: string): string | undefined {
 }
 
 /**
- * `security.trusted_hosts`: the hosts that a request may name although they are private. An entry is `host` (every
- * port) or `host:port`, exact; IPv6 addresses stand in brackets when a port follows.
+ * `security.trusted_hosts`: private hosts that a request may name nevertheless. An entry is `host` (every port) or
+ * `host:port`, exact; IPv6 addresses with a port stand in brackets.
  */
 export class TrustedHosts {
   private readonly entries: ReadonlySet<string>;
@@ -136,7 +136,7 @@ export class TrustedHosts {
   }
 }
 
-/** The entry as `URL.hostname` spells hosts. One that is no host stays as it is, and matches nothing. */
+/** The entry as `URL.hostname` spells hosts. An invalid one stays unchanged and matches nothing. */
 function canonicalEntry(entry: string): string {
   if (isIPv6(entry)) return hostnameOf(`[${entry}]`);
   const [, host = entry, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(entry) ?? [];

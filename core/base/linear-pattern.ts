@@ -1,22 +1,24 @@
 import { RE2JS, RE2Set } from 're2js';
 
-/** A regular expression that takes time in proportion to the text, whatever either of them is. */
+/** A regular expression whose time is linear in the text, for any expression and text. */
 export interface LinearPattern {
-  /** What the engine does at most for each character of a text, counted before anything is built. */
+  /** Upper bound of steps per character of a text, counted before anything is built. */
   readonly steps: number;
-  /** Whether it is found anywhere in the text. */
+  /** Whether it matches anywhere in the text. */
   test(text: string): boolean;
 }
 
-/** Memory of the engine for each step of an expression, and at least; beyond it the engine works without a memory. */
+/**
+ * The engine's cache memory per step of an expression, and its minimum; beyond it the engine works without the cache.
+ */
 const bytesPerStep = 512;
 const leastBytes = 8192;
-/** Building the set of a class such as `\pL` costs as much as that many characters. */
+/** Building the set of a class such as `\pL` costs as much as this number of characters. */
 const stepsOfClass = 16;
 
 /**
- * Compiles an expression of RE2's or JavaScript's syntax, or says as a text why it is refused: it is none, it needs an
- * engine that backtracks, or it expands to more than `maxSteps`.
+ * Compiles an expression of RE2's or JavaScript's syntax, or returns the reason for a refusal: it is invalid, needs
+ * backtracking, or expands to more than `maxSteps`.
  * @example
  * const pattern = linearPattern('^gpt-4', 100);
  * if (typeof pattern !== 'string') pattern.test('gpt-4o'); // true
@@ -36,7 +38,7 @@ export function linearPattern(source: string, maxSteps: number): LinearPattern |
   }
 }
 
-/** The same for one whose matches are looked for, in RE2's syntax alone: where they begin and end in a text. */
+/** The same for an expression in RE2's syntax only, with the places of its matches in a text. */
 export function findLinearly(
   source: string,
   maxSteps: number,
@@ -49,17 +51,17 @@ export function findLinearly(
   };
 }
 
-/** A regular expression whose matches have a greatest length, whatever the text. */
+/** A regular expression whose matches have an upper bound of length, for any text. */
 export interface BoundedPattern {
-  /** What a match has at most, in UTF-16 units. */
+  /** Longest possible match, in UTF-16 units. */
   readonly longest: number;
-  /** The leftmost match that begins at this place or behind it; what stands before the place is seen by `\b` and `^`. */
+  /** Leftmost match that begins at or after `from`; `\b` and `^` see the text before it. */
   find(text: string, from: number): { readonly start: number; readonly end: number } | undefined;
 }
 
 /**
- * The same for matches that are looked for in a text of which only a part is known yet. Says as a text why an expression
- * is refused: for the reasons of `findLinearly`, because a match may have any length, or because it may be empty.
+ * The same for matches in a text of which only a part is known yet. Returns the reason for a refusal: as for
+ * `findLinearly`, or because a match may have any length or be empty.
  */
 export function boundedPattern(source: string, maxSteps: number): BoundedPattern | string {
   const pattern = compileFinder(source, maxSteps);
@@ -95,7 +97,7 @@ function tooLarge(steps: number, maxSteps: number): string {
   return `is too large: it expands to ${steps} steps, and ${maxSteps} are left; repeat fewer times or shorten it`;
 }
 
-/** The engine's own words, with the part of the expression that they are about. */
+/** The engine's message, with the part of the expression that it concerns. */
 function noPattern(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return `is no valid regular expression: ${message.replace(/^error parsing regexp: /, '').slice(0, 200)}`;
@@ -109,7 +111,7 @@ const groupStart = /\((?:\?(?:P?<\w+>|[A-Za-z-]*:|[A-Za-z-]*(?=\))))?/y;
 const betweenCharacters = /^\\[bBAz]$/;
 const perhapsTwoUnits = /^\\(?:[DWSCpP]|[xu]\{[0-9A-Fa-f]{5,})/;
 
-/** The lengths of what a part of an expression matches, in UTF-16 units. */
+/** Lengths of the matches of a part of an expression, in UTF-16 units. */
 interface Lengths {
   readonly shortest: number;
   readonly longest: number;
@@ -119,20 +121,20 @@ const none: Lengths = { shortest: 0, longest: 0 };
 const oneUnit: Lengths = { shortest: 1, longest: 1 };
 const oneCharacter: Lengths = { shortest: 1, longest: 2 };
 
-/** A group that is open. */
+/** A group that is still open. */
 interface OpenGroup {
-  /** Steps of what stands before the group, and of what stands before its latest item. */
+  /** Steps before the group, and before its latest item. */
   readonly before: number;
-  /** What stands before the group within its own alternative. */
+  /** Lengths before the group within its own alternative. */
   readonly sequence: Lengths;
-  /** The alternatives of the surrounding group that have ended. */
+  /** Finished alternatives of the surrounding group. */
   readonly others: Lengths | undefined;
 }
 
 /**
- * How large an expression becomes when its counted repetitions are written out, at least as large as the engine makes
- * it. Building it would be the costly part: `(?:a{30}){30}` is 14 characters. And how long its matches are: at least
- * `shortest`, and never more than `longest`.
+ * Size of an expression with its counted repetitions written out, at least as large as the engine's own. Building it
+ * would be the costly part: `(?:a{30}){30}` is 14 characters. Also the length of its matches: at least `shortest`, at
+ * most `longest`.
  */
 class Expansion implements Lengths {
   steps = 1;
@@ -141,7 +143,7 @@ class Expansion implements Lengths {
   unsupported: string | undefined;
   readonly #source: string;
   #at = 0;
-  /** Of the latest item, of what stands before it in its alternative, and of the alternatives before that. */
+  /** Lengths of the latest item, of the items before it in its alternative, and of the earlier alternatives. */
   #latest = none;
   #sequence = none;
   #others: Lengths | undefined;
@@ -198,7 +200,7 @@ class Expansion implements Lengths {
     this.steps += open.reduce((sum, group) => sum + group.before, before + latest);
   }
 
-  /** The latest item can no longer be repeated. */
+  /** Closes the latest item: it can no longer be repeated. */
   #endItem(): void {
     this.#sequence = {
       shortest: this.#sequence.shortest + this.#latest.shortest,
@@ -207,7 +209,7 @@ class Expansion implements Lengths {
     this.#latest = none;
   }
 
-  /** Of the open group as far as it has been read. */
+  /** Lengths of the open group as read so far. */
   #alternatives(): Lengths {
     this.#endItem();
     if (this.#others === undefined) return this.#sequence;
@@ -219,7 +221,7 @@ class Expansion implements Lengths {
 
   #repeat(least: number, most: number): void {
     const { shortest, longest } = this.#latest;
-    // A question mark behind it asks for as few as possible.
+    // A following question mark makes it lazy.
     if (this.#source[this.#at] === '?') this.#at++;
     this.#latest = { shortest: shortest * least, longest: longest === 0 ? 0 : longest * most };
   }
@@ -233,7 +235,7 @@ class Expansion implements Lengths {
     this.#at += groupStart.exec(source)?.[0].length ?? 1;
   }
 
-  /** Goes past one character, escape or class; its steps. */
+  /** Skips one character, escape or class; returns its steps. */
   #atom(character: string | undefined): number {
     if (character === '\\') return this.#escape();
     if (character === '[') return this.#set();
@@ -278,7 +280,7 @@ class Expansion implements Lengths {
       } else this.#at++;
     }
     this.#at++;
-    // Only what is plainly a set of single units is taken for one.
+    // Only an unambiguous set of single units counts as one.
     const isPlain = /^\[(?!\^)(?:[\x20-\x5b\x5d-\x7e]|\\[^DWSpPxu])*$/.test(source.slice(from, this.#at));
     this.#latest = isPlain && !/\[:\^/.test(source.slice(from, this.#at)) ? oneUnit : oneCharacter;
     return steps;

@@ -1,13 +1,13 @@
-/** The map is copied after so many entries have left it, or as many as it holds where those are more. */
+/** The map is copied after this number of deletions, or its size if that is larger. */
 const leastBetween = 256;
 
 /**
- * A map of what is under way: entries come with a request or a connection, and go with it.
+ * A map of entries in flight: they come with a request or a connection, and go with it.
  *
- * When V8 replaces the table of a `Map` (each time its places have been used up), the old table goes on referring to
- * the new one and to what it held itself. Once one of them has come into the old generation, all that follow are kept
- * alive with it, and are copied there by each scavenge, until the next full collection: on a busy gateway nearly every
- * request. A copy of the map now and then begins a new chain, which dies young.
+ * When V8 replaces the table of a `Map` (each time its slots have been used up), the old table keeps referring to the
+ * new one and to its former contents. Once one table is in the old generation, all its successors are kept alive with
+ * it, and each scavenge copies them there, until the next full collection: on a busy gateway nearly every request.
+ * Copying the map from time to time begins a new chain, which dies young.
  */
 export class PassingMap<Key, Value> {
   #entries = new Map<Key, Value>();
@@ -29,7 +29,7 @@ export class PassingMap<Key, Value> {
     this.#entries.set(key, value);
   }
 
-  /** False when there was none. */
+  /** False when the key was absent. */
   delete(key: Key): boolean {
     if (!this.#entries.delete(key)) return false;
     if (++this.#left > leastBetween && this.#left > this.#entries.size) {
@@ -39,18 +39,18 @@ export class PassingMap<Key, Value> {
     return true;
   }
 
-  /** Those that are there now; what comes or goes meanwhile changes nothing about that. */
+  /** Snapshot of the keys; later changes do not affect it. */
   keys(): Key[] {
     return [...this.#entries.keys()];
   }
 
-  /** The same for what they lead to. */
+  /** Snapshot of the values. */
   values(): Value[] {
     return [...this.#entries.values()];
   }
 }
 
-/** A map of bounded size: what was not touched for the longest time makes room. */
+/** A map of bounded size: evicts the least recently touched entry. */
 export class RecentMap<Value, Key = string> {
   readonly #maxEntries: number;
   readonly #entries = new Map<Key, Value>();
@@ -63,12 +63,12 @@ export class RecentMap<Value, Key = string> {
     return this.#entries.size;
   }
 
-  /** The value, without making it younger. */
+  /** The value, without touching it. */
   get(key: Key): Value | undefined {
     return this.#entries.get(key);
   }
 
-  /** The value, which is then the youngest one. */
+  /** The value, marked as the most recent. */
   touch(key: Key): Value | undefined {
     const value = this.#entries.get(key);
     if (value === undefined) return undefined;
@@ -78,7 +78,7 @@ export class RecentMap<Value, Key = string> {
     return value;
   }
 
-  /** Adds a value as the youngest one, or replaces it where it stands. */
+  /** Adds a value as the most recent one, or replaces it in place. */
   set(key: Key, value: Value): void {
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#maxEntries) return;

@@ -3,25 +3,25 @@ import path from 'node:path';
 import type { Log } from '../ports/log.ts';
 import { syncFolder } from './durable-file.ts';
 
-/** Grown by so much, and to twice of what it needs, the file is written anew. */
+/** The file is rewritten once it exceeds twice its needed size plus this. */
 const slackBytes = 1_048_576;
 
 /** Options of `RecordFile`. */
 interface RecordFileOptions<R> {
-  /** Made when it is missing. */
+  /** Created when absent. */
   readonly directory: string;
-  /** Of the file within it: `jobs.jsonl`. */
+  /** Name of the file within it: `jobs.jsonl`. */
   readonly name: string;
   readonly log: Log;
-  /** The record that a line holds; undefined for a line that is damaged. */
+  /** Parses the record of a line; undefined for a damaged line. */
   read(line: string): R | undefined;
-  /** Everything that is to be kept, when the file is written anew. */
+  /** All records to keep when the file is rewritten. */
   snapshot(): Iterable<R>;
 }
 
 /**
- * Records on disk, in one file that is appended to and now and then written anew. What `append` has resolved for
- * survives a kill. One process at a time.
+ * Records on disk, in one append-only file that is rewritten from time to time. Resolved `append` calls survive a kill.
+ * One process at a time.
  */
 export class RecordFile<R> {
   private readonly options: RecordFileOptions<R>;
@@ -39,8 +39,8 @@ export class RecordFile<R> {
   }
 
   /**
-   * What is stored, in order. A last line that was cut off is left out: nobody was told that it is stored. Of a file
-   * damaged elsewhere a copy is kept, and the log says how much could not be read.
+   * The stored records, in order. Leaves out a truncated last line: its storage was never confirmed. Other damage makes
+   * a copy of the file, and the log reports the extent.
    */
   async read(): Promise<readonly R[]> {
     await mkdir(this.options.directory, { recursive: true, mode: 0o700 });
@@ -58,21 +58,21 @@ export class RecordFile<R> {
     return records;
   }
 
-  /** Resolves when the record is on disk, together with others of the moment. Rejects when the disk refuses it. */
+  /** Resolves when the record is on disk, batched with concurrent ones. Rejects when the disk refuses it. */
   append(record: R): Promise<void> {
     this.pending.push(`${JSON.stringify(record)}\n`);
     this.queued ??= this.enqueue();
     return this.queued;
   }
 
-  /** Writes the file anew, from the snapshot alone. */
+  /** Rewrites the file from the snapshot. */
   rewrite(): Promise<void> {
     const done = this.tail.then(() => this.replace());
     this.tail = done.catch(() => undefined);
     return done;
   }
 
-  /** Ends what is under way and closes the file. */
+  /** Waits for pending writes and closes the file. */
   async close(): Promise<void> {
     await this.tail;
     await this.handle?.close();
@@ -89,7 +89,7 @@ export class RecordFile<R> {
     const { handle, pending } = this;
     this.pending = [];
     this.queued = undefined;
-    // The snapshot holds what these records say. After a failure nobody knows where the file ends.
+    // The snapshot contains these records. After a failure the end of the file is unknown.
     if (handle === undefined || this.bytes > 2 * this.kept + slackBytes) return this.replace();
     try {
       const text = pending.join('');

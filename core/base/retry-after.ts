@@ -4,15 +4,15 @@ const decimal = /^\d{1,15}(?:\.\d{1,15})?$/;
 const day = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
 const month = '(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)';
 const time = '\\d{2}:\\d{2}:\\d{2}';
-/** `Sun, 06 Nov 1994 08:49:37 GMT`, and `Sunday, 06-Nov-94 08:49:37 GMT` as old servers write it. */
+/** `Sun, 06 Nov 1994 08:49:37 GMT`, or `Sunday, 06-Nov-94 08:49:37 GMT` from old servers. */
 const date = new RegExp(`^${day}[a-z]*, \\d{2}[ -]${month}[ -]\\d{2}(?:\\d{2})? ${time} GMT$`);
-/** `Sun Nov  6 08:49:37 1994`, the third form that RFC 9110 section 5.6.7 wants understood; it means GMT as well. */
+/** `Sun Nov  6 08:49:37 1994`, the third form that RFC 9110 section 5.6.7 requires; in GMT as well. */
 const asctimeDate = new RegExp(`^${day} ${month} [ \\d]\\d ${time} \\d{4}$`);
 
 /**
- * How long an answer asks its reader to stay away, in milliseconds: `retry-after-ms`, else `x-ms-retry-after-ms`, else
- * `retry-after` (seconds or an HTTP date, compared with `now`, the wall clock). A value that is none of these, and a
- * date that is over, says nothing: the next header is read. Undefined when none says anything.
+ * Delay that an answer asks for, in milliseconds: `retry-after-ms`, else `x-ms-retry-after-ms`, else `retry-after`
+ * (seconds or an HTTP date, compared with `now`, the wall clock). An invalid value or a past date is skipped for the
+ * next header. Undefined without a valid one.
  */
 export function retryAfterMs(headers: HeaderList, now: number): number | undefined {
   return (

@@ -1,6 +1,6 @@
 import { sha256 } from './sha256.ts';
 
-/** Where the span of a request stands, in the ids of W3C Trace Context. */
+/** Position of a request's span, in the ids of W3C Trace Context. */
 export interface SpanContext {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
@@ -10,7 +10,7 @@ export interface SpanContext {
   readonly parentSpanId: string;
 }
 
-/** What a request said of its trace; empty for what it did not say. */
+/** Trace fields of a request; empty when absent. */
 interface TraceFacts {
   readonly traceId: string;
   readonly spanId: string;
@@ -24,8 +24,8 @@ const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const zeros = /^0+$/;
 
 /**
- * The ids of a request's span: those that the request named where they have the standard's form, else ids made of them,
- * the same for the same text. `id` is the request id, a UUID; a request that names no trace is one of its own.
+ * Ids of a request's span: those of the request where they have the standard's form, else ids derived from them, the
+ * same for the same text. `id` is the request id, a UUID; a request without a trace starts its own.
  */
 export function spanContextOf({ traceId, spanId, parentSpanId }: TraceFacts, id: string): SpanContext {
   return {
@@ -35,7 +35,7 @@ export function spanContextOf({ traceId, spanId, parentSpanId }: TraceFacts, id:
   };
 }
 
-/** 16 hexadecimal digits of a random UUID, never all zero: it holds the digit of its version among its first ones. */
+/** 16 hexadecimal digits of a random UUID, never all zero: the first ones include its version digit. */
 export function spanIdOfRequest(id: string): string {
   return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18);
 }
@@ -49,12 +49,12 @@ function spanIdOf(text: string): string {
   return spanIdForm.test(text) && !zeros.test(text) ? text : sha256(text, 'hex').slice(0, 16);
 }
 
-/** 13 hexadecimal digits: as many as a number holds exactly. */
+/** 13 hexadecimal digits: as many as a number represents exactly. */
 const randomPart = 13;
 
 /**
- * Whether the trace is recorded. The caller decides it for a request that came with a `traceparent`; of traces that begin
- * here a share is, chosen by the trace id, so that every gateway decides alike. False when nothing is sent.
+ * Whether the trace is recorded. For a request with a `traceparent` the caller decides; of traces that begin here a
+ * share is sampled by the trace id, so that every gateway decides alike. False when no spans are sent.
  */
 export function isSampled(
   { sampled }: TraceFacts,
@@ -67,41 +67,41 @@ export function isSampled(
   return Number.parseInt(traceId.slice(-randomPart), 16) / 16 ** randomPart < otlp.sample_ratio;
 }
 
-/** What somebody who is asked on behalf of a request is told of its trace. */
+/** Trace headers for an outgoing request on behalf of a request. */
 export interface ToldTrace {
-  /** The header `traceparent`: the span of the gateway is the parent. */
+  /** Header `traceparent`: the gateway's span is the parent. */
   readonly parent: string;
-  /** The caller's `tracestate` holds for it: the trace did not begin here. */
+  /** Whether the caller's `tracestate` is forwarded: the trace did not begin here. */
   readonly keepsState: boolean;
 }
 
-/** The trace of a request as a provider is told it. */
+/** Trace headers of a request for a provider. */
 export function toldTrace(facts: TraceFacts, id: string, otlp: TelemetrySettings['otlp']): ToldTrace {
   const { traceId, spanId } = spanContextOf(facts, id);
   const flags = isSampled(facts, traceId, otlp) ? '01' : '00';
   return { parent: `00-${traceId}-${spanId}-${flags}`, keepsState: facts.sampled !== undefined };
 }
 
-/** Where spans are sent, with everything filled in. Holds secrets: never log it whole. */
+/** Destination of spans, with all defaults. Holds secrets: never log it whole. */
 export interface OtlpSettings {
   /** Complete, path included. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly service_name: string;
-  /** Attributes of the resource beside the name of the service. */
+  /** Resource attributes in addition to the name of the service. */
   readonly resource: Readonly<Record<string, string>>;
-  /** 0 to 1: of traces that begin here. */
+  /** 0 to 1, for traces that begin here. */
   readonly sample_ratio: number;
-  /** Spans hold what was asked and answered. */
+  /** Whether spans contain request and answer content. */
   readonly content: boolean;
   readonly timeout_ms: number;
-  /** Most spans that wait. */
+  /** Upper bound of waiting spans. */
   readonly queue: number;
 }
 
-/** What other systems are told of requests. */
+/** Telemetry sent to other systems. */
 export interface TelemetrySettings {
-  /** Providers are told the trace that a request belongs to. */
+  /** Whether providers receive the trace of a request. */
   readonly propagate: boolean;
   /** Undefined: no spans are sent. */
   readonly otlp: OtlpSettings | undefined;

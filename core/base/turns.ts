@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { writeJson } from './json.ts';
 
-/** Something that waits for the end of the present turn of the event loop. */
+/** A task at the end of the present turn of the event loop. */
 export interface Waiting {
   run(): void;
 }
@@ -9,22 +9,22 @@ export interface Waiting {
 let queue: Waiting[] = [];
 
 /**
- * Runs it once everything that has come in with this turn of the event loop has been taken in, in the order of the
- * calls; what is queued meanwhile runs in the same go. For the stages of a request: one stage after the other, each for
- * all requests of the turn, costs less than one request after the other, and peers are woken up once. On a busy gateway
- * that is a fifth of all CPU time. A request that comes alone waits for microseconds.
+ * Runs the task after all input of this turn of the event loop, in the order of the calls; tasks queued meanwhile run
+ * in the same pass. For the stages of a request: running one stage for all requests of the turn costs less than one
+ * request after the other, and wakes peers once. On a busy gateway that saves a fifth of all CPU time. A single request
+ * waits for microseconds.
  */
 export function atTurnEnd(waiting: Waiting): void {
   if (queue.push(waiting) === 1) setImmediate(runQueue);
 }
 
 function runQueue(): void {
-  // The queue grows while it runs: what an answer leaves to be done comes after the answers.
+  // The queue grows while it runs: work that an answer leaves comes after the answers.
   for (let i = 0; i < queue.length; i++) {
     try {
       (queue[i] as Waiting).run();
     } catch (error) {
-      // As if it had stood alone: nobody else's work is lost.
+      // Rethrown separately, so that the other tasks still run.
       setImmediate(() => {
         throw error;
       });
@@ -33,12 +33,12 @@ function runQueue(): void {
   queue = [];
 }
 
-/** Values of a turn where each takes about a microsecond. */
+/** Values per turn, at about a microsecond each. */
 const valuesAtOnce = 256;
 
 /**
- * Maps many values without holding up requests: after every `atOnce` of them (default 256) others have a turn. Waits for
- * nothing where there are no more than that. Rejects with what `map` throws.
+ * Maps many values without holding up requests: yields after every `atOnce` values (default 256); shorter lists do not
+ * wait. Rejects with the error of `map`.
  */
 export async function mapInTurns<T, R>(
   values: readonly T[],
@@ -53,7 +53,10 @@ export async function mapInTurns<T, R>(
   return mapped;
 }
 
-/** JSON of plain values, as `writeJson` writes it: a long list, and those in members of an object, in turns. */
+/**
+ * JSON of plain values, as `writeJson` writes it; long lists, at the top or as members of an object, yield between
+ * turns.
+ */
 export async function writeInTurns(value: unknown): Promise<string> {
   if (isLongList(value)) return writeList(value);
   if (typeof value !== 'object' || value === null || !Object.values(value).some(isLongList))
@@ -81,8 +84,8 @@ async function writeList(values: readonly unknown[]): Promise<string> {
 const waitingForTurn: (() => void)[] = [];
 
 /**
- * Resolves in a turn of the event loop of its own: work that is long waits for it between two pieces, so that
- * several long works at once hold up requests no more than one.
+ * Resolves in a turn of the event loop of its own: long work awaits it between two pieces, so that several long tasks
+ * at once hold up requests no more than one.
  */
 export function ownTurn(): Promise<void> {
   return new Promise((resolve) => {

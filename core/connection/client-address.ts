@@ -1,18 +1,18 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 import type { HeaderList } from '../ports/header-list.ts';
 
-/** Proxies that a request may have come through; who names more is not believed. */
+/** Bound of proxies in a header; a longer list is ignored. */
 const maxHops = 32;
 
-/** What the words of `server.trusted_proxies` stand for. */
+/** Ranges for the words of `server.trusted_proxies`. */
 const namedRanges: Readonly<Record<string, readonly string[]>> = {
   loopback: ['127.0.0.0/8', '::1'],
   private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
 };
 
 /**
- * Tells whose address a request came from, behind proxies that are trusted (`server.trusted_proxies`: addresses, ranges,
- * `loopback`, `private`). The constructor throws for an entry that is none of these.
+ * Client address of a request behind trusted proxies (`server.trusted_proxies`: addresses, ranges, `loopback`,
+ * `private`). The constructor throws for an invalid entry.
  */
 export class ClientAddresses {
   private readonly trusted: BlockList | undefined;
@@ -26,10 +26,10 @@ export class ClientAddresses {
   }
 
   /**
-   * The address of the client: that of the connection (`peer`), unless that is a trusted proxy. Then it is the last
-   * one in `X-Forwarded-For` (or, without that header, in `Forwarded`) that is not a trusted proxy; when all are, the
-   * first one. The client itself wrote the entries before it. A header that cannot be understood, or names
-   * more than 32 proxies, leaves the address of the connection.
+   * Address of the client: that of the connection (`peer`), unless that is a trusted proxy. Then it is the last one in
+   * `X-Forwarded-For` (or, without that header, in `Forwarded`) that is not a trusted proxy; when all are, the first
+   * one. Earlier entries come from the client itself. An invalid header, or one with more than 32 proxies, leaves the
+   * address of the connection.
    */
   of(peer: string, headers: HeaderList): string {
     const address = withoutMapping(peer);
@@ -37,7 +37,7 @@ export class ClientAddresses {
     return this.behind(headers) ?? address;
   }
 
-  /** The peer of a connection is a trusted proxy. */
+  /** Whether the peer of a connection is a trusted proxy. */
   trusts(peer: string): boolean {
     return this.isTrusted(withoutMapping(peer));
   }
@@ -49,7 +49,7 @@ export class ClientAddresses {
     for (let at = headers.length - 2; at >= 0; at -= 2) {
       if ((headers[at] as string).toLowerCase() !== name) continue;
       const value = headers[at + 1] as string;
-      // From the right, and without a look at quotes: nothing that the client wrote changes how the rest is read.
+      // From the right and regardless of quotes: the client's own text cannot change how the rest is read.
       for (let end = value.length; end >= 0;) {
         const comma = end === 0 ? -1 : value.lastIndexOf(',', end - 1);
         const element = value.slice(comma + 1, end).trim();
@@ -98,7 +98,7 @@ function unquoted(text: string): string {
 const withBrackets = /^\[([0-9A-Fa-f:.]+)\](?::\d{1,5})?$/;
 const withPort = /^([0-9.]+):\d{1,5}$/;
 
-/** The address of a node, with or without a port; undefined for a name that hides it, and for what is none. */
+/** Address of a node, with or without a port; undefined for an obfuscated or invalid one. */
 function addressOf(node: string): string | undefined {
   const bracketed = withBrackets.exec(node)?.[1];
   if (bracketed !== undefined) return isIPv6(bracketed) ? canonical(bracketed) : undefined;
@@ -107,7 +107,7 @@ function addressOf(node: string): string | undefined {
   return isIPv6(text) && !text.includes('%') ? canonical(text) : undefined;
 }
 
-/** One spelling for each address: IPv6 in lower case and compressed, IPv4 never as IPv6. */
+/** Canonical spelling: IPv6 in lower case and compressed, IPv4 never as IPv6. */
 function canonical(ipv6: string): string {
   const short = new URL(`http://[${ipv6}]`).hostname.slice(1, -1);
   const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(short) ?? [];
@@ -116,7 +116,7 @@ function canonical(ipv6: string): string {
   return bits.flatMap((part) => [part >> 8, part & 255]).join('.');
 }
 
-/** Systems that listen on IPv6 report clients on IPv4 like this. */
+/** Systems that listen on IPv6 report IPv4 clients in this form. */
 function withoutMapping(peer: string): string {
   return peer.startsWith('::ffff:') && peer.includes('.') ? peer.slice('::ffff:'.length) : peer;
 }
@@ -125,7 +125,7 @@ function addRange(list: BlockList, entry: string): void {
   const [given = '', length, ...rest] = entry.split('/');
   const address = isIPv6(given) && !given.includes('%') ? canonical(given) : given;
   const family = isIPv4(address) ? 'ipv4' : 'ipv6';
-  // The prefix of an IPv4 address within IPv6 counts the 96 bits before it.
+  // The prefix length of an IPv4 address within IPv6 includes the 96 bits before it.
   const mapped = family === 'ipv4' && !isIPv4(given) ? 96 : 0;
   const bits = length === undefined ? Number.NaN : Number(length) - mapped;
   const isRange = length !== undefined && /^\d{1,3}$/.test(length);

@@ -6,13 +6,13 @@ const gunzip = promisify(zlib.gunzip);
 const inflate = promisify(zlib.inflate);
 const brotli = promisify(zlib.brotliDecompress);
 
-/** Not every runtime does: some take the beginning of a brotli body for the whole of it. */
+/** Some runtimes accept a truncated brotli body as complete. */
 const noticesTornBrotli = refusesBeginning();
 
-/** The encodings that can be decoded here. `identity` and nothing need no decoding. */
+/** Supported encodings. `identity` and an absent header need no decoding. */
 export type Coding = 'gzip' | 'deflate' | 'br';
 
-/** Names a `content-encoding` header: its coding, `identity`, or `unknown` for one that cannot be decoded. */
+/** Parses a `content-encoding` header: its coding, `identity`, or `unknown` for an unsupported one. */
 export function codingOf(header: string | undefined): Coding | 'identity' | 'unknown' {
   const name = header?.trim().toLowerCase() ?? '';
   if (name === '' || name === 'identity') return 'identity';
@@ -20,11 +20,11 @@ export function codingOf(header: string | undefined): Coding | 'identity' | 'unk
   return name === 'deflate' || name === 'br' ? name : 'unknown';
 }
 
-/** Most bodies are no longer when they are decoded, and are decoded in one go. */
+/** Most decoded bodies are shorter, and are decoded in one pass. */
 const shortBytes = 262_144;
 
 /**
- * Decodes a whole body; rejects when it is damaged or when it would grow beyond `maxBytes`. `hold` is told of all bytes
+ * Decodes a whole body; rejects when it is damaged or would exceed `maxBytes`. `hold` receives the number of bytes
  * before they are kept, and may throw: a few kilobytes can become megabytes.
  */
 export async function decodeWhole(
@@ -51,7 +51,7 @@ function decodeAtOnce(body: Buffer, coding: Coding, maxOutputLength: number): Pr
   return coding === 'deflate' ? inflate(body, { maxOutputLength }) : brotli(body, { maxOutputLength });
 }
 
-/** A decoder for a stream. It emits what it can as early as it can. */
+/** Decoder for a stream; emits as early as possible. */
 export function createDecoder(coding: Coding): Transform {
   if (coding === 'gzip') return zlib.createGunzip({ flush: zlib.constants.Z_SYNC_FLUSH });
   if (coding === 'br') return zlib.createBrotliDecompress({ flush: zlib.constants.BROTLI_OPERATION_FLUSH });
@@ -75,7 +75,7 @@ async function decodeInPieces(
 ): Promise<Buffer> {
   const isTornUnnoticed = coding === 'br' && !noticesTornBrotli;
   const decoder = decoderOf(coding);
-  // One byte follows such a body: a decoder at its end leaves it alone, one that still waits for more takes it.
+  // One extra byte follows such a body: a decoder at its end ignores it, one that waits for more consumes it.
   decoder.end(isTornUnnoticed ? Buffer.concat([body, Buffer.alloc(1)]) : body);
   const chunks: Buffer[] = [];
   let size = 0;

@@ -14,25 +14,28 @@ import {
   tooSlow,
 } from './streamed-body.ts';
 
-/** Bodies from this length on are counted with what it takes to parse them: their text, their values, the copy that is sent. */
+/**
+ * Bodies from this length on are counted together with the memory of parsing: their text, their values, the copy that
+ * is sent.
+ */
 const countedParsing = 16_384;
-/** Bytes of memory beside each byte of the body itself. */
+/** Memory of parsing per byte of the body, in bytes. */
 const parsingBytesPerByte = 2;
 /** Longer bodies are received into one buffer of their length, and leave a share of the memory to the others. */
 const oneBuffer = 262_144;
-/** Of a body that has not come yet, so many bytes are counted at first; later twice what has come. */
+/** Bytes counted at first for a body not yet received; later twice the received amount. */
 const firstStep = 65_536;
-/** This part of the memory is kept from long bodies: those who send them slowly must not stop ordinary requests. */
+/** Share of the memory reserved for short bodies: slow senders of long ones must not stop ordinary requests. */
 const shareOfShort = 1 / 16;
-/** What these hold is passed on, not parsed. */
+/** Bodies that are forwarded without parsing. */
 const upload = /^\s*(?:multipart|audio|image|video)\//i;
 
-/** Memory beside the body that parsing it takes, at most. */
+/** Upper bound of the memory of parsing, in addition to the body. */
 function parsingBytes(bodyBytes: number): number {
   return bodyBytes < countedParsing ? 0 : bodyBytes * parsingBytesPerByte;
 }
 
-/** All request bodies held in memory together, against one bound. */
+/** Shared memory bound of all request bodies. */
 export class BufferBudget {
   private readonly limit: number;
   private readonly limitOfLong: number;
@@ -43,14 +46,17 @@ export class BufferBudget {
     this.limitOfLong = Math.floor(limit * (1 - shareOfShort));
   }
 
-  /** False when there is no room; nothing is taken then. `isLong`: for a body that leaves a share to the others. */
+  /**
+   * Reserves memory; false, without reserving, when there is no room. `isLong`: for a body that leaves a share to the
+   * others.
+   */
   take(bytes: number, isLong = false): boolean {
     if (!this.hasRoom(bytes, isLong)) return false;
     this.used += bytes;
     return true;
   }
 
-  /** True when there is room for that many. */
+  /** Whether there is room for this number of bytes. */
   hasRoom(bytes: number, isLong = false): boolean {
     return this.used + bytes <= (isLong ? this.limitOfLong : this.limit);
   }
@@ -69,7 +75,7 @@ export interface BodyLimits extends PaceLimits {
   readonly budget: BufferBudget;
 }
 
-/** The client's request as the pipeline needs it: raw, lazy, and the same on every runtime. */
+/** The client's request for the pipeline: raw, lazy, and the same on every runtime. */
 export class IncomingRequest {
   readonly message: IncomingMessage;
   private readonly response: ServerResponse;
@@ -77,7 +83,7 @@ export class IncomingRequest {
   private readonly expectsContinue: boolean;
   private collector: BodyCollector | undefined;
   private heldBytes = 0;
-  /** Of these, what is counted for parsing. */
+  /** The part of these that is counted for parsing. */
   private parsingBytes = 0;
   private consumed = false;
 
@@ -98,7 +104,7 @@ export class IncomingRequest {
     return typeof value === 'string' ? value : value?.[0];
   }
 
-  /** Puts a header in the place of all of its name; undefined takes them out. */
+  /** Replaces all headers of this name; undefined removes them. */
   setHeader(name: string, value: string | undefined): void {
     const { headers, rawHeaders } = this.message;
     const lower = name.toLowerCase();
@@ -110,25 +116,31 @@ export class IncomingRequest {
     headers[lower] = value;
   }
 
-  /** A body is announced by its length or by chunked framing; a GET without either has none. */
+  /** A length or chunked framing announces a body; a GET without either has none. */
   get hasBody(): boolean {
     const { headers } = this.message;
     const length = headers['content-length'];
     return (length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined;
   }
 
-  /** The client still waits for `100 Continue`: it may never send its body, so the connection serves no other request. */
+  /**
+   * The client still waits for `100 Continue`: it may never send its body, so the connection serves no other request.
+   */
   get awaitsContinue(): boolean {
     return this.expectsContinue && !this.consumed;
   }
 
-  /** The whole body, at once when it is there. Throws `body_too_large`, `overloaded`, `body_timeout` or `client_closed`. */
+  /**
+   * The whole body, synchronously when it has arrived. Throws `body_too_large`, `overloaded`, `body_timeout` or
+   * `client_closed`.
+   */
   readBody(): Buffer | Promise<Buffer> {
     const announced = Number(this.header('content-length') ?? 0);
     if (announced > this.limits.maxBytes) throw tooLarge(this.limits.maxBytes);
     if (this.message.complete) return this.receivedBody();
     const isParsed = !upload.test(this.header('content-type') ?? '');
-    // Refused before a byte of it is received; taken is what comes, so that slow senders do not hold what they announce.
+    // Refused before any byte arrives; reserves only received bytes, so that slow senders do not hold what they
+    // announce.
     const whole = announced + (isParsed ? parsingBytes(announced) : 0);
     if (!this.limits.budget.hasRoom(whole, announced > oneBuffer)) throw overloaded();
     this.beginBody();
@@ -147,7 +159,7 @@ export class IncomingRequest {
     });
   }
 
-  /** The body of a request that is there already: most come with their head, and nothing has to be waited for. */
+  /** Body of a request that has already arrived: most come with their head. */
   private receivedBody(): Buffer {
     const { message, limits } = this;
     this.consumed = true;
@@ -159,19 +171,22 @@ export class IncomingRequest {
     return body;
   }
 
-  /** The unread body, for streaming on. A client that pauses too long breaks it with `body_timeout`. */
+  /** The unread body, for forwarding as a stream. A client that pauses too long breaks it with `body_timeout`. */
   streamBody(): Readable {
     this.beginBody();
     return new StreamedBody(this.message, this.limits);
   }
 
-  /** Counts memory that this request takes. Throws `overloaded` when there is no room; `isSpare` leaves a share to others. */
+  /** Counts memory of this request. Throws `overloaded` when there is no room; `isSpare` leaves a share to others. */
   hold(bytes: number, isSpare = false): void {
     if (!this.limits.budget.take(bytes, isSpare)) throw overloaded();
     this.heldBytes += bytes;
   }
 
-  /** Counts what parsing a body of that length takes, unless it is counted already. Throws `overloaded` when there is no room. */
+  /**
+   * Counts the memory of parsing a body of that length, unless it is counted already. Throws `overloaded` when there is
+   * no room.
+   */
   holdParsing(bodyBytes: number): void {
     const more = parsingBytes(bodyBytes) - this.parsingBytes;
     if (more <= 0) return;
@@ -179,14 +194,14 @@ export class IncomingRequest {
     this.parsingBytes += more;
   }
 
-  /** Gives back the memory of what was made of the body. */
+  /** Releases the memory of the parsed body. */
   releaseParsing(): void {
     this.limits.budget.give(this.parsingBytes);
     this.heldBytes -= this.parsingBytes;
     this.parsingBytes = 0;
   }
 
-  /** Gives back the memory that was counted. A client that is still sending may finish, for a while. */
+  /** Releases the counted memory. A client that is still sending may finish, for a while. */
   release(): void {
     this.collector?.release();
     this.collector = undefined;
@@ -195,7 +210,10 @@ export class IncomingRequest {
     if (this.hasBody && !this.message.complete) this.dropRest();
   }
 
-  /** Cutting at once would lose the answer on its way; reading on for ever would give the client a connection for nothing. */
+  /**
+   * Cutting at once would lose the answer in transit; reading without limit would leave the client a connection for
+   * nothing.
+   */
   private dropRest(): void {
     const { message } = this;
     const timer = setTimeout(() => message.socket.destroy(), this.limits.idleTimeoutMs);
@@ -211,25 +229,28 @@ export class IncomingRequest {
 
 const deadlines = new DeadlineWheel();
 
-/** What becomes of a body that is gathered. */
+/** Callbacks and facts of a body that is being collected. */
 interface Gathering {
-  /** Its length, or 0 when the client does not say. */
+  /** Its length; 0 when unknown. */
   readonly announced: number;
   readonly isParsed: boolean;
-  /** Takes over what is counted for it. */
+  /** Takes over the memory counted for it. */
   readonly received: (body: Buffer) => void;
   readonly refused: (error: GatewayError) => void;
 }
 
-/** State of a collector until the body is there or refused. */
+/** State of a collector until the body is complete or refused. */
 interface Collecting extends Gathering {
   readonly deadline: Deadline;
   readonly chunks: Buffer[];
-  /** Takes all chunks of a long body whose length is known: joining them at the end would hold up all others. */
+  /** Buffer for all chunks of a long body of known length: joining them at the end would hold up all others. */
   readonly whole: Buffer | undefined;
 }
 
-/** Gathers one body within its bounds. Its listeners keep it alive as long as the request; the rest it lets go at once. */
+/**
+ * Collects one body within its bounds. Its listeners keep it alive as long as the request; it releases everything else
+ * at once.
+ */
 class BodyCollector {
   private readonly limits: BodyLimits;
   private readonly pace: BodyPace;
@@ -244,7 +265,7 @@ class BodyCollector {
     const deadline = deadlines.create(() => this.refuse(tooSlow(limits.idleTimeoutMs)));
     deadline.set(limits.idleTimeoutMs);
     const { announced } = gathering;
-    // Memory that is not written to is none yet.
+    // Memory is not committed before it is written to.
     const whole = announced > oneBuffer ? Buffer.allocUnsafeSlow(announced) : undefined;
     this.collecting = { ...gathering, deadline, chunks: [], whole };
     message.on('data', (chunk: Buffer) => this.add(chunk));
@@ -255,7 +276,7 @@ class BodyCollector {
     if (!this.count(this.collecting, 0)) this.refuse(overloaded());
   }
 
-  /** Gives back what is counted for a body that has not come, or was refused. */
+  /** Releases the memory counted for an incomplete or refused body. */
   release(): void {
     if (this.counted > 0) this.limits.budget.give(this.counted);
     this.counted = 0;
@@ -263,7 +284,7 @@ class BodyCollector {
 
   private add(chunk: Buffer): void {
     const { collecting, limits } = this;
-    // After a refusal the rest is thrown away unread, so that the client can still read why.
+    // After a refusal the rest is discarded, so that the client can still read the reason.
     if (collecting === undefined) return;
     collecting.deadline.refresh();
     const tooSlowly = this.pace.received(chunk.length);
@@ -277,7 +298,7 @@ class BodyCollector {
     this.length = length;
   }
 
-  /** Counts what this many bytes take, and of an announced body some of what follows. False when there is no room. */
+  /** Counts the memory of this many bytes, and in advance some of an announced body. False when there is no room. */
   private count({ announced, isParsed }: Gathering, length: number): boolean {
     const held = (bytes: number): number => bytes + (isParsed ? parsingBytes(bytes) : 0);
     if (length > 0 && held(length) <= this.counted) return true;

@@ -1,20 +1,20 @@
-/** Requests that came over no connection: they are made of their parts, and answered into memory. */
+/** Requests without a connection: assembled from their parts, and answered into memory. */
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { joinChunks } from '../base/join-chunks.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 
-/** What a request is made of. */
+/** Parts of a request. */
 interface LocalParts {
   readonly method: string;
-  /** With its query. */
+  /** Includes the query. */
   readonly path: string;
-  /** Without those that describe the body's length and coding. */
+  /** Without those of the body's length and coding. */
   readonly headers: HeaderList;
   readonly body: Buffer;
 }
 
-/** A request whose body is there already. */
+/** A request whose body is complete. */
 export function localMessage({ method, path, headers, body }: LocalParts): IncomingMessage {
   const message = new IncomingMessage(new Socket());
   message.method = method;
@@ -35,9 +35,9 @@ export class LocalResponse extends ServerResponse {
   readonly #maxBytes: number;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
-  /** It was ended, with no more bytes than there may be. */
+  /** It ended within the bound. */
   isWhole = false;
-  /** There were more. */
+  /** It exceeded the bound. */
   isTooLong = false;
 
   constructor(message: IncomingMessage, maxBytes: number) {
@@ -55,7 +55,7 @@ export class LocalResponse extends ServerResponse {
   }
 
   override flushHeaders(): void {
-    // There is nobody who waits for them.
+    // No client waits for them.
   }
 
   override write(chunk: unknown, encoding?: unknown): boolean {

@@ -5,17 +5,17 @@ import { atTurnEnd, type Waiting } from '../base/turns.ts';
 
 /** Larger chunks are not copied. */
 const maxFramedBytes = 8 * 1024;
-/** What may come within one turn of the event loop before it is written. */
+/** Upper bound of bytes gathered in one turn of the event loop before they are written. */
 const maxTurnBytes = 64 * 1024;
-/** A longer answer is not copied to leave as one text with its head. */
+/** A longer answer is not joined with its head into one text. */
 const maxTextBytes = 16 * 1024;
-/** Deno's answers do not stand on the socket that they show. */
+/** Deno's answers do not write to the socket that they expose. */
 const joinsFrames = process.versions['deno'] === undefined;
 
-/** Where the answer goes: a head once, bytes with back-pressure, and an end or a cut. */
+/** Sink of an answer: a head once, bytes with back-pressure, and an end or a cut. */
 export class ResponseSink implements Waiting {
   private readonly response: ServerResponse;
-  /** Milliseconds for which a client may accept no byte. */
+  /** Longest time without the client accepting a byte, in milliseconds. */
   readonly stallTimeoutMs: number;
   private watching = false;
   private hearsTimeout = false;
@@ -23,12 +23,12 @@ export class ResponseSink implements Waiting {
   private isClosed = false;
   private flushed = true;
   private wasCut = false;
-  /** The head has gone out, and this runtime's answers write to the socket that they name. */
+  /** The head is sent, and this runtime's answers write to the socket that they expose. */
   private framesItself = false;
-  /** What came with this turn of the event loop and is not written yet. */
+  /** Chunks of this turn of the event loop, not written yet. */
   private chunks: Buffer[] | undefined;
   private chunkBytes = 0;
-  /** The client has to take something before more is wanted. */
+  /** Back-pressure: the client must read before more is accepted. */
   private isFull = false;
   private drainListener: (() => void) | undefined;
   private closeListener: ((complete: boolean) => void) | undefined;
@@ -41,14 +41,14 @@ export class ResponseSink implements Waiting {
     this.response = response;
     this.stallTimeoutMs = stallTimeoutMs;
     response.on('close', () => this.closed());
-    // The client has left before its request was looked at.
+    // The client left before its request was handled.
     if (response.destroyed) queueMicrotask(() => this.closed());
     else if (response.socket === null) this.watchConnection();
   }
 
   /**
-   * Runs once when the connection of this answer closes; `complete` tells whether every byte had been handed over.
-   * Listeners run in the order in which they came.
+   * Runs once when the connection of this answer closes; `complete` means that every byte was handed over. Listeners
+   * run in the order of registration.
    */
   onClose(run: (complete: boolean) => void): void {
     const before = this.closeListener;
@@ -62,23 +62,26 @@ export class ResponseSink implements Waiting {
 
   head(status: number, headers: string[], statusText?: string): void {
     this.headSent = true;
-    // Node types the flat list as a plain array; it writes it as it is, repeated names included.
+    // Node types the flat list as a plain array; it writes it unchanged, repeated names included.
     if (statusText === undefined) this.response.writeHead(status, headers);
     else this.response.writeHead(status, statusText, headers);
   }
 
-  /** The connection was given away after another head than this answer's; it closes when its new owner is done. */
+  /** The connection was given away after a head that is not this answer's; it closes when its new owner is done. */
   switchedAway(socket: Duplex): void {
     this.headSent = true;
     socket.once('close', () => this.closed());
   }
 
-  /** Sends the head alone, before a first byte has come. */
+  /** Sends the head before the first byte of the body. */
   flushHead(): void {
     this.response.flushHeaders();
   }
 
-  /** Leaves at the end of this turn of the event loop, together with what else comes with it. False: stop until `onDrain`. */
+  /**
+   * Writes at the end of this turn of the event loop, together with other chunks of the turn. False: stop until
+   * `onDrain`.
+   */
   write(chunk: Buffer): boolean {
     this.chunkBytes += chunk.length;
     if (this.chunks === undefined) {
@@ -91,7 +94,7 @@ export class ResponseSink implements Waiting {
     return !this.isFull;
   }
 
-  /** Writes what has come. */
+  /** Writes the gathered chunks. */
   run(): void {
     const { chunks } = this;
     if (chunks === undefined) return;
@@ -109,9 +112,9 @@ export class ResponseSink implements Waiting {
   }
 
   /**
-   * One chunk of a chunked answer as one buffer straight to an idle socket. Node would write its length, its end and the
-   * chunk as four buffers, which costs more than everything else that happens to a small chunk. Only behind the head,
-   * which goes out with the first write, and while nothing waits: whatever needs back-pressure goes Node's own way.
+   * Writes one chunk of a chunked answer as one buffer straight to an idle socket. Node would write its length, its end
+   * and the chunk as four buffers, which costs more than all other work on a small chunk. Only after the head, which
+   * goes out with the first write, and only while nothing waits: writes that need back-pressure use Node's own path.
    */
   private writeFramed(chunk: Buffer): boolean {
     const { response } = this;
@@ -120,7 +123,7 @@ export class ResponseSink implements Waiting {
       return false;
     const { length } = chunk;
     if (length === 0 || length > maxFramedBytes) return false;
-    // Digit by digit: as a text the length would be made and then written by a call out of JavaScript.
+    // Digit by digit: converting to text and writing it would need a native call.
     const digits = length < 0x10 ? 1 : length < 0x100 ? 2 : length < 0x1000 ? 3 : 4;
     const frame = Buffer.allocUnsafe(digits + 4 + length);
     for (let i = 0; i < digits; i++) frame[i] = hexDigit((length >> (4 * (digits - 1 - i))) & 0xf);
@@ -151,20 +154,20 @@ export class ResponseSink implements Waiting {
     if (response.writableLength <= response.writableHighWaterMark) return;
     this.flushed = false;
     const { socket } = response.req;
-    // Node says `finish` also of an answer whose connection was destroyed under it.
+    // Node emits `finish` also for an answer whose connection was destroyed.
     response.once('finish', () => (this.flushed = !socket.destroyed));
     this.watchStall();
   }
 
   /**
-   * Node puts a text behind the head and writes both as one, where bytes would be gathered from a list. Ending with the
-   * text would still make a list of it and of an empty end, which costs twice as much for an answer of the usual size:
-   * the text is written first, and held back just so long that Node does not hold it back until the next turn.
+   * Node joins a text to the head and writes both at once; bytes would go through a list. Ending with the text would
+   * still make a list of it and an empty end, which costs twice as much for an answer of usual size: so the text is
+   * written first, corked just long enough that Node does not defer it to the next turn.
    */
   private endWithText(text: string): void {
     const { response } = this;
     const { socket } = response;
-    // Before its turn, or with a frame at its end, it leaves in pieces one way or the other.
+    // Without a socket, or chunked with a final frame, it leaves in pieces anyway.
     if (socket === null || response.chunkedEncoding) {
       response.end(text, 'latin1');
       return;
@@ -175,14 +178,14 @@ export class ResponseSink implements Waiting {
     response.end();
   }
 
-  /** Ends without a proper end, so that the client can tell; `last` is still written when there is something to say. */
+  /** Ends abnormally, so that the client can tell; writes `last` first if given. */
   cut(last?: Buffer): void {
     this.run();
     this.ended = true;
     this.wasCut = true;
     const { socket } = this.response;
     if (last !== undefined && socket && !this.response.destroyed) this.response.write(last);
-    // destroySoon: what has been written leaves first, then the connection ends without the final chunk.
+    // destroySoon: written bytes leave first, then the connection ends without the final chunk.
     if (!socket) {
       this.response.destroy();
       return;
@@ -191,7 +194,7 @@ export class ResponseSink implements Waiting {
     socket.destroySoon();
   }
 
-  /** The socket's own timer knows of progress within one large write. It belongs to us until the answer has left. */
+  /** The socket's own timer sees progress within one large write. It is ours until the answer has left. */
   private watchStall(): void {
     if (this.watching) return;
     this.watching = true;
@@ -219,7 +222,7 @@ export class ResponseSink implements Waiting {
     this.drainListener?.();
   }
 
-  /** The answer to a pipelined request has no socket before its turn, and never hears that the connection has gone. */
+  /** The answer to a pipelined request has no socket before its turn, and gets no event when the connection closes. */
   private watchConnection(): void {
     const { socket } = this.response.req;
     socket.setMaxListeners(0);

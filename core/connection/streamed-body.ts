@@ -2,18 +2,18 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { GatewayError } from '../errors/gateway-error.ts';
 
-/** How slowly a request body may come. */
+/** Bounds of a slow request body. */
 export interface PaceLimits {
-  /** Longest pause between two pieces. */
+  /** Longest pause between two chunks. */
   readonly idleTimeoutMs: number;
-  /** Average rate that is asked for once a body takes longer than `idleTimeoutMs`; 0: none. */
+  /** Minimum average rate once a body takes longer than `idleTimeoutMs`; 0: none. */
   readonly minBytesPerSecond: number;
   readonly totalTimeoutMs: number;
 }
 
 /**
- * Measures one body piece by piece. A pause without any byte is for the idle timeout of the reader; here a client is
- * found that sends a byte now and then. Only time spent waiting for the client counts.
+ * Measures one body chunk by chunk. The idle timeout of the reader covers pauses; this finds a client that sends a byte
+ * now and then. Only time spent waiting for the client counts.
  */
 export class BodyPace {
   private readonly limits: PaceLimits;
@@ -25,19 +25,19 @@ export class BodyPace {
     this.limits = limits;
   }
 
-  /** From now on the client's bytes are waited for. */
+  /** Starts the time of waiting for the client. */
   wait(): void {
     this.since ??= performance.now();
   }
 
-  /** The reader wants no more for now. */
+  /** Stops it: the reader wants no more for now. */
   pause(): void {
     if (this.since === undefined) return;
     this.waitedMs += performance.now() - this.since;
     this.since = undefined;
   }
 
-  /** A piece has come. Returns why the body is refused, if it is. */
+  /** A chunk has arrived. Returns the reason for refusing the body, if any. */
   received(bytes: number): GatewayError | undefined {
     const { idleTimeoutMs, minBytesPerSecond, totalTimeoutMs } = this.limits;
     this.bytes += bytes;
@@ -50,7 +50,7 @@ export class BodyPace {
   }
 }
 
-/** The body is over the limit of one request. */
+/** The body exceeds the limit of one request. */
 export function tooLarge(maxBytes: number): GatewayError {
   return new GatewayError(
     'body_too_large',
@@ -58,7 +58,7 @@ export function tooLarge(maxBytes: number): GatewayError {
   );
 }
 
-/** The client paused for too long; what it has still to send would never be understood as a new request. */
+/** The client paused for too long; its remaining bytes must not be read as a new request. */
 export function tooSlow(idleTimeoutMs: number): GatewayError {
   return new GatewayError(
     'body_timeout',
@@ -67,7 +67,7 @@ export function tooSlow(idleTimeoutMs: number): GatewayError {
   );
 }
 
-/** Bytes come, but so slowly that the client would hold its connection for ever. `seconds`: how long it has taken already. */
+/** Bytes arrive so slowly that the client would hold its connection for ever. `seconds`: the time taken already. */
 function belowMinimumRate(minBytesPerSecond: number, seconds: number): GatewayError {
   return new GatewayError(
     'body_timeout',
@@ -76,7 +76,7 @@ function belowMinimumRate(minBytesPerSecond: number, seconds: number): GatewayEr
   );
 }
 
-/** The whole body takes longer than any may. */
+/** The whole body takes longer than the total timeout. */
 function tookTooLong(totalTimeoutMs: number): GatewayError {
   return new GatewayError(
     'body_timeout',
@@ -100,9 +100,9 @@ export function overloaded(): GatewayError {
 }
 
 /**
- * A request body on its way to the provider, with the back-pressure of both sides. Destroying it leaves the client's
- * connection alone, so that an answer can still be written. Breaks with `body_timeout` when the client pauses too
- * long or sends too slowly (not when the provider does), and with `client_closed` when it leaves.
+ * A request body streamed to the provider, with the back-pressure of both sides. Destroying it leaves the client's
+ * connection open, so that an answer can still be written. Breaks with `body_timeout` when the client pauses too long
+ * or sends too slowly (not when the provider does), and with `client_closed` when it leaves.
  */
 export class StreamedBody extends Readable {
   private readonly message: IncomingMessage;
@@ -116,7 +116,7 @@ export class StreamedBody extends Readable {
     this.message = message;
     this.idleTimeoutMs = limits.idleTimeoutMs;
     this.pace = new BodyPace(limits);
-    // A reader hears of the failure; without a reader it does not matter.
+    // A reader receives the failure; without a reader it does not matter.
     this.on('error', () => undefined);
     message.on('close', this.onClose);
   }

@@ -14,10 +14,10 @@ export type RelayEnd =
   /** The client took no byte for the stall timeout. */
   | 'stalled';
 
-/** What a relay is made of. Timeouts are milliseconds, 0 for none. */
+/** Connections and limits of a relay. Timeouts are milliseconds, 0 for none. */
 interface RelaySetup {
   readonly client: Duplex;
-  /** What the client sent before it was switched. */
+  /** Bytes that the client sent before the switch. */
   readonly early: Buffer;
   readonly provider: Duplex;
   readonly idleTimeoutMs: number;
@@ -26,14 +26,14 @@ interface RelaySetup {
   over(end: RelayEnd, bytes: { readonly sent: number; readonly received: number }): void;
 }
 
-/** After one side has ended, the other has this long between two bytes, and to end as well. */
+/** After one side has ended, the longest pause between two bytes of the other, and its time to end. */
 const lingerMs = 10_000;
 
 const deadlines = new DeadlineWheel();
 
 /**
- * Carries bytes between two connections, unread, until both have closed. A side that takes no more pauses the other:
- * what is held is what fits into the connections' own buffers.
+ * Relays bytes between two connections, unread, until both have closed. A full side pauses the other: only the
+ * connections' own buffers hold data.
  */
 export class UpgradeRelay {
   private readonly setup: RelaySetup;
@@ -60,13 +60,13 @@ export class UpgradeRelay {
     client.resume();
     provider.resume();
     if (early.length > 0) this.fromClient(early);
-    // One that closed before anybody listened will not say so again.
+    // A connection that closed earlier emits no further event.
     if (client.closed) this.closed(provider, 'client-lost');
     if (provider.closed) this.closed(client, 'provider-lost');
   }
 
   private watch(side: Duplex, other: Duplex, lost: RelayEnd): void {
-    // Each side may end alone: what the other has still to say goes on.
+    // Each side may end alone: the other may still send.
     side.allowHalfOpen = true;
     side.on('error', () => (this.end ??= lost));
     side.once('end', () => {
@@ -104,7 +104,7 @@ export class UpgradeRelay {
     this.setup.client.resume();
   };
 
-  /** A side without any end of its own was lost; what it had sent before still reaches the other. */
+  /** A side that closed without an end was lost; its earlier bytes still reach the other. */
   private closed(other: Duplex, lost: RelayEnd): void {
     this.end ??= lost;
     this.open -= 1;

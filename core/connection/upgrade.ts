@@ -6,13 +6,13 @@ import type { HeaderList } from '../ports/header-list.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 
 const protocolHeader = 'sec-websocket-protocol';
-/** How OpenAI's clients in browsers, which cannot set headers, send their key. */
+/** Subprotocol in which OpenAI's clients in browsers, which cannot set headers, send their key. */
 const keyItem = 'openai-insecure-api-key.';
 
 /**
- * Moves what browsers can only say as subprotocols to the headers that they stand for: `openai-insecure-api-key.KEY`
- * to `Authorization: Bearer KEY`, and `x-service-provider.NAME` (any header under our prefixes) to `x-service-provider`.
- * Those items never go on to the provider. A header that the request has wins over an item.
+ * Converts subprotocols, the only field that browsers can set, to headers: `openai-insecure-api-key.KEY` to
+ * `Authorization: Bearer KEY`, and `x-service-provider.NAME` (any header with our prefixes) to `x-service-provider`.
+ * These items are not forwarded to the provider. An existing header overrides an item.
  */
 export function readUpgradeProtocols(
   message: IncomingMessage,
@@ -46,7 +46,7 @@ function headerOf(item: string, prefixes: readonly string[]): { name: string; va
   return dot === -1 ? undefined : { name: lower.slice(0, dot), value: item.slice(dot + 1) };
 }
 
-/** One header with the items that are left, in place of all that there were. */
+/** Replaces all such headers by one with the remaining items. */
 function replaceProtocols(message: IncomingMessage, kept: readonly string[]): void {
   const { rawHeaders } = message;
   for (let i = rawHeaders.length - 2; i >= 0; i -= 2) {
@@ -58,27 +58,27 @@ function replaceProtocols(message: IncomingMessage, kept: readonly string[]): vo
   rawHeaders.push('Sec-WebSocket-Protocol', kept.join(', '));
 }
 
-/** Bytes that a client may send before it has its answer; it has nothing to say before. */
+/** Bound of bytes that a client may send before its answer; it has no reason to send any. */
 const maxEarlyBytes = 65_536;
 
-/** The client's connection, once it has left HTTP. */
+/** The client's connection after the switch from HTTP. */
 interface SwitchedClient {
   readonly socket: Duplex;
-  /** What it sent before it had its answer. */
+  /** Bytes that it sent before its answer. */
   readonly early: Buffer;
 }
 
 /**
- * The client's side of a request for WebSocket. Until it is switched the connection answers in HTTP like any other,
- * once, and is closed then. A client that leaves meanwhile is noticed.
+ * Client side of a request for WebSocket. Until the switch the connection answers in HTTP once and then closes. Notices
+ * a client that leaves.
  */
 export class ClientUpgrade {
-  /** Why the gateway does not upgrade, whatever the pipeline says. */
+  /** Reason for refusing the upgrade, independent of the pipeline. */
   readonly refusal: GatewayError | undefined;
   /** The answer in HTTP. */
   readonly response: ServerResponse;
   switched = false;
-  /** Of the client; the log asks for it when the connection has closed. */
+  /** Of the client; the log reads it after the connection has closed. */
   readonly remoteAddress: string;
   private readonly socket: Socket;
   private readonly early: Buffer[];
@@ -92,12 +92,14 @@ export class ClientUpgrade {
     this.earlyBytes = head.length;
     this.response = answerOf(request);
     this.socket.on('error', () => undefined);
-    // A limit between requests, as Node may have set one, is none for this.
+    // A timeout between requests, possibly set by Node, does not apply here.
     this.socket.setTimeout(0);
     this.socket.on('data', this.hear).on('end', this.leave).resume();
   }
 
-  /** Answers 101 with these headers and gives the connection away. Throws, before a byte is sent, for a header that is none. */
+  /**
+   * Answers 101 with these headers and gives the connection away. Throws, before a byte is sent, for an invalid header.
+   */
   switch(headers: HeaderList): SwitchedClient {
     const head = switchingHead(headers);
     const { socket } = this;
@@ -126,7 +128,7 @@ function answerOf(request: IncomingMessage): ServerResponse {
   response.shouldKeepAlive = false;
   response.assignSocket(socket);
   response.once('finish', () => socket.destroySoon());
-  // Node tells answers of their socket's timeouts only while the connection is its own.
+  // Node forwards socket timeouts to answers only on connections of its own.
   socket.on('timeout', () => response.emit('timeout'));
   return response;
 }
@@ -146,8 +148,8 @@ function switchingHead(headers: HeaderList): string {
 const offered = new Set(['connection', 'upgrade', 'http2-settings']);
 
 /**
- * Hands a request back to its server as if it had not asked for an upgrade: what was read of it is put back, without
- * the offer. (A server that hears of upgrades at all hears of every one.)
+ * Returns a request to its server without its upgrade offer: puts the bytes read so far back. (A server with an upgrade
+ * listener receives every upgrade.)
  */
 export function serveWithoutUpgrade(server: http.Server, request: IncomingMessage, head: Buffer): void {
   const { socket, rawHeaders } = request;
@@ -158,7 +160,7 @@ export function serveWithoutUpgrade(server: http.Server, request: IncomingMessag
   }
   const ignore = (): void => undefined;
   socket.on('error', ignore);
-  // Deno hands what came of the body to the request, a moment after it has said that there is an upgrade.
+  // Deno passes the received part of the body to the request slightly after the upgrade event.
   setImmediate(() => {
     socket.off('error', ignore);
     if (socket.destroyed) return;
@@ -169,15 +171,15 @@ export function serveWithoutUpgrade(server: http.Server, request: IncomingMessag
   });
 }
 
-/** What a request with `Upgrade` gets. */
+/** Treatment of a request with `Upgrade`. */
 type UpgradeWish =
   /** WebSocket, or an answer in HTTP. */
   | { readonly kind: 'websocket' }
-  /** The upgrade is an offer that may be left alone (`h2c`, as some clients send with every request): served as plain HTTP. */
+  /** The upgrade is an optional offer (`h2c`, which some clients send with every request): served as plain HTTP. */
   | { readonly kind: 'ignorable' }
   | { readonly kind: 'refused'; readonly error: GatewayError };
 
-/** Decides from the request's head alone. */
+/** Decides from the request's head only. */
 export function upgradeWish(request: IncomingMessage): UpgradeWish {
   const { headers, method } = request;
   const protocols = (headers.upgrade ?? '').split(',').map((protocol) => protocol.trim().toLowerCase());
@@ -192,7 +194,7 @@ export function upgradeWish(request: IncomingMessage): UpgradeWish {
     return refusal('invalid_request', 'A WebSocket is asked for with GET (RFC 6455, section 4.1).');
   const length = headers['content-length'];
   if ((length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined) {
-    // What follows the head would be a body to one server and WebSocket frames to another.
+    // Bytes after the head would be a body to one server and WebSocket frames to another.
     return refusal('invalid_request', 'A request for WebSocket has no body. Send none.');
   }
   return { kind: 'websocket' };

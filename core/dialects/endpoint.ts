@@ -1,4 +1,4 @@
-/** The operations that paths name. `proxy` is any path that the gateway does not model. */
+/** Operations identified by paths. `proxy` is any path that the gateway does not model. */
 export const endpointIds = [
   'chat.completions',
   'completions',
@@ -23,7 +23,7 @@ export const endpointIds = [
 /** One of them. */
 export type EndpointId = (typeof endpointIds)[number];
 
-/** Every wire format, spoken by clients or by hosts. */
+/** Every wire format, of clients and hosts. */
 export type DialectName =
   | 'openai-chat'
   | 'openai-completions'
@@ -38,8 +38,8 @@ export type DialectName =
 
 export interface Endpoint {
   readonly id: EndpointId;
-  /** The wire format in which the client speaks and expects errors. */
+  /** Wire format of the client's requests and errors. */
   readonly dialect: DialectName;
-  /** The gateway reads this endpoint's JSON bodies (model, stream, usage). Others are streamed unread. */
+  /** Whether the gateway parses this endpoint's JSON bodies (model, stream, usage). Others are streamed unread. */
   readonly modelled: boolean;
 }

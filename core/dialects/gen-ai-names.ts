@@ -1,6 +1,6 @@
 import type { EndpointId } from './endpoint.ts';
 
-/** How the GenAI conventions of OpenTelemetry call operations, by endpoint; others go by the endpoint's own name. */
+/** Operation names of OpenTelemetry's GenAI conventions, by endpoint; others use the endpoint's own name. */
 const operations: Partial<Record<EndpointId, string>> = {
   'chat.completions': 'chat',
   responses: 'chat',
@@ -10,7 +10,7 @@ const operations: Partial<Record<EndpointId, string>> = {
   'generate-content': 'generate_content',
 };
 
-/** The endpoint that an operation of the conventions means most likely. */
+/** Most probable endpoint of an operation of the conventions. */
 const endpoints: Readonly<Record<string, EndpointId>> = {
   chat: 'chat.completions',
   text_completion: 'completions',
@@ -18,7 +18,7 @@ const endpoints: Readonly<Record<string, EndpointId>> = {
   generate_content: 'generate-content',
 };
 
-/** How the conventions call providers whose name differs from ours, by our name. */
+/** Provider names of the conventions that differ from ours, by our name. */
 const providers: Readonly<Record<string, string>> = {
   bedrock: 'aws.bedrock',
   'azure-openai': 'azure.ai.openai',
@@ -30,7 +30,7 @@ const providers: Readonly<Record<string, string>> = {
   'x-ai': 'x_ai',
 };
 
-/** The same the other way round, with the names of earlier editions. */
+/** The inverse, including the names of earlier editions. */
 const services: ReadonlyMap<string, string> = new Map([
   ...Object.entries(providers).map(([service, name]) => [name, service] as const),
   ['aws_bedrock', 'bedrock'],
@@ -47,7 +47,7 @@ export function operationName(endpoint: EndpointId): string {
   return operations[endpoint] ?? endpoint;
 }
 
-/** The endpoint of a `gen_ai.operation.name`; the operation itself where it is none that the gateway serves. */
+/** Endpoint of a `gen_ai.operation.name`; the operation itself when the gateway has none. */
 export function endpointOfOperation(operation: string): string {
   return Object.hasOwn(endpoints, operation) ? (endpoints[operation] as string) : operation;
 }
@@ -57,7 +57,7 @@ export function genAiProvider(service: string): string {
   return Object.hasOwn(providers, service) ? (providers[service] as string) : service;
 }
 
-/** The kind of provider that a `gen_ai.provider.name` (or the older `gen_ai.system`) means. */
+/** Kind of provider of a `gen_ai.provider.name` (or the older `gen_ai.system`). */
 export function serviceOfGenAiProvider(name: string): string {
   const lower = name.toLowerCase();
   return services.get(lower) ?? lower;

@@ -2,14 +2,14 @@ import type { DialectName, Endpoint, EndpointId } from './endpoint.ts';
 
 const proxy = endpoint('proxy', 'openai-chat', false);
 
-/** The endpoints with a name of their own, by their plain spelling; the gateway reads the JSON bodies of most. */
+/** Endpoints with a name of their own, by their plain spelling; the gateway parses the JSON bodies of most. */
 const modelled: ReadonlyMap<string, Endpoint> = new Map([
   ['/chat/completions', endpoint('chat.completions', 'openai-chat', true)],
   ['/completions', endpoint('completions', 'openai-completions', true)],
   ['/embeddings', endpoint('embeddings', 'openai-chat', true)],
   ['/moderations', endpoint('moderations', 'openai-chat', true)],
   ['/rerank', endpoint('rerank', 'openai-chat', true)],
-  // Cohere's own path, which LiteLLM asks for, too.
+  // Cohere's own path, which LiteLLM uses too.
   ['/v2/rerank', endpoint('rerank', 'openai-chat', true)],
   ['/responses', endpoint('responses', 'openai-responses', true)],
   ['/messages', endpoint('messages', 'anthropic-messages', true)],
@@ -25,11 +25,13 @@ const otherOfGemini = endpoint('proxy', 'google-gemini', false);
 const ofGemini =
   /^\/(?:v1(?:alpha|beta)?\d*\/)?(?:projects\/.+\/)?(?:models|tunedmodels|endpoints)\/.+:(stream)?(\w+)$/;
 
-/** Gemini's models under its own versions, which have no operation: `/v1beta/models`, `/v1beta/models/gemini-2.5-pro`. */
+/**
+ * Gemini's models under its own versions, which have no operation: `/v1beta/models`, `/v1beta/models/gemini-2.5-pro`.
+ */
 const modelsOfGemini = /^\/v1(?:alpha|beta)\d*\/models(?:\/|$)/;
 const geminiModels = endpoint('models', 'google-gemini', false);
 
-/** The rest, by how the path begins: named for analytics, and in the right dialect for errors. */
+/** The other endpoints, by path prefix: named for analytics, and with the right dialect for errors. */
 const families: readonly (readonly [string, Endpoint])[] = [
   ['/images', endpoint('images', 'openai-chat', false)],
   ['/audio', endpoint('audio', 'openai-chat', false)],
@@ -43,12 +45,12 @@ const families: readonly (readonly [string, Endpoint])[] = [
 ];
 
 /**
- * Which operation a request names. `path` is raw, below the base path and without a query. Never throws: a path
- * that is not known is `proxy`.
+ * Operation of a request. `path` is raw, relative to the base path and without a query. Never throws: an unknown path
+ * is `proxy`.
  *
  * Servers disagree on which spellings of a path are the same (`/chat//completions`, `/chat/%63ompletions`,
- * `/x/../chat/completions`, `/Chat/Completions`, a leading `/proxy`). Paths that any of them may take for a modelled
- * endpoint is classified as one, so that no spelling walks around a guard; what is forwarded stays raw.
+ * `/x/../chat/completions`, `/Chat/Completions`, a leading `/proxy`). A path that any of them may take for a modelled
+ * endpoint is classified as one, so that no spelling bypasses a guard; the forwarded path stays raw.
  */
 export function matchEndpoint(method: string, path: string): Endpoint {
   if (method === 'POST') {
@@ -74,7 +76,7 @@ export function matchEndpoint(method: string, path: string): Endpoint {
   return proxy;
 }
 
-/** Whether some path of providers that has a name of its own begins with this word (`/chat`). */
+/** Whether a named path of providers begins with this word (`/chat`). */
 export function beginsProviderPaths(word: string): boolean {
   const below = (path: string): boolean => path === word || path.startsWith(`${word}/`);
   return [...modelled.keys()].some(below) || families.some(([prefix]) => below(prefix));
@@ -84,10 +86,13 @@ function endpoint(id: EndpointId, dialect: DialectName, readsBodies: boolean): E
   return Object.freeze({ id, dialect, modelled: readsBodies });
 }
 
-/** Segments that every server reads alike; most paths are made of such. */
+/** Segments that every server reads alike; most paths consist of such. */
 const plainSegments = /^(?:\/[a-z0-9_-][a-z0-9_.-]*)+$/;
 
-/** The path as the most forgiving server would read it: decoded once, lower case, no empty or dot segments, no leading `/proxy`. */
+/**
+ * The path as the most lenient server would read it: decoded once, lower case, no empty or dot segments, no leading
+ * `/proxy`.
+ */
 export function canonicalPath(path: string): string {
   if (plainSegments.test(path) && !path.startsWith('/proxy')) return path;
   const decoded = path
@@ -104,7 +109,7 @@ export function canonicalPath(path: string): string {
 }
 
 /**
- * `.` and `..` segments in every spelling that some server understands (percent-encoded once or more, between
+ * True for `.` and `..` segments in every spelling that some server understands (percent-encoded once or more, between
  * backslashes, before a `;` or the `:` of an operation): upstream they could leave the provider's base path.
  */
 export function hasDotSegment(path: string): boolean {

@@ -1,7 +1,7 @@
 import type { Usage } from './usage.ts';
 
 /**
- * What a streamed answer says, whatever the wire. A frame of the wire may hold several events; taps see them
+ * An event of a streamed answer, independent of the wire. A frame of the wire may hold several events; taps see them
  * one by one. `choice` is the index of the choice, `call` that of the tool call within it.
  */
 export type StreamEvent =
@@ -20,18 +20,18 @@ export type StreamEvent =
   | { readonly type: 'error'; readonly message: string; readonly code: string }
   /** The end marker of the wire (`data: [DONE]`). */
   | { readonly type: 'done' }
-  /** A frame that says nothing of the above (role, keep-alive, unknown fields). Pass it on. */
+  /** A frame with none of the above (role, keep-alive, unknown fields). Pass it on. */
   | { readonly type: 'opaque' };
 
-/** One frame of the wire: its very bytes, and what it says. */
+/** One frame of the wire: its exact bytes, and its events. */
 export interface StreamFrame {
   readonly bytes: Uint8Array;
   readonly events: readonly StreamEvent[];
-  /** It says something that could not be read (torn, too long, malformed): a plugin that judges must not let it pass. */
+  /** Contains something unreadable (torn, too long, malformed): a plugin that checks content must not let it pass. */
   readonly unread?: true;
 }
 
-/** Whether a content type is that of server-sent events; parameters and case do not matter. */
+/** Whether a content type is server-sent events, whatever its parameters and letter case. */
 export function isEventStreamType(contentType: string): boolean {
   return /^\s*text\/event-stream/i.test(contentType);
 }

@@ -5,13 +5,13 @@ import type { DialectName, EndpointId } from './endpoint.ts';
 import type { HostFacts } from './host-facts.ts';
 import type { Usage } from './usage.ts';
 
-/** A request before it is known how its host wants it. */
+/** A request before its host's plan is chosen. */
 export interface UpstreamCallFacts {
   readonly endpoint: EndpointId;
-  /** The dialect in which the client speaks. */
+  /** Dialect of the client. */
   readonly spoken: DialectName;
   readonly method: string;
-  /** Raw path below the gateway's base path. */
+  /** Raw path relative to the gateway's base path. */
   readonly path: string;
   /** Raw query with its `?`, or empty. */
   readonly query: string;
@@ -29,8 +29,8 @@ export interface BodyEdits {
 
 /**
  * How a request reaches its host:
- * - `pass`: the very bytes, at `path` below the base URL (with its query); `edit` changes what the host wants otherwise
- *   and reports what it leaves out.
+ * - `pass`: the original bytes, at `path` below the base URL (with its query); `edit` adapts them to the host and
+ *   reports dropped members.
  * - `chat`: through the canonical form.
  * - `operation`: an OpenAI-shaped JSON request (embeddings, rerank, images, speech …) in the host's own shape.
  * - `refuse`: the host has no such operation.
@@ -45,7 +45,7 @@ export type UpstreamPlan =
   | { readonly kind: 'operation'; readonly codec: OperationCodec }
   | { readonly kind: 'refuse'; readonly message: string };
 
-/** What came back, in the OpenAI shape of the operation. */
+/** An answer in the OpenAI shape of the operation. */
 export interface OperationAnswer {
   readonly body: JsonObject | Buffer;
   /** Default `application/json`; else that of the bytes (speech). */
@@ -54,9 +54,9 @@ export interface OperationAnswer {
   readonly model?: string;
 }
 
-/** An operation beyond chat whose client shape is OpenAI's, in a host's own shape. Pure. */
+/** An operation beyond chat: OpenAI's shape for clients, the host's own shape upstream. Pure. */
 export interface OperationCodec {
-  /** Throws GatewayError `invalid_request` for what the host cannot be asked at all. */
+  /** Throws GatewayError `invalid_request` for a request that the host cannot serve. */
   encodeRequest(body: JsonObject, host: HostFacts, report: EncodeReport): EncodedRequest;
   /** Throws GatewayError `upstream_invalid`. `request` is the client's body. */
   decodeAnswer(body: Buffer, contentType: string, request: JsonObject): OperationAnswer;

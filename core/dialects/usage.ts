@@ -1,6 +1,6 @@
 /**
- * What a request used, in full. `promptTokens` includes cached and cache-written tokens, `completionTokens`
- * includes reasoning ones; the details stand beside them.
+ * Full usage of a request. `promptTokens` includes cached and cache-written tokens, `completionTokens` includes
+ * reasoning ones; separate fields give the details.
  */
 export interface Usage {
   promptTokens: number;
@@ -13,7 +13,7 @@ export interface Usage {
   outputAudioTokens: number;
 }
 
-/** No tokens at all; spread it below what is known. */
+/** Zero usage; base for spreading known values. */
 export const noUsage: Readonly<Usage> = Object.freeze({
   promptTokens: 0,
   completionTokens: 0,

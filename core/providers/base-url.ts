@@ -18,8 +18,8 @@ export function splitBaseUrl(baseUrl: string): BaseUrl {
 }
 
 /**
- * A base URL with its `{fields}` filled in. `global` has no region in its host names: `{vertex_region}-` vanishes then.
- * Throws `invalid_request` that names a field without a value, and for a row without any address.
+ * A base URL with its `{fields}` filled in. `global` has no region in its host names, so `{vertex_region}-` is removed.
+ * Throws `invalid_request` for a field without a value (naming it), and for a row without an address.
  */
 export function fillBaseUrl(
   template: string,
@@ -46,17 +46,17 @@ export function fillBaseUrl(
   });
 }
 
-/** How an address is judged that did not come from the operator. */
+/** Rules for an address that does not come from the operator. */
 interface HostJudgement {
-  /** Whether the host may be private: it is listed, or the operator wrote it. */
+  /** Whether the host may be private: it is listed, or comes from the operator. */
   readonly isTrusted: (url: URL) => boolean;
-  /** What named it, for the error. */
+  /** The request field with the address, for the error. */
   readonly param: string;
 }
 
 /**
- * Whether a host that was named beside the configuration has to be guarded: it is none that is trusted. What a name leads
- * to is seen when it is connected to. Throws `custom_host_refused` for what is no address, or no public one.
+ * Whether connections to a requested host need the address guard: true unless it is trusted. The addresses behind a
+ * name are checked at connection. Throws `custom_host_refused` for an invalid or private address.
  */
 export function mustBeGuarded(customHost: string, { isTrusted, param }: HostJudgement): boolean {
   const refusal = (reason: string): GatewayError =>

@@ -3,8 +3,8 @@ import { Type } from 'typebox';
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }));
 
 /**
- * The credential and setting fields that a provider may have beside its row, by their names in YAML and in a request's
- * configuration. Merge it into the schema of a provider.
+ * Credential and setting fields of a provider in addition to its row, by their names in YAML and in a request's
+ * configuration. Merge them into the schema of a provider.
  */
 export const providerFieldProperties = {
   openai_organization: text('Organisation that OpenAI bills.'),
@@ -92,14 +92,14 @@ type ProviderFieldName = keyof typeof providerFieldProperties;
 
 const sameAs = (field: ProviderFieldName) => text(`The same as ${field}.`);
 
-/** The aliases below as properties of a schema, to stand beside `providerFieldProperties`. */
+/** The aliases below as schema properties, in addition to `providerFieldProperties`. */
 export const providerAliasProperties = {
   resource_name: sameAs('azure_resource_name'),
   deployment_id: sameAs('azure_deployment_id'),
   api_version: sameAs('azure_api_version'),
 } as const;
 
-/** Other names of a field, as existing configurations write them. */
+/** Other names of a field in existing configurations. */
 export const providerFieldAliases: Readonly<Record<string, ProviderFieldName>> = {
   resource_name: 'azure_resource_name',
   deployment_id: 'azure_deployment_id',
@@ -108,17 +108,17 @@ export const providerFieldAliases: Readonly<Record<string, ProviderFieldName>> =
 
 interface ProviderField {
   readonly name: ProviderFieldName;
-  /** Behind the header prefix: `aws-access-key-id`. */
+  /** Header name without the prefix: `aws-access-key-id`. */
   readonly header: string;
-  /** Never logged, never among the settings that a dialect sees. */
+  /** Never logged, and hidden from dialects. */
   readonly secret: boolean;
-  /** May stand in the template of a row's `base_url`. Its value must match `templateValue` when a request gave it. */
+  /** Allowed in the template of a row's `base_url`. A value from a request must match `templateValue`. */
   readonly template: boolean;
-  /** Holds a whole address: guarded like a custom host when a request gave it. */
+  /** Holds a whole address: guarded like a custom host when it comes from a request. */
   readonly address: boolean;
 }
 
-/** What a value from a request must look like to become part of a host's address. */
+/** Pattern of a request's value that becomes part of a host's address. */
 export const templateValue = /^[a-zA-Z0-9-]{1,63}$/;
 
 const secrets: ReadonlySet<ProviderFieldName> = new Set([
@@ -148,7 +148,7 @@ const templates: ReadonlySet<ProviderFieldName> = new Set([
   'workers_ai_account_id',
 ] as const);
 
-/** Fields that say which site of the same host is asked, and never whose. */
+/** Fields that select a site of the same host, never its owner. */
 export const regionFields: ReadonlySet<string> = new Set<ProviderFieldName>([
   'aws_region',
   'byteplus_region',
@@ -172,7 +172,7 @@ export const providerFields: readonly ProviderField[] = (
   address: addresses.has(name),
 }));
 
-/** The names within a `base_url`: `https://{aws_region}.example` → `aws_region`. */
+/** Field names in a `base_url`: `https://{aws_region}.example` → `aws_region`. */
 export function templateFields(baseUrl: string): readonly string[] {
   return [...baseUrl.matchAll(/\{([a-z][a-z0-9_]*)\}/g)].map((match) => match[1] as string);
 }

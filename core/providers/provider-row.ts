@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { providerFields } from './provider-fields.ts';
 
-/** Fields that may stand in an address. */
+/** Fields that may be part of an address. */
 const templateNames = providerFields.filter(({ template }) => template).map(({ name }) => name);
 
 const DialectNameSchema = Type.Union([
@@ -112,7 +112,7 @@ export const ProviderRowSchema = Type.Object(
 );
 export type ProviderRow = Static<typeof ProviderRowSchema>;
 
-/** The built-in provider that answers in this process. It needs no configuration to be addressed as a slug. */
+/** The built-in provider that answers in this process. Its slug works without configuration. */
 export const inProcessProvider = 'mock';
 
 /** The built-in hosts by name. */

@@ -4,22 +4,22 @@ import type { ProviderRow } from './provider-row.ts';
 import type { IntegrationData, SecretReferenceData } from '../ports/record-kinds.ts';
 import { fillBaseUrl } from './base-url.ts';
 
-/** An origin that requests go to, and with them the secrets of a record. */
+/** An origin of requests, which receives the secrets of a record. */
 export interface SecretOrigin {
-  /** `https://api.openai.com`. A field without a value stands in it as `{field}`. */
+  /** `https://api.openai.com`. A field without a value remains as `{field}`. */
   readonly origin: string;
-  /** The provider table names the host, apart from a region at the most. */
+  /** Whether the provider table names the host, except for a region. */
   readonly isOfTable: boolean;
 }
 
-/** Where the secrets of an integration go. */
+/** Destinations of an integration's secrets. */
 interface SecretOrigins {
   readonly own: SecretOrigin;
-  /** By slug, of models that have an address of their own. */
+  /** By slug, for models with an address of their own. */
   readonly models: ReadonlyMap<string, SecretOrigin>;
 }
 
-/** The origins of an integration and of its models, switched on or not. */
+/** Origins of an integration and of its models, enabled or not. */
 export function originsOf(
   { configurations, models }: Pick<IntegrationData, 'configurations' | 'models'>,
   row: ProviderRow,
@@ -37,26 +37,26 @@ export function originsOf(
   };
 }
 
-/** The origin of an address that somebody gave. */
+/** Origin of a given address. */
 export function originOf(address: string): SecretOrigin {
   return { origin: URL.canParse(address) ? new URL(address).origin : address, isOfTable: false };
 }
 
-/** All of them, each once. */
+/** All origins, without duplicates. */
 export function allOrigins({ own, models }: SecretOrigins): readonly SecretOrigin[] {
   return [...new Map([own, ...models.values()].map((one) => [one.origin, one])).values()];
 }
 
 /**
- * Those that the secret of this field (`key`, `configurations.<option>`, `models.<slug>.headers`) goes to: headers of a
- * model to that of the model, everything else to all of them.
+ * Origins that receive the secret of this field (`key`, `configurations.<option>`, `models.<slug>.headers`): headers of
+ * a model go to the model's origin, everything else to all.
  */
 export function originsOfField(field: string, origins: SecretOrigins): readonly SecretOrigin[] {
   if (!field.startsWith('models.')) return allOrigins(origins);
   return [origins.models.get(field.slice('models.'.length, -'.headers'.length)) ?? origins.own];
 }
 
-/** The fields in a `base_url` that stand in its host. */
+/** Fields in the host part of a `base_url`. */
 export function hostFields(baseUrl: string): readonly string[] {
   return templateFields(authorityOf(baseUrl));
 }
@@ -81,8 +81,8 @@ function authorityOf(baseUrl: string): string {
 }
 
 /**
- * Whether the secret of a reference may be sent to an origin: one of its `allowed_hosts`, or a host of the provider table
- * where it names none. References from before there were `allowed_hosts` are bound to no host.
+ * Whether the secret of a reference may be sent to an origin: one of its `allowed_hosts`, or a host of the provider
+ * table when that list is empty. References older than `allowed_hosts` are bound to no host.
  */
 export function maySend({ allowedHosts }: SecretReferenceData, { origin, isOfTable }: SecretOrigin): boolean {
   if (allowedHosts === undefined) return true;

@@ -1,4 +1,4 @@
-/** One step of a path: a member by name, any member, an element by place, any element, or any way down. */
+/** One step of a path: a member by name, any member, an element by index, any element, or any depth. */
 type PathStep =
   | { readonly kind: 'member'; readonly name: string }
   | { readonly kind: 'element'; readonly index: number }
@@ -10,14 +10,14 @@ const member = `(?:\\*\\*\\.)?(?:${name}|${quoted}|\\*)`;
 const element = '\\[(?:\\*|[0-9]{1,6})\\]';
 
 /**
- * What a path looks like, for the schema: members between dots (`messages`, `*` for any, `"a name with dots"`, `**.name`
- * for one at any depth), elements in brackets (`[0]`, `[*]`).
+ * Pattern of a path, for the schema: members between dots (`messages`, `*` for any, `"a name with dots"`, `**.name` for
+ * one at any depth), elements in brackets (`[0]`, `[*]`).
  */
 export const pathPattern = `^(?:${member}|${element})(?:\\.${member}|${element})*$`;
 
 const step = new RegExp(`\\.?(?:(${name})|(${quoted})|(\\*{1,2})|\\[(\\*|[0-9]{1,6})\\])`, 'gy');
 
-/** Reads a path that fits `pathPattern`. */
+/** Parses a path that fits `pathPattern`. */
 export function parsePath(path: string): readonly PathStep[] {
   return Array.from(path.matchAll(step), ([, plain, inQuotes, stars, place]): PathStep => {
     if (plain !== undefined) return { kind: 'member', name: plain };
@@ -27,30 +27,30 @@ export function parsePath(path: string): readonly PathStep[] {
   });
 }
 
-/** What is hidden at a path, and what stands in its place. */
+/** A path to redact, with its replacement. */
 export interface PathRule {
   readonly steps: readonly PathStep[];
   readonly replacement: string;
 }
 
-/** Where a path has come to on the way down a document. */
+/** Progress of a path on the way down a document. */
 export interface PathState {
   readonly rule: PathRule;
-  /** The step that comes next. */
+  /** Index of the next step. */
   readonly next: number;
 }
 
-/** A member's name, or an element's place. */
+/** A member's name, or an element's index. */
 type Place = string | number;
 
-/** Where the paths have come to behind a member or an element; the rule of the first that ends there, if one does. */
+/** States of the paths below a member or an element; the rule of the first path that ends there, if any. */
 export function descend(states: readonly PathState[], place: Place): readonly PathState[] | PathRule {
   if (states.length === 0) return states;
   const below: PathState[] = [];
   for (const { rule, next } of states) {
     const isDeep = rule.steps[next]?.kind === 'any-depth';
     if (isDeep) below.push({ rule, next });
-    // Any depth is none, too: what follows may match here already.
+    // Any depth includes none: the next step may match here already.
     const at = isDeep ? next + 1 : next;
     if (!fits(rule.steps[at], place)) continue;
     if (at + 1 === rule.steps.length) return rule;

@@ -6,20 +6,20 @@ export interface Span {
   readonly end: number;
 }
 
-/** Finds stretches of a text, in order and without overlaps. Takes time in proportion to the text, whatever is in it. */
+/** Finds spans of a text, in order and without overlaps. Takes time linear in the text, whatever its content. */
 export type FindSpans = (text: string) => Iterable<Span>;
 
-/** What is found without an expression. */
+/** Built-in patterns. */
 export type PatternName = 'email' | 'phone' | 'credit_card' | 'api_key' | 'ip_address';
 
 const longestLocalPart = 64;
-/** By code, because it is asked for every character in front of an `@`. */
+/** By code, because every character before an `@` is tested. */
 const isOfLocalPart = Uint8Array.from({ length: 128 }, (_, code) =>
   /[A-Za-z0-9._%+-]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
 const domain = /[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,8}[A-Za-z]{2,24}/y;
 
-/** From one `@` to the next, so that long texts without any cost nothing. */
+/** Goes from one `@` to the next, so that long texts without any cost nothing. */
 function* emails(text: string): Generator<Span> {
   let last = 0;
   for (let at = text.indexOf('@'); at !== -1; at = text.indexOf('@', Math.max(at + 1, last))) {
@@ -33,7 +33,7 @@ function* emails(text: string): Generator<Span> {
   }
 }
 
-/** Every repetition is bounded, or nothing follows it and it begins where such a run does: nothing is tried twice. */
+/** Every repetition is bounded, or is last and begins at the start of such a run: there is no backtracking. */
 function matches(expression: RegExp, isMeant: (text: string) => boolean = () => true): FindSpans {
   return function* (text) {
     expression.lastIndex = 0;
@@ -59,7 +59,7 @@ const word = '[A-Za-z0-9_-]';
 const address =
   /(?<![0-9A-Za-z:.])(?:(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])|(?:[0-9A-Fa-f]{0,4}:){2,7}(?:(?:[0-9]{1,3}\.){3}[0-9]{1,3}|[0-9A-Fa-f]{0,4})(?![0-9A-Za-z:]))/g;
 
-/** What providers and services begin their keys with, and JSON Web Tokens. */
+/** Key prefixes of providers and services, and JSON Web Tokens. */
 function apiKey(ownPrefix: string): RegExp {
   const own = ownPrefix.replace(/[^A-Za-z0-9_-]/g, (character) => `\\${character}`);
   const kinds = [
@@ -73,7 +73,7 @@ function apiKey(ownPrefix: string): RegExp {
   return new RegExp(`${before}(?:${kinds.join('|')})`, 'g');
 }
 
-/** What finds each of the named patterns; `keyPrefix` is what this gateway's own keys begin with. */
+/** Finder of a named pattern; `keyPrefix` is the prefix of this gateway's own keys. */
 export function namedPattern(name: PatternName, keyPrefix: string): FindSpans {
   switch (name) {
     case 'email':
@@ -89,7 +89,7 @@ export function namedPattern(name: PatternName, keyPrefix: string): FindSpans {
   }
 }
 
-/** The check digit of payment cards. */
+/** Checks the check digit of payment cards. */
 function passesLuhn(text: string): boolean {
   let sum = 0;
   let isSecond = false;

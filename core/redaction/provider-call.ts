@@ -4,43 +4,43 @@ import type { UpstreamRequest } from '../ports/transport.ts';
 import { looksSecret, mask, type ShownHeaders, type ShownHeadersOptions } from './shown-headers.ts';
 
 const mostUnits = 2048;
-/** Headers of answers whose values are no secret by what they are for, beside those of requests. */
+/** Answer headers whose purpose excludes secrets, in addition to those of requests. */
 const answerNames =
   /^(?:request-id|retry-after|retry-after-ms|server|openai-processing-ms|openai-version|(?:x|anthropic)-ratelimit-[a-z-]+)$/;
-/** What the gateway itself says in headers and queries; no credential looks like that. */
+/** Values that the gateway itself sets in headers and queries; no credential has this form. */
 const plainValue =
   /^(?:identity|sse|json|v1|application\/json|text\/event-stream|\*\/\*|\d{4}-\d\d-\d\d(?:-preview)?)$/;
 const plainQueryNames = new Set(['alt', 'api-version']);
 
-/** As much of a body as is kept. */
+/** A body up to its retention bound. */
 export interface CallBody {
   readonly bytes: Buffer;
   readonly truncated: boolean;
 }
 
-/** What telling a call needs to know of the client's request. */
+/** Facts of the client's request for masking a call. */
 type ToldCallOptions = Omit<ShownHeadersOptions, 'alsoShown' | 'isKnown'> & {
-  /** The headers that the client sent. */
+  /** Headers of the client's request. */
   readonly clientHeaders: HeaderList;
 };
 
-/** A call without its bodies, masked: JSON objects as they stand within a JSON string. */
+/** A call without its bodies, masked: JSON objects escaped for a JSON string. */
 export interface ToldCall {
-  /** Of method, URL and headers. */
+  /** Method, URL and headers. */
   readonly request: string;
-  /** Of status and headers. Set where the answer was translated as a whole. */
+  /** Status and headers. Set where the answer was translated as a whole. */
   readonly answer: string | undefined;
 }
 
 /**
- * The request that was last sent to a provider, as it was sent, and its answer before it was translated. Its headers hold the
- * credential of the target: they are private, and `told` alone reads them, which masks.
+ * The last request sent to a provider, in its sent form, and its answer before translation. Its headers hold the
+ * credential of the target: they are private, and only `told` reads and masks them.
  */
 export class ProviderCall {
   readonly #request: Pick<UpstreamRequest, 'origin' | 'method' | 'path' | 'headers'>;
   #answer: { readonly status: number; readonly headers: HeaderList } | undefined;
   #answerBody: CallBody | undefined;
-  /** `own`: the body of the client's request, as it is. Undefined: none, or one that was passed on unread. */
+  /** `own`: the body of the client's request, unchanged. Undefined: none, or one that was forwarded unread. */
   readonly body: CallBody | 'own' | undefined;
 
   constructor(
@@ -51,27 +51,27 @@ export class ProviderCall {
     this.body = body;
   }
 
-  /** Notes the whole answer, before it is translated. */
+  /** Records the whole answer, before it is translated. */
   answered(status: number, headers: HeaderList, body: CallBody): void {
     this.#answer = { status, headers };
     this.#answerBody = body;
   }
 
-  /** Of an answer that was translated as a whole. */
+  /** Body of an answer that was translated as a whole. */
   get answerBody(): CallBody | undefined {
     return this.#answerBody;
   }
 
-  /** Bytes of bodies that are kept for this call alone. */
+  /** Bytes of bodies that are kept for this call only. */
   get heldBytes(): number {
     const sent = typeof this.body === 'object' ? this.body.bytes.length : 0;
     return sent + (this.#answerBody?.bytes.length ?? 0);
   }
 
   /**
-   * What may be told of it. A header's value is shown only under the rules of `shownHeaders`, and only where the client sent
-   * it, too, or the gateway says it of itself: every other one may come from the target's credentials. Of the query, only
-   * versions and formats are shown.
+   * The loggable part of the call. A header's value is shown only under the rules of `shownHeaders`, and only where the
+   * client sent it too or the gateway sets it itself: any other may come from the target's credentials. Of the query,
+   * only versions and formats are shown.
    */
   told(shown: ShownHeaders, { clientHeaders, ...options }: ToldCallOptions): ToldCall {
     const { origin, method, path, headers } = this.#request;
@@ -88,7 +88,7 @@ export class ProviderCall {
   }
 }
 
-/** As much of a body as a call keeps. A copy of what is longer: the rest is not held with it. */
+/** The part of a body that a call keeps. A longer one is copied, so that its rest is not held in memory. */
 export function callBody(bytes: Uint8Array, mostBytes: number): CallBody {
   const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (whole.length <= mostBytes) return { bytes: whole, truncated: false };
@@ -112,11 +112,11 @@ function toldUrl(origin: string, path: string, { keyPrefix, redact, urls }: Show
     .map((segment) => (looksSecret(unescaped(segment), keyPrefix) ? mask : segment))
     .join('/');
   const query = queries.length === 0 ? '' : `?${toldQuery(queries.join('?'), keyPrefix)}`;
-  // Without a name and password in front of the host.
+  // Without user name and password before the host.
   const url = origin.replace(/\/\/.*@/, '//') + segments + query;
   const told = redact === undefined ? url : redact(url);
   const cut = told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
-  // A rule that hides nothing holds no secret that would stay in memory.
+  // An unchanged URL contains no secret that would stay in memory.
   if (cut === asked) urls.set(asked, cut);
   return cut;
 }

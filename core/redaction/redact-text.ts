@@ -1,17 +1,17 @@
 import type { FindSpans, Span } from './named-patterns.ts';
 
-/** What finds something that must not be logged, and what stands in its place. */
+/** A finder of text to redact, with its replacement. */
 export interface TextRule {
   readonly find: FindSpans;
   readonly replacement: string;
 }
 
-/** A stretch of a text and what takes its place. */
+/** A span of a text with its replacement. */
 export interface Cut extends Span {
   readonly replacement: string;
 }
 
-/** Everything that some rules find, in order; of two that overlap, the one of the earlier rule. */
+/** All spans that the rules find, in order; of two that overlap, the earlier rule wins. */
 export function cutsOf(text: string, rules: readonly TextRule[]): readonly Cut[] {
   let cuts: Cut[] = [];
   for (const { find, replacement } of rules) {
@@ -22,7 +22,7 @@ export function cutsOf(text: string, rules: readonly TextRule[]): readonly Cut[]
   return cuts;
 }
 
-/** The text with its cuts made. */
+/** The text with its cuts applied. */
 export function redactText(text: string, rules: readonly TextRule[]): string {
   const cuts = text === '' ? [] : cutsOf(text, rules);
   if (cuts.length === 0) return text;
@@ -36,14 +36,14 @@ export function redactText(text: string, rules: readonly TextRule[]): string {
 }
 
 /**
- * The same for a text that came in pieces: what is found may stand across several of them. Each replacement stands in
- * the piece in which what it replaces begins.
+ * The same for a text in pieces: a span may cross several of them. Each replacement goes to the piece in which its span
+ * begins.
  */
 export function redactPieces(pieces: readonly string[], rules: readonly TextRule[]): readonly string[] {
   return redactCuts(pieces, cutsOf(pieces.join(''), rules));
 }
 
-/** The pieces with the cuts made that were found in all of them together. */
+/** Applies cuts in the joined pieces to the single pieces. */
 export function redactCuts(pieces: readonly string[], cuts: readonly Cut[]): readonly string[] {
   if (cuts.length === 0) return pieces;
   let offset = 0;

@@ -52,7 +52,7 @@ const RedactionRule = Type.Union([
   ),
 ]);
 
-/** The rules of `redact`, for the options of plugins that write into the log; `what`: whatever they write there. */
+/** Rules of `redact`, for the options of plugins that write into the log; `what`: the content that they write there. */
 export function redactionRules(what: string) {
   return Type.Array(RedactionRule, {
     maxItems: 64,
@@ -60,5 +60,5 @@ export function redactionRules(what: string) {
   });
 }
 
-/** One of them. */
+/** A rule as written. */
 export type RedactionRuleOption = Static<typeof RedactionRule>;

@@ -6,17 +6,17 @@ import type { RedactionRuleOption } from './redaction-options.ts';
 import { redactPieces, redactText, type TextRule } from './redact-text.ts';
 import { type Leaf, type Scan, scanJson } from './scan-json.ts';
 
-/** What must not be logged. */
+/** Rules for content that must not be logged. */
 interface BodyRules {
   readonly paths: readonly PathRule[];
   readonly texts: readonly TextRule[];
 }
 
-/** Members in which streams send a text bit by bit. */
+/** Members in which streams send a text in fragments. */
 const told =
   /\.(?:content|text|delta|arguments|partial_json|thinking|refusal|reasoning|reasoning_content|transcript|completion|input)$/;
 
-/** A text or JSON with what must not be logged replaced. Yields between its parts, so that a long one can be paused. */
+/** Redacts a text or JSON. Yields between its parts, so that a long one can be paused. */
 export function* redactDocument(text: string, rules: BodyRules): Generator<void, string> {
   const scan = scanJson(text, rules.paths, rules.texts.length > 0);
   yield* redactLeaves([scan], rules.texts);
@@ -24,8 +24,8 @@ export function* redactDocument(text: string, rules: BodyRules): Generator<void,
 }
 
 /**
- * The same for server-sent events: paths apply to the JSON of each event, and patterns to what the events say together,
- * because a name may come letter by letter.
+ * The same for server-sent events: paths apply to the JSON of each event, and patterns to the joined text of the
+ * events, because a name may arrive letter by letter.
  */
 export function* redactEvents(text: string, rules: BodyRules): Generator<void, string> {
   const parts: (string | Scan)[] = [];
@@ -96,10 +96,10 @@ function replace(pieces: string[], { piece, text, kind }: Leaf, redacted: string
   else pieces[piece] = kind === 'open' ? JSON.stringify(redacted).slice(0, -1) : JSON.stringify(redacted);
 }
 
-/** How long work may hold up requests at a time. */
+/** Longest time in milliseconds for which work holds up requests. */
 const sliceMs = 5;
 
-/** Does work to its end: at once when it is short, else with pauses in which requests go on. */
+/** Runs work to its end: synchronously when it is short, else with pauses for requests. */
 function inSlices<T>(work: Generator<void, T>, clock: Pick<Clock, 'monotonic'>): T | Promise<T> {
   const until = clock.monotonic() + sliceMs;
   for (;;) {
@@ -126,12 +126,14 @@ interface RuleFault {
 }
 
 const usual = '[redacted]';
-/** How far back a cut text is cut once more, so that no half of something stays that is found only whole. */
+/**
+ * Length by which a truncated text is shortened further, so that no half of a pattern remains that only matches whole.
+ */
 const longestHalf = 256;
 /** Steps that one expression may expand to. */
 const mostSteps = 1000;
 
-/** Takes out of what is logged what must not be there. */
+/** Removes from logged content what must not be there. */
 export class Redaction {
   private readonly rules: BodyRules;
 
@@ -139,22 +141,22 @@ export class Redaction {
     this.rules = rules;
   }
 
-  /** Some rules name places, which are those of the client's wire. */
+  /** Whether some rules name paths, which refer to the client's wire. */
   get hasPaths(): boolean {
     return this.rules.paths.length > 0;
   }
 
-  /** A text of the row. */
+  /** Redacts a text of the row. */
   text(text: string): string {
     return redactText(text, this.rules.texts);
   }
 
-  /** JSON of the row. */
+  /** Redacts JSON of the row. */
   json(text: string): string {
     return text === '' ? '' : finished(redactDocument(text, this.rules));
   }
 
-  /** Metadata of the request, by patterns and by the paths below `metadata`; names are kept, values are texts. */
+  /** Redacts metadata of the request, by patterns and by the paths below `metadata`; keeps names, values are texts. */
   metadata(values: Metadata): Metadata {
     const names = Object.keys(values);
     if (names.length === 0) return values;
@@ -166,7 +168,7 @@ export class Redaction {
     return Object.fromEntries(names.map((name) => [name, hidden]));
   }
 
-  /** A body, with turns for requests when it is long. One that was cut (`isTruncated`) loses its torn end. */
+  /** Redacts a body; yields to requests when it is long. A truncated one (`isTruncated`) loses its torn end. */
   async body(
     text: string,
     { isEventStream, isTruncated }: { readonly isEventStream: boolean; readonly isTruncated: boolean },
@@ -177,7 +179,7 @@ export class Redaction {
   }
 }
 
-/** What is wrong with rules that their schema takes: expressions that RE2 does not take. `path` is that of the option. */
+/** Violations in rules that their schema cannot detect: expressions that RE2 rejects. `path` is that of the option. */
 export function redactionFaults(options: readonly RedactionRuleOption[] = [], path: string): RuleFault[] {
   const faults: RuleFault[] = [];
   for (const [index, option] of options.entries()) {
@@ -190,10 +192,7 @@ export function redactionFaults(options: readonly RedactionRuleOption[] = [], pa
   return faults;
 }
 
-/**
- * Compiles the rules of the options; undefined when there are none. Throws for those in which `redactionFaults` finds
- * faults.
- */
+/** Compiles the rules of the options; undefined for none. Throws for rules with `redactionFaults`. */
 export function compileRedaction(
   options: readonly RedactionRuleOption[],
   keyPrefix: string,
@@ -214,7 +213,7 @@ export function compileRedaction(
   return new Redaction({ paths, texts });
 }
 
-/** The text up to the last place at which nothing goes on. */
+/** The text up to the last separator. */
 function withoutTornEnd(text: string): string {
   const from = Math.max(0, text.length - longestHalf);
   for (let at = text.length; at > from; at -= 1)

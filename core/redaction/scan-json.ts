@@ -1,37 +1,37 @@
 import { descend, type PathRule, type PathState } from './json-path.ts';
 
-/** A text within a document that patterns may change. */
+/** A text within a document, subject to patterns. */
 export interface Leaf {
-  /** Its place among the pieces of the scan. */
+  /** Index among the pieces of the scan. */
   readonly piece: number;
   readonly text: string;
   /**
-   * `string` and `name` stand in quotes, `number` in none, `open` is a string that was cut off, and `rest` is what
-   * stands outside of any document.
+   * `string` and `name` are quoted, `number` is not, `open` is a truncated string, and `rest` is text outside of any
+   * document.
    */
   readonly kind: 'string' | 'name' | 'number' | 'open' | 'rest';
-  /** Members on the way to it; equal for the same place in each document of a stream. */
+  /** Path of members to it; equal for the same place in each document of a stream. */
   readonly place: string;
 }
 
-/** A text in pieces, with what paths hide replaced; joined, they are the text. */
+/** A text in pieces, with the paths already redacted; joined, they are the text. */
 export interface Scan {
   readonly pieces: string[];
   readonly leaves: readonly Leaf[];
-  /** The values of `index` members: they tell streams apart that run beside each other. */
+  /** Values of `index` members: they distinguish parallel streams. */
   readonly indexes: string;
 }
 
-/** Beyond this depth nothing is kept: no document that means something goes as deep. */
+/** Everything deeper is redacted: no meaningful document reaches this depth. */
 const deepest = 128;
 const tooDeep: PathRule = { steps: [], replacement: '[redacted]' };
-/** Shorter numbers are nobody's. */
+/** Shorter numbers identify nobody. */
 const shortestNumber = 8;
 
 /**
- * Goes through one or several JSON documents, once, without parsing them: what is not hidden stays as it was written,
- * digits and spacing included. One that was cut off is read as far as it goes. Where it stops being JSON, the rest is a
- * leaf of its own, or hidden when there are paths, which could not find their way in it.
+ * Scans one or several JSON documents, once, without parsing them: text that is not redacted stays unchanged, digits
+ * and spacing included. A truncated document is read as far as it goes. From the first invalid JSON on, the rest is a
+ * leaf of its own, or redacted when there are paths, which cannot be followed there.
  */
 export function scanJson(text: string, rules: readonly PathRule[], collects: boolean): Scan {
   const scanner = new Scanner(text, collects);
@@ -48,7 +48,7 @@ class Scanner implements Scan {
   private readonly text: string;
   private readonly collects: boolean;
   private at = 0;
-  /** What stands before it is among the pieces. */
+  /** Offset up to which the text is in the pieces. */
   private copied = 0;
 
   constructor(text: string, collects: boolean) {
@@ -119,7 +119,7 @@ class Scanner implements Scan {
         index += 1;
         continue;
       }
-      // A stream may also be one list; what stands at the same place in each of its elements belongs together.
+      // A stream may also be one list: equal places in its elements belong together.
       this.below(descend(states, index), place === '' ? '[]' : `${place}[${index}]`, depth);
     }
   }
@@ -176,7 +176,7 @@ class Scanner implements Scan {
     while (this.at < this.text.length && this.text.charCodeAt(this.at) <= 0x20) this.at += 1;
   }
 
-  /** Goes behind a string; false when it does not end. */
+  /** Moves past a string; false when it is unterminated. */
   private skipString(): boolean {
     for (let end = this.at + 1; ; end += 1) {
       end = this.text.indexOf('"', end);

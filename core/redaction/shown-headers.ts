@@ -3,58 +3,61 @@ import { headerNameList } from '../base/header-names.ts';
 import { quoteWithin } from '../base/json.ts';
 import { RecentMap } from '../base/recent-map.ts';
 
-/** What is told in place of a value. */
+/** Shown in place of a masked value. */
 export const mask = '***';
 const mostHeaders = 64;
 const mostUnits = 512;
 const mostBytes = 8192;
-/** Of names and values that are remembered, and how long one of them is at most. */
+/** Bounds of cached names and values, and of the length of one. */
 const mostNames = 256;
 const mostValues = 16;
 const mostRemembered = 128;
 const maskText = quoteWithin(mask);
 
-/** Headers whose values are no secret by what they are for. Every other value is masked, because nobody knows what it is. */
+/** Headers whose purpose excludes secrets. Every other value is masked, because its meaning is unknown. */
 const shownNames =
   /^(?:accept|accept-encoding|accept-language|anthropic-beta|anthropic-version|cache-control|connection|content-encoding|content-length|content-type|date|host|openai-beta|priority|transfer-encoding|user-agent|x-request-id|x-stainless-[a-z-]+)$/;
-/** The same of the gateway's own headers, without their prefix. */
+/** The same for the gateway's own headers, without their prefix. */
 const shownServiceNames: ReadonlySet<string> = new Set([
   ...['cache-force-refresh', 'cache-namespace', 'debug', 'explain', 'package-version', 'provider'],
   ...['request-timeout', 'span-id', 'span-name', 'strict-open-ai-compliance', 'trace-id'],
 ]);
-/** What keys and tokens look like: a scheme of authorization, the beginnings that issuers give them, or a long run of letters and digits. */
+/** Form of keys and tokens: an authorization scheme, the prefixes of issuers, or a long run of letters and digits. */
 const secretLike =
   /\b(?:bearer|basic|digest|token)\s+\S|\b(?:sk|pk|rk|gh[opsu]|xox[abp]|akia|aiza|eyj)[-_a-z0-9]{12,}|\b(?=[a-z_-]*[0-9])(?=[0-9_-]*[a-z])[a-z0-9_-]{40,}/i;
 
-/** What telling the headers of one request needs to know of it. */
+/** Facts of one request for showing its headers. */
 export interface ShownHeadersOptions {
   /** Names of the gateway's own headers in this request, without their prefix (`trace-id`). */
   readonly serviceNames: readonly string[];
   /** The value of the request's `sensitive-headers` header. */
   readonly sensitive: string | undefined;
-  /** Further names, in lower case, whose values are no secret by what they are for. Default: none. */
+  /** Further names, in lower case, whose purpose excludes secrets. Default: none. */
   readonly alsoShown?: RegExp;
-  /** Whether it is known who gave a header this value; one of unknown origin is masked. Default: all are known. */
+  /** Whether the origin of a header's value is known; one of unknown origin is masked. Default: all are known. */
   readonly isKnown?: (name: string, value: string) => boolean;
 }
 
-/** The name of a header, judged once: the same names come with every request. */
+/** A classified header name, cached: the same names come with every request. */
 interface JudgedName {
   readonly name: string;
-  /** With a colon behind it. */
+  /** Followed by a colon. */
   readonly member: string;
   readonly isShown: boolean;
-  /** Its values as they are told, those that repeat. */
+  /** Cache of its shown values. */
   readonly values: RecentMap<string>;
 }
 
-/** Tells headers as JSON that stands within a JSON string, without the values that may be secrets. It remembers the names and harmless values that repeat. */
+/**
+ * Shows headers as JSON escaped for a JSON string, without values that may be secrets. Caches names and harmless
+ * values.
+ */
 export class ShownHeaders {
-  /** What service keys begin with. */
+  /** Prefix of service keys. */
   readonly keyPrefix: string;
-  /** Takes out of a value what must not be told; undefined for nothing. */
+  /** Redacts a value; undefined for no rules. */
   readonly redact: ((value: string) => string) | undefined;
-  /** URLs without a query, as they are told: those that repeat. */
+  /** Cache of shown URLs, without query. */
   readonly urls = new RecentMap<string>(mostNames);
   readonly #names = new RecentMap<JudgedName>(mostNames);
 
@@ -64,9 +67,8 @@ export class ShownHeaders {
   }
 
   /**
-   * The headers as they may be told: names in lower case, repeated ones joined. A value is shown only where the
-   * name says that it is no secret and the value does not look like one; all others are `***`. At most 64 headers and
-   * about 8 KiB.
+   * The headers for the log: names in lower case, repeated ones joined. A value is shown only where the name excludes a
+   * secret and the value does not look like one; all others are `***`. At most 64 headers and about 8 KiB.
    */
   within(headers: HeaderList, { serviceNames, sensitive, alsoShown, isKnown }: ShownHeadersOptions): string {
     const named = sensitive === undefined ? [] : headerNameList(sensitive);
@@ -131,7 +133,7 @@ export class ShownHeaders {
   }
 }
 
-/** Whether a text looks like a key or a token, or holds a service key. */
+/** Whether a text looks like a key or a token, or contains a service key. */
 export function looksSecret(text: string, keyPrefix: string): boolean {
   return secretLike.test(text) || text.includes(keyPrefix);
 }

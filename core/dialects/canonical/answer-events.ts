@@ -24,7 +24,7 @@ export function answerEvents(answer: ChatAnswer): readonly ChatEvent[] {
   return builder.take();
 }
 
-/** Log probabilities belong to the choice; they travel with its first text. */
+/** Log probabilities belong to the choice; they are attached to its first text. */
 function isFirstText(parts: readonly ChatPart[], position: number): boolean {
   return parts.findIndex(({ type }) => type === 'text') === position;
 }

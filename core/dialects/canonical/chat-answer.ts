@@ -1,24 +1,24 @@
 import type { Usage } from '../usage.ts';
 import type { ChatPart, Extras } from './chat-part.ts';
 
-/** An error that a provider reported, read from its own shape. */
+/** An error that a provider reported, parsed from its own shape. */
 export interface ProviderError {
-  /** As the provider answered; for an error inside a stream its own number, or the one its type stands for, else 502. */
+  /** As the provider answered; for an error inside a stream its own number, or the one of its type, else 502. */
   readonly status: number;
   /** Never empty. */
   readonly message: string;
-  /** The provider's own word for the kind (`overloaded_error`, `ThrottlingException`, `RESOURCE_EXHAUSTED`). */
+  /** The provider's own name of the kind (`overloaded_error`, `ThrottlingException`, `RESOURCE_EXHAUSTED`). */
   readonly type?: string;
   readonly code?: string;
   readonly param?: string;
 }
 
-/** Longest text of a body that is no error object that is repeated in a message. */
+/** Longest quoted text of a body that is no error object. */
 const maxShown = 500;
 
 /**
- * The error of a body that its dialect could not read: HTML, plain text, nothing, torn JSON. Says what came and keeps
- * the status.
+ * Error of a body that its dialect could not parse: HTML, plain text, an empty body, truncated JSON. Quotes the body
+ * and keeps the status.
  */
 export function unreadableProviderError(status: number, body: Uint8Array): ProviderError {
   const text = Buffer.from(body.buffer, body.byteOffset, Math.min(body.length, 64 * 1024))
@@ -39,15 +39,18 @@ function htmlText(html: string): string {
   return text === '' ? 'an HTML page' : text;
 }
 
-/** Why a choice ended: `tool-calls` waits for results, `pause` wants the same request again (Anthropic `pause_turn`). */
+/**
+ * Reason for the end of a choice: `tool-calls` waits for results, `pause` asks to repeat the request (Anthropic
+ * `pause_turn`).
+ */
 export type FinishReason =
   'stop' | 'length' | 'tool-calls' | 'content-filter' | 'pause' | 'error' | 'unknown';
 
 export interface Finish {
   readonly reason: FinishReason;
-  /** As the provider wrote it; empty when it wrote none. */
+  /** As the provider wrote it; empty when absent. */
   readonly raw: string;
-  /** The stop sequence that was met, when the wire tells it. */
+  /** The stop sequence that matched, when the wire reports it. */
   readonly stopSequence?: string;
 }
 
@@ -66,7 +69,7 @@ export interface ChatChoice {
   readonly extras?: Extras;
 }
 
-/** A complete answer, whatever the wire. */
+/** A complete answer, independent of the wire. */
 export interface ChatAnswer {
   /** The provider's id, or empty when its wire has none. */
   readonly id: string;

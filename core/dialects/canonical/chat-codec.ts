@@ -6,19 +6,19 @@ import type { ChatRequest } from './chat-request.ts';
 import type { DialectName } from '../endpoint.ts';
 
 /**
- * Collects what a target's wire cannot say. The names are those of the client's request where that is sensible
- * (`logit_bias`, `messages[2].content[0].cache_control`), at most `maxReported` of them.
+ * Collects the request members that a target's wire cannot express. Uses the names of the client's request where
+ * sensible (`logit_bias`, `messages[2].content[0].cache_control`), at most `maxReported` of them.
  */
 export class EncodeReport {
   readonly dropped: string[] = [];
   readonly emulated: string[] = [];
 
-  /** The target cannot be told: it is lost. */
+  /** The target has no equivalent: the member is lost. */
   drop(param: string): void {
     add(this.dropped, param);
   }
 
-  /** Said in other words that mean nearly the same. */
+  /** Expressed by something nearly equivalent. */
   emulate(param: string): void {
     add(this.emulated, param);
   }
@@ -30,7 +30,7 @@ function add(list: string[], param: string): void {
   if (list.length < maxReported && !list.includes(param)) list.push(param);
 }
 
-/** Reports every extra that belongs to another dialect than `own`; `place` is put before each name (`messages[0].`). */
+/** Reports every extra that belongs to another dialect than `own`; `place` precedes each name (`messages[0].`). */
 export function reportForeignExtras(
   extras: Extras | undefined,
   own: readonly DialectName[],
@@ -44,7 +44,7 @@ export function reportForeignExtras(
   }
 }
 
-/** A client's request as it came. */
+/** A client's request as received. */
 export interface ClientCall {
   readonly body: JsonObject;
   /** From the body, or from the path where the wire has it there. */
@@ -55,25 +55,25 @@ export interface ClientCall {
   readonly header: (name: string) => string | undefined;
 }
 
-/** What an error needs beside its content. */
+/** Context of an error, in addition to its content. */
 export interface ErrorContext {
-  /** Name of the provider, to mark its errors with. */
+  /** Name of the provider, for marking its errors. */
   readonly provider: string;
   readonly requestId: string;
 }
 
 /**
- * What answers are read and written with. Of a large conversation, which was read in another thread, `messages` holds
- * the instructions at its beginning alone: no wire says the rest again.
+ * The request during reading and writing of its answer. For a large conversation, parsed in another thread, `messages`
+ * holds only the instructions at its beginning: no wire repeats the rest.
  */
 export type AnsweredRequest = ChatRequest;
 
-/** What an answer needs beside its content. Time and randomness come in from here. */
+/** Context of an answer, in addition to its content. Time and randomness come from here. */
 export interface AnswerContext extends ErrorContext {
   readonly request: AnsweredRequest;
   /** Raw query of the client's request (`?alt=sse`). */
   readonly query: string;
-  /** Set for an answer that is kept for later requests, with the earlier one that it goes on from. */
+  /** Set for an answer that is stored for later requests, with the earlier one that it continues. */
   readonly kept?: { readonly previousResponseId: string | null } | undefined;
   /** OpenAI compliance: only members that the client's wire documents. */
   readonly strict: boolean;
@@ -86,13 +86,16 @@ export interface AnswerContext extends ErrorContext {
 /** Writes one streamed answer for a client. */
 export interface ChatEventWriter {
   readonly contentType: string;
-  /** The bytes that say these events; undefined for none. */
+  /** Bytes of these events; undefined for none. */
   write(events: readonly ChatEvent[]): Buffer | undefined;
 }
 
-/** The client's side of a chat wire: what a caller may speak to the gateway. */
+/** Client side of a chat wire. */
 export interface ChatClientCodec {
-  /** Throws GatewayError `invalid_request` with the field that cannot be read, `not_supported` for what nobody but this wire's own host can serve. */
+  /**
+   * Throws GatewayError `invalid_request` with the unreadable field, `not_supported` for features that only the wire's
+   * own host has.
+   */
   decodeRequest(call: ClientCall): ChatRequest;
   encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer;
   eventWriter(context: AnswerContext): ChatEventWriter;
@@ -100,9 +103,9 @@ export interface ChatClientCodec {
   encodeProviderError(error: ProviderError, context: ErrorContext): Buffer;
 }
 
-/** A request as it goes to the provider. */
+/** A request in the provider's form. */
 export interface EncodedRequest {
-  /** Below the host's base URL, with a query where one is needed. Segments are percent-encoded. */
+  /** Relative to the host's base URL, with a query where needed. Segments are percent-encoded. */
   readonly path: string;
   readonly body: string | Buffer;
   /** Default `application/json`. */
@@ -111,25 +114,25 @@ export interface EncodedRequest {
   readonly headers?: readonly string[];
 }
 
-/** What reading an answer needs. */
+/** Context of reading an answer. */
 export interface DecodeContext {
   readonly request: AnsweredRequest;
-  /** A fresh id for what the wire does not number: `newId('call_')`. */
+  /** A fresh id where the wire has none: `newId('call_')`. */
   readonly newId: (prefix: string) => string;
 }
 
 /** Reads one streamed answer of a provider. */
 export interface ChatEventReader {
-  /** Never throws: what cannot be read becomes an `error` event. */
+  /** Never throws: unreadable content becomes an `error` event. */
   push(chunk: Uint8Array): readonly ChatEvent[];
-  /** The bytes have ended. A stream that did not say that it is complete ends in `error`, never in `end`. */
+  /** The bytes have ended. A stream without its own end marker ends in `error`, never in `end`. */
   finish(): readonly ChatEvent[];
 }
 
-/** The provider's side of a chat wire: what the gateway may speak to a host. */
+/** Provider side of a chat wire. */
 export interface ChatProviderCodec {
   encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest;
-  /** Throws GatewayError `upstream_invalid` for what is no answer of this wire. */
+  /** Throws GatewayError `upstream_invalid` for an answer that does not fit this wire. */
   decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer;
   eventReader(contentType: string, context: DecodeContext): ChatEventReader;
   decodeError(status: number, body: Buffer): ProviderError;

@@ -5,7 +5,7 @@ import type { ChatPart, Citation, Extras, ToolCallPart } from './chat-part.ts';
 
 type StartHead = Omit<Extract<ChatEvent, { type: 'start' }>, 'type'>;
 
-/** A part that has begun and not ended. `key` is the decoder's own name for it (a block index, `call:0`). */
+/** A started, unfinished part. `key` is the decoder's own name for it (a block index, `call:0`). */
 interface OpenPart {
   readonly key: string;
   readonly part: number;
@@ -18,15 +18,15 @@ interface ChoiceState {
   nextPart: number;
   /** In the order of their start. */
   readonly open: OpenPart[];
-  /** Keys of parts that have ended: a late delta for one of them is ignored instead of opening a second part. */
+  /** Keys of finished parts: a late delta for one of them is ignored instead of opening a second part. */
   readonly ended: Set<string>;
   finished: boolean;
 }
 
 /**
- * Writes a well-formed stream of `ChatEvent`s from what a wire says, however the wire says it: a second start is
- * ignored, parts are numbered, a function call without arguments gets `{}`, everything open is closed before a choice
- * finishes, and nothing follows the end or an error. One per stream.
+ * Builds a well-formed stream of `ChatEvent`s from the content of any wire: a second start is ignored, parts are
+ * numbered, a function call without arguments gets `{}`, open parts are closed before a choice finishes, and nothing
+ * follows the end or an error. One per stream.
  */
 export class ChatEventBuilder {
   private events: ChatEvent[] = [];
@@ -34,7 +34,7 @@ export class ChatEventBuilder {
   private started = false;
   private over = false;
 
-  /** The end or an error has been written. */
+  /** True after the end or an error. */
   get ended(): boolean {
     return this.over;
   }
@@ -43,14 +43,14 @@ export class ChatEventBuilder {
     return this.started;
   }
 
-  /** What was written since the last `take`. */
+  /** Events since the last `take`. */
   take(): readonly ChatEvent[] {
     const { events } = this;
     this.events = [];
     return events;
   }
 
-  /** Only the first counts. */
+  /** Only the first call counts. */
   start(head: StartHead): void {
     if (this.started || this.over) return;
     this.started = true;
@@ -58,7 +58,10 @@ export class ChatEventBuilder {
     this.events.push({ type: 'start', id, model, createdAt, serviceTier, systemFingerprint, usage });
   }
 
-  /** Begins a part unless one of this key has begun. Parts that come whole are given with their content and closed by `close`. */
+  /**
+   * Begins a part unless one with this key has begun. Parts that arrive whole carry their content and are closed by
+   * `close`.
+   */
   open(choice: number, key: string, head: ChatPart): void {
     if (this.over) return;
     this.ensureStarted();
@@ -85,7 +88,7 @@ export class ChatEventBuilder {
     if (part !== undefined) this.events.push({ type: 'reasoning-delta', choice, part: part.part, text });
   }
 
-  /** A piece of the arguments of an open call. */
+  /** A fragment of the arguments of an open call. */
   arguments(choice: number, key: string, text: string): void {
     const part = text === '' ? undefined : this.touch(choice, key);
     if (part !== undefined) this.events.push({ type: 'arguments-delta', choice, part: part.part, text });
@@ -117,8 +120,8 @@ export class ChatEventBuilder {
   }
 
   /**
-   * For wires that do not mark blocks: the open part of this type continues, else a new one begins and every other part
-   * but calls ends. Returns its key.
+   * For wires that do not mark blocks: continues the open part of this type, else begins a new one and ends every other
+   * part except calls. Returns its key.
    */
   flow(choice: number, type: 'text' | 'reasoning' | 'refusal'): string {
     const state = this.choice(choice);
@@ -130,7 +133,7 @@ export class ChatEventBuilder {
     return key;
   }
 
-  /** Ends every open part but calls. */
+  /** Ends every open part except calls. */
   closeFlow(choice: number): void {
     if (this.over) return;
     const state = this.choice(choice);
@@ -144,7 +147,7 @@ export class ChatEventBuilder {
     }
   }
 
-  /** Ends what is open in the choice and the choice itself; only the first finish counts. */
+  /** Ends the open parts of the choice and the choice itself; only the first finish counts. */
   finish(choice: number, finish: Finish, extras?: Extras): void {
     if (this.over) return;
     this.ensureStarted();
@@ -159,7 +162,7 @@ export class ChatEventBuilder {
     return this.choice(choice).finished;
   }
 
-  /** May be written any number of times; the last one holds. */
+  /** May be called any number of times; the last one counts. */
   usage(usage: Usage): void {
     if (!this.over) this.events.push({ type: 'usage', usage });
   }
@@ -175,8 +178,8 @@ export class ChatEventBuilder {
   }
 
   /**
-   * The stream is complete. A choice that began and never finished means that it was torn, and so does a stream without
-   * any: then an error is written instead.
+   * The stream is complete. A started but unfinished choice, or a stream without any choice, means that it was
+   * truncated: then an error is written instead.
    */
   complete(): void {
     if (this.over) return;
@@ -220,7 +223,7 @@ export class ChatEventBuilder {
   }
 }
 
-/** The provider's stream ended without saying that it was complete. */
+/** The provider's stream ended without an end marker. */
 export const cutShort: ProviderError = {
   status: 502,
   message: "The provider's stream ended before its answer was complete.",

@@ -3,12 +3,12 @@ import type { Finish, ProviderError, TokenLogprob } from './chat-answer.ts';
 import type { ChatPart, Citation, Extras } from './chat-part.ts';
 
 /**
- * What a streamed answer says, whatever the wire, in this order: `start` once; for every part `part-start`, its deltas
- * and `part-end`; `finish` once for each choice; `usage` any number of times (the last one holds); `end` once. Parts of
- * a choice are numbered from 0 in the order of their start. Several may be open at once (interleaved tool calls); no
- * delta comes for a part that has ended. `error` may come anywhere and is the last event.
+ * An event of a streamed answer, independent of the wire, in this order: `start` once; for every part `part-start`, its
+ * deltas and `part-end`; `finish` once for each choice; `usage` any number of times (the last one counts); `end` once.
+ * Parts of a choice are numbered from 0 in the order of their start. Several may be open at once (interleaved tool
+ * calls); no delta follows the end of its part. `error` may come anywhere and is the last event.
  *
- * `ChatEventBuilder` writes streams of this kind; decoders use it.
+ * `ChatEventBuilder` builds such streams for decoders.
  */
 export type ChatEvent =
   | {
@@ -19,14 +19,14 @@ export type ChatEvent =
       readonly createdAt?: number | undefined;
       readonly serviceTier?: string | undefined;
       readonly systemFingerprint?: string | undefined;
-      /** What is known of the usage at the start (Anthropic tells the prompt's). */
+      /** Usage known at the start (Anthropic reports that of the prompt). */
       readonly usage?: Usage | undefined;
     }
   | {
       readonly type: 'part-start';
       readonly choice: number;
       readonly part: number;
-      /** The part with its text or arguments still empty; parts that come whole (images, provider tools) are complete. */
+      /** The part with empty text or arguments; parts that arrive whole (images, provider tools) are complete. */
       readonly head: ChatPart;
     }
   | {
@@ -49,7 +49,7 @@ export type ChatEvent =
       readonly part: number;
       readonly text: string;
     }
-  /** Base64 of an audio part, and what is said in it. */
+  /** Base64 of an audio part, and its transcript. */
   | {
       readonly type: 'audio-delta';
       readonly choice: number;
@@ -67,7 +67,7 @@ export type ChatEvent =
       readonly extras?: Extras | undefined;
     }
   | { readonly type: 'usage'; readonly usage: Usage }
-  /** What only one dialect can say of the whole answer. */
+  /** Members of one dialect only, for the whole answer. */
   | { readonly type: 'extras'; readonly extras: Extras }
   | { readonly type: 'error'; readonly error: ProviderError }
   | { readonly type: 'end' };

@@ -4,39 +4,39 @@ import type { DialectName } from '../endpoint.ts';
 export type JsonObject = { [name: string]: unknown };
 
 /**
- * What only one dialect can say, by its name. An encoder of that dialect says it again as it was; another one reports
- * each member as dropped (see `reportForeignExtras`).
+ * Members that only one dialect knows, by its name. An encoder of that dialect repeats them unchanged; another one
+ * reports each as dropped (see `reportForeignExtras`).
  */
 export type Extras = { readonly [dialect in DialectName]?: JsonObject };
 
-/** Where the bytes of an image, a recording or a file are. */
+/** Source of the bytes of an image, a recording or a file. */
 export type MediaSource =
   | { readonly kind: 'url'; readonly url: string }
   /** `data` is base64 without a prefix. */
   | { readonly kind: 'base64'; readonly mediaType: string; readonly data: string }
-  /** Uploaded before; the id means something to `dialect`'s host alone. */
+  /** Uploaded before; the id is valid only at `dialect`'s host. */
   | { readonly kind: 'file-id'; readonly id: string; readonly dialect: DialectName }
   /** A plain text document. */
   | { readonly kind: 'text'; readonly text: string };
 
-/** Up to here the prompt may be kept by the provider. Without `ttl`: the provider's default. */
+/** The provider may cache the prompt up to here. Without `ttl`: the provider's default. */
 export interface CacheMarker {
   readonly ttl?: string;
 }
 
-/** A source that the text before it rests on. Positions are UTF-16 units within the part's text. */
+/** A source of the preceding text. Positions are UTF-16 units within the part's text. */
 export interface Citation {
   readonly kind: 'url' | 'document' | 'file';
   readonly url?: string;
   readonly title?: string;
-  /** The words of the source. */
+  /** Quoted text of the source. */
   readonly quote?: string;
   readonly start?: number;
   readonly end?: number;
   /** Index of the document within the request. */
   readonly document?: number;
   readonly fileId?: string;
-  /** As its own wire said it, so that the same dialect can say it again in full. */
+  /** In the form of its own wire, so that the same dialect can repeat it in full. */
   readonly raw?: { readonly dialect: DialectName; readonly value: JsonObject };
 }
 
@@ -44,8 +44,8 @@ interface PartCommon {
   readonly cache?: CacheMarker;
   readonly extras?: Extras;
   /**
-   * Opaque proof of the model's thinking that belongs to this part (a thinking block's signature, Gemini's thought
-   * signature of a call or a text, the encrypted content of a Responses reasoning item). Goes back as it came.
+   * Opaque proof of the model's thinking for this part (a thinking block's signature, Gemini's thought signature of a
+   * call or a text, the encrypted content of a Responses reasoning item). Returned unchanged.
    */
   readonly signature?: string;
 }
@@ -59,17 +59,17 @@ export interface TextPart extends PartCommon {
 export interface ImagePart extends PartCommon {
   readonly type: 'image';
   readonly source: MediaSource;
-  /** `low`, `high`, `auto` … as OpenAI names them. */
+  /** `low`, `high`, `auto` …, OpenAI's names. */
   readonly detail?: string;
 }
 
 export interface AudioPart extends PartCommon {
   readonly type: 'audio';
-  /** A recording that was sent or made; `file-id` stands for an earlier answer's recording. */
+  /** A sent or generated recording; `file-id` refers to an earlier answer's recording. */
   readonly source: MediaSource;
   readonly transcript?: string;
   readonly id?: string;
-  /** Unix seconds until which `id` may be named. */
+  /** Unix seconds at which `id` expires. */
   readonly expiresAt?: number;
 }
 
@@ -77,10 +77,10 @@ export interface FilePart extends PartCommon {
   readonly type: 'file';
   readonly source: MediaSource;
   readonly filename?: string;
-  /** Of a `url`, when the sender told it (`application/pdf`, `video/mp4`). */
+  /** Of a `url`, when the sender gave it (`application/pdf`, `video/mp4`). */
   readonly mediaType?: string;
   readonly context?: string;
-  /** The answer shall cite it. */
+  /** Whether the answer must cite it. */
   readonly citations?: boolean;
 }
 
@@ -93,14 +93,14 @@ export interface ToolCallPart extends PartCommon {
   readonly kind: 'function' | 'custom';
   /** JSON text for `function` (`{}` when there are none). */
   readonly arguments: string;
-  /** The id of the item that holds the call, where a wire has both (Responses). */
+  /** Id of the item with the call, where a wire has both (Responses). */
   readonly itemId?: string;
 }
 
 export interface ToolResultPart extends PartCommon {
   readonly type: 'tool-result';
   readonly callId: string;
-  /** Some wires name the tool instead of the call. Filled in by `nameToolResults` when it is not given. */
+  /** Some wires name the tool instead of the call. `nameToolResults` fills it in when absent. */
   readonly name?: string;
   readonly kind: 'function' | 'custom';
   readonly content: readonly (TextPart | ImagePart | FilePart | AudioPart)[];
@@ -109,7 +109,7 @@ export interface ToolResultPart extends PartCommon {
 
 export interface ReasoningPart extends PartCommon {
   readonly type: 'reasoning';
-  /** Empty when the provider keeps it to itself. */
+  /** Empty when the provider hides it. */
   readonly text: string;
   /** Encrypted thinking whose text is never shown (Anthropic `redacted_thinking`, Bedrock `redactedContent`). */
   readonly redacted?: string;
@@ -124,20 +124,20 @@ export interface RefusalPart extends PartCommon {
 }
 
 /**
- * A tool that the provider runs itself, or its result (web search, code execution, MCP). Never a call for the client
- * to answer. `value` is the block as its own wire says it.
+ * A tool that the provider runs itself, or its result (web search, code execution, MCP). Never a call for the client to
+ * answer. `value` is the block in the form of its own wire.
  */
 export interface ProviderToolPart extends PartCommon {
   readonly type: 'provider-tool';
   readonly dialect: DialectName;
   readonly phase: 'call' | 'result';
   readonly id: string;
-  /** `web_search`, `code_execution`, … as the provider names it. */
+  /** `web_search`, `code_execution`, …: the provider's name. */
   readonly name: string;
   readonly value: JsonObject;
 }
 
-/** A block that only its own dialect understands. */
+/** A block that only its own dialect knows. */
 export interface OpaquePart extends PartCommon {
   readonly type: 'opaque';
   readonly dialect: DialectName;

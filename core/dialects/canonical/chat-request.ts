@@ -2,8 +2,8 @@ import type { DialectName } from '../endpoint.ts';
 import type { CacheMarker, ChatPart, Extras, JsonObject } from './chat-part.ts';
 
 /**
- * One turn. Results of tools stand in messages of the role `tool` that hold nothing else; encoders of wires that have no
- * such role move them into a user turn and join neighbours.
+ * One turn. Tool results are in separate messages of the role `tool`; encoders of wires without this role move them
+ * into a user turn and join neighbours.
  */
 export interface ChatMessage {
   readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool';
@@ -12,7 +12,7 @@ export interface ChatMessage {
   readonly extras?: Extras;
 }
 
-/** What a tool that the provider runs is for; encoders translate those that their wire has, too. */
+/** Purpose of a tool that the provider runs; encoders translate those that their wire has too. */
 export type ProviderToolPurpose =
   | 'web-search'
   | 'web-fetch'
@@ -35,7 +35,7 @@ export type ToolDefinition =
       readonly extras?: Extras;
     }
   | {
-      /** Its input is free text, bound by `format` (OpenAI's grammar object) when there is one. */
+      /** Takes free text, constrained by `format` (OpenAI's grammar object) if present. */
       readonly type: 'custom';
       readonly name: string;
       readonly description?: string;
@@ -43,7 +43,7 @@ export type ToolDefinition =
       readonly cache?: CacheMarker;
     }
   | {
-      /** Run by the provider; `value` is the definition as its own wire says it. */
+      /** Run by the provider; `value` is the definition in the form of its own wire. */
       readonly type: 'provider';
       readonly dialect: DialectName;
       readonly purpose: ProviderToolPurpose;
@@ -53,7 +53,7 @@ export type ToolDefinition =
 export type ToolChoice =
   | { readonly type: 'auto' | 'none' | 'required' }
   | { readonly type: 'tool'; readonly name: string; readonly kind: 'function' | 'custom' }
-  /** Only these may be called; `mode` says whether one must be. */
+  /** Only these may be called; `mode` says whether a call is required. */
   | { readonly type: 'allowed'; readonly mode: 'auto' | 'required'; readonly names: readonly string[] };
 
 export type ResponseFormat =
@@ -66,20 +66,20 @@ export type ResponseFormat =
       readonly strict?: boolean;
     };
 
-/** How the model shall think. Absent: the provider's default. */
+/** Reasoning settings. Absent: the provider's default. */
 export interface ReasoningSettings {
   /** `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`: as the caller wrote it. */
   readonly effort?: string;
   readonly budgetTokens?: number;
-  /** False: no thinking at all. */
+  /** False: no reasoning. */
   readonly enabled?: boolean;
-  /** The model decides how much. */
+  /** The model decides the amount. */
   readonly adaptive?: boolean;
-  /** Show the thoughts: `auto`, `concise`, `detailed`; `none` hides them. */
+  /** Shows the reasoning: `auto`, `concise`, `detailed`; `none` hides it. */
   readonly summary?: string;
 }
 
-/** A request for the next turn of a conversation, whatever the wire. Members that nobody set are absent. */
+/** A request for the next turn of a conversation, independent of the wire. Unset members are absent. */
 export interface ChatRequest {
   readonly model: string;
   readonly stream: boolean;
@@ -104,7 +104,7 @@ export interface ChatRequest {
   readonly responseFormat?: ResponseFormat;
   readonly reasoning?: ReasoningSettings;
   readonly verbosity?: string;
-  /** The end user, as the caller names him. */
+  /** The end user, as named by the caller. */
   readonly user?: string;
   readonly safetyIdentifier?: string;
   readonly promptCacheKey?: string;
@@ -113,12 +113,12 @@ export interface ChatRequest {
   readonly store?: boolean;
   /** `text`, `audio`, `image`. */
   readonly modalities?: readonly string[];
-  /** Voice and format of a spoken answer, as OpenAI's `audio` object says it. */
+  /** Voice and format of a spoken answer, in the form of OpenAI's `audio` object. */
   readonly audio?: JsonObject;
-  /** The client wants usage in its stream, where its wire makes that a choice. */
+  /** The client requests usage in its stream, where its wire makes that optional. */
   readonly includeUsage?: boolean;
-  /** The client spoke in the legacy form (`functions`), and is answered in it. */
+  /** The client used the legacy form (`functions`), and is answered in it. */
   readonly legacyFunctions?: boolean;
-  /** Request members that only the client's dialect knows, under its name; and what the caller put under `provider_options`. */
+  /** Request members that only the client's dialect knows, under its name; and the caller's `provider_options`. */
   readonly extras?: Extras;
 }

@@ -19,15 +19,15 @@ interface GrowingChoice {
   extras: Extras | undefined;
 }
 
-/** Adds up the events of a stream to the complete answer that they tell. */
+/** Assembles the complete answer from the events of a stream. */
 export class AnswerCollector {
   private readonly choices: GrowingChoice[] = [];
   private start: Extract<ChatEvent, { type: 'start' }> | undefined;
   private usage: Usage | undefined;
   private extras: Extras | undefined;
-  /** The stream ended in it. */
+  /** The error with which the stream ended. */
   error: ProviderError | undefined;
-  /** The stream said that it is complete. */
+  /** Whether the stream had its end marker. */
   complete = false;
 
   add(event: ChatEvent): void {
@@ -115,14 +115,14 @@ export class AnswerCollector {
   }
 }
 
-/** The complete answer that a whole stream tells. */
+/** Complete answer of a whole stream. */
 export function collectAnswer(events: readonly ChatEvent[]): ChatAnswer {
   const collector = new AnswerCollector();
   for (const event of events) collector.add(event);
   return collector.answer();
 }
 
-/** Members of the same dialect are joined; the later one wins. */
+/** Merges members of the same dialect; the later one wins. */
 export function mergeExtras(first: Extras | undefined, second: Extras | undefined): Extras | undefined {
   if (first === undefined || second === undefined) return second ?? first;
   const merged: Record<string, unknown> = { ...first };
@@ -170,7 +170,7 @@ function wholePart({ head, texts, transcripts, citations, signature }: GrowingPa
   }
 }
 
-/** Without the members that are undefined. */
+/** The value without undefined members. */
 function defined<T extends object>(value: { [K in keyof T]: T[K] | undefined }): T {
   return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;
 }

@@ -1,6 +1,9 @@
 import type { ChatMessage } from './chat-request.ts';
 
-/** The messages with the tool's name on every result whose call stands before it: some wires name the tool instead of the call. */
+/**
+ * The messages with the tool's name on every result that follows its call: some wires name the tool instead of the
+ * call.
+ */
 export function nameToolResults(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   const names = new Map<string, string>();
   return messages.map((message) => {

@@ -2,13 +2,13 @@ import type { ChatEvent } from './chat-event.ts';
 
 type PartEvent = Extract<ChatEvent, { readonly part: number }>;
 
-/** Characters that may wait for an earlier part to end. */
+/** Bound of characters that wait for an earlier part to end. */
 const maxHeldCharacters = 16 * 1024 * 1024;
 
 /**
- * Puts the parts of a choice one behind the other, for wires whose blocks may not interleave (Anthropic, Responses): while
- * one part is open, the events of later ones wait. The events of one part keep their order; other events pass.
- * Throws a `RangeError` when more than 16 Mi characters would have to wait.
+ * Serialises the parts of a choice, for wires whose blocks must not interleave (Anthropic, Responses): while one part
+ * is open, the events of later ones wait. The events of one part keep their order; other events pass. Throws a
+ * `RangeError` when more than 16 Mi characters would have to wait.
  */
 export class SequentialParts {
   private current: number | undefined;
@@ -16,7 +16,7 @@ export class SequentialParts {
   private readonly waiting = new Map<number, PartEvent[]>();
   private held = 0;
 
-  /** The events that may be written now. Only those of the first choice pass: such wires have one. */
+  /** Events that may be written now. Only those of the first choice pass: such wires have one. */
   push(event: ChatEvent): readonly ChatEvent[] {
     if (!('choice' in event)) return [event];
     if (event.choice !== 0) return [];

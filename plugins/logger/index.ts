@@ -27,7 +27,7 @@ import { CommonMembers, type CommonText, createdAt } from './members.ts';
 /** Upper bound of logged bytes of one body; the pipeline keeps as much of an answer. */
 const maxKeptBytes = 262_144;
 
-/** True for a request refused because the journal is full: it did nothing, and its row would need that room. */
+/** True for a request without room in the journal: it did nothing, and its row would need that room. */
 const outside = defineKey<boolean>('logger-outside');
 
 /** Member between two JSON bodies of a row. Copying bytes costs half as much as writing a string. */

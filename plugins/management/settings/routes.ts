@@ -225,7 +225,7 @@ function changedDefaults(
   names: DefaultNames,
 ): OrganisationDefaults {
   const metadata = body.metadata === undefined ? before.metadata : (body.metadata ?? undefined);
-  // An unchanged config is not checked again: it may be archived meanwhile, and is not part of this change.
+  // An unchanged config is not checked again: it may no longer exist, and is not part of this change.
   const { configId: given } = readDefaults({ config_id: body.config_id ?? null }, names, '');
   const configId = body.config_id === undefined ? before.configId : given;
   const { excludedWorkspaces } = before;

@@ -1,5 +1,5 @@
 // The beginning: reads the command line and loads what the command needs. `main/` is the composition root: `start.ts`
-// opens stores and has `serve.ts` build the first generation and listen. Everything else lives in core (what a gateway
+// opens stores and has `serve.ts` listen with the gateway that `assemble.ts` puts together. Everything else lives in core (what a gateway
 // is), plugins (what operators compose), adapters (providers) and storage.
 import { type Command, helpText, readArguments, version } from './core/administration/cli/arguments.ts';
 import { loadConfig } from './core/config/load-config.ts';

@@ -1,77 +1,22 @@
-// A part of the composition root: how the parts of a gateway are put together, and when it listens.
-import { url as inspectorUrl } from 'node:inspector';
+// A part of the composition root: the gateway of `weir start`: when it listens, what it says, how signals end it.
 import path from 'node:path';
-import { createCredentialFactory } from '../adapters/credentials/index.ts';
-import { dialects, providerDialects } from '../adapters/dialects/index.ts';
-import { createLargeTranslation } from '../adapters/dialects/large-translation.ts';
-import { modelListings } from '../adapters/dialects/host-endpoints.ts';
-import { createMcpClients } from '../adapters/mcp/create-mcp-clients.ts';
-import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
-import { createMockTransport } from '../adapters/mock/transport.ts';
-import { createPrices } from '../adapters/pricing/genai-prices.ts';
-import { openPriceData } from '../adapters/pricing/price-data.ts';
-import { providerTable } from '../adapters/providers.ts';
-import { createOtlpTracer } from '../adapters/telemetry/otlp/create-tracer.ts';
-import { createTokens } from '../adapters/tokens/tokens.ts';
-import { ProviderTransport } from '../adapters/transport/provider-transport.ts';
-import { createUndiciTransport } from '../adapters/transport/undici-transport.ts';
+import { url as inspectorUrl } from 'node:inspector';
 import type { Command } from '../core/administration/cli/arguments.ts';
 import { welcome } from '../core/administration/cli/welcome.ts';
-import { restartNeeded } from '../core/config/diff.ts';
-import { loadConfig } from '../core/config/load-config.ts';
-import { formatProblem } from '../core/config/problem.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import { watchFiles } from '../core/config/watch.ts';
-import { degradedOf, Dependencies } from '../core/http/dependencies.ts';
-import { Gateway } from '../core/http/gateway.ts';
-import { createHomePages, createInvitePage } from '../core/http/home-page.ts';
-import { createOperations, createOperationsAccess } from '../core/http/operations.ts';
-import { createReferencePages } from '../core/http/openapi/reference-pages.ts';
-import { createRequestMetrics } from '../core/http/request-metrics.ts';
 import { startServer } from '../core/http/server.ts';
-import { compilePipelines, leftOutPlugins } from '../core/http/route-table.ts';
-import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
+import { leftOutPlugins } from '../core/http/route-table.ts';
 import { installProcessGuards, restartExitCode, startWatchdog } from '../core/lifecycle/process-guards.ts';
-import { Reloader } from '../core/lifecycle/reload.ts';
-import type { Services } from '../core/lifecycle/scope.ts';
-import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
-import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
-import { compilePipeline } from '../core/pipeline/compile.ts';
-import { createHookTimes, type HookRuntime, PendingHooks } from '../core/pipeline/call-hook.ts';
-import type { Checks } from '../core/pipeline/plugin.ts';
-import { PluginWork } from '../core/pipeline/plugin-work.ts';
-import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
-import type { OwnRequest } from '../core/ports/own-requests.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
-import type { SecretBox, SecretManagers } from '../core/ports/secret-managers.ts';
-import { Breakers } from '../core/routing/attempts/breakers.ts';
-import { createRouter } from '../core/routing/router.ts';
-import { createEmbeddings } from '../core/routing/embed-text.ts';
-import { compileTargets } from '../core/routing/targets.ts';
-import { RoutingState } from '../core/routing/plan/routing-state.ts';
+import type { SecretBox } from '../core/ports/secret-managers.ts';
 import type { Features } from '../core/access/features.ts';
-import { builtIns, providerNames, providerRows } from './built-ins.ts';
 import type { Stores } from './open-stores.ts';
 import { reportProblems } from './report-problems.ts';
-import type { GuardedFetch } from '../core/ports/transport.ts';
-import { TrustedHosts } from '../core/base/host-rules.ts';
-import { createSecretStore, type SecretManagersOptions } from '../adapters/secret-managers/index.ts';
-
-/** Makes the secret managers of each configuration; what they hold is shared. */
-function openSecretManagers(
-  options: SecretManagersOptions,
-): (security: GatewayConfig['security'], guardedFetch: GuardedFetch) => SecretManagers {
-  const store = createSecretStore(options);
-  return (security, guardedFetch) =>
-    store.within({
-      guardedFetch,
-      trustedHosts: new TrustedHosts(security.trusted_hosts),
-      sources: security.secret_sources,
-    });
-}
+import { assembleGateway } from './assemble.ts';
 
 const env = process.env;
 
@@ -96,166 +41,24 @@ interface Serving {
 
 /** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
-  const { command, file, config, data, log, metrics, features, secrets, opened } = serving;
-  const { identity, counters, limiter, directory, fileRecords, owned, following, alerts, ...stores } =
-    serving.stores;
-  const network = createUndiciTransport({ log, clock, metrics });
-  const transport = new ProviderTransport(network, createMockTransport({ clock }));
-  opened.push(() => transport.close());
-  const largeTranslation = createLargeTranslation({ clock });
-  opened.push(() => largeTranslation.close());
-  const credentials = createCredentialFactory({ clock, transport, environment: env });
-  const managers = openSecretManagers({ clock, log, transport, credentials, environment: env });
-
-  const countError = pluginErrors(metrics);
-  const work = new PluginWork({ metrics, log, clock });
-  const hooks: HookRuntime = {
-    work,
-    log,
+  const { command, file, config, data, log, metrics, features, opened } = serving;
+  const { identity, ...stores } = serving.stores;
+  const { gateway, reloader, attribute, start } = assembleGateway({
+    ...serving,
+    stores,
     clock,
-    countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
-    pending: new PendingHooks(clock),
-  };
-  const prices = createPrices({ log, own: config.prices.models });
-  const priceData = openPriceData({
-    file: path.join(data, 'prices.json'),
-    clock,
-    log,
-    changed: (edition) => prices.dataChanged(edition),
-  });
-  opened.push(() => priceData.close());
-  const routingState = new RoutingState(clock);
-  const breakers = new Breakers({ counters, clock, log, metrics });
-  const shared = {
-    log,
-    clock,
-    metrics,
-    prices,
-    counters,
-    limiter,
-    directory,
-    features,
-    secrets,
-    credentials,
-    ownRequests: { send: (request: OwnRequest) => gateway.send(request) },
-    dialects,
-    ...stores,
-  };
-  const guarded = (security: GatewayConfig['security']) => {
-    const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
-    const secretManagers = managers(security, guardedFetch);
-    const mcp = createMcpClients({ log, clock, trustedHosts: security.trusted_hosts });
-    return { guardedFetch, secretManagers, mcp, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
-  };
-  const services = (next: GatewayConfig, guards: Checks, own = guarded(next.security)): Services => ({
-    ...shared,
-    ...own,
-    guards,
-    router: createRouter({
-      ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
-      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
-      ...{
-        checks: guards,
-        limiter,
-        directory,
-        secrets,
-        secretManagers: own.secretManagers,
-        largeTranslation,
-      },
-    }),
-    embeddings: createEmbeddings({
-      known: compileTargets(next.providers, providerTable, {
-        factory: credentials,
-        headerPrefix: next.server.header_prefix,
-      }),
-      transport,
-      wires: providerDialects,
-      clock,
-      metrics,
-    }),
-    headerPrefix: next.server.header_prefix,
-    keyPrefix: next.security.key_prefix,
-    publicUrl: next.server.public_url || undefined,
-  });
-  const tracer = new TracerInUse({
-    closeMs: 5000,
-    create: (settings) => createOtlpTracer(settings, { clock, log, metrics, directory }),
-  });
-  opened.push(() => tracer.close());
-  const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
-  const reloader = new Reloader({
-    builtIns,
-    bundler,
-    providerNames,
-    providerRows,
-    restartNeeded,
-    log,
-    metrics,
-    clock,
-    services({ config: next, source, checks }) {
-      fileRecords.prepare({ config: next, source });
-      return services(next, checks);
-    },
-    compile: (pipelines) =>
-      compilePipelines(
-        pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
-      ),
-    load: () => loadConfig(file, { env }),
-    inUse: (next) => {
-      tracer.use(next.telemetry.otlp);
-      following?.limitAge(next.security.directory_max_age * 1000);
-      alerts?.use(next);
-      prices.use(next.prices.models);
-      priceData.use(
-        next.prices.url === undefined
-          ? undefined
-          : {
-              url: next.prices.url,
-              fetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
-            },
-      );
-    },
+    environment: env,
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });
-  const attribute = (thrown: unknown): string | undefined => bundler.origins.attribute(thrown);
   const { watchdog_ms: limitMs } = config.server;
   // A debugger stops the loop on purpose. Started before the first plugin is loaded: its top level may loop.
   if (limitMs > 0 && inspectorUrl() === undefined)
     startWatchdog({ limitMs, log, metrics, attribute, exit: process.exit.bind(process) });
-  const started = await reloader.start();
-  if (!started.ok) {
-    reportProblems(started.problems);
+  const problems = await start();
+  if (problems.length > 0) {
+    reportProblems(problems);
     throw new Error('The configuration is not valid; nothing was started.');
   }
-  opened.push(() => reloader.stop());
-  fileRecords.follow(() => reloader.current);
-
-  const dependencies = new Dependencies(serving.stores.dependencies, { clock, metrics });
-  opened.push(() => dependencies.close());
-  const gateway: Gateway = new Gateway({
-    server: config.server,
-    dialects,
-    clock,
-    administration: { resources: stores.resources, owned, directory, features },
-    runtime: {
-      ...hooks,
-      prices,
-      hookTimes: createHookTimes(metrics),
-      onSettled: settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer),
-    },
-    current: () => reloader.current,
-    operations: createOperations({
-      metrics,
-      dependencies,
-      unready: () => following?.unready() ?? [],
-      refusal: createOperationsAccess(config.server, directory),
-      reference: createReferencePages(config.server, () => reloader.current),
-      home: createHomePages(config.server),
-      invitePage: createInvitePage(config.server),
-      draining: () => gateway.isDraining,
-      status: () => status(reloader, gateway, { dependencies, following, work }),
-    }),
-  });
   const { host = config.server.host, port = config.server.port } = command;
   const server = await startServer(gateway, { ...config.server, host }, port);
   const signals = handleSignals({
@@ -293,54 +96,12 @@ export async function serve(serving: Serving): Promise<void> {
   });
 }
 
-/** What is done with each request that has settled. */
-function settledOf(count: EngineRuntime['onSettled'], tracer: TracerInUse): EngineRuntime['onSettled'] {
-  return (exchange, outcome) => {
-    count(exchange, outcome);
-    tracer.settled(exchange, outcome, exchange.startedMonotonic);
-  };
-}
-
 /** Where log rows are kept, in words. */
 function analyticsPlace({ storage }: GatewayConfig, data: string): string {
   const { url } = storage.analytics;
   if (url === 'none:') return 'kept in the journal (storage.analytics.url is "none:")';
   if (url.startsWith('http')) return `ClickHouse at ${url}`;
   return `embedded ClickHouse in ${path.join(data, 'analytics')}`;
-}
-
-interface StatusParts extends Pick<Stores, 'following'> {
-  readonly dependencies: Dependencies;
-  readonly work: PluginWork;
-}
-
-function status(
-  reloader: Reloader<unknown>,
-  gateway: Gateway,
-  { dependencies, following, work }: StatusParts,
-): Record<string, unknown> {
-  const { known } = dependencies;
-  const reasons = following?.unready() ?? [];
-  return {
-    status: gateway.isDraining ? 'draining' : reasons.length > 0 ? 'not ready' : 'serving',
-    ...(reasons.length > 0 && { reasons }),
-    degraded: degradedOf(known),
-    dependencies: known,
-    directory: following?.status() ?? null,
-    generation: reloader.current.hash,
-    uptime_seconds: Math.floor(process.uptime()),
-    active_requests: gateway.activeRequests,
-    buffered_bytes: gateway.bufferedBytes,
-    retiring_generations: reloader.retiring,
-    loop_blocks: work.blocks.map(({ at, ...block }) => ({ ...block, at: new Date(at).toISOString() })),
-    config_error: reloader.lastError
-      ? {
-          at: new Date(reloader.lastError.at).toISOString(),
-          problems: reloader.lastError.problems.map(formatProblem),
-        }
-      : null,
-    restart_needed: reloader.restartNeeded ?? null,
-  };
 }
 
 interface SignalParts {

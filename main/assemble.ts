@@ -1,0 +1,305 @@
+// A part of the composition root: how the parts of a gateway are put together, whoever starts it: `weir start` in a process
+// of its own (`serve.ts`), or a test of a plugin in its process (`testing/`).
+import path from 'node:path';
+import { createCredentialFactory } from '../adapters/credentials/index.ts';
+import { dialects, providerDialects } from '../adapters/dialects/index.ts';
+import { createLargeTranslation } from '../adapters/dialects/large-translation.ts';
+import { modelListings } from '../adapters/dialects/host-endpoints.ts';
+import { createMcpClients } from '../adapters/mcp/create-mcp-clients.ts';
+import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
+import { createMockTransport } from '../adapters/mock/transport.ts';
+import { createPrices } from '../adapters/pricing/genai-prices.ts';
+import { openPriceData } from '../adapters/pricing/price-data.ts';
+import { providerTable } from '../adapters/providers.ts';
+import { createOtlpTracer } from '../adapters/telemetry/otlp/create-tracer.ts';
+import { createTokens } from '../adapters/tokens/tokens.ts';
+import { ProviderTransport } from '../adapters/transport/provider-transport.ts';
+import { createUndiciTransport } from '../adapters/transport/undici-transport.ts';
+import { restartNeeded } from '../core/config/diff.ts';
+import { loadConfig } from '../core/config/load-config.ts';
+import { formatProblem, type Problem } from '../core/config/problem.ts';
+import type { GatewayConfig } from '../core/config/schema.ts';
+import { degradedOf, Dependencies } from '../core/http/dependencies.ts';
+import { Gateway } from '../core/http/gateway.ts';
+import { createHomePages, createInvitePage } from '../core/http/home-page.ts';
+import { createOperations, createOperationsAccess } from '../core/http/operations.ts';
+import { createReferencePages } from '../core/http/openapi/reference-pages.ts';
+import { createRequestMetrics } from '../core/http/request-metrics.ts';
+import { compilePipelines } from '../core/http/route-table.ts';
+import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
+import { Reloader } from '../core/lifecycle/reload.ts';
+import type { Services } from '../core/lifecycle/scope.ts';
+import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
+import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
+import { compilePipeline } from '../core/pipeline/compile.ts';
+import { createHookTimes, type HookRuntime, PendingHooks } from '../core/pipeline/call-hook.ts';
+import type { Checks } from '../core/pipeline/plugin.ts';
+import { PluginWork } from '../core/pipeline/plugin-work.ts';
+import type { EngineRuntime } from '../core/pipeline/settle.ts';
+import type { Log } from '../core/ports/log.ts';
+import type { Metrics } from '../core/ports/metrics.ts';
+import type { OwnRequest } from '../core/ports/own-requests.ts';
+import type { Clock } from '../core/ports/clock.ts';
+import type { SecretBox, SecretManagers } from '../core/ports/secret-managers.ts';
+import { Breakers } from '../core/routing/attempts/breakers.ts';
+import { createRouter } from '../core/routing/router.ts';
+import { createEmbeddings } from '../core/routing/embed-text.ts';
+import { compileTargets } from '../core/routing/targets.ts';
+import { RoutingState } from '../core/routing/plan/routing-state.ts';
+import type { Features } from '../core/access/features.ts';
+import { builtIns, providerNames, providerRows } from './built-ins.ts';
+import type { Stores } from './open-stores.ts';
+import type { GuardedFetch, Transport } from '../core/ports/transport.ts';
+import { TrustedHosts } from '../core/base/host-rules.ts';
+import { createSecretStore, type SecretManagersOptions } from '../adapters/secret-managers/index.ts';
+
+/** Makes the secret managers of each configuration; what they hold is shared. */
+function openSecretManagers(
+  options: SecretManagersOptions,
+): (security: GatewayConfig['security'], guardedFetch: GuardedFetch) => SecretManagers {
+  const store = createSecretStore(options);
+  return (security, guardedFetch) =>
+    store.within({
+      guardedFetch,
+      trustedHosts: new TrustedHosts(security.trusted_hosts),
+      sources: security.secret_sources,
+    });
+}
+
+/** What a gateway is made of; everything in it is open, and what is opened here goes onto `opened`. */
+interface AssemblyOptions {
+  /** The configuration's file, and what it said when the stores were opened. */
+  readonly file: string;
+  readonly config: GatewayConfig;
+  /** The data folder, absolute. */
+  readonly data: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly features: Features;
+  /** What secrets at rest are in. */
+  readonly secrets: SecretBox;
+  /** Everything of it may reach plugins. */
+  readonly stores: Omit<Stores, 'identity'>;
+  readonly opened: UndoStack;
+  /** Tells when a file has changed (`Reloader`). */
+  readonly watch: ConstructorParameters<typeof Reloader>[0]['watch'];
+  /** Instead of the built-in mock provider: what answers at `mock:`. */
+  readonly inProcess?: Transport;
+}
+
+/** A gateway that does not listen yet. */
+interface Assembly {
+  readonly gateway: Gateway;
+  readonly reloader: Reloader<ReturnType<typeof compilePipelines>>;
+  /** The third-party plugin in whose code something was thrown. */
+  attribute(thrown: unknown): string | undefined;
+  /** Builds the first generation; what is wrong with the configuration when there is none. */
+  start(): Promise<readonly Problem[]>;
+}
+
+/** Puts the parts together. Nothing runs before `start`. */
+export function assembleGateway(options: AssemblyOptions): Assembly {
+  const { file, config, data, environment: env, log, clock, metrics, features, secrets, opened } = options;
+  const { counters, limiter, directory, fileRecords, owned, following, alerts, ...stores } = options.stores;
+  const network = createUndiciTransport({ log, clock, metrics });
+  const transport = new ProviderTransport(network, options.inProcess ?? createMockTransport({ clock }));
+  opened.push(() => transport.close());
+  const largeTranslation = createLargeTranslation({ clock });
+  opened.push(() => largeTranslation.close());
+  const credentials = createCredentialFactory({ clock, transport, environment: env });
+  const managers = openSecretManagers({ clock, log, transport, credentials, environment: env });
+
+  const countError = pluginErrors(metrics);
+  const work = new PluginWork({ metrics, log, clock });
+  const hooks: HookRuntime = {
+    work,
+    log,
+    clock,
+    countPluginError: (plugin, hook) => countError({ plugin, hook }).inc(),
+    pending: new PendingHooks(clock),
+  };
+  const prices = createPrices({ log, own: config.prices.models });
+  const priceData = openPriceData({
+    file: path.join(data, 'prices.json'),
+    clock,
+    log,
+    changed: (edition) => prices.dataChanged(edition),
+  });
+  opened.push(() => priceData.close());
+  const routingState = new RoutingState(clock);
+  const breakers = new Breakers({ counters, clock, log, metrics });
+  const shared = {
+    log,
+    clock,
+    metrics,
+    prices,
+    counters,
+    limiter,
+    directory,
+    features,
+    secrets,
+    credentials,
+    ownRequests: { send: (request: OwnRequest) => gateway.send(request) },
+    dialects,
+    ...stores,
+  };
+  const guarded = (security: GatewayConfig['security']) => {
+    const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
+    const secretManagers = managers(security, guardedFetch);
+    const mcp = createMcpClients({ log, clock, trustedHosts: security.trusted_hosts });
+    return { guardedFetch, secretManagers, mcp, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
+  };
+  const services = (next: GatewayConfig, guards: Checks, own = guarded(next.security)): Services => ({
+    ...shared,
+    ...own,
+    guards,
+    router: createRouter({
+      ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
+      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
+      ...{
+        checks: guards,
+        limiter,
+        directory,
+        secrets,
+        secretManagers: own.secretManagers,
+        largeTranslation,
+      },
+    }),
+    embeddings: createEmbeddings({
+      known: compileTargets(next.providers, providerTable, {
+        factory: credentials,
+        headerPrefix: next.server.header_prefix,
+      }),
+      transport,
+      wires: providerDialects,
+      clock,
+      metrics,
+    }),
+    headerPrefix: next.server.header_prefix,
+    keyPrefix: next.security.key_prefix,
+    publicUrl: next.server.public_url || undefined,
+  });
+  const tracer = new TracerInUse({
+    closeMs: 5000,
+    create: (settings) => createOtlpTracer(settings, { clock, log, metrics, directory }),
+  });
+  opened.push(() => tracer.close());
+  const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
+  const reloader = new Reloader({
+    builtIns,
+    bundler,
+    providerNames,
+    providerRows,
+    restartNeeded,
+    log,
+    metrics,
+    clock,
+    services({ config: next, source, checks }) {
+      fileRecords.prepare({ config: next, source });
+      return services(next, checks);
+    },
+    compile: (pipelines) =>
+      compilePipelines(
+        pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
+      ),
+    load: () => loadConfig(file, { env }),
+    inUse: (next) => {
+      tracer.use(next.telemetry.otlp);
+      following?.limitAge(next.security.directory_max_age * 1000);
+      alerts?.use(next);
+      prices.use(next.prices.models);
+      priceData.use(
+        next.prices.url === undefined
+          ? undefined
+          : {
+              url: next.prices.url,
+              fetch: createGuardedFetch({ log, clock, metrics, trustedHosts: next.security.trusted_hosts }),
+            },
+      );
+    },
+    watch: options.watch,
+  });
+  const dependencies = new Dependencies(options.stores.dependencies, { clock, metrics });
+  opened.push(() => dependencies.close());
+  const gateway: Gateway = new Gateway({
+    server: config.server,
+    dialects,
+    clock,
+    administration: { resources: stores.resources, owned, directory, features },
+    runtime: {
+      ...hooks,
+      prices,
+      hookTimes: createHookTimes(metrics),
+      onSettled: settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer),
+    },
+    current: () => reloader.current,
+    operations: createOperations({
+      metrics,
+      dependencies,
+      unready: () => following?.unready() ?? [],
+      refusal: createOperationsAccess(config.server, directory),
+      reference: createReferencePages(config.server, () => reloader.current),
+      home: createHomePages(config.server),
+      invitePage: createInvitePage(config.server),
+      draining: () => gateway.isDraining,
+      status: () => status(reloader, gateway, { dependencies, following, work }),
+    }),
+  });
+  return {
+    gateway,
+    reloader,
+    attribute: (thrown) => bundler.origins.attribute(thrown),
+    async start() {
+      const started = await reloader.start();
+      if (!started.ok) return started.problems;
+      opened.push(() => reloader.stop());
+      fileRecords.follow(() => reloader.current);
+      return [];
+    },
+  };
+}
+
+/** What is done with each request that has settled. */
+function settledOf(count: EngineRuntime['onSettled'], tracer: TracerInUse): EngineRuntime['onSettled'] {
+  return (exchange, outcome) => {
+    count(exchange, outcome);
+    tracer.settled(exchange, outcome, exchange.startedMonotonic);
+  };
+}
+
+interface StatusParts extends Pick<Stores, 'following'> {
+  readonly dependencies: Dependencies;
+  readonly work: PluginWork;
+}
+
+function status(
+  reloader: Reloader<unknown>,
+  gateway: Gateway,
+  { dependencies, following, work }: StatusParts,
+): Record<string, unknown> {
+  const { known } = dependencies;
+  const reasons = following?.unready() ?? [];
+  return {
+    status: gateway.isDraining ? 'draining' : reasons.length > 0 ? 'not ready' : 'serving',
+    ...(reasons.length > 0 && { reasons }),
+    degraded: degradedOf(known),
+    dependencies: known,
+    directory: following?.status() ?? null,
+    generation: reloader.current.hash,
+    uptime_seconds: Math.floor(process.uptime()),
+    active_requests: gateway.activeRequests,
+    buffered_bytes: gateway.bufferedBytes,
+    retiring_generations: reloader.retiring,
+    loop_blocks: work.blocks.map(({ at, ...block }) => ({ ...block, at: new Date(at).toISOString() })),
+    config_error: reloader.lastError
+      ? {
+          at: new Date(reloader.lastError.at).toISOString(),
+          problems: reloader.lastError.problems.map(formatProblem),
+        }
+      : null,
+    restart_needed: reloader.restartNeeded ?? null,
+  };
+}

@@ -6,24 +6,24 @@ import { syncFolder } from '../../core/base/durable-file.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 
-/** Folders may be shared between machines, whose processes have numbers of their own. */
+/** Folders may be shared between machines, whose process numbers are independent. */
 const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 12);
 const mark = /^([0-9a-f]{12})-(\d+)-[0-9a-f-]{36}\.tmp$/;
 const inUse = new Set<string>();
 
-/** A name beside the file for what is not whole yet; in use until `release`. */
+/** A temporary name beside the file, for incomplete content; in use until `release`. */
 function temporaryName(target: string): string {
   const name = `${target}.${machine}-${process.pid}-${randomUUID()}.tmp`;
   inUse.add(name);
   return name;
 }
 
-/** Says that nothing is written under the name any more. */
+/** Ends the use of a temporary name. */
 function release(name: string): void {
   inUse.delete(name);
 }
 
-/** Removes what processes of this machine that were killed have left beside the file. */
+/** Removes files that killed processes of this machine left beside the file. */
 async function removeAbandoned(target: string): Promise<void> {
   const [folder, prefix] = [path.dirname(target), `${path.basename(target)}.`];
   for (const name of await readdir(folder)) {
@@ -34,7 +34,7 @@ async function removeAbandoned(target: string): Promise<void> {
 }
 
 function isAlive(pid: number, name: string): boolean {
-  // A process of a container often has the number of the one before it.
+  // A process in a container often has the same number as its predecessor.
   if (pid === process.pid) return inUse.has(name);
   try {
     process.kill(pid, 0);
@@ -46,7 +46,7 @@ function isAlive(pid: number, name: string): boolean {
 
 const segment = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}$/;
 
-/** The parts of a name. Throws `TypeError` for one that could lead somewhere else. */
+/** The parts of a name. Throws `TypeError` for one that could lead to another place. */
 export function nameParts(name: string): readonly string[] {
   const parts = name.split('/');
   if (parts.every((part) => segment.test(part))) return parts;
@@ -54,12 +54,12 @@ export function nameParts(name: string): readonly string[] {
 }
 
 const readBytes = 256 * 1024;
-/** Written bytes are made durable so often, so that the end does not have to wait for all of them. */
+/** Bytes between syncs, so that the end does not have to wait for all of them. */
 const syncBytes = 64 * 1024 * 1024;
 
 /**
- * Files in a folder that only this user may read; made when the first one is written. A file appears whole: it is
- * written under another name, made durable and renamed.
+ * Files in a folder that only this user may read; created with the first file. A file appears complete: it is written
+ * under another name, synced and renamed.
  */
 export function createFileBlobs(directory: string): Blobs {
   const pathOf = (name: string): string => path.join(directory, ...nameParts(name));
@@ -158,7 +158,7 @@ async function* chunksOf(handle: FileHandle, size: number): AsyncGenerator<Buffe
   }
 }
 
-/** A full or broken disk may be mended while the work waits: it is tried again. */
+/** A full or broken disk may be repaired while the work waits: it is retried. */
 async function onDisk<T>(directory: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

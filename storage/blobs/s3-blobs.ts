@@ -2,14 +2,14 @@ import type { Blobs } from '../../core/ports/exports.ts';
 import { nameParts } from './file-blobs.ts';
 import { S3Client, type S3ClientOptions } from './s3-client.ts';
 
-/** Parts of an upload; a store takes 10,000 of them, of 5 MiB at least, so they grow with what has been sent. */
+/** Smallest part of an upload; a store accepts 10,000 parts of at least 5 MiB, so parts grow with the sent bytes. */
 const partBytes = 8 * 1024 * 1024;
 const growEvery = 1000;
 const mostParts = 10_000;
 
 /**
- * Stores what comes, of any length, with one part of it in memory at a time. A blob as short as a part goes in one
- * request; of anything longer the parts are given up when it fails in between.
+ * Stores a stream of any length, with one part of it in memory at a time. A blob up to the length of a part is sent in
+ * one request; a longer upload is aborted when it fails midway.
  */
 async function upload(
   client: S3Client,
@@ -74,13 +74,13 @@ async function complete(
   if (status === 404) throw new Error('The store of exported files gave up the upload in between.');
 }
 
-/** Without this, parts that lead nowhere would be kept and paid for. */
+/** Otherwise the store would keep and charge for orphaned parts. */
 async function abandon(client: S3Client, name: string, id: string): Promise<void> {
   const query = `uploadId=${encodeURIComponent(id)}`;
   await client.send({ method: 'DELETE', name, query }).catch(() => undefined);
 }
 
-/** The content in parts of the same length, the last one shorter; of a thousand parts each next is longer. */
+/** The content in equal parts, the last one shorter; after a thousand parts each next one is longer. */
 async function* partsOf(
   content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array> {
@@ -108,10 +108,10 @@ function escaped(tag: string): string {
   return tag.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
 }
 
-/** Removed at the same time. */
+/** Concurrent removals. */
 const removedAtOnce = 8;
 
-/** Files in a bucket of a store that speaks S3. Beside the files it needs no more of a bucket than its name. */
+/** Files in a bucket of an S3-compatible store. Only the name of the bucket is needed. */
 export function createS3Blobs(options: S3ClientOptions): Blobs {
   const client = new S3Client(options);
   const { prefix } = options.place;
@@ -145,11 +145,11 @@ export function createS3Blobs(options: S3ClientOptions): Blobs {
   };
 }
 
-/** The next 1,000 names that begin like this; they are removed before the next ones are asked for. */
+/** The next 1,000 names with this prefix; they are removed before the next page is requested. */
 async function page(client: S3Client, prefix: string): Promise<readonly string[]> {
   const query = `list-type=2&prefix=${encodeURIComponent(prefix)}`;
   const { text } = await client.send({ method: 'GET', name: '', query });
-  // Names of ours need no escaping in XML.
+  // The names of this store need no escaping in XML.
   return [...text.matchAll(/<Key>([^<]+)<\/Key>/g)]
     .map(([, name = '']) => name)
     .filter((name) => name.startsWith(prefix));

@@ -5,13 +5,14 @@ import type { ExportSettings } from '../../core/ports/export-fields.ts';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
 
 /**
- * Attempts of one request at most, and the wait before the second; it doubles each time, less up to a half by chance.
+ * Upper bound of attempts per request, and the wait before the second; the wait doubles each time, minus a random part
+ * of up to half.
  */
 const attemptsAtMost = 5;
 const firstWaitMs = 200;
 const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 60_000;
-/** Of answers that are not files: lists have 1,000 names at the most. */
+/** Of answers other than files: lists have at most 1,000 names. */
 const maxAnswerBytes = 4 * 1024 * 1024;
 
 /** Options of `S3Client`. */
@@ -22,7 +23,7 @@ export interface S3ClientOptions {
   readonly firstWaitMs?: number;
 }
 
-/** One request. `name` is empty for requests about the bucket. */
+/** One request. `name` is empty for requests to the bucket itself. */
 interface S3Request {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
   readonly name: string;
@@ -39,7 +40,7 @@ interface S3Answer {
   readonly text: string;
 }
 
-/** A file on its way. */
+/** A file download. */
 interface S3Download {
   readonly bytes: number;
   readonly content: AsyncIterable<Buffer>;
@@ -47,7 +48,7 @@ interface S3Download {
 
 type Response = Awaited<ReturnType<Agent['request']>>;
 
-/** Signed requests to a bucket, tried again when the store fails or is busy. Redirects are not followed. */
+/** Signed requests to a bucket, retried when the store fails or is busy. Redirects are not followed. */
 export class S3Client {
   readonly #options: S3ClientOptions;
   readonly #agent = new Agent({
@@ -61,21 +62,19 @@ export class S3Client {
     this.#options = options;
   }
 
-  /**
-   * Rejects with `store_unavailable` when it should be tried again later, else with an error that says what to mend.
-   */
+  /** Rejects with `store_unavailable` when a later retry may succeed, else with an error that names the remedy. */
   send(request: S3Request): Promise<S3Answer> {
     return this.#retried(request, async (response) => {
       const { statusCode: status, headers, body } = response;
       const text = await boundedText(body);
       if (status >= 300 && status !== 404) throw refusal(status, text);
-      // A copy or a completion that fails after it has begun to answer is a failure with status 200.
+      // A copy or completion that fails after its answer has started has status 200.
       if (status < 300 && /<Error>/.test(text)) throw refusal(500, text);
       return { status, etag: String(headers['etag'] ?? ''), text };
     });
   }
 
-  /** Undefined when there is none of this name. */
+  /** Undefined when there is no such file. */
   download(name: string): Promise<S3Download | undefined> {
     return this.#retried({ method: 'GET', name }, async ({ statusCode: status, headers, body }) => {
       if (status === 200)
@@ -86,7 +85,7 @@ export class S3Client {
     });
   }
 
-  /** A presigned address of a file. `query`: what else the address says, encoded. */
+  /** A presigned address of a file. `query`: further query parameters, encoded. */
   address(name: string, query: string, seconds: number): string {
     const { place, signer } = this.#options;
     return signer.presign(place.origin, `${this.#path(name)}?${query}`, seconds);
@@ -134,7 +133,7 @@ export class S3Client {
   }
 }
 
-/** The store understood and said no. Its words are left out, but for the code: they may hold names and addresses. */
+/** Refusal of the store. Only its code is kept: the message may hold names and addresses. */
 class S3Refusal extends Error {
   readonly isTransient: boolean;
 
@@ -173,7 +172,7 @@ async function boundedText(body: Response['body']): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Where `s3://BUCKET/PREFIX` is, given how its store is reached. */
+/** Location of `s3://BUCKET/PREFIX`, given the settings of its store. */
 export function s3Place({ url, region, endpoint, path_style: pathStyle }: ExportSettings): S3Place {
   const [bucket = '', ...folders] = url.slice('s3://'.length).split('/');
   const prefix = folders.filter((folder) => folder !== '').join('/');
@@ -187,19 +186,19 @@ export function s3Place({ url, region, endpoint, path_style: pathStyle }: Export
   };
 }
 
-/** Signs requests to a store that speaks S3. Holds secrets. */
+/** Signs requests to an S3-compatible store. Holds secrets. */
 interface S3Signer {
   /** The headers to set, flat. */
   sign(request: SignableRequest): readonly string[];
-  /** An address with which anybody may read for a while. `path` with its query. */
+  /** An address that allows its holder to read until it expires. `path` with its query. */
   presign(origin: string, path: string, seconds: number): string;
 }
 
-/** Where a bucket is, and in what part of it files are kept. */
+/** Location of a bucket, and the prefix of its files. */
 interface S3Place {
   /** Scheme, host and port. */
   readonly origin: string;
-  /** Empty, or the path of the bucket without a slash behind it. */
+  /** Empty, or the path of the bucket without a trailing slash. */
   readonly base: string;
   /** Empty, or ends with a slash. */
   readonly prefix: string;

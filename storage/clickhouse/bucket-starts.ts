@@ -1,17 +1,17 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { type Buckets, mostBuckets, type TimeWindow } from '../../core/ports/analytics.ts';
 
-/** From `at` on, what the clocks of a time zone show more than UTC. Milliseconds. */
+/** Difference of a time zone's clocks from UTC from `at` on. Milliseconds. */
 interface Offset {
   readonly at: number;
   readonly offset: number;
 }
 
-/** No zone has changed its clocks twice within this time. */
+/** Assumption: no zone changes its clocks twice within this time. */
 const probeMs = 7 * 86_400_000;
 const msOfDay = 86_400_000;
 
-/** What the clocks of a time zone show between two moments, the day before the first one included. */
+/** Clocks of a time zone between two moments, including the day before the first one. */
 class TimeZone {
   readonly #offsets: readonly Offset[];
 
@@ -32,7 +32,7 @@ class TimeZone {
     this.#offsets = offsets;
   }
 
-  /** What the clocks show more than UTC. */
+  /** Difference of the clocks from UTC, milliseconds. */
   offset(at: number): number {
     let low = 0;
     let high = this.#offsets.length - 1;
@@ -44,17 +44,17 @@ class TimeZone {
     return (this.#offsets[low] as Offset).offset;
   }
 
-  /** When the clocks change next, or infinity. */
+  /** Time of the next clock change, or infinity. */
   changeAfter(at: number): number {
     return this.#offsets.find((change) => change.at > at)?.at ?? Infinity;
   }
 
-  /** The first moment at which the clocks show this or more; `local` is a moment as if it were UTC. */
+  /** First moment at which the clocks show at least `local`, a moment written as if it were UTC. */
   firstAt(local: number): number {
     const around = [this.offset(local - msOfDay), this.offset(local + msOfDay)];
     const candidates = around.map((offset) => local - offset);
     const shown = candidates.filter((at) => at + this.offset(at) === local);
-    // Clocks that skip it show more than it from the moment of their change on.
+    // Clocks that skip it show more from the moment of their change on.
     return shown.length > 0 ? Math.min(...shown) : this.changeAfter(Math.min(...candidates) - 1);
   }
 }
@@ -89,7 +89,7 @@ function offsetAt(format: Intl.DateTimeFormat, at: number): number {
   );
 }
 
-/** The second in which the offset becomes what it is at `high`. */
+/** The second of the change to the offset at `high`. */
 function changeWithin(format: Intl.DateTimeFormat, low: number, high: number): number {
   const after = offsetAt(format, high);
   while (high - low > 1000) {
@@ -103,8 +103,8 @@ function changeWithin(format: Intl.DateTimeFormat, low: number, high: number): n
 const firstMs = 3_600_000;
 
 /**
- * The window in parts that follow each other from its newest or oldest end: an hour, then each `growth` times as long as
- * the one before; infinite: the rest at once. What fills a page early need not look at the rest.
+ * The window in consecutive parts from its newest or oldest end: an hour, then each `growth` times as long as the
+ * previous one; with infinity, the rest at once. A page that fills early does not read the rest.
  */
 export function* timeSlices(
   { from, to }: TimeWindow,
@@ -127,8 +127,8 @@ const longest = { minute: 60_000, hour: 3_600_000, day: dayMs, week: 7 * dayMs, 
 const mondayMs = 4 * dayMs;
 
 /**
- * When the buckets begin that a window touches, in order, milliseconds since the epoch: whole seconds. None for an
- * empty window. Throws `invalid_request` for more than `mostBuckets`.
+ * Start times of the buckets of a window, in order, in milliseconds since the epoch: whole seconds. None for an empty
+ * window. Throws `invalid_request` for more than `mostBuckets`.
  */
 export function bucketStarts({ from, to }: TimeWindow, { unit, size, timeZone }: Buckets): number[] {
   if (from >= to) return [];
@@ -151,7 +151,7 @@ function tooMany(): GatewayError {
   return new GatewayError('invalid_request', message, { param: 'granularity' });
 }
 
-/** A change of the clocks by less than a step cuts the bucket in which it falls. */
+/** A clock change by less than a step splits its bucket. */
 function clockStart(zone: TimeZone, at: number, step: number): number {
   const start = at - modulo(at + zone.offset(at), step);
   const change = zone.changeAfter(start);
@@ -164,7 +164,7 @@ function nextOnClock(zone: TimeZone, start: number, step: number): number {
   return change < next && !isAligned(zone, change, step) ? change : next;
 }
 
-/** Whether the clocks change by whole steps at this moment. */
+/** True when the clocks change by whole steps at this moment. */
 function isAligned(zone: TimeZone, change: number, step: number): boolean {
   return modulo(zone.offset(change) - zone.offset(change - 1), step) === 0;
 }
@@ -172,7 +172,7 @@ function isAligned(zone: TimeZone, change: number, step: number): boolean {
 function calendarStart(zone: TimeZone, at: number, unit: 'day' | 'week' | 'month'): number {
   const local = at + zone.offset(at);
   const start = zone.firstAt(localStart(local, unit));
-  // Clocks that go back over midnight show the day before once more.
+  // Clocks that go back over midnight show the previous day again.
   return start <= at ? start : zone.firstAt(localStart(local - dayMs, unit));
 }
 
@@ -195,8 +195,8 @@ function modulo(value: number, by: number): number {
 }
 
 /**
- * The beginning of the bucket that holds a moment, both in seconds since the epoch, with the values of its placeholders.
- * Times before the first bucket belong to it; without buckets there is one, at 0.
+ * Start of the bucket of a moment, both in seconds since the epoch, with its placeholder values. Times before the first
+ * bucket belong to it; without buckets the start is 0.
  */
 export function bucketSql(starts: readonly number[] | undefined): {
   readonly of: (seconds: string) => string;

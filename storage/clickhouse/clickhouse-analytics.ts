@@ -39,16 +39,16 @@ const maxRowsPerBlock = '10000000';
 const insertSettings: ClickHouseSettings = {
   async_insert: 0,
   insert_deduplicate: 1,
-  // A store that died between a table and its view has the rows in the one only. Older servers would skip both.
+  // After a crash between a table and its view, only one of them has the rows. Older servers would skip both.
   deduplicate_blocks_in_dependent_materialized_views: 1,
-  // One insert is one block, so that it is stored whole or not at all and its token covers all of it.
+  // One insert is one block, so that it is atomic and its token covers all of it.
   input_format_parallel_parsing: 0,
   max_insert_block_size: maxRowsPerBlock,
   min_insert_block_size_rows: maxRowsPerBlock,
   min_insert_block_size_bytes: '1000000000',
-  // A gateway that is newer than the schema may send columns that do not exist yet.
+  // A gateway that is newer than the schema may send unknown columns.
   input_format_skip_unknown_fields: 1,
-  // Half a surrogate pair in a caller's text is kept as it was written.
+  // An unpaired surrogate in a caller's text is kept unchanged.
   input_format_json_throw_on_bad_escape_sequence: 0,
   date_time_input_format: 'best_effort',
 };
@@ -58,26 +58,26 @@ const inserts: Readonly<Record<JournalTable, string>> = {
   feedback: 'INSERT INTO feedback FORMAT JSONEachRow',
 };
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** They travel in the query string, which a server takes up to a megabyte of. */
+/** They are sent in the query string, whose limit is about a megabyte. */
 const idsAtOnce = 1000;
 
-/** A statement that a broken-off command has left on a server has ended by then. */
+/** Time after which a statement of an interrupted command has ended on the server. */
 const repricingGraceMs = 30_000;
 
-/** Read at a time from a file of rows: little memory, few turns of the event loop. */
+/** Bytes per read from a file of rows: little memory, few turns of the event loop. */
 const readBytes = 256 * 1024;
 
-/** What is known of a store beside its address. */
+/** Properties of a store beside its address. */
 interface StoreTraits {
   readonly readsFiles?: boolean | undefined;
   readonly queryBounds?: QueryBounds | undefined;
-  /** How long rows of requests are kept, milliseconds; Infinity (the default): for ever. Roll-ups last longer. */
+  /** Retention of request rows, milliseconds; Infinity (the default): unlimited. Roll-ups are kept longer. */
   readonly rawKeptMs?: number | undefined;
-  /** From when on roll-ups hold every request, milliseconds since the epoch; Infinity (the default): they do not. */
+  /** Start of complete roll-ups, milliseconds since the epoch; Infinity (the default): they are not complete. */
   readonly rolledUpFrom?: number | undefined;
 }
 
-/** The analytics store on a ClickHouse server, or on the embedded engine, which answers the same protocol. */
+/** The analytics store on a ClickHouse server, or on the embedded engine, which has the same protocol. */
 export class ClickHouseAnalytics implements Analytics {
   readonly #client: ClickHouseClient;
   readonly #select: Select;
@@ -86,8 +86,8 @@ export class ClickHouseAnalytics implements Analytics {
   readonly #rolledUpFrom: number;
 
   /**
-   * `client` speaks to a database whose schema is up to date. `readsFiles`: what it speaks to reads the files of
-   * `StoredRows` itself (the embedded engine), so that their bytes need not pass through this process.
+   * `client` has a database whose schema is up to date. `readsFiles`: the other side reads the files of `StoredRows`
+   * itself (the embedded engine), so that their bytes need not pass through this process.
    */
   constructor(client: ClickHouseClient, traits: StoreTraits = {}) {
     const { readsFiles = false, queryBounds, rawKeptMs = Infinity, rolledUpFrom = Infinity } = traits;
@@ -122,10 +122,10 @@ export class ClickHouseAnalytics implements Analytics {
         values === undefined
           ? await this.#client.exec({ query, clickhouse_settings })
           : await this.#client.exec({ query, clickhouse_settings, values });
-      // Nothing comes, but an answer that nobody reads keeps its connection.
+      // The answer is empty, but an unread one keeps its connection.
       await finished(stream.resume());
     } finally {
-      // A server may refuse before it has read everything; the file must not stay open.
+      // A server may refuse before it has read everything; the file must be closed.
       values?.destroy();
     }
   }
@@ -154,7 +154,7 @@ export class ClickHouseAnalytics implements Analytics {
   }
 
   repricing(): Promise<Repricing> {
-    // The embedded engine ends with the command that uses it, and its folder is one process's.
+    // The embedded engine ends with its command, and only one process uses its folder.
     const graceMs = this.#readsFiles ? 0 : repricingGraceMs;
     return Promise.resolve(repricingOf({ client: this.#client, select: this.#select, graceMs }));
   }
@@ -200,7 +200,7 @@ export class ClickHouseAnalytics implements Analytics {
     const { where, place, parameters } = visible(window, visibility);
     const one = (columns: readonly string[], table: JournalTable, condition: string): string =>
       `SELECT ${columns.join(', ')} FROM ${table} WHERE id = {id:UUID} AND ${condition} LIMIT 1`;
-    // Bodies do not say who sent them: they are told only together with their request.
+    // Bodies have no user or key: they are returned only together with their request.
     const [requests, bodies] = await Promise.all([
       this.#select<RequestRow>(one(requestColumns, 'requests', where), { ...parameters, id }),
       this.#select<BodyRow>(one(bodyColumns, 'bodies', place), { ...parameters, id }),
@@ -230,12 +230,12 @@ export class ClickHouseAnalytics implements Analytics {
   }
 }
 
-/** How the embedded engine is told which rows to read; see its `readRowRange`. */
+/** Parameters that name the rows to read for the embedded engine; see its `readRowRange`. */
 function fileParameters({ path, from, end }: StoredRows): ClickHouseSettings {
   return { weir_rows_file: path, weir_rows_from: String(from), weir_rows_end: String(end) };
 }
 
-/** The bytes of the range; throws when the file is shorter, so that no part of it is taken for the whole. */
+/** The bytes of the range; throws when the file is shorter, so that a part is not taken for the whole. */
 async function* bytesOf({ path, from, end }: StoredRows): AsyncGenerator<Buffer> {
   let left = end - from;
   const file = createReadStream(path, { start: from, end: end - 1, highWaterMark: readBytes });
@@ -257,7 +257,7 @@ interface CostRow {
   readonly cost_sum: string;
 }
 
-/** See `Analytics.costsByDay`. Requests that no provider was asked for are left out. */
+/** See `Analytics.costsByDay`. Requests without an attempt are left out. */
 async function costsByDay(
   select: Select,
   { window, services }: Parameters<Analytics['costsByDay']>[0],

@@ -31,7 +31,7 @@ function valueOf(by: CountedBy, bound: Bound): string {
   return typeof by === 'string' ? columns[by] : `metadata[${bound.add('String', by.metadata)}]`;
 }
 
-/** As the conditions of policies are: what says nothing matches nothing. */
+/** Same as for conditions of policies: empty conditions match nothing. */
 function conditionSql({ by, whole, beginnings, ...not }: CountedValues, bound: Bound): string {
   const value = valueOf(by, bound);
   const oneOf = (values: readonly string[], starts: readonly string[]): string =>
@@ -48,8 +48,8 @@ interface CountedRow {
 }
 
 /**
- * See `Analytics.countedUsage`. Each request is rounded to billionths by itself, as a budget counts it; an answer from the
- * cache costs nothing, and what was not proxied (reported logs, spans) counts nowhere.
+ * See `Analytics.countedUsage`. Each request is rounded to billionths separately, as budgets count it; a cached answer
+ * costs nothing, and records without a proxied request (reported logs, spans) do not count.
  */
 export async function countedUsage(
   select: Select,

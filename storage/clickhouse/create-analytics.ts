@@ -14,7 +14,7 @@ import type { QueryBounds } from './select.ts';
 import { checkVersion, explainStart, type OpeningStep, type StorePlace } from './store-errors.ts';
 import { usageStart } from './usage-plan.ts';
 
-/** How long rows are kept, in days; 0 for ever. */
+/** Retention of rows, in days; 0: unlimited. */
 export interface Retention {
   readonly logsDays: number;
   readonly bodiesDays: number;
@@ -25,24 +25,24 @@ export interface Retention {
 interface Table {
   readonly name: string;
   readonly engine_full: string;
-  /** The column that says when: of a roll-up the beginning of its bucket. */
+  /** Column of the row's time; in a roll-up, the start of its bucket. */
   readonly time: string;
 }
 
-/** As `system.tables` shows it; anything else is a rule of the operator's own. */
+/** Form in `system.tables`; any other rule belongs to the operator. */
 const ownRule = / TTL (toDateTime\(\w+\) \+ toIntervalDay\((\d+)\))(?= SETTINGS |$)/;
 const anyRule = / TTL /;
 /**
- * Rows that are due go while a part is merged, once a day at the most; a part of which all rows are due is dropped
- * whole. Bodies stand in partitions of a day, so only that is done with them, and nothing is ever rewritten. A new rule
- * makes a note in each part of when it is due, and rewrites none.
+ * Expired rows are deleted when a part is merged, at most once a day; a part of expired rows alone is dropped whole.
+ * Bodies have daily partitions, so only whole parts are dropped, and nothing is rewritten. A new rule only updates the
+ * expiry noted in each part.
  */
 const rowByRow = ['merge_with_ttl_timeout = 86400', 'materialize_ttl_recalculate_only = 1'];
 const byParts = ['ttl_only_drop_parts = 1', 'materialize_ttl_recalculate_only = 1'];
 
 /**
- * Makes the tables of the client's database delete rows by themselves when these days have passed. Changes nothing
- * where a table does so already, and leaves a table alone that has another rule, which an operator has made.
+ * Sets the retention of the tables in the client's database. Skips tables that have the same rule already, and tables
+ * with another rule, which an operator has set.
  */
 async function applyRetention(
   client: ClickHouseClient,
@@ -68,7 +68,7 @@ async function applyRetention(
   }
 }
 
-/** Those that Weir makes; a view's own table is not one of them. */
+/** The tables that Weir creates, without the inner tables of views. */
 async function tablesOf(client: ClickHouseClient): Promise<Table[]> {
   const result = await client.query({
     query: `SELECT t.name AS name, t.engine_full AS engine_full, any(c.name) AS time
@@ -104,7 +104,7 @@ async function setRule(
   await run(`MODIFY TTL toDateTime({time:Identifier}) + toIntervalDay(${days})`);
 }
 
-/** Which ClickHouse server to use. */
+/** Address and settings of a ClickHouse server. */
 export interface ClickHouseOptions {
   /** `http://host:8123` or `https://…`, without a path. */
   readonly url: string;
@@ -112,27 +112,30 @@ export interface ClickHouseOptions {
   readonly password: string;
   /** Created when it does not exist. Default `weir`. */
   readonly database?: string;
-  /** Certificates (PEM) of the authorities that are trusted instead of the usual ones. For `https://` only. */
+  /** Certificates (PEM) of authorities trusted instead of the default ones. For `https://` only. */
   readonly certificateAuthority?: Buffer | undefined;
   /** Default: one server. */
   readonly layout?: TableLayout;
   readonly log: Log;
-  /** The other side reads the files of `StoredRows` itself: the embedded engine, never a server. Default false. */
+  /**
+   * True when the other side reads the files of `StoredRows` itself: the embedded engine, never a server. Default
+   * false.
+   */
   readonly readsFiles?: boolean;
-  /** What one query may take. */
+  /** Limits of one query. */
   readonly queryBounds?: QueryBounds | undefined;
-  /** How long rows are kept. Default: as the tables are, and new ones keep them for ever. */
+  /** Retention of rows. Default: existing tables keep theirs, new ones have no limit. */
   readonly retention?: Retention | undefined;
 }
 
 const dayMs = 86_400_000;
 const requestTimeoutMs = 60_000;
-/** Asking for the version costs a server nothing: one that needs longer than this cannot be reached. */
+/** A version query costs a server nothing: a server that needs longer than this counts as unreachable. */
 const firstAnswerTimeoutMs = 5000;
 
 /**
- * Opens the analytics store on a ClickHouse server or on the embedded engine and brings its schema up to date.
- * Throws an `AnalyticsStartError`, whose `lasting` says whether it is worth another attempt.
+ * Opens the analytics store on a ClickHouse server or on the embedded engine and migrates its schema. Throws an
+ * `AnalyticsStartError`, whose `lasting` is false when a retry may succeed.
  */
 export async function createAnalytics(options: ClickHouseOptions): Promise<Analytics> {
   const { database = 'weir', layout = oneServer, log } = options;
@@ -176,7 +179,7 @@ function connect(
     request_timeout: timeoutMs,
     compression: { request: false, response: false },
     ...(certificateAuthority !== undefined && { tls: { ca_cert: certificateAuthority } }),
-    // Its log lines quote statements and rows; what matters reaches our log through the errors it throws.
+    // Its log lines quote statements and rows; its errors carry everything that the gateway's log needs.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }
@@ -196,7 +199,7 @@ async function step(
   }
 }
 
-/** The engine leaves out parts that it cannot read, and says nothing of it. */
+/** The engine skips unreadable parts without an error. */
 async function tellBrokenParts(client: ClickHouseClient, database: string, log: Log): Promise<void> {
   const result = await client.query({
     query: `SELECT table, toUInt32(count()) FROM system.detached_parts
@@ -211,13 +214,13 @@ async function tellBrokenParts(client: ClickHouseClient, database: string, log: 
     );
 }
 
-/** In a format that every version knows. */
+/** In a format that every version supports. */
 async function versionOf(client: ClickHouseClient): Promise<string> {
   const result = await client.query({ query: 'SELECT version()', format: 'TabSeparated' });
   return (await result.text()).trim();
 }
 
-/** A user without the right to create databases may use one that exists, hence the look before. */
+/** A user without the right to create databases may use an existing one, hence the check before. */
 async function createDatabase(
   client: ClickHouseClient,
   database: string,

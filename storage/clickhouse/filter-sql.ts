@@ -2,19 +2,19 @@ import { asciiOnly } from '../../core/base/json.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Between, RequestFilter, TimeWindow, Visibility } from '../../core/ports/analytics.ts';
 
-/** The last moment that the store's time type can hold, in the year 2299. */
+/** Last moment of the store's time type, in the year 2299. */
 const endOfTime = 10_413_791_999_999;
 
-/** Placeholders are filled by `moments`. */
+/** `moments` fills the placeholders. */
 export const inWindow = between('from', 'to');
 
-/** For sub-selects over further tables that have the columns: the organisation, and the workspace when there is one. */
+/** For sub-selects on other tables with these columns: the organisation, and the workspace when there is one. */
 const inPlace =
   'organisation_id = {organisation:String} AND ({everywhere:UInt8} OR workspace_id = {workspace:String})';
-/** The same for feedback, which also says who gave it. */
+/** Same for feedback, which also has a user and a key. */
 const whoseEver = `${inPlace} AND ({everybody:UInt8} OR user_id = {user:String}) AND ({every_key:UInt8} OR api_key_id = {key:String})`;
 
-/** The conditions that every query carries, with their values apart from them. */
+/** The conditions of every query, with their values separate. */
 export function visible(
   window: TimeWindow,
   { organisationId, workspaceId, userId, apiKeyId }: Visibility,
@@ -23,9 +23,9 @@ export function visible(
   where: string;
   /** For requests and feedback, with times of their own. */
   whose: string;
-  /** For roll-ups, which say what time they mean: the organisation, and the workspace when there is one. */
+  /** For roll-ups, which have their own time condition: the organisation, and the workspace when there is one. */
   owned: string;
-  /** For bodies, which have no column for who sent them. */
+  /** For bodies, which have no column for user or key. */
   place: string;
   parameters: Record<string, unknown>;
 } {
@@ -61,21 +61,21 @@ export function moment(time: number): number {
   return Math.min(Math.max(Math.ceil(time), 0), endOfTime);
 }
 
-/** Rows of the time from one placeholder to another, both milliseconds since the epoch. */
+/** Condition for rows between the times of two placeholders, in milliseconds since the epoch. */
 export function between(from: string, to: string): string {
   return `created_at >= fromUnixTimestamp64Milli({${from}:Int64}, 'UTC') AND created_at < fromUnixTimestamp64Milli({${to}:Int64}, 'UTC')`;
 }
 
-/** Digits after the point to which averages are compared: sums of fractions depend on their order beyond them. */
+/** Decimal places in comparisons of averages: beyond them, sums of fractions depend on their order. */
 const digits = 9;
 
 /** The latest revision comes first. */
 const latestFirst = 'revision DESC, created_at DESC, id DESC';
 
 /**
- * What each feedback says now and since when there is some: `latest_trace` (a number), `latest_value`, `latest_weight` and
- * `given_at`. `from` begins with FROM; feedback of which it holds later revisions only is left out. Sorts, which can go on
- * in files; keeping each one's latest revision in memory takes ten times as much.
+ * Latest content and first time of each feedback: `latest_trace` (a number), `latest_value`, `latest_weight` and
+ * `given_at`. `from` starts with FROM; feedback of which it holds only later revisions is left out. Uses sorting, which
+ * can spill to disk; keeping the latest revisions in memory takes ten times as much.
  */
 export function latestFeedback(from: string): string {
   const all = 'ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING';
@@ -93,8 +93,8 @@ export const weightedAverage =
   'if(sum(latest_weight) = 0, NULL, sum(latest_value * latest_weight) / sum(latest_weight))';
 
 /**
- * Traces with feedback, of that which `visible` lets see at any time: `trace` is its number, `weighted` (value × weight),
- * `weights`, and `average`, null when all weights are 0. Sorts as `latestFeedback` does.
+ * Traces with feedback, from the feedback visible at any time: `trace` is its number, `weighted` (value × weight),
+ * `weights`, and `average`, null when all weights are 0. Sorts like `latestFeedback`.
  */
 export const feedbackOfTraces = [
   'SELECT trace, sum(latest_value * latest_weight) AS weighted, sum(latest_weight) AS weights,',
@@ -104,7 +104,7 @@ export const feedbackOfTraces = [
   "WHERE latest_trace_id != '' GROUP BY trace",
 ].join(' ');
 
-/** The column of `requests` behind each filter that is a list of texts. */
+/** The column of `requests` for each filter that is a list of texts. */
 const listed = {
   aiServices: 'ai_service',
   models: 'model',
@@ -135,14 +135,14 @@ const mostValues = 1000;
 const mostPairs = 20;
 const mostText = 256;
 
-/** Conditions over `requests`, all of which must hold, and the values of their placeholders. */
+/** Conditions on `requests`, joined by AND, with their placeholder values. */
 interface FilterSql {
   readonly conditions: readonly string[];
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
 /**
- * What a filter says, for a query that also carries the conditions and parameters of `visible`. Placeholders begin with
+ * Conditions of a filter, for a query with the conditions and parameters of `visible`. Placeholders start with
  * `filter_`. Throws `invalid_request` for a list of more than 1,000 values, more than 20 metadata pairs or a text of
  * more than 256 characters.
  */
@@ -158,7 +158,7 @@ export function filterSql(filter: RequestFilter | undefined): FilterSql {
     ...(between?.min === undefined ? [] : [`${measure} >= ${bind(`${name}_min`, 'Float64', between.min)}`]),
     ...(between?.max === undefined ? [] : [`${measure} <= ${bind(`${name}_max`, 'Float64', between.max)}`]),
   ];
-  /** `condition` makes one of the values; nothing is one of no values. */
+  /** `condition` builds the condition on the values; an empty list matches nothing. */
   const oneOf = <T>(name: string, values: readonly T[] | undefined, condition: (values: T[]) => string) => {
     if (values === undefined) return;
     bounded(name, values.length, mostValues, 'values');
@@ -191,7 +191,7 @@ export function filterSql(filter: RequestFilter | undefined): FilterSql {
   for (const [index, [key, value]] of pairs.entries()) {
     const name = bind(`metadata_key_${index}`, 'String', key);
     const text = bind(`metadata_value_${index}`, 'String', value);
-    // Of 64 bits: of a million million different pairs, one in eighteen million is taken for this one.
+    // A 64-bit hash: of a million million different pairs, one in eighteen million collides with this one.
     conditions.push(`has(metadata_pairs, sipHash64(${name}, ${text}))`);
   }
 
@@ -221,9 +221,9 @@ function entriesOf<K extends string, V>(record: Readonly<Record<K, V>>): [K, V][
 }
 
 /**
- * The requests whose logged bodies hold a text, without regard to case: `(created_at, id)` of `bodies`, within the window
- * and the place of what `visible` binds. `placeholder` stands for what `textForms` makes of the text. The expressions
- * are those of the index `text_filter`, which finds the granules that can hold texts of four and more characters.
+ * Requests whose logged bodies contain a text, ignoring case: `(created_at, id)` of `bodies`, within the window and
+ * place bound by `visible`. `placeholder` stands for the result of `textForms`. The expressions match the index
+ * `text_filter`, which finds granules for texts of at least four characters.
  */
 function textSql(placeholder: string): string {
   const forms = `arrayMap(form -> lowerUTF8(form), ${placeholder})`;
@@ -232,15 +232,15 @@ function textSql(placeholder: string): string {
 }
 
 /**
- * The forms in which a body may hold a text: as it is, and as JSON writes it, with escapes where they are required, or
- * wherever it is not ASCII. A comparison without regard to case cannot see through escapes, hence some cases of those.
+ * The forms of a text in a body: unchanged, and as JSON, with escapes where required or for every character outside
+ * ASCII. A case-insensitive comparison does not see escaped characters, hence some case variants of those.
  */
 export function textForms(text: string): string[] {
   const lower = text.toLowerCase();
   const [first = ''] = lower;
   const cased = [text, lower, text.toUpperCase(), first.toUpperCase() + lower.slice(first.length)];
   const forms = [text, escaped(text), ...cased.map((one) => asciiOnly(escaped(one)))];
-  // The case of a final sigma depends on what follows it, which a part of a text does not tell.
+  // The case of a final sigma depends on the following character, which a partial text does not show.
   if (/[Σσς]$/.test(text)) forms.push(`${text.slice(0, -1)}σ`, `${text.slice(0, -1)}ς`);
   return [...new Set(forms)];
 }
@@ -249,7 +249,7 @@ function escaped(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** Throws `invalid_request` unless the value is a whole number from 0 to `max`. */
+/** Throws `invalid_request` unless the value is an integer from 0 to `max`. */
 export function checkRange(name: string, value: number, max: number): void {
   if (Number.isInteger(value) && value >= 0 && value <= max) return;
   const message = `\`${name}\` must be a whole number from 0 to ${max}.`;

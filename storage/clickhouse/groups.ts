@@ -50,7 +50,7 @@ function groupSql(
   };
 }
 
-/** What is thought of each group: all feedback on its traces, each trace once, and how many requests these have. */
+/** Feedback of each group: all feedback on its traces, each trace once, and the number of requests with feedback. */
 function feedbackOfGroups({ by, window, visibility, filter }: GroupQuery): ReturnType<typeof groupSql> {
   const { where, parameters } = visible(moments(window), visibility);
   const told = splitColumn(by);

@@ -14,20 +14,20 @@ import { inPairs, pairsAtOnce, pairsOf, type Select } from './select.ts';
 import { timeSlices } from './bucket-starts.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 
-/** How far somebody who follows the log has come. */
+/** Position of a client that follows the log. */
 interface Mark {
-  /** When the newest row that was looked at came into the store; milliseconds since the epoch. */
+  /** Storage time of the newest row seen; milliseconds since the epoch. */
   readonly newest: number;
-  /** `keyOf` the rows of the last seconds before it that have been told. */
+  /** `keyOf` the rows already returned from the last seconds before it. */
   readonly told: ReadonlySet<string>;
 }
 
-/** Random in ids of every kind, and enough to tell some thousand of them apart. */
+/** Random digits in ids of every kind, enough to distinguish some thousand. */
 const keyDigits = 12;
 const keyBytes = keyDigits / 2;
 const written = /^(\d{1,16})(?:~([\w-]*))?$/;
 
-/** By what a row is remembered. */
+/** Short key of a row. */
 export function keyOf(id: string): string {
   return id.slice(-keyDigits);
 }
@@ -38,7 +38,7 @@ export function writeMark({ newest, told }: Mark): string {
     : `${newest}~${Buffer.from([...told].join(''), 'hex').toString('base64url')}`;
 }
 
-/** Throws `invalid_request` for what `writeMark` has not written. */
+/** Throws `invalid_request` for text that `writeMark` has not written. */
 export function readMark(text: string): Mark {
   const [, newest, told = ''] = written.exec(text) ?? [];
   if (newest === undefined) {
@@ -53,11 +53,13 @@ export function readMark(text: string): Mark {
 }
 
 const mostNewRows = 1000;
-/** Longest time between the stamp of a row and the end of its insert, and between the clocks of two servers. */
+/**
+ * Upper bound of the time between a row's stamp and the end of its insert, and of the clock difference of two servers.
+ */
 const overlapMs = 10_000;
-/** A row that was accepted longer before it came into the store is not live any more. */
+/** A row that was stored this long after its acceptance is no longer live. */
 const liveMs = 86_400_000;
-/** Rows that are looked at in one go; of more, the newest. */
+/** Upper bound of rows per read; of more, the newest. */
 const mostCandidates = 10_000;
 
 interface Candidate {
@@ -67,8 +69,8 @@ interface Candidate {
 }
 
 /**
- * See `Analytics.newLogs`. Rows carry the time when their insert began, and inserts do not end in that order: every
- * question looks at the last seconds before the newest known row again, and leaves out what has been told.
+ * See `Analytics.newLogs`. Rows carry the start time of their insert, and inserts end in another order: every read
+ * repeats the last seconds before the newest known row, and skips rows already returned.
  */
 export async function newLogs(select: Select, query: NewLogsQuery): Promise<NewLogs> {
   const { since, limit } = query;
@@ -91,7 +93,7 @@ async function beginning(select: Select): Promise<Mark> {
   return { newest: row?.now ?? 0, told: new Set() };
 }
 
-/** Everything behind the mark and shortly before it; and of that what is to be told, oldest first. */
+/** All rows after the mark and shortly before it; and those to return, oldest first. */
 async function look(
   select: Select,
   { visibility, filter = {} }: NewLogsQuery,
@@ -103,13 +105,13 @@ async function look(
   const seen = await candidates(select, { visibility, storedFrom, window, filter: others });
   const fresh = seen.filter(({ id }) => !told.has(keyOf(id)));
   if (text === undefined || fresh.length === 0) return { seen, fresh };
-  // Texts are looked for in the bodies of these alone. A body may come later than its request, which is therefore
-  // looked at for some seconds.
+  // The text is searched only in the bodies of these rows. A body may arrive after its request, which is therefore
+  // checked for some seconds.
   const holding = await candidates(select, { visibility, storedFrom, filter, window: pairsOf(fresh).window });
   return { seen, fresh: holding.filter(({ id }) => !told.has(keyOf(id))) };
 }
 
-/** What must be remembered: everything told that the next look will see again. */
+/** Keys to keep: rows already returned that the next read will see again. */
 function toldBy({ newest, told }: Mark, seen: readonly Candidate[], fresh: readonly Candidate[]) {
   const next = new Set(fresh.map(({ id }) => keyOf(id)));
   for (const { id, storedAt } of seen) {
@@ -120,7 +122,7 @@ function toldBy({ newest, told }: Mark, seen: readonly Candidate[], fresh: reado
   return next;
 }
 
-/** The newest rows that came into the store since a time, oldest first. */
+/** The newest rows stored since a time, oldest first. */
 async function candidates(
   select: Select,
   {
@@ -139,7 +141,7 @@ async function candidates(
   const { conditions, parameters: values } = filterSql(filter);
   const stored = "stored_at >= fromUnixTimestamp64Milli({stored_from:Int64}, 'UTC')";
   const sql = [
-    // The clock of another server may be ahead; what it stamps must not hide what this one will.
+    // The clock of another server may be ahead; its stamps must not hide later rows of this one.
     'SELECT id, toUnixTimestamp64Milli(created_at) AS createdAt, toUnixTimestamp64Milli(least(stored_at, now64(3))) AS storedAt',
     `FROM requests WHERE ${[where, stored, ...conditions].join(' AND ')}`,
     'ORDER BY storedAt DESC, created_at DESC, id DESC LIMIT {rows:UInt32}',
@@ -165,7 +167,7 @@ async function recordsOf(
   });
 }
 
-/** Lists show bodies, and nothing else of what stands beside them. */
+/** Lists return bodies, without the other columns of their table. */
 const listedColumns = bodyColumns.filter((name) => name !== 'request_headers' && name !== 'provider_call');
 const mostRows = 10_000;
 
@@ -175,8 +177,8 @@ export async function logs(select: Select, query: LogQuery): Promise<readonly Lo
   checkRange('limit', limit, mostRows);
   const rows: RequestRow[] = [];
   const window = windowBehind(query);
-  // Rows stand in the order of time within a workspace alone, and a text is looked for before anything else: all else
-  // costs what its window costs. Where they do, the end alone touches fewer parts of the table than the whole window.
+  // Rows are sorted by time only within a workspace, and a text is matched first: otherwise a query costs as much as
+  // its window. In sorted rows, the end alone touches fewer parts of the table than the whole window.
   const isOrdered = query.visibility.workspaceId !== undefined && query.filter?.text === undefined;
   for (const slice of timeSlices(window, order, isOrdered ? Infinity : undefined)) {
     if (rows.length >= limit) break;
@@ -198,7 +200,9 @@ export async function countLogs(
   return row?.entries ?? 0;
 }
 
-/** The window without what lies before the cursor: the primary key can tell that, and not what a pair comes behind. */
+/**
+ * The window without the part before the cursor: the primary key can use a time bound, but not a comparison of pairs.
+ */
 function windowBehind({ window, after, order }: LogQuery): TimeWindow {
   const { from, to } = moments(window);
   if (after === undefined) return { from, to };
@@ -233,7 +237,7 @@ function page(
   });
 }
 
-/** Bodies do not say who sent them: they are asked for by the requests that were found. */
+/** Bodies have no user or key: they are read by the requests that were found. */
 async function withBodies(
   select: Select,
   { visibility }: Pick<LogQuery, 'visibility'>,
@@ -251,7 +255,7 @@ async function withBodies(
   return rows.map((request) => ({ request, body: found.get(request.id) }));
 }
 
-/** Of a stored time, `YYYY-MM-DD HH:MM:SS.mmm` in UTC. */
+/** Milliseconds of a stored time, `YYYY-MM-DD HH:MM:SS.mmm` in UTC. */
 function millisecondsOf(stored: string): number {
   return Date.parse(`${stored.replace(' ', 'T')}Z`);
 }

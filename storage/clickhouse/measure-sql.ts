@@ -1,7 +1,7 @@
 import type { GroupColumn, Measure } from '../../core/ports/analytics.ts';
 import { latencyQuantile, ratio, total, type Computed } from './usage-plan.ts';
 
-/** How each measure is computed of roll-ups. */
+/** Expression of each measure over roll-ups. */
 export const measureSql: Readonly<Record<Measure, Computed>> = {
   requests: total('requests'),
   successes: total('successes'),
@@ -24,7 +24,7 @@ export const measureSql: Readonly<Record<Measure, Computed>> = {
   rescued_by_fallback: total('rescued_by_fallback'),
 };
 
-/** How each column of a group is computed of roll-ups; times as milliseconds since the epoch. */
+/** Expression of each group column over roll-ups; times as milliseconds since the epoch. */
 export const columnSql: Readonly<
   Record<Exclude<GroupColumn, 'avg_weighted_feedback' | 'requests_with_feedback'>, Computed>
 > = {

@@ -3,15 +3,18 @@ import type { Log } from '../../core/ports/log.ts';
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 
-/** Where the tables live: on one server, or on the servers of a cluster. */
+/** Location of the tables: on one server, or on the servers of a cluster. */
 export interface TableLayout {
-  /** Statements that change the schema run `ON CLUSTER` this name (a macro such as `{cluster}` too). Default: on one server. */
+  /** Schema statements run `ON CLUSTER` this name (a macro such as `{cluster}` too). Default: on one server. */
   readonly cluster?: string | undefined;
-  /** Tables have replicas: this is what their engine is told. Default: they have none. */
+  /** Parameters of replicated tables. Default: no replicas. */
   readonly replica?: ReplicaNames | undefined;
 }
 
-/** What a replicated engine is told; the server fills in `{shard}`, `{database}`, `{table}`, `{replica}` and its own macros. */
+/**
+ * Parameters of a replicated engine; the server fills in `{shard}`, `{database}`, `{table}`, `{replica}` and its own
+ * macros.
+ */
 interface ReplicaNames {
   /** Path in Keeper, the same for all replicas of a table. Empty: the server's own `default_replica_path` and name. */
   readonly path: string;
@@ -23,11 +26,13 @@ export const oneServer: TableLayout = {};
 
 const marker = /\{\{\s*(\w+)\s*([^}]*?)\s*\}\}/g;
 const engine = /^(\w*MergeTree)(?:\((.*)\))?$/;
-/** A row may wait in the journal for days; a server's own default is one hour since version 25.10. */
+/**
+ * Deduplication window: a row may wait in the journal for days; a server's own default is one hour since version 25.10.
+ */
 const rememberedSeconds = 604_800;
 
 /**
- * Fills in what depends on the layout. A statement says `{{on_cluster}}` after the name of what it creates or
+ * Fills in the parts that depend on the layout. A statement has `{{on_cluster}}` after the name that it creates or
  * changes, `ENGINE = {{engine MergeTree}}` (or `SummingMergeTree(n)` …) and, among its settings,
  * `{{deduplication_window 10000}}`. Throws for any other marker.
  */
@@ -56,7 +61,7 @@ function engineOf(kind: string, own: string | undefined, { replica }: TableLayou
   return parts.length === 0 ? name : `${name}(${parts.join(', ')})`;
 }
 
-/** The two families of engines remember the blocks they have seen under different settings. */
+/** The two engine families have different settings for remembered blocks. */
 function windowOf(blocks: string, { replica }: TableLayout): string {
   return replica === undefined
     ? `non_replicated_deduplication_window = ${blocks}`
@@ -71,8 +76,8 @@ const piece =
   /'(?:[^'\\]|\\[^]|'')*(?:'|$)|"(?:[^"\\]|\\[^]|"")*(?:"|$)|`(?:[^`\\]|\\[^]|``)*(?:`|$)|--[^\n]*|\/\*[^]*?(?:\*\/|$)|;|[^'"`;/-]+|[/-]/gy;
 
 /**
- * Cuts a migration into its statements at the semicolons that stand outside strings, quoted names and comments.
- * Comments are left out; what holds nothing else is no statement.
+ * Splits a migration into its statements at semicolons outside strings, quoted names and comments. Comments are
+ * removed; empty statements are left out.
  */
 export function splitStatements(sql: string): string[] {
   const statements: string[] = [];
@@ -92,15 +97,18 @@ export function splitStatements(sql: string): string[] {
 interface Migration {
   readonly version: number;
   readonly name: string;
-  /** SHA-256 of the file's text as one server gets it, hexadecimal: the same in every layout and with any line endings. */
+  /**
+   * SHA-256 of the file's text in the form for one server, hexadecimal: the same in every layout and with any line
+   * endings.
+   */
   readonly checksum: string;
-  /** Each can be run again without harm: two gateways may start at once. */
+  /** Each can be repeated without harm: two gateways may start at once. */
   readonly statements: readonly string[];
 }
 
 const fileName = /^(\d{4})-[a-z0-9-]+\.sql$/;
 
-/** The steps that this build knows, for this layout, in order. Throws when a number is missing or given twice. */
+/** The steps in this build, for this layout, in order. Throws when a number is missing or repeated. */
 export async function readMigrations(
   layout: TableLayout = oneServer,
   folder = new URL('./migrations/', import.meta.url),
@@ -117,7 +125,7 @@ export async function readMigrations(
   return migrations;
 }
 
-/** Builds a step from the text of its file. Throws for a marker that `fillTemplate` does not know. */
+/** Builds a step from the text of its file. Throws for a marker unknown to `fillTemplate`. */
 export function migration(version: number, name: string, text: string, layout = oneServer): Migration {
   const template = text.replaceAll('\r\n', '\n');
   const checksum = createHash('sha256').update(fillTemplate(template, oneServer)).digest('hex');
@@ -136,8 +144,8 @@ ORDER BY version
 SETTINGS {{deduplication_window 10000}}`;
 
 /**
- * For statements that change the schema. A server of the cluster that is away gets them when it is back and does not
- * hold up the others; a failure is reported with the answer's head, not in the middle of it.
+ * Settings of schema statements. An unavailable server of the cluster runs them later and does not block the others; a
+ * failure is reported in the answer's head, not in the middle of it.
  */
 export const schemaSettings: ClickHouseSettings = {
   distributed_ddl_task_timeout: '30',
@@ -151,7 +159,7 @@ interface Applied {
   readonly checksum: string;
 }
 
-/** A migration that was applied to the store reads differently now. */
+/** A migration differs from the version that was applied to the store. */
 export class SchemaChanged extends Error {
   constructor(step: Migration, before: Applied) {
     super(
@@ -163,9 +171,9 @@ export class SchemaChanged extends Error {
 }
 
 /**
- * Brings the schema of the client's database up to date; `layout` is that of the migrations. Runs nothing twice, and does no harm when several gateways
- * do it at the same moment: statements can be repeated and a step is recorded once, by its deduplication token.
- * Throws `SchemaChanged` when a step that was applied has been changed since.
+ * Migrates the schema of the client's database; `layout` is that of the migrations. Runs each step once, and is safe
+ * when several gateways migrate at the same time: statements can be repeated and a step is recorded once, by its
+ * deduplication token. Throws `SchemaChanged` when an applied step has changed since.
  */
 export async function migrate(
   client: ClickHouseClient,

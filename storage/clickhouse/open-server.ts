@@ -9,8 +9,8 @@ import { resolve } from 'node:path';
 const certificate = /-----BEGIN (TRUSTED )?CERTIFICATE-----/;
 
 /**
- * What `createAnalytics` takes for a server. `folder` is where the configuration lies: `ca_file` is relative to it.
- * Throws a sentence with the remedy when the settings do not fit together; a password is never part of it.
+ * Options of `createAnalytics` for a server. `folder` is the folder of the configuration: `ca_file` is relative to it.
+ * Throws a sentence with the remedy when the settings contradict each other; a password is never part of it.
  */
 export async function serverOptions(
   settings: AnalyticsServerSettings,
@@ -53,13 +53,13 @@ async function readAuthority(file: string): Promise<Buffer> {
   throw new Error(`storage.analytics.ca_file holds no certificate in PEM: ${file}`);
 }
 
-/** What holds in the store, wherever it is. */
+/** Settings that apply to every store. */
 export type StoreRules = Pick<ClickHouseOptions, 'queryBounds' | 'retention'>;
 
 /**
- * Opens the analytics store on the server that the configuration names; `folder` is where that configuration lies.
- * A server that is away is waited for in the background (`openWhenReachable`). Throws one sentence with the remedy
- * when a setting has to be changed, here or on the server.
+ * Opens the analytics store on the configured server; `folder` is the folder of the configuration. Waits for an
+ * unavailable server in the background (`openWhenReachable`). Throws one sentence with the remedy when a setting has to
+ * be changed, here or on the server.
  */
 export async function openServer(
   settings: AnalyticsServerSettings,

@@ -14,21 +14,21 @@ import type { Select } from './select.ts';
 import { queryError } from './store-errors.ts';
 import { type Mark, marksOf, nameOf, nextStep, rollUpSql } from './price-roll-ups.ts';
 
-/** What changes of prices are made with. */
+/** Dependencies of price changes. */
 interface RepricingParts {
   readonly client: ClickHouseClient;
   readonly select: Select;
-  /** How long after its beginning a batch is left to the command that has begun it, milliseconds. */
+  /** Time after its start in which a batch belongs to the command that started it, milliseconds. */
   readonly graceMs: number;
 }
 
-/** A batch that has a number. */
+/** A numbered batch. */
 interface Batch {
   readonly number: number;
   readonly name: string;
 }
 
-/** One insert is one block of one partition: stored whole or not at all. */
+/** One insert is one block of one partition: atomic. */
 const insertSettings: ClickHouseSettings = {
   async_insert: 0,
   insert_deduplicate: 1,
@@ -41,20 +41,20 @@ const insertSettings: ClickHouseSettings = {
 };
 /** Statements carry the ids of a batch. */
 const longestStatement = '4000000';
-/** How long rows may take to change, and how often they are looked at meanwhile. */
+/** Upper bound of a row change's duration, and the interval of its checks. */
 const longestChangeMs = 600_000;
 const firstLookMs = 10;
 const longestLookMs = 1000;
-/** Steps that bring three roll-ups to a batch; more only while another command does the same. */
+/** Upper bound of steps that bring three roll-ups to a batch; more only while another command does the same. */
 const mostSteps = 30;
 const dollars = /^\d{1,6}\.\d{12}$/;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * Changes of prices as a list of numbered batches. A batch is first written down, then it takes the next number, which the
- * store gives once (the token of that insert), and then it is brought into the roll-ups and rows. Every command completes the
- * batch with the highest number before it looks for rows, so no row is in two of them. Each step can be repeated: roll-ups
- * hold a mark beside what was added to them, and rows that have a price are left alone.
+ * Price changes as a list of numbered batches. A batch is first written, then takes the next number, which the store
+ * assigns once (the token of that insert), and then is applied to the roll-ups and rows. Every command completes the
+ * batch with the highest number before it selects rows, so no row is in two batches. Each step can be repeated:
+ * roll-ups store a mark with the added costs, and rows with a price are skipped.
  */
 export function repricingOf(parts: RepricingParts): Repricing {
   return {
@@ -152,7 +152,7 @@ async function unpriced(
   }));
 }
 
-/** Columns of `requests` that a change keeps beside its cost: what roll-ups tell requests apart by. */
+/** Columns of `requests` that a change stores beside its cost: the dimensions of the roll-ups. */
 const kept =
   'created_at, id, organisation_id, workspace_id, api_key_id, end_user, ai_service, provider, model, config, prompt, status, is_success, retries';
 
@@ -165,7 +165,7 @@ async function write(parts: RepricingParts, name: string, changes: readonly Pric
   await run(parts, query, { ...insertSettings, insert_deduplication_token: `price-changes-${name}` });
 }
 
-/** Which rows of `requests` changes are about, and what becomes of them. Values are checked, and part of the text. */
+/** Selects the rows of `requests` for changes, and sets their new values. Values are checked, and part of the text. */
 function changesSql(changes: readonly PriceChange[]) {
   const keys: string[] = [];
   const versions = [...new Set(changes.map(({ version }) => version))];
@@ -174,7 +174,7 @@ function changesSql(changes: readonly PriceChange[]) {
       throw new Error(`The price of request ${id} is ${cost}, and no amount with 12 digits.`);
     keys.push(`${createdAt} ${id}`);
   }
-  // A literal for all values, not thousands of them: statements are copied many times on their way.
+  // One literal for all values, not thousands of them: statements are copied many times on their way.
   const list = (values: readonly (string | number)[]): string => `splitByChar(',', '${values.join(',')}')`;
   const ofRow = (values: readonly (string | number)[]): string =>
     `transform(concat(toString(toUnixTimestamp64Milli(created_at)), ' ', toString(id)), ${list(keys)}, ${list(values)}, '')`;
@@ -197,7 +197,7 @@ function spanOf(changes: readonly PriceChange[]): TimeWindow {
   return { from: Math.min(...times), to: Math.max(...times) + 1 };
 }
 
-/** Gives a number to a batch, unless another one has it. Resolves to the name of the batch that has it. */
+/** Assigns a number to a batch, unless another one has it. Resolves to the name of the batch that has it. */
 async function take(parts: RepricingParts, batch: Batch): Promise<string> {
   await note(parts, batch, 'taken');
   const [row] = await parts.select<{ name: string }>(
@@ -219,7 +219,7 @@ async function note(parts: RepricingParts, batch: Batch, state: 'taken' | 'compl
 interface LastBatch {
   /** Undefined before the first one. */
   readonly batch: (Batch & { readonly isComplete: boolean }) | undefined;
-  /** How long ago it took its number. */
+  /** Age of its number. */
   readonly ageMs: number;
 }
 
@@ -233,14 +233,14 @@ async function lastBatch({ select }: RepricingParts): Promise<LastBatch> {
   return { batch: { number, name, isComplete: complete > 0 }, ageMs };
 }
 
-/** Completes a batch that is not, and says whether it did. */
+/** Completes a batch if needed; true when it did. */
 async function completeOf(
   parts: RepricingParts,
   batch: NonNullable<LastBatch['batch']>,
   ageMs: number,
 ): Promise<boolean> {
   if (batch.isComplete) return false;
-  // The command that has begun it may be at it, or its last statement; both end soon.
+  // The command that started it may still work on it, or its last statement may run; both end soon.
   if (ageMs < parts.graceMs) {
     await delay(Math.min(longestLookMs, parts.graceMs - ageMs));
     const now = await lastBatch(parts);
@@ -255,7 +255,7 @@ async function complete(parts: RepricingParts, batch: Batch): Promise<void> {
     'SELECT toUnixTimestamp64Milli(created_at) AS createdAt, toString(id) AS id, cost, toString(price_version) AS version FROM price_changes WHERE batch = {batch:String}',
     { batch: batch.name },
   );
-  // Retention may have taken all of a batch that was left for long.
+  // Retention may have deleted all rows of an old batch.
   if (changes.length > 0) {
     await intoRollUps(parts, batch);
     await intoRows(parts, batch, changes);
@@ -266,7 +266,7 @@ async function complete(parts: RepricingParts, batch: Batch): Promise<void> {
 async function intoRollUps(parts: RepricingParts, { number, name }: Batch): Promise<void> {
   const own: Mark[] = [];
   for (let step = 0; step < mostSteps; step += 1) {
-    // Roll-ups that keep nothing of that time drop the marks too, and another replica may not show them yet.
+    // Roll-ups without retention of that time drop the marks too, and another replica may not show them yet.
     const next = nextStep([...(await marksOf(parts.select, number)), ...own], number);
     if (next === undefined) return;
     await run(parts, rollUpSql(next, number, literal(name)), {
@@ -304,9 +304,9 @@ async function intoRows(
   }
 }
 
-/** Why the store does not change rows, as far as it tells. */
+/** Reason why the store does not change rows, if it reports one. */
 async function failureOf({ select }: RepricingParts): Promise<string> {
-  // Tables of the server itself may be closed to us; then there is no reason to tell.
+  // The server's own tables may be inaccessible; then there is no reason to report.
   const told = select<{ reason: string }>(
     "SELECT latest_fail_reason AS reason FROM system.mutations WHERE database = currentDatabase() AND table = 'requests' AND NOT is_done ORDER BY create_time DESC LIMIT 1",
     {},

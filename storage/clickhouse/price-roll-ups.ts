@@ -1,23 +1,23 @@
 import type { Select } from './select.ts';
 
-/** The roll-ups in the order in which they are brought up to a batch; what goes into hours goes into days by itself. */
+/** The roll-ups in the order in which a batch is applied; hours propagate to days by themselves. */
 const tables = ['usage_minutes', 'usage_hours', 'usage_days'] as const;
 type RollUpTable = (typeof tables)[number];
 
 /**
- * The organisation under which roll-ups keep marks: rows without a request, each in one block with the costs that it stands
- * for, so that both are stored or neither.
+ * The organisation of marks in roll-ups: rows without a request, each in one block with its costs, so that both are
+ * stored or neither.
  */
 const marksOrganisation = 'weir reprice';
 
-/** The costs of a batch were added to a roll-up, or taken away from it again. No step of a batch comes twice. */
+/** Costs of a batch that were added to a roll-up, or subtracted from it. No step of a batch is repeated. */
 export interface Mark {
   readonly table: RollUpTable;
   readonly sign: '+' | '-';
   readonly step: number;
 }
 
-/** How the roll-up calls a mark of the batch with this number. */
+/** Name of the mark of the batch with this number in the roll-up. */
 export function nameOf(number: number, { sign, step }: Mark): string {
   return `${number}${sign}${step}`;
 }
@@ -37,9 +37,9 @@ export async function marksOf(select: Select, number: number): Promise<Mark[]> {
 }
 
 /**
- * The next step that brings the roll-ups to holding the costs of a batch once, or undefined when they do. A store that ends
- * between hours and days may leave costs in the one only, and adding them to the hours again adds them to the days too: then
- * they are taken away there. The same mark twice counts once.
+ * The next step towards roll-ups that hold the costs of a batch exactly once, or undefined when they do. A store that
+ * stops between hours and days may keep costs in only one of them, and adding them to the hours again also adds them to
+ * the days: they are then subtracted there. The same mark twice counts once.
  */
 export function nextStep(marks: readonly Mark[], number: number): Mark | undefined {
   const step = Math.max(0, ...marks.map((mark) => mark.step)) + 1;
@@ -52,7 +52,7 @@ export function nextStep(marks: readonly Mark[], number: number): Mark | undefin
   return undefined;
 }
 
-/** What hours and days tell requests apart by, of changes; and whether it is told of whole organisations too. */
+/** Dimensions of hours and days, from changes; and whether whole organisations have them too. */
 const dimensions: readonly (readonly [dimension: string, value: string, isTold: boolean])[] = [
   ['', "''", true],
   ['ai_service', 'toString(ai_service)', true],
@@ -73,8 +73,8 @@ const bucketOf: Readonly<Record<RollUpTable, string>> = {
 };
 
 /**
- * The statement of a step; `batch` is the name of the batch, quoted. It groups changes as the view of the table groups
- * requests, and leaves everything but costs as it is.
+ * The statement of a step; `batch` is the quoted name of the batch. It groups changes like the view of the table groups
+ * requests, and changes only costs.
  */
 export function rollUpSql(mark: Mark, number: number, batch: string): string {
   const { table, sign } = mark;
@@ -104,7 +104,7 @@ export function rollUpSql(mark: Mark, number: number, batch: string): string {
   ].join('\n');
 }
 
-/** Tuples of dimension, workspace and value that a request counts for. */
+/** Tuples of dimension, workspace and value under which a request counts. */
 function toldAs([dimension, value, isTold]: (typeof dimensions)[number]): string[] {
   const own = `('${dimension}', toString(workspace_id), ${value})`;
   return isTold ? [own, `('*${dimension}', '', ${value})`] : [own];

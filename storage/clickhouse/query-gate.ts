@@ -3,15 +3,14 @@ import type { Analytics, Visibility } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
 
-/** Seconds. */
+/** Histogram buckets in seconds. */
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
 const waitMs = 10_000;
 
 /**
- * The store behind a gate that bounds how many queries run and wait (ten seconds at the most), and that shows both in
+ * The store behind a gate that bounds running and waiting queries (a wait is at most ten seconds), and reports both in
  * `weir_analytics_queries_running`, `…_waiting`, `…_refused_total`, `weir_analytics_query_seconds` and
- * `weir_analytics_query_wait_seconds`. What stores rows, looks for rows to put back, or asks whether the store answers
- * passes at once.
+ * `weir_analytics_query_wait_seconds`. Inserts, look-ups of rows to replay, and pings pass at once.
  */
 export function gateQueries(
   store: Analytics,
@@ -91,22 +90,22 @@ function watchedGate(bounds: GateBounds, clock: Clock, metrics: Metrics): QueryG
   return gate;
 }
 
-/** Places of what waits in turns, from the widest circle to the narrowest: organisation, workspace, key. */
+/** Path of a waiting query, from the widest group to the narrowest: organisation, workspace, key. */
 type TurnPath = readonly string[];
 
-/** Something that waits for its turn. */
+/** A waiting query. */
 interface Waiting {
   readonly path: TurnPath;
 }
 
 /**
- * What waits, in circles within circles: organisations take turns, the workspaces of each, and the keys of these. One that
- * asks much waits behind itself, not others behind it.
+ * Waiting queries in nested groups: organisations take turns, the workspaces of each, and the keys of these. A client
+ * with many queries delays itself, not others.
  */
 class Turns<W extends Waiting> {
-  /** By name, the one whose turn is next first; none is empty. */
+  /** By name, the next in turn first; none is empty. */
   readonly #circles = new Map<string, Turns<W>>();
-  /** Of the narrowest circle alone. */
+  /** Of the narrowest group alone. */
   readonly #own: W[] = [];
   readonly #depth: number;
   #size = 0;
@@ -128,7 +127,7 @@ class Turns<W extends Waiting> {
     circle.add(one);
   }
 
-  /** False when it does not wait here. */
+  /** False when it is not waiting here. */
   remove(one: W): boolean {
     const name = one.path[this.#depth];
     if (name === undefined) {
@@ -144,7 +143,7 @@ class Turns<W extends Waiting> {
     return true;
   }
 
-  /** Takes out the one whose turn it is, of those that may go; its circles stand last then. */
+  /** Removes the next in turn among those that may run; its groups move to the end. */
   next(may: (one: W) => boolean): W | undefined {
     const [first] = this.#own;
     if (first !== undefined) {
@@ -165,8 +164,8 @@ class Turns<W extends Waiting> {
   }
 
   /**
-   * The one that gives way to another of this path: the last of the largest circle, where that is larger than the other's
-   * own would become. The widest circle in which there is one decides. Undefined: the other has its share already.
+   * The query that is evicted for another one with this path: the last of the largest group, when that is larger than
+   * the other's own would become. The widest such group decides. Undefined: the other has its share already.
    */
   givesWayTo(path: TurnPath): W | undefined {
     const name = path[this.#depth];
@@ -178,7 +177,7 @@ class Turns<W extends Waiting> {
     return own?.givesWayTo(path);
   }
 
-  /** Of several that are as large the one that came last. */
+  /** Of several equally large groups, the latest. */
   #largest(): Turns<W> | undefined {
     let largest: Turns<W> | undefined;
     for (const circle of this.#circles.values())
@@ -192,24 +191,24 @@ class Turns<W extends Waiting> {
   }
 }
 
-/** How many queries a gate lets through. */
+/** Bounds of a gate. */
 export interface GateBounds {
-  /** That run at the same time. */
+  /** Concurrent queries. */
   readonly running: number;
-  /** That wait. */
+  /** Waiting queries. */
   readonly waiting: number;
   /** Longest wait, milliseconds. */
   readonly waitMs: number;
 }
 
-/** The workspace that a query is about (without one: the whole organisation), and the key that asks. */
+/** The workspace of a query (without one: the whole organisation), and its key. */
 export type Asker = Pick<Visibility, 'organisationId' | 'workspaceId' | 'asker'>;
 
-/** What a gate tells of itself. */
+/** Receiver of a gate's events. */
 interface GateWatch {
-  /** A query has got no place: `full` at once, `late` after its longest wait. */
+  /** A query was refused: `full` at once, `late` after its longest wait. */
   refused(reason: 'full' | 'late'): void;
-  /** A query has ended, well or not, and how long it ran and had waited, in milliseconds. */
+  /** A query has ended, successfully or not, with its run and wait times in milliseconds. */
   ended(verb: string, ranMs: number, waitedMs: number): void;
 }
 
@@ -221,14 +220,14 @@ interface Waiter {
 }
 
 const longestRetrySeconds = 30;
-/** Of how long a query takes, before any has ended. */
+/** Assumed duration of a query before any has ended. */
 const firstGuessMs = 250;
-/** Of the places, what the queries of one workspace may hold at the same time. */
+/** Share of the slots that the queries of one workspace may hold at the same time. */
 const shareOfWorkspace = 0.75;
 
 /**
- * Lets so many queries of a store run at the same time, three quarters of them of one workspace at the most. Others wait,
- * for so long at the most; organisations, workspaces and keys take turns. A query without a place gets `too_many_queries`.
+ * Bounds the concurrent queries of a store; one workspace gets at most three quarters of the slots. Others wait up to a
+ * bound; organisations, workspaces and keys take turns. A query without a slot gets `too_many_queries`.
  */
 export class QueryGate {
   readonly #bounds: GateBounds;
@@ -236,7 +235,7 @@ export class QueryGate {
   readonly #watch: GateWatch;
   readonly #mostOfWorkspace: number;
   readonly #turns = new Turns<Waiter>();
-  /** Queries that run, by workspace; none is 0. */
+  /** Running queries by workspace; none is 0. */
   readonly #inFlight = new Map<string, number>();
   #running = 0;
   #usualMs = firstGuessMs;
@@ -256,7 +255,7 @@ export class QueryGate {
     return this.#turns.size;
   }
 
-  /** Runs a query when it is its asker's turn. Throws what it throws, or `too_many_queries`. */
+  /** Runs a query when it is its asker's turn. Throws the query's error, or `too_many_queries`. */
   async run<R>(verb: string, asker: Asker, query: () => Promise<R>): Promise<R> {
     const { organisationId, workspaceId = '', asker: key = '' } = asker;
     const path: TurnPath = [organisationId, workspaceId, key];
@@ -316,7 +315,7 @@ export class QueryGate {
     this.#inFlight.set(workspace, (this.#inFlight.get(workspace) ?? 0) + 1);
   }
 
-  /** The place of a query that has ended goes to the one whose turn it is; it stays free when none may have it. */
+  /** Gives the slot of an ended query to the next in turn; it stays free when none may have it. */
   #end(workspace: string): void {
     this.#running -= 1;
     const left = (this.#inFlight.get(workspace) ?? 0) - 1;

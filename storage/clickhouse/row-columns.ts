@@ -1,6 +1,6 @@
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 
-/** Every field of `RequestRow`; the compiler refuses this file when one is missing. */
+/** Every field of `RequestRow`; the compiler rejects this file when one is missing. */
 export const requestColumns = Object.keys({
   id: true,
   created_at: true,

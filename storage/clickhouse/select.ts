@@ -4,16 +4,15 @@ import { queryError } from './store-errors.ts';
 import type { LogCursor } from '../../core/ports/analytics.ts';
 
 /**
- * `(created_at, id)` of rows whose place is known: a sub-select, so that the primary key finds them. Its placeholders are
- * filled by `pairsOf`.
+ * `(created_at, id)` of known rows: a sub-select, so that the primary key finds them. `pairsOf` fills its placeholders.
  */
 export const inPairs =
   "(created_at, id) IN (SELECT fromUnixTimestamp64Milli(pair.1, 'UTC'), pair.2 FROM (SELECT arrayJoin(arrayZip({times:Array(Int64)}, {ids:Array(UUID)})) AS pair))";
 
-/** They travel in the query string, which a server takes up to a megabyte of. */
+/** They are sent in the query string, whose limit is about a megabyte. */
 export const pairsAtOnce = 1000;
 
-/** The shortest window that holds these rows, of which there is at least one, and what `inPairs` asks for. */
+/** The shortest window of these rows, at least one, and the parameters of `inPairs`. */
 export function pairsOf(rows: readonly LogCursor[]) {
   const times = rows.map((row) => row.createdAt);
   return {
@@ -22,23 +21,23 @@ export function pairsOf(rows: readonly LogCursor[]) {
   };
 }
 
-/** What one query may take. */
+/** Limits of one query. */
 export interface QueryBounds {
-  /** The store ends a query by itself after so many seconds. Default 20. */
+  /** Time limit that the store itself enforces, seconds. Default 20. */
   readonly seconds?: number | undefined;
-  /** Memory, bytes; beyond half of it, sorting and grouping go on in files. Default 400,000,000. */
+  /** Memory limit, bytes; beyond half of it, sorting and grouping spill to disk. Default 400,000,000. */
   readonly memoryBytes?: number | undefined;
-  /** Cores at the same time. Default: what the store's own settings say. */
+  /** Concurrent cores. Default: the store's own setting. */
   readonly threads?: number | undefined;
 }
 
 const querySeconds = 20;
 const queryBytes = 400_000_000;
-/** An answer that is later by so much will not come. */
+/** Wait beyond the store's time limit; a later answer will not come. */
 const lateMs = 5000;
 const mostRows = 1_000_000;
 const mostResultBytes = 128 * 1024 * 1024;
-/** Of an answer that are read in a turn. */
+/** Characters of an answer that are parsed per turn. */
 const charactersAtOnce = 32 * 1024;
 
 function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHouseSettings {
@@ -48,12 +47,12 @@ function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHo
     max_bytes_before_external_group_by: spillBytes,
     max_bytes_before_external_sort: spillBytes,
     ...(threads !== undefined && { max_threads: threads }),
-    // To look a large set up in an index too takes several times the memory of the set.
+    // Looking up a large set in an index too takes several times the memory of the set.
     use_index_for_in_with_subqueries_max_values: '10000',
     max_result_rows: String(mostRows),
     max_result_bytes: String(mostResultBytes),
     result_overflow_mode: 'throw',
-    // A failure half-way is an error then, not half an answer.
+    // A failure midway is then an error, not half an answer.
     wait_end_of_query: 1,
     output_format_json_quote_64bit_integers: 0,
     output_format_json_quote_decimals: 1,
@@ -62,7 +61,7 @@ function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHo
   };
 }
 
-/** The rows of an answer in which each is a line. */
+/** The rows of an answer with one row per line. */
 async function rowsOf<Row>(answer: string): Promise<Row[]> {
   const lines = answer.trimEnd();
   const pieces: string[] = [];
@@ -76,19 +75,19 @@ async function rowsOf<Row>(answer: string): Promise<Row[]> {
   return (await mapInTurns(pieces, read, 1)).flat();
 }
 
-/** Runs one query: values are always bound, never part of the text. Throws what `queryError` makes of a failure. */
+/** Runs one query: values are always bound, never part of the text. Throws the error from `queryError`. */
 export type Select = <Row>(
   sql: string,
   parameters: Readonly<Record<string, unknown>>,
   options?: {
-    /** Longest time that the store may take; default and most: that of every query. */
+    /** Time limit of the store; default and maximum: that of every query. */
     readonly seconds?: number;
-    /** Above those that every query has. */
+    /** In addition to those of every query. */
     readonly settings?: ClickHouseSettings;
   },
 ) => Promise<Row[]>;
 
-/** Queries of a client, each bounded in time, memory and the length of its answer. */
+/** Queries of a client, bounded in time, memory and answer length. */
 export function selectOf(client: ClickHouseClient, bounds: QueryBounds = {}): Select {
   const { seconds: longest = querySeconds } = bounds;
   const common = settingsOf(bounds);
@@ -106,7 +105,7 @@ export function selectOf(client: ClickHouseClient, bounds: QueryBounds = {}): Se
         clickhouse_settings: { ...common, ...settings, max_execution_time: seconds },
         abort_signal: AbortSignal.timeout(seconds * 1000 + lateMs),
       });
-      // The client would make a pipeline of streams for them, which is slower than one string.
+      // The client would build a pipeline of streams for them, which is slower than one string.
       return await rowsOf<Row>(await result.text());
     } catch (error) {
       throw queryError(error);

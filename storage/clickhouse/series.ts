@@ -15,7 +15,7 @@ import { filterSql, latestFeedback, moments, visible, weightedAverage } from './
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { mapInTurns } from '../../core/base/turns.ts';
 
-/** How long before the window the requests may lie that its feedback is about. */
+/** Time before the window in which the requests of its feedback are searched. */
 const reachMs = 30 * 86_400_000;
 
 interface FeedbackResult extends SeriesResult {
@@ -24,9 +24,9 @@ interface FeedbackResult extends SeriesResult {
 }
 
 /**
- * See `Analytics.feedbackSeries`. Filters and models look at requests of the window and of the 30 days before it;
- * feedback counts for one model, that of the latest request of its trace that succeeded (else of the latest of all), and
- * for an empty one without such a request.
+ * See `Analytics.feedbackSeries`. Filters and models use requests of the window and of the 30 days before it; feedback
+ * counts for one model, that of the latest successful request of its trace (else of the latest request), and for an
+ * empty one without such a request.
  */
 export async function feedbackSeries(
   select: Select,
@@ -38,10 +38,10 @@ export async function feedbackSeries(
   const filtered = filterSql(filter);
   const bucket = bucketSql(starts);
   const given = `FROM feedback WHERE ${whose} AND created_at >= fromUnixTimestamp64Milli({given_from:Int64}, 'UTC')`;
-  // Of the requests only those that feedback is about: sets of all would not fit into the memory of a query.
+  // Only requests with feedback: sets of all would exceed the memory of a query.
   const about = `trace_number IN (SELECT trace_number ${given} AND trace_id != '')`;
   const requests = [where, about, ...filtered.conditions].join(' AND ');
-  // Feedback that was given before the window has only its later revisions within it.
+  // Of feedback given before the window, only later revisions are within it.
   const feedback = `SELECT * FROM (${latestFeedback(given)}) WHERE given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')`;
   const models = `LEFT JOIN (SELECT trace_number, argMax(model, (is_success, created_at, id)) AS answered_by FROM requests WHERE ${requests} GROUP BY trace_number) AS answers ON latest_trace = answers.trace_number`;
   const isFiltered = filter !== undefined && filtered.conditions.length > 0;
@@ -67,10 +67,10 @@ export async function feedbackSeries(
   });
 }
 
-/** Points of a split series that an answer holds at the most. */
+/** Upper bound of points in a split series. */
 const mostPoints = 100_000;
 
-/** One row of a statement that ends with `seriesEnd`: a point, or the total of a value of the split. */
+/** One row of a statement that ends with `seriesEnd`: a point, or the total of a split value. */
 interface SeriesResult {
   /** Seconds since the epoch. */
   readonly point_at: number;
@@ -78,15 +78,15 @@ interface SeriesResult {
   readonly is_total: number;
 }
 
-/** Where and of what a point is. */
+/** Time and split value of a point. */
 interface Placed {
   readonly at: number;
   readonly split: string | undefined;
 }
 
 /**
- * The first and the last part of a statement over rows with `at` and `split`, which gives points and totals. `weight`:
- * of the points of a bucket the one with most of it comes first.
+ * First and last part of a statement over rows with `at` and `split`, which returns points and totals. `weight`: within
+ * a bucket, points are sorted by it in descending order.
  */
 function seriesStatement(
   from: string,
@@ -103,7 +103,7 @@ function seriesStatement(
     `SELECT ${[...columns, ...computed].join(', ')}`,
     from,
     `GROUP BY ${keys} WITH ROLLUP`,
-    // The last step of the roll-up, over all values of the split, is nobody's.
+    // The last step of the roll-up, over all split values, is not needed.
     `HAVING ${weight} > 0${isSplit ? ' AND grouping(split) = 0' : ''}`,
     `ORDER BY is_total, at, ${weight} DESC${isSplit ? ', split' : ''}`,
     `LIMIT ${mostPoints + 1}`,
@@ -111,8 +111,7 @@ function seriesStatement(
 }
 
 /**
- * Brings the rows of such a statement into the order of a series and fills its gaps. Throws `invalid_request` for too
- * many points.
+ * Sorts the rows of such a statement into a series and fills its gaps. Throws `invalid_request` for too many points.
  */
 async function arrangeSeries<Result extends SeriesResult, Values extends object>(
   results: readonly Result[],
@@ -179,7 +178,7 @@ function alias(measure: Measure): string {
   return `computed_${measure}`;
 }
 
-/** What is measured where nothing happened: no requests have no average. */
+/** Values of an empty bucket: no requests have no average. */
 function valuesOfNothing(measures: readonly Measure[]): Measures {
   const nothing = (measure: Measure): number | string | null => {
     if (measure === 'cost') return '0.000000000000';

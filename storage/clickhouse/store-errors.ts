@@ -2,10 +2,10 @@ import { ClickHouseError } from '@clickhouse/client';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { SchemaChanged } from './migrate.ts';
 
-/** What was being done when opening failed. */
+/** Step at which opening failed. */
 export type OpeningStep = 'connect' | 'database' | 'schema';
 
-/** Which store was being opened; nothing here is secret. */
+/** Address and names of the store; nothing here is secret. */
 export interface StorePlace {
   /** `http://host:8123`, without credentials. */
   readonly url: string;
@@ -18,9 +18,9 @@ export interface StorePlace {
  * The analytics store could not be opened. The message names the place, the reason and the remedy, never a password.
  */
 export class AnalyticsStartError extends Error {
-  /** The reason alone, without addresses and names; fit for an open page such as /readyz. */
+  /** The reason alone, without addresses and names; suitable for a public page such as /readyz. */
   readonly reason: string;
-  /** True when waiting does not help: somebody has to change a setting here or on the server. */
+  /** True when waiting does not help: a setting has to be changed here or on the server. */
   readonly lasting: boolean;
 
   constructor({ url }: StorePlace, { reason, remedy, lasting }: Finding, cause?: unknown) {
@@ -37,7 +37,7 @@ interface Finding {
   readonly lasting: boolean;
 }
 
-/** The oldest server whose settings and statements are those that are used; a long-term release. */
+/** The oldest server that supports the used settings and statements; a long-term release. */
 const oldestVersion: readonly [major: number, minor: number] = [24, 8];
 
 const section = 'storage.analytics';
@@ -46,13 +46,13 @@ const certificateCodes =
 const tlsCodes = /^(EPROTO|ERR_SSL_|ERR_TLS_)/;
 const longestText = 300;
 
-/** Explains why opening failed at this step. */
+/** Error for a failure at this step of opening. */
 export function explainStart(error: unknown, step: OpeningStep, place: StorePlace): AnalyticsStartError {
   if (error instanceof AnalyticsStartError) return error;
   return new AnalyticsStartError(place, find(error, step, place), error);
 }
 
-/** Throws when this version of the server is older than `oldestVersion`; a version that cannot be read passes. */
+/** Throws when this server version is older than `oldestVersion`; an unreadable version passes. */
 export function checkVersion(version: string, place: StorePlace): void {
   const [major, minor] = (/^(\d+)\.(\d+)/.exec(version) ?? []).slice(1).map(Number);
   if (major === undefined || minor === undefined) return;
@@ -163,21 +163,21 @@ function unanswered(error: unknown, { url }: StorePlace): Finding {
   };
 }
 
-/** What the server says about a statement of the schema, which holds nothing of a caller's; bounded, on one line. */
+/** The server's message about a schema statement, which holds no caller data; bounded, on one line. */
 function textOf({ message }: ClickHouseError): string {
   const line = message.replace(/\s+/g, ' ').trim();
   return line.length > longestText ? `${line.slice(0, longestText)}…` : line;
 }
 
 /**
- * The store understood the insert and will never take these rows: at least one of them does not fit the table.
+ * The store understood the insert and will never accept these rows: at least one of them does not fit the table.
  * Nothing of the batch was stored. The message names the place, never the contents.
  */
 export class RowsRejected extends Error {
   readonly table: string;
   /** The store's error number (117, 376, …). */
   readonly storeCode: string;
-  /** 1-based number of the row that failed, when the store says it. */
+  /** 1-based number of the row that failed, when the store reports it. */
   readonly row: number | undefined;
 
   constructor(table: string, storeCode: string, reason: string, row: number | undefined) {
@@ -190,8 +190,8 @@ export class RowsRejected extends Error {
 }
 
 /**
- * Error numbers that the rows cause, whatever the state of the store: text that does not fit its column, and batches
- * that are too large or touch too many partitions (smaller ones can be stored). The rest is worth another attempt.
+ * Error codes caused by the rows, in any state of the store: text that does not fit its column, and batches that are
+ * too large or touch too many partitions (smaller ones can be stored). Other errors may be retried.
  */
 const rowsAtFault = new Set(
   [
@@ -201,7 +201,7 @@ const rowsAtFault = new Set(
 );
 const timeouts = new Set(['159', '160', '209', '394']);
 
-/** What an insert throws: `RowsRejected` when the rows are at fault, else a `GatewayError` `store_unavailable`. */
+/** Error of an insert: `RowsRejected` when the rows are at fault, else a `GatewayError` `store_unavailable`. */
 export function insertError(error: unknown, table: string): GatewayError | RowsRejected {
   if (error instanceof ClickHouseError && rowsAtFault.has(error.code)) {
     const row = /\(at row (\d+)\)/.exec(error.message)?.[1];
@@ -213,15 +213,17 @@ export function insertError(error: unknown, table: string): GatewayError | RowsR
   return unavailable(error);
 }
 
-/** One query has more rows, bytes or memory than it may; the store itself could do with more (`(total)`) in another. */
+/**
+ * One query exceeds its rows, bytes or memory; a message with `(total)` means the memory of the whole store instead.
+ */
 const tooLarge = new Set(['158', '241', '307', '396']);
 
-/** The memory of the store is used up, by whatever runs in it, and not what the query itself may take. */
+/** The store's memory is exhausted, by all its work, not the query's own limit. */
 function isOfStore({ code, message }: ClickHouseError): boolean {
   return code === '241' && !/^(Query|User) memory limit|Memory limit \(for (query|user)\)/i.test(message);
 }
 
-/** What a query throws: a `GatewayError` `query_timeout`, `query_too_large` or `store_unavailable`. */
+/** Error of a query: a `GatewayError` `query_timeout`, `query_too_large` or `store_unavailable`. */
 export function queryError(error: unknown): GatewayError {
   if (GatewayError.is(error)) return error;
   if (error instanceof ClickHouseError && tooLarge.has(error.code) && !isOfStore(error)) {
@@ -229,13 +231,13 @@ export function queryError(error: unknown): GatewayError {
       'The analytics query needs more than one query may take. Ask for a shorter time window, or for fewer groups.';
     return new GatewayError('query_too_large', message, { cause: error });
   }
-  // A store that ends a query says so; one that says nothing is not busy but away, and a shorter window helps nobody.
+  // A store that ends a query reports it; one without an answer is unavailable, and a shorter window does not help.
   if (!(error instanceof ClickHouseError && timeouts.has(error.code))) return unavailable(error);
   const message = 'The analytics query took too long and was stopped. Ask for a shorter time window.';
   return new GatewayError('query_timeout', message, { cause: error });
 }
 
-/** The store cannot be reached, or cannot do what it is asked now. */
+/** The store is unreachable, or cannot serve the request now. */
 export function unavailable(error: unknown): GatewayError {
   return new GatewayError('store_unavailable', `The analytics store is not available: ${reasonOf(error)}.`, {
     cause: error,

@@ -29,14 +29,14 @@ interface TraceRow {
   readonly group_errors: number;
   readonly group_tokens: number;
   readonly group_cost: string;
-  /** How many there are in all, before the page is cut out. */
+  /** Total number, before paging. */
   readonly group_count: number;
 }
 
 /**
- * See `Analytics.traces`. A trace is there when any of its requests matches the filter, and then with all of them.
- * Up to `atOnce` traces are brought together at once. More would not fit into the memory of a query, so they are looked
- * for from the end of the window on, in longer and longer parts of it, until the page is full.
+ * See `Analytics.traces`. A trace matches when any of its requests matches the filter, and is returned with all of
+ * them. Up to `atOnce` traces are aggregated at once. More would exceed the memory of a query, so they are read from
+ * the end of the window on, in parts of growing length, until the page is full.
  */
 export async function traces(
   select: Select,
@@ -70,7 +70,7 @@ export async function traces(
 
   const found: TraceRow[] = [];
   let toSkip = offset;
-  // A trace belongs to the part in which it began.
+  // A trace belongs to the part in which it started.
   const sql = page(
     `SELECT trace_number FROM requests WHERE ${whose} AND ${hasTrace} AND ${inSlice}`,
     `group_from >= {slice_from:Int64}${matching === undefined ? '' : ` AND countIf(${matching}) > 0`}`,
@@ -86,11 +86,14 @@ export async function traces(
   return { total, rows: found.map((row) => summaryOf(row)) };
 }
 
-/** The names themselves are not read for it. */
+/** Does not read the names themselves. */
 const hasTrace = "trace_number != sipHash64('')";
 const inSlice = between('slice_from', 'slice_to');
 
-/** Exact up to some hundred thousand; beyond, within a third of a percent, because all their numbers would not fit into memory. */
+/**
+ * Exact up to some hundred thousand; beyond, within a third of a percent, because all trace numbers would not fit into
+ * memory.
+ */
 async function totalOf(
   select: Select,
   matches: string,

@@ -1,7 +1,7 @@
 import type { TimeWindow } from '../../core/ports/analytics.ts';
 import type { ClickHouseClient } from '@clickhouse/client';
 
-/** Levels of the quantiles that roll-ups keep, in the order of their answer. */
+/** Levels of the quantiles in roll-ups, in the order of their answer. */
 const quantileLevels = [0.5, 0.9, 0.95, 0.99] as const;
 type QuantileLevel = (typeof quantileLevels)[number];
 
@@ -9,7 +9,7 @@ const levels = quantileLevels.join(', ');
 const isHit = "upper(cache_status) IN ('HIT', 'SEMANTIC HIT')";
 const isMiss = "is_success AND upper(cache_status) NOT IN ('HIT', 'SEMANTIC HIT')";
 
-/** Columns of the roll-ups, and what each is of rows. The views of the schema say the same. */
+/** Columns of the roll-ups, with their expression over rows. The schema's views match them. */
 export const usageColumns = {
   requests: 'count()',
   successes: 'countIf(is_success)',
@@ -33,13 +33,13 @@ export const usageColumns = {
 } as const;
 export type UsageColumn = keyof typeof usageColumns;
 
-/** What is computed of columns when everything has been brought together. */
+/** Computation over merged columns. */
 export interface Computed {
   readonly sql: string;
   readonly needs: readonly UsageColumn[];
 }
 
-/** A column, added up or merged. */
+/** A column, summed or merged. */
 export function total(column: UsageColumn): Computed {
   if (column === 'first_at') return { sql: 'toUnixTimestamp64Milli(min(first_at))', needs: [column] };
   if (column === 'last_at') return { sql: 'toUnixTimestamp64Milli(max(last_at))', needs: [column] };
@@ -47,7 +47,7 @@ export function total(column: UsageColumn): Computed {
   return { sql: `sum(${column})`, needs: [column] };
 }
 
-/** One total by another; null where that is 0. */
+/** Quotient of two totals; null when the divisor is 0. */
 export function ratio(column: UsageColumn, ...of: readonly UsageColumn[]): Computed {
   const divisor = of.map((one) => `sum(${one})`).join(' + ');
   return { sql: `if(${divisor} = 0, NULL, sum(${column}) / (${divisor}))`, needs: [column, ...of] };
@@ -63,38 +63,38 @@ const minuteMs = 60_000;
 const hourMs = 3_600_000;
 const dayMs = 86_400_000;
 
-/** The tables that hold requests in numbers, the coarsest first, and the rows themselves. */
+/** The tables of request counts, the coarsest first, and the rows themselves. */
 export const usageTables = ['usage_days', 'usage_hours', 'usage_minutes', 'requests'] as const;
 export type UsageTable = (typeof usageTables)[number];
 
-/** Which part of a window is read from which table. Milliseconds; every request is in one of them exactly. */
+/** Assignment of window parts to tables. Milliseconds; every request is in exactly one part. */
 export interface UsagePlan {
   readonly spans: Readonly<Record<UsageTable, readonly TimeWindow[]>>;
-  /** Beginnings of hours that lie within the spans of hours and are read from the next finer table all the same. */
+  /** Starts of hours within the spans of hours that are read from the next finer table. */
   readonly torn: readonly number[];
-  /** The finest table besides the rows: what torn hours are read from. */
+  /** The finest table besides the rows, from which torn hours are read. */
   readonly finer: 'usage_minutes' | 'requests';
 }
 
-/** What is known of the store. */
+/** Coverage of the store. */
 export interface UsageReach {
-  /** From this moment on roll-ups hold every request; infinite when they never do. */
+  /** Roll-ups hold every request from this moment on; infinite when they never do. */
   readonly completeFrom: number;
-  /** Rows before this moment may be gone; what lies before it is told by the hour, or the minute. */
+  /** Rows before this moment may be deleted; earlier times have the resolution of hours or minutes. */
   readonly keptFrom: number;
 }
 
-/** What is asked. */
+/** Requirements of a query. */
 export interface UsageNeed {
   readonly window: TimeWindow;
   /** Undefined: one answer for the whole window. */
   readonly starts?: readonly number[] | undefined;
-  /** Whether roll-ups can answer, and those by the minute too. */
+  /** True when roll-ups can answer; `byTheMinute`: those by the minute too. */
   readonly rolledUp: boolean;
   readonly byTheMinute: boolean;
 }
 
-/** Divides a window so that as little as possible is read, and no request is left out or counted twice. */
+/** Divides a window so that as little as possible is read, and every request counts once. */
 export function planUsage(
   { window, starts = [], rolledUp, byTheMinute }: UsageNeed,
   reach: UsageReach,
@@ -115,7 +115,7 @@ export function planUsage(
   const fits = (grain: number): boolean => inner.every((start) => start % grain === 0);
   const torn = new Set(inner.filter((start) => start % hourMs !== 0).map((start) => floor(start, hourMs)));
   const days = fits(dayMs) ? [dayMs] : [];
-  // Where most hours are torn, reading them finds nothing.
+  // When most hours are torn, reading them gives nothing.
   const hours = torn.size * 2 < (to - from) / hourMs ? [hourMs] : [];
   const minutes = byTheMinute && fits(minuteMs) ? [minuteMs] : [];
 
@@ -164,7 +164,7 @@ function clamp(at: number, low: number, high: number): number {
   return Math.min(Math.max(at, low), high);
 }
 
-/** From when on the roll-ups of a store hold every request, milliseconds since the epoch; 0: always. */
+/** Start of complete roll-ups of a store, milliseconds since the epoch; 0: always. */
 export async function usageStart(client: ClickHouseClient): Promise<number> {
   const result = await client.query({
     query: 'SELECT min(complete_from) AS first, count() AS stored FROM usage_starts',

@@ -17,7 +17,7 @@ import type {
   Visibility,
 } from '../../core/ports/analytics.ts';
 
-/** The column of `requests` behind each way to tell requests apart. */
+/** The column of `requests` for each grouping. */
 const splitColumns: Readonly<Record<Extract<GroupBy | SeriesSplit, string>, string>> = {
   ai_service: 'ai_service',
   model: 'model',
@@ -31,7 +31,7 @@ const splitColumns: Readonly<Record<Extract<GroupBy | SeriesSplit, string>, stri
   retries: 'retries',
 };
 
-/** How rows of `requests` are told apart: a text, and which rows have it. */
+/** Grouping of `requests` rows: a text, and the rows that have it. */
 export function splitColumn(split: GroupBy | SeriesSplit | undefined): {
   readonly sql: string;
   readonly conditions: readonly string[];
@@ -49,20 +49,20 @@ export function splitColumn(split: GroupBy | SeriesSplit | undefined): {
   return { sql: `toString(${splitColumns[split]})`, conditions, parameters: {} };
 }
 
-/** Where roll-ups by the hour and the day have the answer to a question. */
+/** Location of an answer in roll-ups by the hour and the day. */
 interface RollUp {
   /** '' for all requests. */
   readonly dimension: string;
-  /** The figures of a whole organisation are there at once, as another dimension. */
+  /** Figures of a whole organisation are stored as another dimension. */
   readonly isWhole: boolean;
-  /** The column that tells requests apart; empty when they are not. */
+  /** Column of the grouping; empty without one. */
   readonly split: 'value' | 'workspace_id' | '';
-  /** With the values of their placeholders. */
+  /** With their placeholder values. */
   readonly conditions: readonly string[];
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
-/** Filters that are values of a dimension. */
+/** Filters on values of a dimension. */
 const dimensions = {
   aiServices: 'ai_service',
   models: 'model',
@@ -74,12 +74,12 @@ const dimensions = {
   statusCodes: 'status_code',
 } as const satisfies Partial<Record<keyof RequestFilter, GroupBy | SeriesSplit>>;
 
-/** Dimensions that are told of workspaces only. */
+/** Dimensions that exist for workspaces only. */
 const perWorkspace = new Set<string>(['api_key', 'user']);
 
 /**
- * Which roll-ups answer a question, or undefined when only rows do: roll-ups know one dimension at a time, and nothing
- * of who sent a request.
+ * The roll-ups that answer a query, or undefined when only rows do: roll-ups have one dimension at a time, and no user
+ * or key of a request.
  */
 function rolledUpAs({ visibility, filter = {}, split }: UsageQuestion): RollUp | undefined {
   if (visibility.userId !== undefined || visibility.apiKeyId !== undefined) return undefined;
@@ -119,12 +119,12 @@ function dimensionOf(name: string): (GroupBy & string) | SeriesSplit | undefined
   return Object.hasOwn(dimensions, name) ? dimensions[name as keyof typeof dimensions] : undefined;
 }
 
-/** The last second that the buckets' type can hold. */
+/** Last second of the buckets' type. */
 const lastSecond = 4_294_967_295;
 
 /**
- * How such statements read rows: in larger blocks, and a map as one column. To take one name's values out of it in a
- * column of their own reads no less and costs a tenth more.
+ * Read settings of such statements: larger blocks, and a map as one column. Reading one name's values as a separate
+ * column reads no less and costs a tenth more.
  */
 export const usageSettings: ClickHouseSettings = {
   preferred_block_size_bytes: '4194304',
@@ -132,9 +132,9 @@ export const usageSettings: ClickHouseSettings = {
 };
 
 /**
- * A sub-select of requests in numbers, with the values of its placeholders: `at` (seconds since the epoch, 0 without
- * buckets), `split` (empty without one) and the columns, in parts that are still to be added up or merged. Reads
- * roll-ups where they say the same as the rows.
+ * A sub-select of request counts, with its placeholder values: `at` (seconds since the epoch, 0 without buckets),
+ * `split` (empty without one) and the columns, in parts that must still be summed or merged. Reads roll-ups where they
+ * equal the rows.
  */
 export function usageSql(
   question: UsageQuestion,
@@ -170,7 +170,7 @@ export function usageSql(
   const times = timesOf(plan, 'requests', parameters);
   if (times !== undefined) {
     const [span, ...more] = plan.spans.requests;
-    // Said once, where everything is read of the rows: each comparison costs a pass over them.
+    // Only here, when everything is read from the rows: each comparison costs a pass over them.
     const isWhole =
       more.length === 0 && plan.torn.length === 0 && span?.from === window.from && span.to === window.to;
     const conditions = [where, ...(isWhole ? [] : [times]), ...told.conditions, ...filtered.conditions];
@@ -188,7 +188,7 @@ function ofRollUp({ dimension, isWhole, conditions }: RollUp, table: UsageTable)
   return [`dimension = '${isWhole ? '*' : ''}${dimension}'`, ...conditions];
 }
 
-/** The condition that chooses what a plan reads from a table, or undefined for nothing; adds what it binds. */
+/** Condition for the part of a plan from one table, or undefined for nothing; adds its parameters. */
 function timesOf(
   { spans, torn, finer }: UsagePlan,
   table: UsageTable,
@@ -217,13 +217,13 @@ function timesOf(
   return ranges.length === 1 ? ranges.join('') : `(${ranges.map((range) => `(${range})`).join(' OR ')})`;
 }
 
-/** Which requests are to be brought together, and how they are told apart. */
+/** Selection and grouping of requests. */
 interface UsageQuestion {
   readonly window: TimeWindow;
   readonly visibility: Visibility;
   readonly filter?: RequestFilter | undefined;
   readonly split?: GroupBy | SeriesSplit | undefined;
   readonly columns: readonly UsageColumn[];
-  /** Beginnings of buckets; undefined: requests are not told apart by time. */
+  /** Starts of buckets; undefined: no grouping by time. */
   readonly starts?: readonly number[] | undefined;
 }

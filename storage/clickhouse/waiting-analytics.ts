@@ -6,13 +6,13 @@ import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { AnalyticsStartError } from './store-errors.ts';
 
-/** What waiting for a server takes. */
+/** Dependencies of waiting for a server. */
 interface WaitingParts {
   /** Opens the store; throws an `AnalyticsStartError` when it cannot. Called again until it succeeds. */
   open(): Promise<Analytics>;
   readonly clock: Clock;
   readonly log: Log;
-  /** How long the first attempt is waited for before it goes on in the background, milliseconds. Default 10,000. */
+  /** Wait for the first attempt before it continues in the background, milliseconds. Default 10,000. */
   readonly patienceMs?: number;
 }
 
@@ -21,9 +21,9 @@ const firstRetryMs = 500;
 const longestRetryMs = 30_000;
 
 /**
- * Opens a store that may be away. Resolves when it is open, when it cannot be opened now, or when it does not answer
- * within `patienceMs`: then every method throws `store_unavailable`, and it is tried again (0.5 s, doubling up to 30 s)
- * until it is open. Throws what `open` threw when waiting would not help.
+ * Opens a store that may be unavailable. Resolves when it is open, when it cannot be opened now, or when it does not
+ * answer within `patienceMs`: every method then throws `store_unavailable`, and opening is retried (0.5 s, doubling up
+ * to 30 s) until it succeeds. Throws the error of `open` when waiting would not help.
  */
 export async function openWhenReachable(parts: WaitingParts): Promise<Analytics> {
   const waiting = new WaitingAnalytics(parts);
@@ -127,7 +127,7 @@ class WaitingAnalytics implements Analytics {
     return this.#store?.feedbackById(...wanted) ?? this.#refuse();
   }
 
-  /** One at a time: a server that swallows packets must not get another connection with each look at /readyz. */
+  /** One at a time: with a server that drops packets, a read of /readyz must not open another connection. */
   ping(): Promise<void> {
     if (this.#store === undefined) return this.#refuse();
     this.#ping ??= this.#store.ping().finally(() => (this.#ping = undefined));
@@ -151,7 +151,7 @@ class WaitingAnalytics implements Analytics {
     if (this.#closed) return;
     const { clock, log } = this.#parts;
     const reason = error instanceof AnalyticsStartError ? error.reason : 'it could not be opened';
-    // Once per reason: a store that is away for a night must not fill the log.
+    // Once per reason: a store that is unavailable for a night must not fill the log.
     if (reason !== this.#reason) {
       log[isLasting(error) ? 'error' : 'warn'](
         `${error instanceof Error ? error.message : String(error)} It is tried again; requests are served, and their rows wait in the journal.`,
@@ -160,7 +160,7 @@ class WaitingAnalytics implements Analytics {
     this.#reason = reason;
     const most = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.#failures, 10));
     this.#failures += 1;
-    // Between half of it and all of it, so that many gateways do not come back at the same moment.
+    // Between half of it and all of it, so that many gateways do not return at the same moment.
     const ms = (most * randomInt(500, 1001)) / 1000;
     this.#cancelRetry = clock.after(ms, () => {
       this.#attempt().catch((next: unknown) => this.#retry(next));

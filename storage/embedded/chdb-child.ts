@@ -4,7 +4,7 @@ import { Engine, type ChdbModule, type EngineOptions } from './chdb/engine.ts';
 import { createEngineServer } from './chdb/http-server.ts';
 import { ChildCannotStart, runAsChild } from './child-side.ts';
 
-/** What the parent says at start. */
+/** Start message of the parent. */
 export interface ChdbChildOptions extends EngineOptions {
   readonly username: string;
   readonly password: string;

@@ -25,7 +25,7 @@ export function recordingLog(): Log & { readonly lines: string[] } {
   return log;
 }
 
-/** Why tests that need the embedded engine cannot run here, or false when they can. */
+/** Reason why tests that need the embedded engine cannot run here, or false when they can. */
 export const chdbMissing: string | false = reasonWithoutChdb();
 
 function reasonWithoutChdb(): string | false {

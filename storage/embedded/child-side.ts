@@ -2,15 +2,15 @@ import { readdirSync } from 'node:fs';
 import os from 'node:os';
 import { writePrivately } from './own-folder.ts';
 
-/** What a child process does when its parent says so. */
+/** Actions of a child process on its parent's messages. */
 interface ChildWork<Options> {
-  /** Opens what it serves and returns the port, 0 for none. The parent is told of an error that it throws, and the process ends. */
+  /** Opens the service and returns its port, 0 for none. An error is reported to the parent, and the process ends. */
   start(message: StartMessage<Options>): Promise<number>;
-  /** Ends what runs within so many milliseconds and closes everything; the process ends then. */
+  /** Ends running work within so many milliseconds and closes everything; then the process ends. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** Thrown by `start` when the child cannot start for a reason that its parent should know. */
+/** Thrown by `start` when the child cannot start for a reason that its parent needs. */
 export class ChildCannotStart extends Error {
   readonly reason: FailedMessage['reason'];
 
@@ -23,10 +23,13 @@ export class ChildCannotStart extends Error {
 
 const stopGraceMs = 5000;
 const orphanGraceMs = 500;
-/** Work that cannot be ended must not keep the folder from the next start. The engines survive a hard exit. */
+/** Work that cannot be ended must not block the folder for the next start. The engines survive a hard exit. */
 const hardExitMs = 4000;
 
-/** Makes this process the child of a `SupervisedChild`: it starts and stops when told to, and ends with its parent. */
+/**
+ * Makes this process the child of a `SupervisedChild`: it starts and stops on the parent's messages, and ends with its
+ * parent.
+ */
 export function runAsChild<Options>(work: ChildWork<Options>): void {
   let stopping = false;
 
@@ -54,24 +57,24 @@ export function runAsChild<Options>(work: ChildWork<Options>): void {
   process.on('message', (message: StartMessage<Options> | StopMessage) => {
     void (message.type === 'start' ? start(message) : stop(stopGraceMs));
   });
-  // Without its parent nobody can reach this process any more, and it would hold the data folder.
+  // Without its parent this process is unreachable, and it would hold the data folder.
   process.on('disconnect', () => void stop(orphanGraceMs));
-  // A terminal or a service manager signals the whole group. The parent still ships its last rows, so it decides
-  // when this process ends.
+  // A terminal or a service manager signals the whole group. The parent still ships its last rows, so it decides when
+  // this process ends.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 }
 
 /**
- * Serving comes first: on a machine with few cores the engine's bursts would else delay requests. Best effort. On Linux
- * a priority is a thread's own and handed on to those that it starts, so those of the runtime that run already, which
- * statements run on, are told too.
+ * Serving has priority: on a machine with few cores the engine's bursts would otherwise delay requests. Best effort. On
+ * Linux a priority belongs to a thread and is inherited by the threads that it starts, so it is also set on the running
+ * threads of the runtime, which execute statements.
  */
 function yieldToServing(): void {
   for (const thread of runningThreads()) {
     try {
       os.setPriority(thread, os.constants.priority.PRIORITY_BELOW_NORMAL);
     } catch {
-      // It has ended, or the system forbids it; then both share the machine as they are.
+      // The thread has ended, or the system forbids it; then priorities stay equal.
     }
   }
 }
@@ -101,12 +104,12 @@ function textOf(error: unknown): string {
 /** Parent → child, once, as the first message. Over the channel and not as arguments: those are visible to others. */
 export interface StartMessage<Options> {
   readonly type: 'start';
-  /** The port to listen on; 0 for any. A restarted child gets the port of the one before it. */
+  /** The port to listen on; 0 for any. A restarted child gets the port of its predecessor. */
   readonly port: number;
   readonly options: Options;
 }
 
-/** Parent → child: finish what runs, close the data folder, exit. */
+/** Parent → child: finish running work, close the data folder, exit. */
 export interface StopMessage {
   readonly type: 'stop';
 }
@@ -118,8 +121,8 @@ interface ReadyMessage {
 }
 
 /**
- * Child → parent: it cannot start. `absent` means that a package is missing, so that trying again is useless; `busy`
- * that another process uses the data folder.
+ * Child → parent: it cannot start. `absent` means that a package is missing, so that a retry is useless; `busy` that
+ * another process uses the data folder.
  */
 export interface FailedMessage {
   readonly type: 'failed';

@@ -10,10 +10,10 @@ import { runtimeFolder, socketPath } from './own-folder.ts';
 import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';
 
-/** A claim that cannot be proved and has not moved for so long is dead. */
+/** A claim without proof that has not changed for this long is dead. */
 const staleMs = 10_000;
 
-/** One process that wants or has the folder; what stands in its file. */
+/** Content of a claim file: one process that requests or holds the folder. */
 interface Claim {
   readonly id: string;
   readonly holds: boolean;
@@ -21,30 +21,30 @@ interface Claim {
   readonly identity: string;
   readonly host: string;
   readonly system: System;
-  /** Of the folder, and of the socket that the process listens on; 0 for none. */
+  /** Device of the folder, and inode of the socket that the process listens on; 0 for none. */
   readonly device: number;
   readonly socket: number;
-  /** Counts up while the process lives; always as long, so that the file can be written in place. */
+  /** Counts up while the process lives; of fixed length, so that the file can be written in place. */
   readonly beat: string;
 }
 
-/** Claims of this process: their sockets need not be asked. */
+/** Claims of this process: their sockets need no check. */
 const ours = new Set<string>();
 
-/** The folder of the claims, and from where it is seen. */
+/** The folder of the claims, with the system of this process. */
 interface Place {
   readonly folder: string;
   readonly device: number;
   readonly system: System;
 }
 
-/** Throws when the folder is not there. */
+/** Throws when the folder does not exist. */
 async function placeOf(folder: string): Promise<Place> {
   const [{ dev }, system] = await Promise.all([stat(folder), ownSystem()]);
   return { folder, device: dev, system };
 }
 
-/** Whether process numbers there mean the same here. */
+/** True when process numbers there are valid here. */
 function isNear(theirs: System, own: System): boolean {
   return own.kernel !== '' && theirs.kernel === own.kernel && own.space !== '' && theirs.space === own.space;
 }
@@ -52,21 +52,21 @@ function isNear(theirs: System, own: System): boolean {
 const fileOf = (id: string): string => `${id}.claim`;
 const socketOf = (id: string): string => `${id}.sock`;
 
-/** Our own claim. */
+/** Claim of this process. */
 interface OwnClaim {
   readonly claim: Claim;
-  /** Says in the file that we hold the folder; false when the file is gone. */
+  /** Writes that this process holds the folder; false when the file is gone. */
   hold(): Promise<boolean>;
   /** Counts up; false when the file is gone. */
   beat(): Promise<boolean>;
   isThere(): Promise<boolean>;
-  /** Puts the file back where it was. */
+  /** Recreates the removed file. */
   restore(): Promise<void>;
   remove(): Promise<void>;
   undoOnError<T>(work: () => Promise<T>): Promise<T>;
 }
 
-/** Puts down a claim of this process, which wants the folder. */
+/** Writes a claim of this process for the folder. */
 async function put(place: Place): Promise<OwnClaim> {
   const id = randomBytes(8).toString('hex');
   const file = join(place.folder, fileOf(id));
@@ -84,7 +84,7 @@ async function put(place: Place): Promise<OwnClaim> {
     socket: listening?.inode ?? 0,
     beat: beat(),
   };
-  /** Never makes the file: one that is gone was taken for dead. */
+  /** Never creates the file: a missing one was considered dead. */
   const rewrite = async (next: Claim): Promise<boolean> => {
     try {
       const handle = await open(file, 'r+');
@@ -133,7 +133,7 @@ async function put(place: Place): Promise<OwnClaim> {
   return mine;
 }
 
-/** `holds` is as long either way, so that a file is always written over in full. */
+/** `holds` has the same length either way, so that a file is always fully overwritten. */
 function textOf(claim: Claim): string {
   return `${JSON.stringify({ ...claim, holds: claim.holds ? 'yes' : 'no ' })}\n`;
 }
@@ -163,11 +163,11 @@ function readClaim(id: string, text: string): Claim {
 /** A claim of another process. */
 interface Other {
   readonly claim: Claim;
-  /** Whether it is known to live; else it is only not known to be dead. */
+  /** True when it is known to live; otherwise it is only not known to be dead. */
   readonly certain: boolean;
 }
 
-/** The claims of others that are not dead; those that are, are removed. */
+/** The claims of others that are not dead; dead ones are removed. */
 async function livingOthers(place: Place, watched: Watched | undefined, own: string): Promise<Other[]> {
   const living: Other[] = [];
   for (const name of await readdir(place.folder)) {
@@ -187,12 +187,12 @@ async function livingOthers(place: Place, watched: Watched | undefined, own: str
   return living;
 }
 
-/** Whether a claim's process lives; undefined where that cannot be told at once. */
+/** True when a claim's process lives; undefined when that cannot be decided at once. */
 async function proof(claim: Claim, { folder, device, system }: Place): Promise<boolean | undefined> {
   if (ours.has(claim.id)) return true;
   const found = isNear(claim.system, system) ? await processIdentity(claim.pid) : 'unknown';
   const isKnown = found !== 'unknown' && claim.identity !== 'unknown';
-  // Before the socket, which outlives its process where a runtime hands it to child processes, as Deno does.
+  // Before the socket, which outlives its process when a runtime passes it to child processes, as Deno does.
   if (found === undefined || (isKnown && found !== claim.identity)) return false;
   if (
     system.kernel !== '' &&
@@ -227,7 +227,7 @@ async function asked(folder: string, name: string, inode: number): Promise<boole
   }
 }
 
-/** A socket that says by being there that this process lives; undefined where the file system takes none. */
+/** A socket whose existence proves that this process lives; undefined when the file system supports none. */
 async function listen(
   folder: string,
   name: string,
@@ -254,7 +254,7 @@ async function listen(
   };
 }
 
-/** Claims that cannot be proved, and since when they have not changed. */
+/** Claims without proof, with the time of their last change. */
 class Watched {
   readonly #clock: Clock;
   readonly #seen = new Map<string, { beat: string; since: number; moved: boolean }>();
@@ -263,7 +263,7 @@ class Watched {
     this.#clock = clock;
   }
 
-  /** True when it moved while it was watched, false when it stood still for too long, undefined until then. */
+  /** True when it changed while it was watched, false when it stood still for too long, undefined until then. */
   lives({ id, beat }: Claim): boolean | undefined {
     const now = this.#clock.monotonic();
     const seen = this.#seen.get(id);
@@ -277,7 +277,7 @@ class Watched {
 /** Thrown by `lockData` when another process (or another part of this one) uses the folder. */
 export class DataFolderInUse extends Error {
   readonly directory: string;
-  /** Its number, as it is known where it runs. */
+  /** Its process number on its own system. */
   readonly pid: number;
 
   constructor(directory: string, { pid, host, near }: Holder) {
@@ -295,23 +295,23 @@ export class DataFolderInUse extends Error {
 interface Holder {
   readonly pid: number;
   readonly host: string;
-  /** Whether its number means the same process here. */
+  /** True when its number denotes the same process here. */
   readonly near: boolean;
 }
 
-/** A data folder that is ours alone until `release`, or until this process ends, however it ends. */
+/** An exclusive data folder, until `release` or any end of this process. */
 export interface DataLock {
   release(): Promise<void>;
 }
 
-/** What taking a folder takes. */
+/** Options of taking a folder. */
 interface LockOptions {
   readonly clock: Clock;
-  /** Is told when it has to be watched whether another process lives. */
+  /** Logs when another process must be watched to see whether it lives. */
   readonly log?: Log;
   /**
-   * Called when the folder was lost: another process took it while this one, or its file system, stood still for
-   * longer than ten seconds. The process that gets this must write nothing more, and must end.
+   * Called when the folder was lost: another process took it while this one, or its file system, stood still for longer
+   * than ten seconds. The process must stop writing and must end.
    */
   readonly onLost?: (reason: string) => void;
 }
@@ -321,21 +321,21 @@ const lookAgainMs = 250;
 const rivalAttempts = 40;
 
 /**
- * Takes the folder for this process; take it before anything in the folder is opened. Throws `DataFolderInUse`.
+ * Locks the folder for this process; call it before anything in the folder is opened. Throws `DataFolderInUse`.
  *
- * A process that wants the folder puts a claim, a file of a random name, beside the others in `.run/lock` and only then looks
- * at them: of two, at least one sees the other. Claims that are dead can be removed by anybody, because their names
- * never come back, so two starts cannot both break the same stale lock. The claims lie in the data folder itself, and
+ * A process that requests the folder writes a claim, a file with a random name, beside the others in `.run/lock` and
+ * only then reads them: of two, at least one sees the other. Any process can remove dead claims, because their names
+ * never come back, so two starts cannot both break the same stale lock. The claims are in the data folder itself, and
  * hold across containers, process numbers, networks and temporary folders:
  *
- * - Where its number means the same here, a process that is gone, or whose number another one has now, holds nothing.
- * - On one kernel and one file system a claim is proved by its socket beside it: the kernel takes connections as long
- *   as the process is there, also while it is stopped or busy, and refuses them from the moment of its end. Sockets with
+ * - Where its number is valid here, a process that is gone, or whose number another one has now, holds nothing.
+ * - On one kernel and one file system a claim is proved by its socket beside it: the kernel accepts connections as long
+ *   as the process exists, also while it is stopped or busy, and refuses them from the moment of its end. Sockets with
  *   a path are found in every namespace that sees the folder. A restart after `kill -9` does not wait.
- * - Where there is no socket, the process is looked for by number and start time, if its number means the same here.
- * - Else (another machine on a network file system, or the machine was started anew) the claim is watched: it counts up
- *   every two seconds, and one that has stood still for ten is dead. No clocks are compared. A holder that stood still
- *   for longer finds its claim gone when it goes on, and `onLost` ends it.
+ * - Without a socket, the process is searched by number and start time, if its number is valid here.
+ * - Otherwise (another machine on a network file system, or the machine was rebooted) the claim is watched: it counts
+ *   up every two seconds, and one that has stood still for ten is dead. No clocks are compared. A holder that stood
+ *   still for longer finds its claim gone when it continues, and `onLost` ends it.
  */
 export async function lockData(directory: string, options: LockOptions): Promise<DataLock> {
   const { clock, log } = options;
@@ -346,7 +346,7 @@ export async function lockData(directory: string, options: LockOptions): Promise
   for (let rivals = 0; ;) {
     const mine = await put(place);
     const others = await mine.undoOnError(() => livingOthers(place, watched, mine.claim.id));
-    // After the second look nobody who came meanwhile can have missed it.
+    // After the second read, every process that arrived meanwhile has seen the claim.
     if (others.length === 0 && (await mine.hold())) {
       const late = await mine.undoOnError(() => livingOthers(place, watched, mine.claim.id));
       if (late.length === 0 && (await mine.isThere())) return keep(mine, place, options);
@@ -361,7 +361,7 @@ export async function lockData(directory: string, options: LockOptions): Promise
         const rival = others[0]?.claim ?? mine.claim;
         throw new DataFolderInUse(directory, holderOf(rival, place.system));
       }
-      // Two that arrived together both stepped back; chance decides who comes first next time.
+      // Two that arrived together both stepped back; a random delay decides the next round.
       await delay(randomInt(5, 60));
       continue;
     }
@@ -376,7 +376,7 @@ export async function lockData(directory: string, options: LockOptions): Promise
   }
 }
 
-/** The process that holds a folder now, or undefined when none does. Takes and makes nothing. */
+/** The process that holds a folder now, or undefined when none does. Takes and creates nothing. */
 export async function dataFolderHolder(directory: string): Promise<FoundHolder | undefined> {
   const folder = join(directory, '.run', 'lock');
   if (!existsSync(folder)) return undefined;
@@ -388,7 +388,7 @@ export async function dataFolderHolder(directory: string): Promise<FoundHolder |
 
 /** A process that was found to hold a folder. */
 interface FoundHolder extends Holder {
-  /** Whether it is known to live; else that shows only while it is watched, as `lockData` does. */
+  /** True when it is known to live; otherwise that shows only while it is watched, as `lockData` does. */
   readonly certain: boolean;
 }
 
@@ -402,7 +402,7 @@ function holderOf({ pid, host, system }: Claim, own: System): Holder {
   return { pid, host, near: isNear(system, own) };
 }
 
-/** Counts up, and looks whether the folder is still ours. */
+/** Counts up, and checks that the folder is still held. */
 function keep(mine: OwnClaim, place: Place, { clock, log, onLost }: LockOptions): DataLock {
   let released = false;
   let failing = false;
@@ -428,7 +428,7 @@ function keep(mine: OwnClaim, place: Place, { clock, log, onLost }: LockOptions)
     const others = await livingOthers(place, undefined, mine.claim.id);
     const holder = others.find(({ claim }) => claim.holds);
     if (released) return;
-    // Two that both hold it can only be after a file system showed them old listings: one of them goes.
+    // Two holders are possible only after a file system showed them old listings: one of them ends.
     if (holder !== undefined && (!there || holder.claim.id < mine.claim.id)) {
       released = true;
       onLost?.(

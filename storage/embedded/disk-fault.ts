@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { causeInWords } from './own-folder.ts';
 
 const probeBytes = 256 * 1024;
-/** An engine writes files of 16 MiB when it opens; with less than this it cannot be told to have had enough. */
+/** An engine writes files of 16 MiB when it opens; less free space than this may have been too little. */
 const leastFree = 48 * 1024 * 1024;
 const remedies: Readonly<Record<string, string>> = {
   ENOSPC: 'Free some of it, or name a data folder on another disk (--data, WEIR_DATA)',
@@ -13,8 +13,8 @@ const remedies: Readonly<Record<string, string>> = {
 const otherRemedy = 'Check its owner and its modes, or name another data folder (--data, WEIR_DATA)';
 
 /**
- * Why nothing can be written to a folder, with the remedy, in one sentence; undefined when it can. Writes a small file
- * and removes it: a full disk still makes empty ones.
+ * Reason why a folder is not writable, with the remedy, in one sentence; undefined when it is. Writes a small file and
+ * removes it: a full disk still creates empty ones.
  */
 async function writeFault(directory: string): Promise<string | undefined> {
   const probe = join(directory, `.weir-${process.pid}.tmp`);
@@ -36,15 +36,15 @@ async function writeFault(directory: string): Promise<string | undefined> {
   }
 }
 
-/** Throws one sentence with the remedy when nothing can be written to a folder. */
+/** Throws one sentence with the remedy when a folder is not writable. */
 export async function checkWritable(directory: string): Promise<void> {
   const fault = await writeFault(directory);
   if (fault !== undefined) throw new Error(`The gateway cannot start: ${fault}.`);
 }
 
 /**
- * What is wrong with the disk under a folder that an engine could not open, with the remedy; undefined when it is not
- * the disk. To be asked after a failure: there is no size that every engine could do with.
+ * Fault of the disk under a folder that an engine could not open, with the remedy; undefined when the disk is fine.
+ * Call it after a failure: no amount of free space suffices for every engine.
  */
 export async function diskFault(directory: string): Promise<string | undefined> {
   const fault = await writeFault(directory);

@@ -1,10 +1,10 @@
-/** How the memory of the embedded engine's process is shared out, bytes. */
+/** Memory shares of the embedded engine's process, bytes. */
 interface MemoryBudget {
-  /** What the engine may allocate, for everything. */
+  /** Limit of the engine's allocations, in total. */
   readonly engine: number;
-  /** What one query may. */
+  /** Limit of one query. */
   readonly query: number;
-  /** What one insert may, with what it makes for roll-ups. */
+  /** Limit of one insert, with its rows for roll-ups. */
   readonly insert: number;
   readonly caches: {
     readonly marks: number;
@@ -20,16 +20,16 @@ interface MemoryBudget {
 }
 
 const mebibyte = 1024 * 1024;
-/** The runtime, the engine's code and its threads, before it has allocated anything for a statement. */
+/** The runtime, the engine's code and its threads, before any allocation for a statement. */
 const processBytes = 300 * mebibyte;
-/** Pages that were freed and have not gone back to the system yet. */
+/** Freed pages that have not been returned to the system yet. */
 const slackShare = 0.1;
 const cacheShare = 0.15;
-/** A batch that waited in the journal for an hour is large, and one that finds no room never gets into the store. */
+/** A batch that waited in the journal for an hour is large, and one without memory never gets into the store. */
 const insertShare = 0.5;
 const queriesShare = 0.35;
 
-/** Shares out what the process may take as resident memory: caches, the largest insert and all queries fit together. */
+/** Divides the process's resident memory so that caches, the largest insert and all queries fit together. */
 export function memoryBudget(processMemory: number, queries: number): MemoryBudget {
   const engine = Math.floor((processMemory - processBytes) * (1 - slackShare));
   const caches = Math.floor(engine * cacheShare);

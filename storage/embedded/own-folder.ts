@@ -18,8 +18,8 @@ import type { Log } from '../../core/ports/log.ts';
 import { existsSync } from 'node:fs';
 
 /**
- * A folder of mode 0700 within a data folder, for what belongs to running processes: the lock, sockets, files that an
- * engine reads at start. Within it and nowhere else, so that every process that sees the data sees the lock, whatever
+ * A folder of mode 0700 within a data folder, for files of running processes: the lock, sockets, files that an engine
+ * reads at its start. It is inside the data folder, so that every process that sees the data sees the lock, whatever
  * its temporary folder is. Creates both folders. Throws when another user owns one of them.
  */
 export async function runtimeFolder(dataDirectory: string): Promise<string> {
@@ -35,12 +35,12 @@ const longestSocketPath = 103;
 /** A folder for a socket. */
 interface SocketFolder {
   readonly path: string;
-  /** Removes what was made for it. */
+  /** Removes the created files. */
   remove(): Promise<void>;
 }
 
 /**
- * Where a socket of this name can be: the run-time folder of the data folder, or, when that path is too long for a
+ * Folder for a socket of this name: the run-time folder of the data folder, or, when that path is too long for a
  * socket, a new private folder in XDG_RUNTIME_DIR or the temporary folder.
  */
 export async function socketFolder(dataDirectory: string, name: string): Promise<SocketFolder> {
@@ -49,14 +49,14 @@ export async function socketFolder(dataDirectory: string, name: string): Promise
   const own = process.env['XDG_RUNTIME_DIR'];
   const roots = [own, tmpdir(), '/tmp'].filter((root) => root !== undefined && existsSync(root));
   const root = roots.find((one) => fits(join(one as string, 'weir-XXXXXX', name))) ?? tmpdir();
-  // `mkdtemp` makes it with mode 0700 and a name that no other user can have taken.
+  // `mkdtemp` uses mode 0700 and a name that no other user can have taken.
   const path = await mkdtemp(join(root, 'weir-'));
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }
 
 /**
- * A path that a socket can be bound to or reached by, however deep its folder is: Linux leads there through a handle.
- * Undefined where there is none. Close it when the socket is no longer used by this path.
+ * A path for binding or connecting a socket in a folder of any depth: Linux provides it through a handle. Undefined
+ * where there is none. Close it when the socket is no longer used by this path.
  */
 export async function socketPath(
   folder: string,
@@ -76,22 +76,22 @@ function fits(path: string): boolean {
 
 const hasModes = process.platform !== 'win32';
 const forOthers = 0o077;
-/** Entries that a start looks at; behind the folder's own mode nobody reaches the rest. */
+/** Upper bound of entries that a start checks; the folder's own mode protects the rest. */
 const mostEntries = 200_000;
-/** The reader of the key file refuses a wide one and says what to do: others may have read it. */
+/** The reader of the key file refuses a wide mode with a remedy: other users may have read it. */
 const keyFile = 'secret.key';
 
 /**
- * Makes the files of this process, and of those that it starts, readable for this user alone, whatever the umask was. Call it first of
- * all. Files that are to be shared are given their modes by name.
+ * Makes the files of this process, and of its children, readable for this user alone, regardless of the umask. Call it
+ * first. Shared files get their modes explicitly.
  */
 export function writePrivately(): void {
   process.umask(forOthers);
 }
 
 /**
- * Makes a folder that is for this user alone, or makes the one that is there so (mode 0700). Throws one sentence with
- * the remedy when another user owns it: that user could replace what is in it.
+ * Creates a private folder of this user, or restricts the existing one (mode 0700). Throws one sentence with the remedy
+ * when another user owns it: that user could replace its contents.
  */
 export async function ownFolder(directory: string): Promise<void> {
   await makeFolder(directory).catch((cause: NodeJS.ErrnoException) => {
@@ -123,7 +123,9 @@ export async function ownFolder(directory: string): Promise<void> {
   );
 }
 
-/** Why a start could not use a data folder, in a sentence; undefined when it could. Makes and changes nothing. */
+/**
+ * Reason why a start could not use a data folder, in a sentence; undefined when it could. Creates and changes nothing.
+ */
 export async function folderFault(directory: string): Promise<string | undefined> {
   const status = await stat(directory).catch((error: NodeJS.ErrnoException) => error);
   if (status instanceof Error) {
@@ -140,11 +142,13 @@ export async function folderFault(directory: string): Promise<string | undefined
     : undefined;
 }
 
-/** Folder by folder: with `recursive`, Node 20 loops for ever below /proc, where a folder is there and takes none. */
+/**
+ * Folder by folder: with `recursive`, Node 20 loops forever below /proc, where a folder exists but accepts no entries.
+ */
 async function makeFolder(directory: string): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 });
-    // A power cut that takes its name takes all that was made durable in it.
+    // A power cut that loses its name loses everything synced in it.
     await syncFolder(dirname(directory));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -162,9 +166,9 @@ async function makeFolder(directory: string): Promise<void> {
 }
 
 /**
- * Takes from other users what an older version, another umask or a copy has left to them in our folder: folders get
- * 0700, files 0600. Symbolic links are not followed. Tells the log when something was open. Throws one sentence when
- * something in it belongs to another user.
+ * Removes access of other users that an older version, another umask or a copy left in the folder: folders get 0700,
+ * files 0600. Symbolic links are not followed. Logs when something was accessible. Throws one sentence when an entry
+ * belongs to another user.
  */
 export async function closeToOthers(directory: string, log: Log): Promise<void> {
   if (!hasModes) return;
@@ -216,13 +220,13 @@ const inWords: Readonly<Record<string, string>> = {
   EROFS: 'the file system is mounted read-only',
 };
 
-/** The system's reason for a failure, with its cause in words where the bare code says little to an operator. */
+/** The system's reason for a failure, with its cause in words when the bare code says little to an operator. */
 export function causeInWords(error: Error & { readonly code?: string | undefined }): string {
   const words = inWords[error.code ?? ''];
   return words === undefined ? error.message : `${words} (${error.message})`;
 }
 
-/** Journals and engines that still run remove files meanwhile. */
+/** Running journals and engines remove files meanwhile. */
 function gone(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
 }

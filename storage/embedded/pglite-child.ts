@@ -8,14 +8,14 @@ import { ChildCannotStart, runAsChild } from './child-side.ts';
 import { DataFolderInUse, lockData, type DataLock } from './data-lock.ts';
 import { DurableFiles, engineParameters, keepModesPrivate, syncTree } from './pglite-files.ts';
 
-/** What the parent says at start. */
+/** Start message of the parent. */
 export interface PgliteChildOptions {
   readonly directory: string;
   /** Path of the Unix socket, in a folder that only this user can open. */
   readonly socket: string;
 }
 
-/** One is in use. The engine has one session, so further ones only bridge the moments when a lost one is replaced. */
+/** One is in use. The engine has one session; further connections only bridge the replacement of a lost one. */
 const maxConnections = 4;
 
 let lock: DataLock | undefined;
@@ -23,17 +23,17 @@ let engine: PGlite | undefined;
 let server: PGLiteSocketServer | undefined;
 
 async function open({ directory, socket }: PgliteChildOptions): Promise<void> {
-  // Held by this process and not by its parent: of a gateway that was killed the engine may live for a moment
-  // longer, and two engines in one folder destroy each other's data without a word.
+  // Held by this process and not by its parent: the engine of a killed gateway may outlive it for a moment, and two
+  // engines in one folder silently destroy each other's data.
   lock = await lockData(directory, { clock: systemClock, onLost: () => process.exit(1) });
   keepModesPrivate();
   const isNew = !fs.existsSync(join(directory, 'PG_VERSION'));
   engine = await PGlite.create({ fs: new DurableFiles(directory), startParams: [...engineParameters] });
-  // The lock is ours, so this is what a killed engine left.
+  // This process holds the lock, so this is a remnant of a killed engine.
   await rm(socket, { force: true });
   server = new PGLiteSocketServer({ db: engine, path: socket, maxConnections });
   await server.start();
-  // Beside what is served: until then a power cut takes a database in which there is nothing yet.
+  // In the background: until then a power cut only loses a database without data.
   if (isNew) void syncTree(directory).catch(() => undefined);
 }
 

@@ -5,9 +5,9 @@ import { PGlite } from '@electric-sql/pglite';
 import { NodeFS } from '@electric-sql/pglite/nodefs';
 
 /**
- * How the engine is started. Its own cache of pages would take 128 MiB, and a gateway that is written to fills it by and
- * by: the process seems to grow without end; the system caches the same files. By default it syncs nothing, and its files
- * know of `fsync` alone.
+ * Start parameters of the engine. Its own page cache would take 128 MiB, which a gateway fills over time: the process
+ * would seem to grow without end; the system caches the same files. By default it syncs nothing, and its files support
+ * only `fsync`.
  */
 export const engineParameters: readonly string[] = [
   ...PGlite.defaultStartParams,
@@ -23,7 +23,9 @@ interface NodeFiles {
   readonly stream_ops: { fsync?: (file: OpenFile) => number };
 }
 
-/** The engine's files, which reach the disk when the engine says so: an acknowledged commit outlives a power cut. */
+/**
+ * The engine's files, which reach the disk when the engine requires it: an acknowledged commit survives a power cut.
+ */
 export class DurableFiles extends NodeFS {
   override async init(...args: Parameters<NodeFS['init']>): ReturnType<NodeFS['init']> {
     const { emscriptenOpts } = await super.init(...args);
@@ -45,13 +47,13 @@ function syncFile({ nfd }: OpenFile): number {
   return 0;
 }
 
-/** The engine gives its files the mode 0666 by hand, whatever the umask is. */
+/** The engine sets the mode 0666 on its files explicitly, regardless of the umask. */
 export function keepModesPrivate(): void {
   const { chmodSync } = fs;
   fs.chmodSync = (path, mode) => chmodSync(path, typeof mode === 'number' ? mode & 0o700 : mode);
 }
 
-/** Syncs everything in a folder, for a database that was made just now: making it syncs nothing. */
+/** Syncs everything in a folder, for a new database: creating it syncs nothing. */
 export async function syncTree(directory: string): Promise<void> {
   for await (const entry of await opendir(directory)) {
     const path = join(directory, entry.name);

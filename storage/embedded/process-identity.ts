@@ -4,8 +4,8 @@ import { hostname } from 'node:os';
 import { promisify } from 'node:util';
 
 /**
- * A word that, together with the process id, names one process for ever: ids are used again, start times are not.
- * Undefined when no such process lives; `unknown` where the system does not say when a process began.
+ * A text that, together with the process id, identifies one process forever: ids are reused, start times are not.
+ * Undefined when no such process lives; `unknown` where the system does not report start times.
  */
 export async function processIdentity(pid: number): Promise<string | undefined> {
   try {
@@ -24,7 +24,7 @@ async function linuxIdentity(pid: number): Promise<string | undefined> {
       readFile(`/proc/${pid}/stat`, 'utf8'),
       readFile('/proc/sys/kernel/random/boot_id', 'utf8'),
     ]);
-    // The command in parentheses may hold anything, so the fields are counted from behind it.
+    // The command in parentheses may hold any character, so the fields are counted from behind it.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const [state] = fields;
     if (state === 'Z' || state === 'X') return undefined;
@@ -46,15 +46,15 @@ async function startTimeFromPs(pid: number): Promise<string | undefined> {
   }
 }
 
-/** Where a process runs, as far as it can be told; texts are empty where it cannot. */
+/** System of a process, as far as it is known; unknown texts are empty. */
 export interface System {
-  /** The same for all processes of one kernel since it was started, and for no others. */
+  /** Equal for all processes of one kernel since its boot, and for no others. */
   readonly kernel: string;
-  /** The same for all processes that know each other by the same numbers. */
+  /** Equal for all processes that share process numbers. */
   readonly space: string;
 }
 
-/** Where this process runs. */
+/** System of this process. */
 export async function ownSystem(): Promise<System> {
   if (process.platform !== 'linux') return { kernel: `${process.platform} ${hostname()}`, space: 'host' };
   const [kernel, space] = await Promise.all([

@@ -12,21 +12,21 @@ import { memoryBudget } from './memory-budget.ts';
 import { runtimeFolder } from './own-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
-/** Where the embedded analytics engine keeps its data and how much memory it may take. */
+/** Data folder and memory of the embedded analytics engine. */
 interface ChdbOptions {
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;
   /** Resident memory that its process may take, bytes; default 1 GiB. See `memoryBudget`. */
   readonly memoryBytes?: number | undefined;
-  /** Queries that run at the same time; default 2. Inserts, and asking whether it answers, do not count. */
+  /** Concurrent queries; default 2. Inserts and pings do not count. */
   readonly queries?: number | undefined;
   /**
    * Absolute folders whose files inserts may name (`readsFiles` of `createAnalytics`), so that the engine's process
-   * reads them itself. They may come into being later. Default: none.
+   * reads them itself. They may be created later. Default: none.
    */
   readonly rowFolders?: readonly string[];
-  /** How long a start may take, milliseconds. Default 300,000. */
+  /** Time limit of a start, milliseconds. Default 300,000. */
   readonly startTimeoutMs?: number | undefined;
 }
 
@@ -35,19 +35,19 @@ export interface EmbeddedChdb {
   readonly url: string;
   readonly username: string;
   readonly password: string;
-  /** How often its process has been replaced since the start. */
+  /** Number of process restarts. */
   readonly restarts: number;
-  /** Why its process does not run now and when it is started again; undefined while it runs. */
+  /** Reason why its process is not running, and time of the next start; undefined while it runs. */
   readonly trouble: string | undefined;
-  /** The process as it is now; undefined between two. */
+  /** The current process; undefined between two. */
   readonly pid: number | undefined;
-  /** Ends the process in order and releases the folder. */
+  /** Ends the process cleanly and releases the folder. */
   close(): Promise<void>;
 }
 
-/** The engine runs here, and cannot open its folder. */
+/** The engine runs here, but cannot open its folder. */
 export class CannotOpenFolder extends Error {
-  /** What the engine says, in one line. */
+  /** The engine's message, on one line. */
   readonly reason: string;
 
   constructor(directory: string, reason: string, cause?: unknown) {
@@ -63,9 +63,9 @@ export class CannotOpenFolder extends Error {
 const username = 'weir';
 const defaultMemoryBytes = 1_073_741_824;
 export const defaultQueries = 2;
-/** One for each of the tables that the journal ships to. */
+/** One for each table that the journal ships to. */
 const insertSessions = 3;
-/** For what does not go through the gate of queries: asking whether it answers, and for rows to put back. */
+/** For statements outside the query gate: pings, and look-ups of rows to replay. */
 const otherSessions = 2;
 const maxMergeBytes = 8 * 1024 ** 3;
 const folderBusy = /Cannot lock file|Another server instance/;
@@ -73,14 +73,14 @@ const folderBusyAttempts = 12;
 const folderBusyWaitMs = 500;
 
 /**
- * Of jemalloc, which the engine brings: one arena in place of four for each processor, and freed pages go back to the
+ * Settings of jemalloc, the engine's allocator: one arena instead of four per processor, and freed pages return to the
  * system after a second. With many arenas each keeps half-empty pages of its own, and the process grows.
  */
 const allocator = 'narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0';
 
 /**
- * Starts the embedded analytics engine (chdb) in a process of its own and keeps it running. Resolves when it
- * answers. Throws when the folder is in use, or when chdb cannot run here, with the remedy in the message.
+ * Starts the embedded analytics engine (chdb) in a process of its own and keeps it running. Resolves when it answers.
+ * Throws when the folder is in use, or when chdb cannot run here, with the remedy in the message.
  */
 export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
   const { directory, log, clock } = options;
@@ -132,7 +132,7 @@ export async function startChdb(options: ChdbOptions): Promise<EmbeddedChdb> {
   }
 }
 
-/** An engine whose gateway was killed needs a moment to notice and to let go of the folder. */
+/** The engine of a killed gateway needs a moment to notice and to release the folder. */
 async function startWhenFree(directory: string, create: () => SupervisedChild): Promise<SupervisedChild> {
   for (let attempt = 1; ; attempt += 1) {
     const supervised = create();
@@ -146,12 +146,12 @@ async function startWhenFree(directory: string, create: () => SupervisedChild): 
   }
 }
 
-/** The engine locks its folder by itself as well; it says so on standard error only. */
+/** The engine has a folder lock of its own, which it reports on standard error only. */
 function isFolderBusy(error: unknown): boolean {
   return error instanceof ChildStartError && folderBusy.test(error.output);
 }
 
-/** Turns a failed start into one sentence with the folder and the remedy. */
+/** Converts a failed start into one sentence with the folder and the remedy. */
 export async function explainStart(directory: string, error: unknown): Promise<Error> {
   if (!(error instanceof ChildStartError)) return error instanceof Error ? error : new Error(String(error));
   const details = { cause: error };
@@ -174,13 +174,13 @@ export async function explainStart(directory: string, error: unknown): Promise<E
   return new CannotOpenFolder(directory, reason, error);
 }
 
-/** Whether an engine has kept tables in a folder. */
+/** True when a folder holds tables of an engine. */
 export async function holdsTables(directory: string): Promise<boolean> {
   const entries = await readdir(join(directory, 'metadata')).catch(() => []);
   return entries.length > 0 || (await tableFiles(directory)).length > 0;
 }
 
-/** A new engine would leave aside, and delete in a while, what nothing refers to. */
+/** A new engine would set aside, and later delete, unreferenced files. */
 async function refuseTablesWithoutDatabase(directory: string): Promise<void> {
   const databases = await readdir(join(directory, 'metadata')).catch(() => []);
   if (databases.length > 0) return;
@@ -192,7 +192,7 @@ async function refuseTablesWithoutDatabase(directory: string): Promise<void> {
   );
 }
 
-/** Where the databases of a folder describe their tables, relative to it. */
+/** Location of a folder's table descriptions, relative to it. */
 async function tableFiles(directory: string): Promise<readonly string[]> {
   const found: string[] = [];
   const store = join(directory, 'store');

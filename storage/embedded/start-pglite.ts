@@ -10,30 +10,30 @@ import { diskFault } from './disk-fault.ts';
 import { socketFolder } from './own-folder.ts';
 import { ChildStartError, SupervisedChild } from './supervised-child.ts';
 
-/** Where the embedded relational engine keeps its data. */
+/** Data folder of the embedded relational engine. */
 interface PgliteOptions {
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;
-  /** How long a start may take, milliseconds. Default 300,000: the first one creates the database. */
+  /** Time limit of a start, milliseconds. Default 300,000: the first one creates the database. */
   readonly startTimeoutMs?: number | undefined;
-  /** How long to wait for a folder that another process holds, milliseconds. Default 6,000. */
+  /** Wait for a folder that another process holds, milliseconds. Default 6,000. */
   readonly patienceMs?: number;
 }
 
-/** A running embedded engine that speaks PostgreSQL's protocol on a Unix socket. It has one session for everybody. */
+/** A running embedded engine with PostgreSQL's protocol on a Unix socket. It has one shared session. */
 export interface EmbeddedPglite {
   /** The folder of the socket, which is named `.s.PGSQL.5432` as clients expect. */
   readonly socketFolder: string;
-  /** How often its process has been replaced since the start. */
+  /** Number of process restarts. */
   readonly restarts: number;
-  /** Why its process does not run now and when it is started again; undefined while it runs. */
+  /** Reason why its process is not running, and time of the next start; undefined while it runs. */
   readonly trouble: string | undefined;
-  /** The process as it is now; undefined between two. */
+  /** The current process; undefined between two. */
   readonly pid: number | undefined;
-  /** Ends a process that answers nothing any more, at once; another one takes its place. Committed rows stay. */
+  /** Kills an unresponsive process; another one replaces it. Committed rows stay. */
   replace(): void;
-  /** Ends the process in order and releases the folder. */
+  /** Ends the process cleanly and releases the folder. */
   close(): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
   const child: PgliteChildOptions = { directory, socket: join(place.path, socketName) };
   const entry = new URL('./pglite-child.ts', import.meta.url);
   const name = 'resources engine';
-  // Memory that the compiler of the engine's code has freed goes back to the system only when few threads share the heaps.
+  // Memory freed by the compiler of the engine's code returns to the system only when few threads share the heaps.
   const environment = { MALLOC_ARENA_MAX: '2' };
   const supervised = new SupervisedChild({
     name,
@@ -89,12 +89,12 @@ export async function startPglite(options: PgliteOptions): Promise<EmbeddedPglit
   };
 }
 
-/** An engine whose gateway was killed needs a moment to notice and to let go of the folder. */
+/** The engine of a killed gateway needs a moment to notice and to release the folder. */
 async function waitUntilFree(directory: string, clock: Clock, patienceMs: number): Promise<void> {
   const deadline = clock.monotonic() + patienceMs;
   for (;;) {
     const holder = await dataFolderHolder(directory);
-    // One that cannot be seen is watched by the engine's process when it takes the folder.
+    // The engine's process watches one that cannot be seen when it takes the folder.
     if (holder === undefined || !holder.certain) return;
     if (clock.monotonic() >= deadline) throw new DataFolderInUse(directory, holder);
     await delay(100);
@@ -105,7 +105,7 @@ async function explained(directory: string, error: ChildStartError, isNew: boole
   const cause = { cause: error };
   if (error.reason === 'busy') return new Error(error.message, cause);
   const disk = await diskFault(directory);
-  // The next start would take the half-made files of a first one for a damaged database.
+  // The next start would take the unfinished files of a first one for a damaged database.
   if (isNew) await removeHalfMade(directory);
   const failure = `the embedded resources engine could not open ${directory}`;
   if (disk !== undefined) return new Error(`${failure}: ${disk}`, cause);
@@ -127,7 +127,7 @@ async function removeHalfMade(directory: string): Promise<void> {
     await rm(join(directory, name), { recursive: true, force: true }).catch(() => undefined);
 }
 
-/** The engine's advice is for those who build it. */
+/** The engine's advice is for its developers. */
 function inOneLine(text: string): string {
   const line = (text.split('\n', 1)[0] as string).replace(/ Build with -sASSERTIONS for more info\.*/, '');
   return line.replace(/\.+$/, '').slice(0, 300);

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream';
 
 const maxCharacters = 4096;
 
-/** Keeps the last few kilobytes of a stream of text, for the message that explains why a process ended. */
+/** Keeps the last few kilobytes of a text stream, for the error message of an ended process. */
 class OutputTail {
   text = '';
 
@@ -18,14 +18,14 @@ class OutputTail {
   }
 }
 
-/** Flags of this process that must not be handed to a child: they open ports, run tests, watch files or hold code. */
+/** Flags of this process that a child must not inherit: they open ports, run tests, watch files or hold code. */
 const notInherited =
   /^--?(inspect|debug|test|watch|experimental-test|prof|cpu-prof|heap-prof|diagnostic-dir)/;
 const withCode = new Set(['-e', '--eval', '-p', '--print', '-pe']);
 
 /**
- * Node's flags for a child that runs a file of our own sources: those of this process that make sense there, and the
- * loader for TypeScript when nothing of the kind is among them. Other runtimes take TypeScript as it is.
+ * Node's flags for a child that runs a source file of this project: the inherited flags that apply to it, and the
+ * loader for TypeScript when they include none. Other runtimes run TypeScript directly.
  */
 export function childArguments(execArgv: readonly string[], loader: string | undefined): string[] {
   const kept: string[] = [];
@@ -33,43 +33,43 @@ export function childArguments(execArgv: readonly string[], loader: string | und
     const flag = execArgv[i] as string;
     if (withCode.has(flag)) i += 1;
     else if (!notInherited.test(flag)) kept.push(flag);
-    // A word that follows a flag and is none is its value.
+    // A word after a flag that is not a flag is its value.
     else if (execArgv[i + 1]?.startsWith('-') === false) i += 1;
   }
   const loads = kept.some((flag) => /\btsx\b|transform-types|strip-types/.test(flag));
   return loads || loader === undefined ? kept : [...kept, '--import', loader];
 }
 
-/** Where the loader for TypeScript is, or undefined on a runtime that needs none. */
+/** Location of the loader for TypeScript, or undefined on a runtime that needs none. */
 function typeScriptLoader(): string | undefined {
   return 'deno' in process.versions || 'bun' in process.versions ? undefined : import.meta.resolve('tsx');
 }
 
-/** What a child process needs to be started and kept alive. Times are milliseconds. */
+/** Options for starting a child process and keeping it running. Times are milliseconds. */
 export interface SupervisedChildOptions {
-  /** In log lines and errors: `analytics engine`. */
+  /** Name in log lines and errors: `analytics engine`. */
   readonly name: string;
-  /** Our source file that the child runs. */
+  /** Source file that the child runs. */
   readonly entry: URL;
-  /** Handed to the child over its channel, secrets included. */
+  /** Sent to the child over its channel, secrets included. */
   readonly options: unknown;
   readonly log: Log;
   readonly clock: Clock;
   readonly environment?: Readonly<Record<string, string>>;
-  /** Default 300,000: then a start has failed, and the child is killed. */
+  /** Default 300,000; then the start has failed, and the child is killed. */
   readonly startTimeoutMs?: number;
   /** Default 12,000; then the child is killed. */
   readonly stopTimeoutMs?: number;
-  /** The wait before the first restart, doubled with every further one until a child has run for a minute. Default 100. */
+  /** Delay before the first restart, doubled with every further one until a child has run for a minute. Default 100. */
   readonly backOffMs?: number;
-  /** The longest wait before a restart. Default 60,000. */
+  /** Longest delay before a restart. Default 60,000. */
   readonly maxBackOffMs?: number;
 }
 
 /** A child that did not become ready. */
 export class ChildStartError extends Error {
   readonly reason: FailedMessage['reason'];
-  /** The last of what the child wrote on standard error. */
+  /** The last output of the child on standard error. */
   readonly output: string;
 
   constructor(message: string, reason: FailedMessage['reason'], output: string) {
@@ -80,23 +80,23 @@ export class ChildStartError extends Error {
   }
 }
 
-/** Within the first minute of the next one, an end is one of a row. */
+/** A child that ends before this age counts as a repeated failure. */
 const steadyMs = 60_000;
-/** From so many ends in a row on it is an error in the log. */
+/** Number of repeated failures that is logged as an error. */
 const manyFailures = 5;
-/** A start that takes longer is told so often. */
+/** Interval of log lines during a long start. */
 const tellStartMs = 30_000;
 
 /**
- * One child process that is started again when it ends unasked, on the same port and with the same options: for ever, after
- * waits that grow to a minute.
+ * One child process that is restarted when it ends unexpectedly, on the same port and with the same options: without
+ * limit, after delays that grow to a minute.
  */
 export class SupervisedChild {
   readonly #settings: SupervisedChildOptions;
   #child: ChildProcess | undefined;
   #port = 0;
   #restarts = 0;
-  /** Ends in a row. */
+  /** Repeated failures. */
   #failures = 0;
   #readyAt = -Infinity;
   #trouble: string | undefined;
@@ -120,17 +120,17 @@ export class SupervisedChild {
     return this.#restarts;
   }
 
-  /** Why it does not run now and when it is started again, in a sentence; undefined while it runs. */
+  /** Reason why it is not running, and time of the next start, in a sentence; undefined while it runs. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
 
-  /** Starts the child and resolves when it is ready. Throws a `ChildStartError`; nothing is retried then. */
+  /** Starts the child and resolves when it is ready. Throws a `ChildStartError` without a retry. */
   async start(): Promise<void> {
     await this.#launch();
   }
 
-  /** Ends the child at once; it counts as an unexpected end, so another one takes its place. */
+  /** Kills the child; it counts as an unexpected end, so another one replaces it. */
   kill(): void {
     this.#child?.kill('SIGKILL');
   }
@@ -196,7 +196,9 @@ export class SupervisedChild {
     });
   }
 
-  /** Calls `late` when a start takes too long; until then the log tells that it is waited for. Returns what ends it. */
+  /**
+   * Calls `late` when a start takes too long; until then logs the wait at intervals. Returns the function that ends it.
+   */
   #boundStart(timeoutMs: number, late: () => void): () => void {
     const { clock, log, name } = this.#settings;
     let waitedMs = 0;
@@ -238,7 +240,7 @@ export class SupervisedChild {
   }
 }
 
-/** What a runtime needs to find itself. Everything else stays here: an environment often holds credentials. */
+/** Variables that a runtime needs. All others are withheld: an environment often holds credentials. */
 function inheritedEnvironment(): NodeJS.ProcessEnv {
   const names = [
     'PATH',

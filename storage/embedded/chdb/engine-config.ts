@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 
 const leadingCode = /^(?:Error: )?Code: (\d+)\./;
 
-/** An error in the words and with the number that a ClickHouse server would use, so that its clients can read it. */
+/** An error with the text and number of a ClickHouse server, so that its clients can read it. */
 export class EngineError extends Error {
   readonly engineCode: number;
 
@@ -21,7 +21,7 @@ export function engineCodeOf(error: unknown): number {
   return code === undefined ? 1002 : Number(code);
 }
 
-/** What goes into the body of a failed answer: always begins with `Code: N.`, as clients expect. */
+/** Body of a failed answer: always starts with `Code: N.`, as clients expect. */
 export function engineMessageOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return leadingCode.test(message) ? message : `Code: 1002. DB::Exception: ${message}. (UNKNOWN_EXCEPTION)`;
@@ -50,22 +50,22 @@ const badRequest = new Set([
   467,
 ]);
 
-/** The HTTP status that a server answers for an error number. */
+/** HTTP status of a server for an error number. */
 export function statusOfCode(code: number): number {
   return statusByCode[code] ?? (badRequest.has(code) ? 400 : 500);
 }
 
-/** What the engine is told when it starts, and only then. */
+/** Settings that the engine reads at its start only. */
 interface EngineConfig {
-  /** Bytes of each of its caches. */
+  /** Size of each of its caches, bytes. */
   readonly caches: Readonly<Record<CacheName, number>>;
-  /** Largest part that merges make, bytes. */
+  /** Upper bound of a merged part, bytes. */
   readonly maxMergeBytes: number;
 }
 
 type CacheName = keyof typeof cacheSettings;
 
-/** Caches that tables of ours fill; those of other formats and of indexes that no table has stay small by themselves. */
+/** Caches that Weir's tables fill; those of other formats and unused indexes stay small by themselves. */
 const cacheSettings = {
   marks: 'mark_cache_size',
   primaryIndex: 'primary_index_cache_size',
@@ -79,11 +79,11 @@ const cacheSettings = {
 } as const;
 
 /**
- * An insert is on disk before it is acknowledged, and what a merge made of it before the engine takes away its parts.
- * Those go within seconds: a part that waits for it takes 27 KB, and hundreds that go at once leave
- * pages half empty. What writes wide rows takes memory for every column: parts of an insert are compact, buffers
- * begin small, and merges go in small blocks, column after column, few at the same time. A thread that has ended its
- * work stays, with the memory that it keeps for the next: pools are small, not up to 128 threads each.
+ * An insert is on disk before it is acknowledged, and the result of a merge before the engine removes its parts. Those
+ * are removed within seconds: a part that waits for it takes 27 KB, and hundreds that are removed at once leave pages
+ * half empty. Writing wide rows takes memory for every column: parts of an insert are compact, buffers start small, and
+ * merges use small blocks, column after column, few at the same time. A finished thread stays, with memory kept for the
+ * next one: pools are small, not up to 128 threads each.
  */
 const configXml = ({ caches, maxMergeBytes }: EngineConfig): string => `<clickhouse>
 ${Object.entries(cacheSettings)
@@ -114,7 +114,7 @@ ${Object.entries(cacheSettings)
 </clickhouse>
 `;
 
-/** Writes the file with the settings that the engine reads at start only. */
+/** Writes the file with the settings that the engine reads at its start only. */
 export async function writeEngineConfig(path: string, config: EngineConfig): Promise<void> {
   await writeFile(path, configXml(config), { mode: 0o600 });
 }

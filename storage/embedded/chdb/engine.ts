@@ -4,7 +4,7 @@ import { engineCodeOf, EngineError } from './engine-config.ts';
 import type { EngineRequest } from './http-request.ts';
 import { sqlName, sqlString } from './statement.ts';
 
-/** What a statement gave back. */
+/** Result of a statement. */
 export interface EngineReply {
   readonly bytes: Buffer;
   readonly readRows: number;
@@ -14,15 +14,15 @@ export interface EngineReply {
 }
 
 /**
- * One connection to the engine, used by one request at a time. Settings and parameters are `SET` before the
- * statement and taken back after it, so they reach every kind of statement and leak into no other; parameter
- * values are bound by the engine itself and never become part of the statement's text.
+ * One connection to the engine, used by one request at a time. Settings and parameters are `SET` before the statement
+ * and reset after it, so they apply to every kind of statement and leak into no other; the engine itself binds
+ * parameter values, which never become part of the statement's text.
  */
 class EngineSession {
   readonly #session: Session;
   readonly #baseline: ReadonlyMap<string, string>;
   #database = 'default';
-  /** Assignments that take back what the last request set. */
+  /** Assignments that reset the settings of the last request. */
   #leftover: readonly string[] = [];
 
   constructor(session: Session, baseline: ReadonlyMap<string, string>) {
@@ -30,13 +30,13 @@ class EngineSession {
     this.#baseline = baseline;
   }
 
-  /** Gives the session the settings that hold where a request says nothing else. */
+  /** Applies the session's default settings. */
   async prepare(): Promise<void> {
     const assignments = [...this.#baseline].map(([name, value]) => `${name}=${sqlString(value)}`);
     if (assignments.length > 0) await this.command(`SET ${assignments.join(', ')}`);
   }
 
-  /** Runs one request. `mark` finds the statement again (`log_comment`) when it has to be killed. */
+  /** Runs one request. `mark` identifies the statement (`log_comment`) for a kill. */
   async run(request: EngineRequest, mark: string, signal: AbortSignal): Promise<EngineReply> {
     await this.#restore();
     await this.#useDatabase(request.database);
@@ -46,12 +46,12 @@ class EngineSession {
       signal.throwIfAborted();
       return await this.#execute(request);
     } finally {
-      // A failure here must not hide how the statement ended; the next request tries again before it begins.
+      // A failure here must not hide the result of the statement; the next request retries before it starts.
       await this.#restore().catch(() => undefined);
     }
   }
 
-  /** A statement of our own, without a result. */
+  /** An internal statement, without a result. */
   async command(sql: string): Promise<void> {
     await this.#session.queryAsync(sql, { format: 'Null' });
   }
@@ -101,7 +101,7 @@ class EngineSession {
       const value = this.#baseline.get(name);
       return `${name}=${value === undefined ? 'DEFAULT' : sqlString(value)}`;
     });
-    // A parameter cannot be unset. It is emptied, and statements that name one they do not bring are refused earlier.
+    // A parameter cannot be unset. It is emptied, and statements with a placeholder but no value are refused earlier.
     const parameters = [...request.parameters.keys()].map((name) => `param_${name}=''`);
     // Never empty: the engine lists a statement as running until its session gets another one.
     return ["log_comment=''", ...settings, ...parameters];
@@ -117,7 +117,7 @@ class EngineSession {
     this.#leftover = [];
   }
 
-  /** A name that is no setting was never set, so there is nothing to take back. */
+  /** An unknown setting was never set, so there is nothing to reset. */
   async #restoreOne(assignment: string): Promise<void> {
     try {
       await this.command(`SET ${assignment}`);
@@ -140,7 +140,7 @@ interface Waiting<T> {
   readonly reject: (error: Error) => void;
 }
 
-/** Hands out sessions, each to one caller at a time, in the order of asking. The queue of callers is bounded. */
+/** Lends sessions, each to one caller at a time, in order of request. The queue of callers is bounded. */
 export class SessionPool<T> {
   readonly #free: T[];
   readonly #waiting: Waiting<T>[] = [];
@@ -164,7 +164,7 @@ export class SessionPool<T> {
     }
   }
 
-  /** Refuses everybody who waits and resolves when the last caller is done. */
+  /** Refuses all waiting callers and resolves when the last caller is done. */
   close(): Promise<void> {
     this.#closed = true;
     for (const { reject } of this.#waiting.splice(0)) reject(stopping());
@@ -201,21 +201,21 @@ function stopping(): EngineError {
   return new EngineError(439, 'CANNOT_SCHEDULE_TASK', 'The embedded engine is stopping.');
 }
 
-/** What opening the engine needs. */
+/** Settings for opening the engine. */
 export interface EngineOptions {
   readonly directory: string;
   readonly memory: EngineMemory;
-  /** Statements that run at the same time: raw inserts, and apart from them everything else. */
+  /** Concurrent statements: raw inserts, and separately everything else. */
   readonly sessions: { readonly inserts: number; readonly queries: number };
-  /** XML file with settings that the engine takes at start only. */
+  /** XML file with settings that the engine reads at its start only. */
   readonly configFile: string;
 }
 
-/** What the engine may take, bytes. */
+/** Memory limits of the engine, bytes. */
 interface EngineMemory {
   /** All statements, merges and caches together. */
   readonly engine: number;
-  /** One raw insert, and one other statement that says nothing else. */
+  /** One raw insert, and the default of one other statement. */
   readonly insert: number;
   readonly query: number;
 }
@@ -237,8 +237,8 @@ const maxResultBytes = 128 * 1024 * 1024;
 const killEveryMs = 200;
 
 /**
- * The embedded engine: sessions on one data folder for raw inserts, others for queries, so that none waits for the
- * other, and one more that ends statements nobody waits for.
+ * The embedded engine: sessions on one data folder for raw inserts, others for queries, so that neither waits for the
+ * other, and one more that kills abandoned statements.
  */
 export class Engine {
   readonly #module: ChdbModule;
@@ -257,7 +257,7 @@ export class Engine {
     this.#control = new SessionPool(sessions.control, maxWaiting);
   }
 
-  /** Opens the folder. Throws what the engine throws when it is damaged or in use. */
+  /** Opens the folder. Throws the engine's error when it is damaged or in use. */
   static async open(module: ChdbModule, options: EngineOptions): Promise<Engine> {
     const { directory, memory, configFile, sessions } = options;
     const connectionArgs = [`--config-file=${configFile}`, `--max_server_memory_usage=${memory.engine}`];
@@ -282,7 +282,7 @@ export class Engine {
     });
   }
 
-  /** Runs one statement when a session is free. Aborting `signal` ends it, also inside the engine. */
+  /** Runs one statement when a session is free. Aborting `signal` kills it, also inside the engine. */
   run(request: EngineRequest, signal: AbortSignal): Promise<EngineReply> {
     const pool = request.statement.insert === undefined ? this.#queries : this.#inserts;
     return pool.use(async (session) => {
@@ -304,7 +304,7 @@ export class Engine {
     });
   }
 
-  /** Lets running statements finish for `graceMs`, ends the others, and leaves the folder in order. */
+  /** Lets running statements finish for `graceMs`, kills the others, and closes the folder. */
   async close(graceMs: number): Promise<void> {
     const grace = new AbortController();
     const idle = Promise.all([this.#inserts.close(), this.#queries.close()]).then(() => grace.abort());
@@ -316,7 +316,7 @@ export class Engine {
     await this.#module.drainPending();
   }
 
-  /** The statement may not have reached the engine's list yet, hence more than one attempt. */
+  /** The statement may not be in the engine's list yet, hence more than one attempt. */
   async #kill(mark: string, isSettled: () => boolean): Promise<void> {
     while (!isSettled()) {
       const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(mark)} ASYNC`;

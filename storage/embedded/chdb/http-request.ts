@@ -4,7 +4,7 @@ import { readStatement, type Statement } from './statement.ts';
 import type { IncomingMessage } from 'node:http';
 import { createGunzip } from 'node:zlib';
 
-/** How much of request bodies may be in memory: in one body, and in all of them together (bytes). */
+/** Upper bounds of request bodies in memory: of one body, and of all together (bytes). */
 interface BodyLimits {
   readonly maxBytes: number;
   readonly maxTotalBytes: number;
@@ -36,7 +36,7 @@ export class BodyReader {
     }
   }
 
-  /** Counts bytes that are read from elsewhere as a body of that size until `use` has settled. */
+  /** Counts bytes from another source as a body of that size until `use` has settled. */
   async withRoom<R>(size: number, use: () => Promise<R>): Promise<R> {
     this.#held += size;
     try {
@@ -71,21 +71,21 @@ function decoded(request: IncomingMessage): AsyncIterable<Buffer> {
   return request.pipe(plain);
 }
 
-/** One statement with everything that the HTTP request says about how to run it. */
+/** One statement with the settings of its HTTP request. */
 export interface EngineRequest {
   readonly statement: Statement;
   /** Rows of an insert; empty for every other statement. */
   readonly data: Buffer;
   readonly database: string;
   readonly settings: ReadonlyMap<string, string>;
-  /** Values of placeholders as the client escaped them (tab-separated escapes). */
+  /** Values of placeholders in the client's escaping (tab-separated escapes). */
   readonly parameters: ReadonlyMap<string, string>;
   readonly queryId: string;
-  /** Format of the result where the statement names none. */
+  /** Format of the result when the statement names none. */
   readonly format: string;
 }
 
-/** Keys of the query string that steer the HTTP interface and are no settings of the engine. */
+/** Query string keys for the HTTP interface, which are not settings of the engine. */
 const reserved: ReadonlySet<string> = new Set([
   ...rowRangeKeys,
   'query',
@@ -112,7 +112,7 @@ const reserved: ReadonlySet<string> = new Set([
 
 const plainName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** Reads the query string and the decoded body of a request. Throws an `EngineError` for what cannot be run. */
+/** Reads the query string and the decoded body of a request. Throws an `EngineError` for an invalid request. */
 export function readEngineRequest(search: URLSearchParams, body: Buffer, queryId: string): EngineRequest {
   const settings = new Map<string, string>();
   const parameters = new Map<string, string>();
@@ -142,7 +142,7 @@ export function readEngineRequest(search: URLSearchParams, body: Buffer, queryId
   };
 }
 
-/** A body beside `?query=` is the data of an insert; anything else is the rest of the statement, as on a server. */
+/** A body beside `?query=` is the data of an insert; any other body is the rest of the statement, as on a server. */
 function splitBody(query: string | null, body: Buffer): { statement: Statement; data: Buffer } {
   const noData = Buffer.alloc(0);
   if (query === null) return { statement: readStatement(body.toString()), data: noData };

@@ -6,7 +6,7 @@ import { EngineError, engineCodeOf, engineMessageOf, statusOfCode } from './engi
 import { BodyReader, type EngineRequest, readEngineRequest } from './http-request.ts';
 import { readRowRange, RowFiles } from './row-files.ts';
 
-/** Who may speak to the server, and what it runs on. */
+/** Credentials and dependencies of the server. */
 interface EngineServerOptions {
   readonly engine: Pick<Engine, 'run'>;
   readonly username: string;
@@ -77,7 +77,7 @@ export function createEngineServer(options: EngineServerOptions): Server {
   }
 }
 
-/** As an `Authorization` header; the client sends headers of ClickHouse's own when it has TLS options. */
+/** As an `Authorization` header; with TLS options the client sends ClickHouse's own headers. */
 function credentialsOf({ headers }: IncomingMessage): string {
   const user = headers['x-clickhouse-user'];
   if (user === undefined) return headers.authorization ?? '';
@@ -115,7 +115,7 @@ function refuse(request: IncomingMessage, response: ServerResponse, error: unkno
   const code = engineCodeOf(error);
   response.statusCode = statusOfCode(code);
   response.setHeader('X-ClickHouse-Exception-Code', String(code));
-  // The rest of a body that was refused half-way is not read: the connection ends with the answer.
+  // The rest of a refused body is not read: the connection ends with the answer.
   if (!request.complete) response.setHeader('Connection', 'close');
   response.end(`${engineMessageOf(error)}\n`);
 }

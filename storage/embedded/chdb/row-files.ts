@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve, sep } from 'node:path';
 import { EngineError } from './engine-config.ts';
 import type { BodyReader } from './http-request.ts';
 
-/** Rows that an insert takes from a file instead of its body: a path, and bytes from `from` to `end` (exclusive). */
+/** Rows that an insert reads from a file instead of its body: a path, and bytes from `from` to `end` (exclusive). */
 interface RowRange {
   readonly path: string;
   readonly from: number;
@@ -14,7 +14,7 @@ interface RowRange {
 /** Keys of the query string that name such rows. */
 export const rowRangeKeys = ['weir_rows_file', 'weir_rows_from', 'weir_rows_end'] as const;
 
-/** Reads the range that a query string names; undefined when it names none. Throws an `EngineError` for half of one. */
+/** Reads the range in a query string; undefined when there is none. Throws an `EngineError` for an incomplete one. */
 export function readRowRange(search: URLSearchParams): RowRange | undefined {
   const [path, ...places] = rowRangeKeys.map((key) => search.get(key));
   const [from = NaN, end = NaN] = places.map((text) => (/^\d{1,15}$/.test(text ?? '') ? Number(text) : NaN));
@@ -27,27 +27,27 @@ export function readRowRange(search: URLSearchParams): RowRange | undefined {
   );
 }
 
-/** Reads rows from files below a few folders, and from nowhere else, within the bounds of request bodies. */
+/** Reads rows only from files below given folders, within the bounds of request bodies. */
 export class RowFiles {
   readonly #folders: readonly string[];
   readonly #bodies: BodyReader;
 
-  /** The folders may come into being later. */
+  /** The folders may be created later. */
   constructor(folders: readonly string[], bodies: BodyReader) {
     this.#folders = folders;
     this.#bodies = bodies;
   }
 
   /**
-   * Reads the whole range and keeps its bytes counted until `use` has settled. Throws an `EngineError`: for a path
-   * outside of the folders 497, for a file that is missing or too short 107, over a bound what a body would get.
+   * Reads the whole range and keeps its bytes counted until `use` has settled. Throws an `EngineError`: 497 for a path
+   * outside the folders, 107 for a file that is missing or too short, the error of a body beyond a bound.
    */
   async withRows<R>(range: RowRange, use: (rows: Buffer) => Promise<R>): Promise<R> {
     const path = await this.#permitted(range.path);
     return this.#bodies.withRoom(range.end - range.from, async () => use(await readRange(path, range)));
   }
 
-  /** Links are followed before the look, so that none leads out of a folder. */
+  /** Links are resolved before the check, so that none leads out of a folder. */
   async #permitted(named: string): Promise<string> {
     const folders = await Promise.all(this.#folders.map(realPath));
     const path = join(await realPath(dirname(named)), basename(named));
@@ -56,7 +56,7 @@ export class RowFiles {
   }
 }
 
-/** The path itself where nothing stands yet. */
+/** The path itself when it does not exist yet. */
 function realPath(path: string): Promise<string> {
   return realpath(path).catch(() => resolve(path));
 }

@@ -12,9 +12,9 @@ const heredocTag = /\$[A-Za-z0-9_]*\$/y;
 const closing: Readonly<Record<string, string>> = { '‘': '’', '“': '”' };
 
 /**
- * Cuts SQL into words, string literals, quoted identifiers and symbols the way the engine's lexer does;
- * white space and comments are left out. Total: text that never closes its quote or comment runs to the end,
- * so that the engine, not this function, reports it.
+ * Splits SQL into words, string literals, quoted identifiers and symbols like the engine's lexer; white space and
+ * comments are left out. Never fails: text with an unclosed quote or comment extends to the end, so that the engine,
+ * not this function, reports it.
  */
 export function* sqlTokens(sql: string): Generator<SqlToken, void, undefined> {
   let at = 0;
@@ -55,7 +55,7 @@ function tokenEnd(sql: string, at: number, char: string): number {
   return word.test(sql) ? word.lastIndex : at + 1;
 }
 
-/** Past a quoted piece: a backslash takes the next character with it, a doubled quote stands for itself. */
+/** End of a quoted piece: a backslash escapes the next character, a doubled quote stands for itself. */
 function quoteEnd(sql: string, start: number, quote: string): number {
   let at = start + 1;
   while (at < sql.length) {
@@ -67,7 +67,7 @@ function quoteEnd(sql: string, start: number, quote: string): number {
   return sql.length;
 }
 
-/** Past the comment that begins at `at`, or `at` when none does. Block comments nest. */
+/** End of the comment that starts at `at`, or `at` when there is none. Block comments nest. */
 function commentEnd(sql: string, at: number): number {
   const two = sql.slice(at, at + 2);
   if (two === '--' || two === '# ' || two === '#!') return endOf(sql, '\n', at);
@@ -89,26 +89,26 @@ function endOf(sql: string, text: string, from: number): number {
   return found < 0 ? sql.length : found + text.length;
 }
 
-/** Where the raw bytes of a request body go. */
+/** Target of the raw bytes of a request body. */
 interface InsertTarget {
   readonly table: string;
   readonly columns: readonly string[] | undefined;
   readonly format: string;
 }
 
-/** One statement, looked at once before it runs. */
+/** One statement, parsed once before it runs. */
 export interface Statement {
   readonly sql: string;
   /** Names of its `{name:Type}` placeholders. */
   readonly placeholders: ReadonlySet<string>;
-  /** Set when it is an `INSERT INTO t [(columns)] FORMAT x`, whose data follows apart from it. */
+  /** Set for an `INSERT INTO t [(columns)] FORMAT x`, whose data are separate. */
   readonly insert: InsertTarget | undefined;
 }
 
 /**
  * Reads one statement. Throws an `EngineError` when there is none, or more than one (a server refuses several
- * statements in one request; the embedded engine would run them). Placeholders are only listed, never filled in:
- * the engine binds them itself.
+ * statements in one request; the embedded engine would run them). Placeholders are only listed, never filled in: the
+ * engine binds them itself.
  */
 export function readStatement(sql: string): Statement {
   const tokens: SqlToken[] = [];
@@ -170,13 +170,13 @@ function readInsert(tokens: readonly SqlToken[]): InsertTarget | undefined {
   return understood ? { table: names.join('.'), columns, format } : undefined;
 }
 
-/** A name out of its quotes, or nothing: the engine's raw insert takes plain names only. */
+/** A name without its quotes, or nothing: the engine's raw insert accepts plain names only. */
 function plainName(token: SqlToken | undefined): string {
   const text = token?.kind === 'quoted' ? token.text.slice(1, -1) : token?.kind === 'word' ? token.text : '';
   return /^\w+$/.test(text) ? text : '';
 }
 
-/** A string literal of the engine. Backslash and quote are all that could end it; NUL must not reach the C boundary. */
+/** A string literal of the engine. Only a backslash or quote could end it; NUL must not reach the C boundary. */
 export function sqlString(value: string): string {
   return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\0', '\\0')}'`;
 }

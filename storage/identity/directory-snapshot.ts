@@ -5,20 +5,20 @@ import type { DirectorySnapshot, DirectorySnapshots } from '../../core/ports/dir
 import type { Log } from '../../core/ports/log.ts';
 import type { SecretBox } from '../../core/ports/secret-managers.ts';
 
-/** Of what the lines hold. A snapshot of another number is left alone, and written anew once the store answers. */
+/** Format of the lines. A snapshot of another format is ignored, and rewritten once the store answers. */
 const format = 1;
 /** Characters of JSON in one sealed line, unless one row alone has more. */
 const lineLength = 256 * 1024;
 
 /** Options of `keepSnapshots`. */
 interface SnapshotsOptions {
-  /** The data folder, absolute; its lock is ours. */
+  /** The data folder, absolute; this process holds its lock. */
   readonly data: string;
-  /** Whose directory it is: a snapshot of another organisation is not used. */
+  /** Organisation of the directory: a snapshot of another one is not used. */
   readonly organisationId: string;
   readonly secrets: SecretBox;
   readonly log: Log;
-  /** Bytes of the file at the most. Default 512 MiB, which is more than a million keys. */
+  /** Upper bound of the file in bytes. Default 512 MiB, enough for more than a million keys. */
   readonly maxBytes?: number;
 }
 
@@ -35,14 +35,15 @@ interface Line {
 }
 
 /**
- * Keeps snapshots of the directory in the files `directory.snapshot` and `directory.confirmed` of the data folder: every
- * line is sealed, with its place in its snapshot, so that none can be read, changed, left out, or taken from another one.
+ * Keeps snapshots of the directory in the files `directory.snapshot` and `directory.confirmed` of the data folder:
+ * every line is sealed together with its position in its snapshot, so that none can be read, changed, removed, or taken
+ * from another snapshot.
  */
 export function keepSnapshots(options: SnapshotsOptions): DirectorySnapshots {
   const { data, organisationId, secrets, log, maxBytes = 512 * 1024 * 1024 } = options;
   const file = path.join(data, 'directory.snapshot');
   const confirmedFile = path.join(data, 'directory.confirmed');
-  /** Of the snapshot on disk. */
+  /** Id of the snapshot on disk. */
   let current: string | undefined;
 
   const openLine = <T>(line: string, context: string): T => JSON.parse(secrets.open(line, context)) as T;
@@ -68,7 +69,7 @@ export function keepSnapshots(options: SnapshotsOptions): DirectorySnapshots {
     return { at: Math.max(head.at, await confirmedAt(head.id)), rows };
   }
 
-  /** 0 when nothing was confirmed of this one. */
+  /** 0 when this snapshot was never confirmed. */
   async function confirmedAt(id: string): Promise<number> {
     try {
       return openLine<{ at: number }>((await readFile(confirmedFile, 'utf8')).trimEnd(), confirmedContext(id))
@@ -104,7 +105,7 @@ export function keepSnapshots(options: SnapshotsOptions): DirectorySnapshots {
         await put(sealLine(head, headContext));
         let index = 0;
         for (const { lines, isLast } of inLines(rows)) {
-          // Rows are JSON already: they are put together as text.
+          // Rows are JSON already: they are joined as text.
           const text = `{"rows":[${lines.join(',')}],"isLast":${isLast}}`;
           await put(`${secrets.seal(text, lineContext(id, index))}\n`);
           index += 1;
@@ -124,7 +125,7 @@ const headContext = 'directory-snapshot/head';
 const lineContext = (id: string, index: number): string => `directory-snapshot/${id}/${index}`;
 const confirmedContext = (id: string): string => `directory-snapshot/${id}/confirmed`;
 
-/** At least one line. */
+/** Yields at least one line. */
 function* inLines(
   rows: Iterable<unknown>,
 ): Generator<{ readonly lines: readonly string[]; readonly isLast: boolean }> {
@@ -143,7 +144,7 @@ function* inLines(
   yield { lines, isLast: true };
 }
 
-/** Whole or not at all, readable by this user alone, and on the disk before it has its name. */
+/** Atomic, readable by this user alone, and synced before it gets its name. */
 async function replaceFile(file: string, write: (handle: FileHandle) => Promise<void>): Promise<void> {
   const temporary = `${file}.new`;
   const handle = await open(temporary, 'w', 0o600);

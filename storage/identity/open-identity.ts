@@ -13,15 +13,15 @@ const StoredIdentity = Type.Object({
   /** Files of earlier versions lack it. */
   owner_user_id: Type.Optional(Type.String({ format: 'uuid' })),
   owner_key_id: Type.String({ format: 'uuid' }),
-  /** SHA-256 of the owner key, base64. The key itself is stored nowhere. */
+  /** SHA-256 of the owner key, base64. The key itself is not stored. */
   owner_key_sha256: Type.String({ minLength: 44, maxLength: 44 }),
-  /** Present and false from the making of an owner key until a start has shown it: one that never was is made anew. */
+  /** False from the creation of an owner key until a start has shown it: a key that was never shown is replaced. */
   owner_key_shown: Type.Optional(Type.Boolean()),
-  /** Present and false until the store has said whether it has an organisation that this folder joins. */
+  /** False until the store has reported whether it has an organisation that this folder joins. */
   organisation_settled: Type.Optional(Type.Boolean()),
 });
 
-/** What is written: the file as it is now. */
+/** Marks that can be updated in the file. */
 type Marks = 'owner_key_shown' | 'organisation_settled';
 type StoredIds = Required<Omit<Static<typeof StoredIdentity>, Marks>> &
   Pick<Static<typeof StoredIdentity>, Marks>;
@@ -29,34 +29,37 @@ type StoredIds = Required<Omit<Static<typeof StoredIdentity>, Marks>> &
 const minKeyLength = 16;
 const maxEmailLength = 254;
 
-/** What `openIdentity` is told from outside. */
+/** Settings from outside. */
 export interface IdentityOptions {
-  /** `WEIR_ADMIN_KEY`: becomes the owner key, now and later. */
+  /** `WEIR_ADMIN_KEY`: becomes the owner key, at this and later starts. */
   readonly presetKey: string | undefined;
   /** `WEIR_OWNER_EMAIL`: address of the first user. Default `owner@localhost`. */
   readonly ownerEmail: string | undefined;
-  /** What generated keys begin with. */
+  /** Prefix of generated keys. */
   readonly keyPrefix: string;
 }
 
-/** The default organisation of a data folder, and who owns it. */
+/** The default organisation of a data folder, and its owner. */
 export interface Identity {
   readonly directory: Directory;
   /** The user that the owner key belongs to; the e-mail address is lower-case. */
   readonly owner: { readonly id: string; readonly email: string };
-  /** The owner key in plain text, only when it was generated just now: show it once, then call `keyShown`. */
+  /** The owner key in plain text, only when it was just generated: show it once, then call `keyShown`. */
   readonly newOwnerKey: string | undefined;
-  /** Notes that the owner key was shown. Until then each start makes a new one, so none that was never seen is in force. */
+  /**
+   * Records that the owner key was shown. Until then each start creates a new one, so that a key nobody saw is never
+   * valid.
+   */
   keyShown(): Promise<void>;
-  /** True when the data folder had none, and until `join` or `keepOwn` was called. */
+  /** True for a new data folder until `join` or `keepOwn` is called. */
   readonly isNew: boolean;
-  /** Notes that this folder has an organisation of its own: the store was asked and has none to join. */
+  /** Records that this folder keeps its own organisation: the store has none to join. */
   keepOwn(): Promise<void>;
-  /** Makes this the identity of the data folder instead, with the same owner key, and resolves to it. */
+  /** Replaces the identity of the data folder by this one, with the same owner key, and resolves to it. */
   join(ids: JoinedIds): Promise<Identity>;
 }
 
-/** An organisation that is there already. */
+/** An existing organisation. */
 export interface JoinedIds {
   readonly organisationId: string;
   readonly workspaceId: string;
@@ -66,8 +69,8 @@ export interface JoinedIds {
 }
 
 /**
- * Opens the default organisation, workspace, owner and owner key of a data folder, and makes them at the first start.
- * Throws when the preset key is too short, when the address is none, or when the file is damaged.
+ * Opens the default organisation, workspace, owner and owner key of a data folder, and creates them at the first start.
+ * Throws when the preset key is too short, when the address is invalid, or when the file is damaged.
  */
 export async function openIdentity(
   directory: string,

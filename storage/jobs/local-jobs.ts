@@ -9,24 +9,24 @@ import { RecordFile } from '../../core/base/record-file.ts';
 
 /** A job as it is stored. Times are milliseconds since the epoch. */
 interface StoredJob {
-  /** What it is known by: `job:` and its id, or `repeat:` and its name. */
+  /** Key of the job: `job:` and its id, or `repeat:` and its name. */
   readonly key: string;
   readonly name: string;
-  /** For `JobRun.id`. */
+  /** Value of `JobRun.id`. */
   readonly id: string;
   /** JSON. */
   readonly data: string;
-  /** When it begins at the earliest. */
+  /** Earliest start. */
   readonly due: number;
-  /** Attempts that have failed. */
+  /** Failed attempts. */
   readonly failed: number;
-  /** For a repeated job: its period, and when this one was to begin. */
+  /** For a repeated job: its period, and the scheduled start of this run. */
   readonly every?: { readonly ms: number; readonly slot: number };
 }
 
 /**
- * One line of the file: a job as it is now, or that there is none any more; `givenUp` when it failed for good, `done` when
- * its key is remembered until then (milliseconds since the epoch).
+ * One line of the file: the present state of a job, or its removal; `givenUp` when it failed permanently, `done` is the
+ * time until which its key is kept (milliseconds since the epoch).
  */
 type JobRecord =
   | { readonly put: StoredJob }
@@ -34,7 +34,7 @@ type JobRecord =
   | { readonly drop: string }
   | { readonly givenUp: string; readonly name: string };
 
-/** The record that a line holds; undefined for a line that is damaged. */
+/** The record of a line; undefined for a damaged line. */
 function readJobRecord(line: string): JobRecord | undefined {
   const value = parse(line);
   if (!isObject(value)) return undefined;
@@ -45,7 +45,7 @@ function readJobRecord(line: string): JobRecord | undefined {
   return isStoredJob(put) && parse(put.data) !== undefined ? { put } : undefined;
 }
 
-/** Undefined for what is no JSON. */
+/** Undefined for invalid JSON. */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -66,23 +66,23 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
 }
 
-/** What waits for its time. */
+/** An entry with a due time. */
 interface Due {
   /** Milliseconds since the epoch. */
   readonly due: number;
 }
 
-/** Entries by their time; of the same time, the one added first comes first. Adding and taking cost O(log n). */
+/** Entries sorted by time; with equal times, in order of addition. Adding and taking cost O(log n). */
 export class DueQueue<T extends Due> {
   private readonly heap: { readonly entry: T; readonly number: number }[] = [];
   private added = 0;
 
-  /** Entries that wait. */
+  /** Number of entries. */
   get size(): number {
     return this.heap.length;
   }
 
-  /** When the first one is due; undefined when none waits. */
+  /** Due time of the first entry; undefined for an empty queue. */
   get firstDue(): number | undefined {
     return this.heap[0]?.entry.due;
   }
@@ -99,7 +99,7 @@ export class DueQueue<T extends Due> {
     }
   }
 
-  /** Takes the first one out. */
+  /** Removes and returns the first entry. */
   take(): T | undefined {
     const { heap } = this;
     const first = heap[0];
@@ -138,28 +138,28 @@ export class DueQueue<T extends Due> {
   }
 }
 
-/** Jobs that were given up are remembered so far, for counting. */
+/** Upper bound of failed jobs kept for counting. */
 const mostGivenUp = 1000;
-/** The same for jobs that were done and are not to be done again. */
+/** Upper bound of keys of jobs that must not be repeated. */
 const mostDone = 10_000;
 const atOnce = 4;
-/** The wall clock may be set: it is looked at again so often. */
+/** Longest sleep: the wall clock may be set meanwhile. */
 const longestSleepMs = 60_000;
 
 /** Options of `openLocalJobs`. */
 interface LocalJobsOptions {
-  /** Where jobs are kept; made when it is missing, used by this process alone. */
+  /** Folder of the jobs; created when missing, used by this process alone. */
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics?: Metrics;
-  /** Wait after the first attempt that fails. Default 1,000 ms. */
+  /** Delay after the first failed attempt. Default 1,000 ms. */
   readonly firstWaitMs?: number;
-  /** Jobs that wait at the most. Default 10,000. */
+  /** Upper bound of waiting jobs. Default 10,000. */
   readonly maxWaiting?: number;
 }
 
-/** Jobs that this process alone runs, kept in a folder. Rejects when the folder cannot be read or written. */
+/** Jobs of this process alone, stored in a folder. Rejects when the folder cannot be read or written. */
 export async function openLocalJobs(options: LocalJobsOptions): Promise<Jobs> {
   const jobs = new LocalJobs(options);
   await jobs.load();
@@ -168,7 +168,7 @@ export async function openLocalJobs(options: LocalJobsOptions): Promise<Jobs> {
 
 interface Job {
   stored: StoredJob;
-  /** Until the job is on disk. */
+  /** Settles when the job is on disk. */
   storing: Promise<void> | undefined;
 }
 
@@ -178,11 +178,11 @@ class LocalJobs implements Jobs {
   private readonly file: RecordFile<JobRecord>;
   private readonly jobs = new Map<string, Job>();
   private readonly givenUp = new Map<string, string>();
-  /** Until when a job that was done is not added again, by its key. */
+  /** By key of a completed job: time until which it is not added again. */
   private readonly done = new RecentMap<number>(mostDone);
   private readonly waiting = new DueQueue<StoredJob>();
   private readonly running = new Set<Promise<void>>();
-  /** `closing` stores what becomes of jobs that run still, `closed` nothing more. */
+  /** `closing` stores results of running jobs, `closed` nothing more. */
   private state: 'new' | 'started' | 'closing' | 'closed' = 'new';
   private cancelTimer: (() => void) | undefined;
 
@@ -230,7 +230,7 @@ class LocalJobs implements Jobs {
       const key = `repeat:${name}`;
       const known = this.jobs.get(key)?.stored;
       if (known?.every?.ms === everyMs) continue;
-      // Only one of the two entries in the queue is the stored one: the other is passed over.
+      // Only one of the two queue entries is the stored one: the other is skipped.
       this.put({
         key,
         name,
@@ -357,7 +357,7 @@ class LocalJobs implements Jobs {
     const data: unknown = JSON.parse(stored.data);
     const run = this.registry.attempt({ name, id, data, attempt: failed + 1 }).then(({ outcome }) => {
       this.running.delete(run);
-      // Nothing is stored of an end that comes so late: the next process runs the job again.
+      // A result this late is not stored: the next process runs the job again.
       if (this.state !== 'closed' && outcome !== 'interrupted') this.settle(stored, outcome);
       this.runDue();
     });
@@ -406,7 +406,7 @@ class LocalJobs implements Jobs {
     this.store({ givenUp: known, name });
   }
 
-  /** Stores what became of a job. Until that succeeds, a restart runs the job again, which handlers must not mind. */
+  /** Stores the result of a job. Until that succeeds, a restart runs the job again; handlers must be idempotent. */
   private store(record: JobRecord): void {
     this.file.append(record).catch((error: unknown) => {
       this.options.log.error(

@@ -4,19 +4,19 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 
 const away = new Set(['store_unavailable', 'query_timeout', 'overloaded', 'shutting_down']);
 const longestSentence = 300;
-/** A cause has a cause …: bounded, because an error may be its own. */
+/** Depth of a chain of causes: bounded, because an error may be its own cause. */
 const deepest = 5;
 
-/** True for an error of the system with one of these codes (`ENOENT`, …). */
+/** True for a system error with one of these codes (`ENOENT`, …). */
 export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   const code = codeOf(error);
   return code !== undefined && codes.includes(code);
 }
 
 /**
- * True when the store could not be asked, so that the same rows may succeed later: an error of the gateway that
- * says so, or anything that carries a code in letters (`ECONNRESET`, `UND_ERR_SOCKET`, `CERT_HAS_EXPIRED`), as
- * those of the system and the network do. Everything else is about the rows.
+ * True when the store was unreachable, so that the same rows may succeed later: a gateway error that says so, or any
+ * error with an alphabetic code (`ECONNRESET`, `UND_ERR_SOCKET`, `CERT_HAS_EXPIRED`), like those of the system and the
+ * network. Every other error is about the rows.
  */
 export function isStoreAway(error: unknown): boolean {
   if (GatewayError.is(error)) return away.has(error.code);
@@ -41,7 +41,7 @@ function codeOf(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** Waits between attempts: twice as long each time up to a bound, with jitter, and can be cut short. */
+/** Delays between attempts: doubled each time up to a bound, with jitter, and can be cut short. */
 export class BackOff {
   private readonly clock: Clock;
   private readonly firstMs: number;
@@ -60,11 +60,11 @@ export class BackOff {
     return this.attempts;
   }
 
-  /** Resolves when it is time for the next attempt. One waiter at a time. */
+  /** Resolves at the time of the next attempt. One waiter at a time. */
   wait(): Promise<void> {
     const most = Math.min(this.longestMs, this.firstMs * 2 ** Math.min(this.attempts, 30));
     this.attempts += 1;
-    // Between half of it and all of it, so that many processes do not come back at the same moment.
+    // Between half of it and all of it, so that many processes do not return at the same moment.
     const ms = (most * randomInt(500, 1001)) / 1000;
     return new Promise((resolve) => {
       const wake = (): void => {
@@ -77,12 +77,12 @@ export class BackOff {
     });
   }
 
-  /** Ends a wait that is under way. */
+  /** Ends a running wait. */
   interrupt(): void {
     this.wake?.();
   }
 
-  /** An attempt succeeded: the next wait is short again. */
+  /** Resets the delay after a successful attempt. */
   reset(): void {
     this.attempts = 0;
   }

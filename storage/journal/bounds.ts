@@ -3,7 +3,7 @@ import type { Log } from '../../core/ports/log.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 
-/** Requests that may wait at once; each of them holds a connection. */
+/** Upper bound of waiting requests; each holds a connection. */
 const mostWaiting = 1000;
 
 interface Waiter {
@@ -11,11 +11,11 @@ interface Waiter {
   readonly cancel: () => void;
 }
 
-/** Lets requests wait while a journal's room is scarce: what cannot be logged must not be spent. */
+/** Makes requests wait while the journal's room is scarce: a request that cannot be logged must not cause cost. */
 export class Admission {
-  /** Requests that waited and were let in. */
+  /** Requests admitted after a wait. */
   waited = 0;
-  /** Requests that were refused. */
+  /** Refused requests. */
   refused = 0;
   private readonly bounds: Bounds;
   private readonly clock: Clock;
@@ -24,7 +24,7 @@ export class Admission {
   private waiters: Waiter[] = [];
   private reported = false;
 
-  /** `blockMs`: how long a request waits at most. */
+  /** `blockMs`: longest wait of a request. */
   constructor(parts: { bounds: Bounds; clock: Clock; log: Log; blockMs: number }) {
     this.bounds = parts.bounds;
     this.clock = parts.clock;
@@ -33,17 +33,17 @@ export class Admission {
     this.bounds.onRelief = () => this.letIn();
   }
 
-  /** Requests that wait now. */
+  /** Waiting requests. */
   get waiting(): number {
     return this.waiters.length;
   }
 
-  /** Nothing while there is room; see the port. */
+  /** Undefined while there is room; see the port. */
   admit(): Promise<void> | undefined {
     return this.bounds.scarce ? this.wait() : undefined;
   }
 
-  /** Everybody may go on: nothing is decided here any more. */
+  /** Releases all waiting requests: from now on nothing is decided here. */
   close(): void {
     this.reported = false;
     this.letIn();
@@ -91,21 +91,24 @@ export class Admission {
   }
 }
 
-/** How many times what is left one owner may have taken: alone it gets four fifths of the room, two get four ninths each. */
+/**
+ * Factor of the remainder that one owner may have taken: one owner alone gets four fifths of the room, two get four
+ * ninths each.
+ */
 const most = 4;
-/** Owners that are told apart; those that come later share one account. */
+/** Upper bound of distinguished owners; later ones share one account. */
 const mostOwners = 4096;
 
 /**
- * Divides the last part of a room among owners that nobody knows beforehand. An owner may take as long as it has taken
- * less than four times of what is then left: whoever takes much is refused early, and there is always something left for
- * one who comes late or takes little. Knows only what was taken since the room became scarce.
+ * Divides the last part of the room among owners that are not known in advance. An owner may take room until it has
+ * taken four times the remainder: large consumers are refused early, and room is always left for late or small ones.
+ * Counts only usage since the room became scarce.
  */
 export class FairShares {
   private readonly taken = new Map<string, number>();
   private takenByRest = 0;
 
-  /** Takes `size` for an owner, after which `left` is left; false when that is more than its share. */
+  /** Takes `size` for an owner, leaving `left`; false when that exceeds its share. */
   take(owner: string, size: number, left: number): boolean {
     const before = this.taken.get(owner);
     const isOneOfRest = before === undefined && this.taken.size >= mostOwners;
@@ -116,7 +119,7 @@ export class FairShares {
     return true;
   }
 
-  /** Takes note that the taken bytes have become less, everybody's by the same factor (0 to 1). */
+  /** Reduces the taken bytes of all owners by the same factor (0 to 1). */
   shrink(factor: number): void {
     this.takenByRest *= factor;
     for (const [owner, taken] of this.taken) {
@@ -134,11 +137,11 @@ export class FairShares {
 
 /** The room of a journal. */
 interface Room {
-  /** All segments together, on disk. */
+  /** Bytes of all segments on disk. */
   readonly maxBytes: number;
-  /** Rows that are not on disk yet, in characters. */
+  /** Characters of rows that are not on disk yet. */
   readonly maxUnflushed: number;
-  /** One row, in characters. */
+  /** Characters of one row. */
   readonly maxRow: number;
   /** Default `shed`. */
   readonly policy?: JournalPolicy;
@@ -146,21 +149,21 @@ interface Room {
 
 type Shortage = 'disk' | 'memory' | 'length';
 
-/** Shares of the disk bound from which on room is scarce, and beyond which bodies get none. */
+/** Share of the disk bound from which room is scarce, and above which bodies are shed. */
 const scarceFrom = 0.8;
 const bodiesUpTo = 0.9;
-/** With `block`, requests that had been let in may bring this many times the bound; then even their rows are shed. */
+/** With `block`, admitted requests may exceed the bound by this factor; above that even their rows are shed. */
 const mostWhenBlocking = 2;
 
-/** What a journal holds, over all tables, against its bounds; tells the log once per shortage. */
+/** Content of a journal, over all tables, against its bounds; logs each shortage once. */
 export class Bounds {
   /** Called when room is no longer scarce. */
   onRelief: (() => void) | undefined;
   private room: Room;
   private readonly policy: JournalPolicy;
-  /** Nothing on disk may pass this. */
+  /** Absolute bound of bytes on disk. */
   private hardBytes = 0;
-  /** Up to here a row is only compared; set so low at the end that every row is looked at. */
+  /** Up to here a row costs one comparison; set very low on close, so that every row takes the slow path. */
   private scarceBytes = 0;
   private readonly scarceUnflushed: number;
   private readonly shares = new FairShares();
@@ -178,7 +181,7 @@ export class Bounds {
     this.scarceUnflushed = room.maxUnflushed * scarceFrom;
   }
 
-  /** Takes one row of so many characters into memory, or says why there is no room for it. */
+  /** Admits one row of so many characters to memory, or returns the reason why there is no room. */
   admit(characters: number, table: JournalTable, owner: string): ShedReason | undefined {
     const { room } = this;
     const unflushed = this.unflushed + characters;
@@ -194,7 +197,7 @@ export class Bounds {
     return undefined;
   }
 
-  /** Another bound on what is on disk, from now on. */
+  /** Sets a new bound on the bytes on disk. */
   resize(maxBytes: number): void {
     this.room = { ...this.room, maxBytes };
     this.hardBytes = this.policy === 'block' ? maxBytes * mostWhenBlocking : maxBytes;
@@ -202,12 +205,12 @@ export class Bounds {
     this.relieve();
   }
 
-  /** The bound on what is on disk. */
+  /** Bound on the bytes on disk. */
   get maxBytes(): number {
     return this.room.maxBytes;
   }
 
-  /** Bytes that are on disk. */
+  /** Bytes on disk. */
   get onDiskBytes(): number {
     return this.onDisk;
   }
@@ -217,48 +220,48 @@ export class Bounds {
     return this.hardBytes - this.onDisk;
   }
 
-  /** On disk and on the way there. */
+  /** Bytes on disk and on the way there. */
   get bytes(): number {
     return this.onDisk + this.unflushed;
   }
 
-  /** Whether whoever can wait should. */
+  /** True when requests that can wait should wait. */
   get scarce(): boolean {
     return this.onDisk + this.unflushed > this.scarceBytes || this.unflushed > this.scarceUnflushed;
   }
 
-  /** Admits nothing from now on; what was admitted keeps its room. */
+  /** Admits nothing more; admitted rows keep their room. */
   close(): void {
     this.closed = true;
     // No row is this short: closing costs the hot path nothing.
     this.room = { ...this.room, maxRow: -1 };
   }
 
-  /** Rows that have left memory, for the disk or for good. */
+  /** Rows that have left memory, to disk or discarded. */
   flushed(characters: number): void {
     this.unflushed -= characters;
     if (this.unflushed < this.room.maxUnflushed / 2) this.reported.delete('memory');
     this.relieve();
   }
 
-  /** Bytes that are on disk now. */
+  /** Bytes that have been written. */
   occupy(bytes: number): void {
     this.onDisk += bytes;
   }
 
-  /** Bytes that have left the disk. */
+  /** Bytes that have been removed from disk. */
   release(bytes: number): void {
     const before = this.onDisk + this.unflushed - this.scarceBytes;
     this.onDisk -= bytes;
-    // Rows leave in the order in which they came, whoever's they are; only all together are known.
+    // Rows leave in order of arrival, of all owners; only their sum is known.
     if (before > bytes) this.shares.shrink((before - bytes) / before);
     else this.shares.clear();
-    // Well below the bound, so that a journal that hovers at it does not fill the log.
+    // Well below the bound, so that a journal near it does not fill the log.
     if (this.onDisk < this.scarceBytes * 0.9) this.reported.delete('disk');
     this.relieve();
   }
 
-  /** Says once that rows are shed because of this shortage. */
+  /** Logs once that rows are shed because of this shortage. */
   report(shortage: Shortage): void {
     if (this.reported.has(shortage)) return;
     this.reported.add(shortage);
@@ -284,7 +287,7 @@ export class Bounds {
     return reason;
   }
 
-  /** `bytes` is what the journal would hold with the row. */
+  /** `bytes` is the content of the journal with the row. */
   private shortOfDisk(
     characters: number,
     bytes: number,
@@ -292,7 +295,7 @@ export class Bounds {
     owner: string,
   ): ShedReason | undefined {
     if (bytes > this.hardBytes) return 'disk';
-    // A blocking journal keeps the room below the bound for requests that are under way.
+    // A blocking journal keeps the room below the bound for running requests.
     if (this.policy === 'block') return undefined;
     const { maxBytes } = this.room;
     const most = table === 'bodies' ? maxBytes * bodiesUpTo : maxBytes;

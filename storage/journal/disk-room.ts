@@ -5,9 +5,9 @@ import type { Bounds } from './bounds.ts';
 import { sentenceOf } from './back-off.ts';
 
 const mebibyte = 1024 * 1024;
-/** The bound of a journal whose disk says nothing, or whose rows no store ever takes. */
+/** Bound of a journal without information about its disk, or without a store. */
 export const fixedBound = 2048 * mebibyte;
-/** What a journal may hold on a disk that is all but full: the store takes rows away all the time. */
+/** Bound on an almost full disk: the store drains rows continuously. */
 const least = 64 * mebibyte;
 const mostReserved = 1024 * mebibyte;
 const lookEveryMs = 5000;
@@ -15,19 +15,19 @@ const lookEveryMs = 5000;
 /** A disk, bytes. */
 export interface Disk {
   readonly total: number;
-  /** What a program without privileges may still write. */
+  /** Bytes available to an unprivileged program. */
   readonly free: number;
 }
 
-/** Asks the system about the disk under a folder. */
+/** Size and free space of the disk under a folder. */
 export async function diskUnder(directory: string): Promise<Disk> {
   const { blocks, bavail, bsize } = await statfs(directory);
   return { total: blocks * bsize, free: bavail * bsize };
 }
 
 /**
- * How many bytes a journal that holds `held` may hold: all but what is to stay free for others on the disk. `minFree`
- * defaults to a tenth of the disk, 1 GiB at most. Never less than 64 MiB, or half of what there is.
+ * Bound in bytes of a journal that holds `held`: all space except the part reserved for others on the disk. `minFree`
+ * defaults to a tenth of the disk, at most 1 GiB. Never less than 64 MiB, or half of the available space.
  */
 export function boundOn(disk: Disk, held: number, minFree?: number): number {
   const room = held + disk.free;
@@ -44,7 +44,7 @@ interface DiskRoomParts {
   readonly log: Log;
 }
 
-/** Has a bound follow what is free on the disk, every five seconds. Returns what ends it. */
+/** Updates a bound from the free space on the disk, every five seconds. Returns the function that ends it. */
 export function followDisk({ bounds, disk, minFreeBytes, clock, log }: DiskRoomParts): () => void {
   let cancel = (): void => undefined;
   let isEnded = false;

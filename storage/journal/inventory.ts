@@ -14,32 +14,32 @@ import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment
 
 const mostListed = 1000;
 
-/** Faults in the order of finding: the first 1000 with their places, all of them counted. */
+/** Faults in order of discovery: the first 1000 with their positions, all of them counted. */
 export class FaultList {
   readonly listed: RowFault[] = [];
   count = 0;
 
-  /** Notes that the row at this byte is not as it should be. */
+  /** Adds a fault of the row at this byte. */
   add(file: string, offset: number, reason: string): void {
     this.count += 1;
     if (this.listed.length < mostListed) this.listed.push({ file, offset, reason });
   }
 }
 
-/** A segment as it stands in the folder: the bytes from `from` to `end` of the file at `path`. */
+/** A segment in the folder: the bytes from `from` to `end` of the file at `path`. */
 interface StandingSegment {
   readonly name: SegmentName;
   readonly path: string;
   readonly from: number;
   readonly end: number;
-  /** Bytes that the file has; fewer than `end` when it was cut from outside. */
+  /** Size of the file; less than `end` when it was truncated from outside. */
   readonly size: number;
   readonly modified: Date;
 }
 
 type Counts = { -readonly [Key in Exclude<keyof TableInventory, 'quarantine'>]: TableInventory[Key] };
 
-/** Thrown when there is no journal in a folder. */
+/** Thrown when a folder has no journal. */
 export class NoJournal extends Error {
   constructor(directory: string) {
     super(`There is no journal in ${directory}. Name the data folder of the gateway (--data, WEIR_DATA).`);
@@ -48,7 +48,7 @@ export class NoJournal extends Error {
 }
 
 /**
- * What is in the journal's folder. Changes nothing, so that it works beside a running gateway: segments that are
+ * Contents of the journal's folder. Changes nothing, so that it works beside a running gateway: segments that are
  * shipped meanwhile are left out. Throws `NoJournal`.
  */
 export async function readInventory(directory: string): Promise<JournalInventory> {
@@ -76,7 +76,7 @@ export async function readInventory(directory: string): Promise<JournalInventory
   return { directory, tables };
 }
 
-/** The segments whose rows wait, oldest first: of a split that was not finished, what the next start keeps. */
+/** The segments with pending rows, oldest first: of an unfinished split, the one that the next start keeps. */
 export async function standingSegments(directory: string): Promise<StandingSegment[]> {
   const names = (await listFolder(directory)).flatMap((file) => parseSegmentName(file) ?? []).sort(byAge);
   const found: StandingSegment[] = [];
@@ -116,7 +116,7 @@ async function lookAt(directory: string, name: SegmentName): Promise<StandingSeg
   return { name, path, from: name.from, end, size, modified };
 }
 
-/** Whole rows: what stands behind the last line break of an open segment is not one yet. */
+/** Counts whole rows: bytes after the last line break of an open segment are not a row yet. */
 async function countLines({ path, from, end, size, name }: StandingSegment): Promise<number> {
   if (Math.min(end, size) <= from) return 0;
   let rows = 0;
@@ -138,7 +138,7 @@ async function acceptedAt({ path, from, end, modified }: StandingSegment): Promi
   return modified.toISOString();
 }
 
-/** The acceptance time of a row in milliseconds; undefined when it says none. */
+/** The acceptance time of a row in milliseconds; undefined without one. */
 export function acceptanceOf({ created_at: time }: Readonly<Record<string, unknown>>): number | undefined {
   if (typeof time !== 'string' || !/^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d{3}$/.test(time))
     return undefined;
@@ -165,7 +165,7 @@ async function readQuarantine(
   return kept;
 }
 
-/** The table that a file name of the journal begins with. */
+/** The table in the prefix of a journal file name. */
 export function tableOf(file: string): JournalTable | undefined {
   return journalTables.find((table) => file.startsWith(`${table}-`));
 }
@@ -175,8 +175,8 @@ function nothing(): Counts {
 }
 
 /**
- * Reads every row of the journal in a folder and says what is not as it should be. Changes nothing; beside a running
- * gateway, segments that are shipped meanwhile are left out. Throws `NoJournal`.
+ * Reads every row of the journal in a folder and reports faults. Changes nothing; beside a running gateway, segments
+ * that are shipped meanwhile are left out. Throws `NoJournal`.
  */
 export async function verifyJournal(directory: string): Promise<JournalVerdict> {
   const faults = new FaultList();

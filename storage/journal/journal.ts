@@ -26,44 +26,43 @@ export interface JournalOptions {
   /** Created when missing. No other process may use it: take the lock of the data folder first. */
   readonly directory: string;
   /**
-   * Stores rows; the same token never stores twice. Undefined: there is no store, rows stay here
-   * within `maxBytes`.
+   * Stores rows; the same token never stores twice. Undefined: there is no store, and rows stay here within `maxBytes`.
    */
   readonly insert: Insert | undefined;
   readonly clock: Clock;
   readonly log: Log;
-  /** Longest time that a row is in memory only. */
+  /** Longest time of a row in memory alone. */
   readonly flushMs: number;
-  /** Age at which a segment is sealed and shipped. While older ones wait for the store, it goes on growing. */
+  /** Age at which a segment is sealed and shipped. While older ones wait for the store, it continues to grow. */
   readonly shipMs: number;
-  /** When written rows are made durable. Default `interval`. */
+  /** Time at which written rows are synced. Default `interval`. */
   readonly sync?: JournalSync;
-  /** With `interval`, how long they may wait for that, milliseconds. Default 1,000. */
+  /** With `interval`, the longest time until the sync, milliseconds. Default 1,000. */
   readonly syncMs?: number;
   /**
-   * Bound on all segments on disk together; what happens near it says `whenFull`. Undefined: what is free on the disk
-   * but for `minFreeBytes`; 2 GiB without a store.
+   * Bound on the bytes of all segments on disk; `whenFull` decides what happens near it. Undefined: the free space of
+   * the disk minus `minFreeBytes`; 2 GiB without a store.
    */
   readonly maxBytes: number | undefined;
-  /** Without `maxBytes`, what the journal leaves to others on its disk. Default a tenth of it, 1 GiB at most. */
+  /** Without `maxBytes`, space that the journal leaves to others on its disk. Default a tenth of it, at most 1 GiB. */
   readonly minFreeBytes?: number | undefined;
-  /** How long rows wait for a store that is away before they are given up (`shed` only). Default: for ever. */
+  /** Longest time that rows wait for an unavailable store before they are dropped (`shed` only). Default: no limit. */
   readonly maxAgeMs?: number;
-  /** Default: what the system says of the disk under the folder. */
+  /** Default: the system's values for the disk under the folder. */
   readonly disk?: () => Promise<Disk>;
   /** Default `shed`. */
   readonly whenFull?: JournalPolicy;
-  /** How long a request waits for room (`block`). Default 10 s. */
+  /** Longest wait of a request for room (`block`). Default 10 s. */
   readonly blockMs?: number;
   /** Size at which a segment is sealed, and the longest row in characters. Default 8 MiB. */
   readonly maxSegmentBytes?: number;
-  /** Bound on the characters that wait for the disk. Default 64 Mi. */
+  /** Bound on the characters waiting for the disk. Default 64 Mi. */
   readonly maxUnflushed?: number;
 }
 
 /**
- * Opens the journal in a folder, takes over what earlier runs left there and begins to ship it. Rejects when
- * the folder cannot be read or written.
+ * Opens the journal in a folder, takes over remnants of earlier runs and starts to ship them. Rejects when the folder
+ * cannot be read or written.
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { directory, clock, log, insert, minFreeBytes, maxSegmentBytes = 8 * mebibyte } = options;
@@ -86,10 +85,10 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const bounds = new Bounds({ maxBytes, maxUnflushed, maxRow: maxSegmentBytes, policy }, log);
   const admission = policy === 'block' ? new Admission({ bounds, clock, log, blockMs }) : undefined;
   const { shipMs } = options;
-  // With `block`, nothing that was accepted is given up.
+  // With `block`, accepted rows are never dropped.
   const maxAgeMs = policy === 'shed' ? (options.maxAgeMs ?? Infinity) : Infinity;
   const stopFollowing = followsDisk ? followDisk({ bounds, disk, minFreeBytes, clock, log }) : undefined;
-  // A clock that went back since the last run must not put new rows before old ones.
+  // After a clock set back since the last run, new rows must still sort after old ones.
   const newest = Math.max(0, ...found.map(({ segment }) => parseSegmentName(segment.file)?.start ?? 0));
   const start = Math.max(clock.now(), newest + 1);
   const parts = {
@@ -122,7 +121,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
 
 async function firstBound(disk: () => Promise<Disk>, minFree: number | undefined, log: Log): Promise<number> {
   try {
-    // Rows of earlier runs are on the disk already; they are looked at again in a moment.
+    // Rows of earlier runs are on the disk already; the next check counts them.
     return boundOn(await disk(), 0, minFree);
   } catch (error) {
     log.warn(
@@ -174,7 +173,7 @@ class SegmentJournal implements Journal {
 
   async settle(timeoutMs: number): Promise<boolean> {
     if (!this.hasStore) {
-      // Waiting would change nothing: what is not stored stays here.
+      // Waiting would change nothing: unstored rows stay here.
       await this.within(timeoutMs, this.flush());
       return this.each((stream) => stream.state().pending === 0).every(Boolean);
     }
@@ -229,7 +228,7 @@ class SegmentJournal implements Journal {
     return Object.values(this.streams).map(run);
   }
 
-  /** What a promise resolves to, or undefined when it takes longer. */
+  /** The result of a promise, or undefined when it takes longer. */
   private async within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
     let cancel = (): void => undefined;
     const late = new Promise<undefined>((resolve) => {

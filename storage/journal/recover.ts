@@ -13,24 +13,24 @@ import { createReadStream } from 'node:fs';
 
 /** One line of a file. */
 interface RowLine {
-  /** Where it begins in the file. */
+  /** Byte position of its start in the file. */
   readonly offset: number;
-  /** Without its line break; empty when the line is too long. */
+  /** Without its line break; empty for a line that is too long. */
   readonly bytes: Buffer;
-  /** False for the last line of a range when no line break ends it. */
+  /** False for the last line of a range without a line break. */
   readonly isEnded: boolean;
   readonly isTooLong: boolean;
 }
 
-/** What a row is about, or why it is none. */
+/** Id and value of a row, or its fault. */
 type RowHead = { readonly id: string; readonly value: Record<string, unknown> } | { readonly fault: string };
 
 const readBytes = 256 * 1024;
-/** A row has 8 Mi characters at the most, and a character three bytes. */
+/** A row has at most 8 Mi characters of at most three bytes. */
 const longestLine = 32 * 1024 * 1024;
 const newline = 10;
 
-/** The lines of a byte range, in order, with little in memory. Rejects with the system's error. */
+/** The lines of a byte range, in order, with little memory. Rejects with the system's error. */
 export async function* linesOf(path: string, from = 0, end = Infinity): AsyncGenerator<RowLine> {
   if (end <= from) return;
   const stream = createReadStream(path, { start: from, end: end - 1, highWaterMark: readBytes });
@@ -60,7 +60,7 @@ export async function* linesOf(path: string, from = 0, end = Infinity): AsyncGen
   if (length > 0) yield line(false);
 }
 
-/** Reads a row as far as the journal understands it: one JSON object with an id. */
+/** Parses a row as far as the journal needs it: one JSON object with an id. */
 export function readRow(line: Pick<RowLine, 'bytes' | 'isTooLong'>): RowHead {
   if (line.isTooLong) return { fault: `is longer than ${longestLine} bytes` };
   let value: unknown;
@@ -76,17 +76,17 @@ export function readRow(line: Pick<RowLine, 'bytes' | 'isTooLong'>): RowHead {
   return typeof id === 'string' && id !== '' ? { id, value: row } : { fault: 'has no id' };
 }
 
-/** A segment of an earlier run and the table it belongs to. */
+/** A segment of an earlier run with its table. */
 interface RecoveredSegment {
   readonly table: SegmentName['table'];
   readonly segment: Segment;
-  /** When its last row was written, milliseconds. */
+  /** Time of its last write, milliseconds. */
   readonly writtenAt: number;
 }
 
 /**
- * Finds what earlier runs left in the folder, oldest first: open segments are cut behind their last whole row
- * and sealed, splits that were not finished are undone. May itself be interrupted at any point and repeated.
+ * Finds segments of earlier runs in the folder, oldest first: open ones are truncated after their last whole row and
+ * sealed, unfinished splits are undone. May be interrupted at any point and repeated.
  */
 export async function recoverSegments(
   folder: SegmentFolder,
@@ -104,7 +104,7 @@ export async function recoverSegments(
   let last: { readonly base: string; readonly end: number } | undefined;
   for (const name of names) {
     if (name.kind === 'piece' && last?.base === name.base && name.from < last.end) {
-      // The segment that it is a part of is still there, so it was never posted: the split will be made again.
+      // Its parent segment still exists, so the piece was never posted: the split will be repeated.
       await folder.remove(name.file);
       continue;
     }
@@ -162,7 +162,7 @@ async function recoverOpen({ base, file, table }: SegmentName, place: Place): Pr
   return wholeSegment(base, end, countRows(bytes.subarray(0, end)));
 }
 
-/** Where the last line ends that is complete and JSON; what a power cut left behind it is neither. */
+/** End of the last line that is complete and JSON; remnants of a power cut are neither. */
 function endOfWholeRows(bytes: Buffer): number {
   let end = bytes.lastIndexOf(10) + 1;
   while (end > 0) {

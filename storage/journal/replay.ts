@@ -22,7 +22,7 @@ class ReplayWriter {
     this.nextName = segmentNames(table, clock.now());
   }
 
-  /** Appends whole rows; a segment that would grow over its size is sealed before. */
+  /** Appends whole rows; a segment that would exceed its size is sealed first. */
   async write(rows: Uint8Array): Promise<void> {
     if (this.open !== undefined && this.open.bytes + rows.length > this.maxBytes) await this.seal();
     if (this.open === undefined) {
@@ -33,7 +33,7 @@ class ReplayWriter {
     this.open.bytes += rows.length;
   }
 
-  /** Makes what was written durable and ready to be shipped. */
+  /** Syncs the written rows and makes them ready for shipping. */
   async seal(): Promise<void> {
     const { open } = this;
     if (open === undefined) return;
@@ -43,7 +43,7 @@ class ReplayWriter {
     this.open = undefined;
   }
 
-  /** Takes back what is not sealed; for a replay that failed. */
+  /** Removes unsealed rows; for a failed replay. */
   async discard(): Promise<void> {
     const { open } = this;
     this.open = undefined;
@@ -53,22 +53,22 @@ class ReplayWriter {
   }
 }
 
-/** A row that may go back into the journal. */
+/** A row to be replayed. */
 interface ReplayRow {
   readonly table: JournalTable;
   readonly id: string;
   /** Acceptance time, milliseconds. */
   readonly time: number;
-  /** As it will stand in the segment, its line break included. */
+  /** Bytes in the segment, including the line break. */
   readonly bytes: Buffer;
 }
 
-/** A line of a file: the row in it, or why there is none. */
+/** A line of a file: its row, or its fault. */
 type ReplayLine = { readonly row: ReplayRow } | { readonly offset: number; readonly fault: string };
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Everything in the quarantine of a journal; each file is removed when all of its rows are back. */
+/** All quarantine files of a journal; each file is removed when all of its rows are replayed. */
 export async function quarantineSources(directory: string): Promise<ReplaySource[]> {
   const folder = join(directory, 'quarantine');
   const files = (await ifThere(() => readdir(folder))) ?? [];
@@ -76,8 +76,8 @@ export async function quarantineSources(directory: string): Promise<ReplaySource
 }
 
 /**
- * Reads the rows of a file, in order. A line is a row, or what the quarantine keeps of one (`{"name", "at", "reason",
- * "row"}`, the row as text). Rejects with the system's error.
+ * Reads the rows of a file, in order. A line is a row, or a quarantine record (`{"name", "at", "reason", "row"}`, the
+ * row as text). Rejects with the system's error.
  */
 async function* replayLines(source: ReplaySource, maxBytes: number): AsyncGenerator<ReplayLine> {
   for await (const line of linesOf(source.path)) {
@@ -101,13 +101,13 @@ function rowOf(bytes: Buffer, isTooLong: boolean, table: JournalTable | undefine
   const time = acceptanceOf(value);
   if (time === undefined) return 'has no created_at of the form 2026-01-31 12:34:56.789';
   if (table === undefined) return 'does not say its table: name it with --table';
-  // Written on one line, however it was spelled in a file that somebody repaired.
+  // Written on one line, regardless of the line breaks of an edited file.
   const line = bytes.includes('\n') ? Buffer.from(JSON.stringify(value)) : bytes;
   return { table, id: id.toLowerCase(), time, bytes: Buffer.concat([line, Buffer.from('\n')]) };
 }
 
 function readKept(bytes: Buffer): { name: string; row: string } | undefined {
-  // Rows are long and none begins like this, so most are parsed only once.
+  // Rows are long and none starts like this, so most are parsed only once.
   if (!bytes.subarray(0, 200).includes('"name"')) return undefined;
   try {
     const kept = JSON.parse(bytes.toString('utf8')) as Record<string, unknown>;
@@ -127,7 +127,7 @@ export interface ReplayOptions {
   readonly sources: readonly ReplaySource[];
   readonly stored: FindStored;
   readonly clock: Clock;
-  /** The journal's bound on disk; a replay that could exceed it is refused as a whole. */
+  /** The journal's bound on disk; a replay that could exceed it is refused entirely. */
   readonly maxBytes: number;
 }
 
@@ -136,10 +136,10 @@ const batchRows = 1000;
 const batchBytes = 4 * 1024 * 1024;
 
 /**
- * Puts rows of files back into the journal, as new segments that the next start ships. A row whose id the store or the
- * journal has already is left out: tokens are remembered for so many blocks only, ids for ever. Sources are removed
- * last, so that whoever is interrupted repeats all of it and doubles nothing. Rejects when a file cannot be read, the
- * store cannot be asked, or the journal has no room.
+ * Puts rows of files back into the journal, as new segments that the next start ships. A row whose id is in the store
+ * or the journal already is skipped: tokens are kept for a limited number of blocks, ids without limit. Sources are
+ * removed last, so that an interrupted replay can be repeated without duplicates. Rejects when a file cannot be read,
+ * the store is unreachable, or the journal has no room.
  */
 export async function replayRows(options: ReplayOptions): Promise<ReplayReport> {
   const folder = new SegmentFolder(options.directory);
@@ -237,7 +237,7 @@ class Replay {
   }
 }
 
-/** Ids of the rows that wait in the journal already, those of an earlier replay among them. */
+/** Ids of the pending rows in the journal, including those of an earlier replay. */
 async function waitingIds(directory: string): Promise<Record<JournalTable, Set<string>>> {
   const ids = {
     requests: new Set<string>(),

@@ -10,8 +10,9 @@ import type { Log } from '../../core/ports/log.ts';
 const maxFiles = 10_000;
 
 /**
- * The folder `quarantine/` in the journal: what could not be stored, one file each, for somebody to look at.
- * Each kept row is durable before its segment is removed. It is bounded; beyond the bound, or when the disk refuses, nothing more is kept, and the log says so once.
+ * The folder `quarantine/` in the journal: rows that could not be stored, one file each, for inspection. Each kept row
+ * is synced before its segment is removed. The folder is bounded; beyond the bound, or when the disk refuses, nothing
+ * more is kept, which is logged once.
  */
 export class Quarantine {
   private readonly folder: string;
@@ -31,7 +32,7 @@ export class Quarantine {
     this.log = options.log;
   }
 
-  /** Counts what is there already. */
+  /** Counts the existing files. */
   async prepare(): Promise<void> {
     await makeFolderDurably(this.folder);
     for (const file of await readdir(this.folder)) {
@@ -40,14 +41,14 @@ export class Quarantine {
     }
   }
 
-  /** Keeps one row that the store refused, with the reason. The same name twice is one file. */
+  /** Keeps one row that the store refused, with the reason. A repeated name replaces the file. */
   async keepRow(name: string, row: Uint8Array, reason: string): Promise<void> {
     const at = new Date(this.clock.now()).toISOString();
     const text = Buffer.from(row).toString('utf8').replace(/\n$/, '');
     await this.keep(`${name}.json`, Buffer.from(`${JSON.stringify({ name, at, reason, row: text })}\n`));
   }
 
-  /** Keeps bytes as they are. */
+  /** Keeps bytes unchanged. */
   async keepBytes(name: string, bytes: Uint8Array): Promise<void> {
     await this.keep(name, bytes);
   }
@@ -86,15 +87,15 @@ export class Quarantine {
   }
 }
 
-/** Suffix of files that are not finished; found at start, they are removed. */
+/** Suffix of unfinished files; a start removes them. */
 export const unfinished = '.tmp';
 
-/** The segment that is being written. Writes name their place, so that a failed one is simply done again. */
+/** The segment that is being written. Writes carry their position, so that a failed one can be repeated. */
 export interface SegmentFile {
   write(bytes: Uint8Array, position: number): Promise<void>;
-  /** Makes the bytes written so far durable, without holding up further writes. Their name is the folder's matter. */
+  /** Syncs the bytes written so far without blocking further writes. The folder syncs the name. */
   sync(): Promise<void>;
-  /** Cuts what a failed write may have left behind `bytes`, and makes the rest durable. */
+  /** Truncates remnants of a failed write after `bytes`, and syncs the rest. */
   finish(bytes: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -110,7 +111,7 @@ export class SegmentFolder {
     this.syncsRows = syncsRows;
   }
 
-  /** Creates the folder when it is missing. Rows hold prompts and answers: nobody else may read them. */
+  /** Creates the folder when it is missing, for this user alone: rows hold prompts and answers. */
   async prepare(): Promise<void> {
     await makeFolderDurably(this.path);
   }
@@ -123,12 +124,12 @@ export class SegmentFolder {
     return (await stat(this.at(file))).size;
   }
 
-  /** When a file was last written to, milliseconds. */
+  /** Time of a file's last write, milliseconds. */
   async writtenAt(file: string): Promise<number> {
     return (await stat(this.at(file))).mtimeMs;
   }
 
-  /** Begins a segment. Rejects when it exists. */
+  /** Creates a segment. Rejects when it exists. */
   async create(base: string): Promise<SegmentFile> {
     await this.prepare();
     return new HandleFile(await open(this.at(openFile(base)), 'wx', 0o600), this.syncsRows);
@@ -145,7 +146,7 @@ export class SegmentFolder {
     if (this.syncsRows) await this.sync();
   }
 
-  /** Bytes of an open segment that an earlier run left, all of them. */
+  /** All bytes of an open segment of an earlier run. */
   async readAll(file: string): Promise<Buffer> {
     const handle = await open(this.at(file), 'r');
     try {
@@ -155,7 +156,7 @@ export class SegmentFolder {
     }
   }
 
-  /** Cuts an open segment of an earlier run and makes the rest durable. */
+  /** Truncates an open segment of an earlier run and syncs the rest. */
   async cut(file: string, bytes: number): Promise<void> {
     const handle = new HandleFile(await open(this.at(file), 'r+'), this.syncsRows);
     try {
@@ -165,12 +166,12 @@ export class SegmentFolder {
     }
   }
 
-  /** Where the rows of a segment stand, for somebody who reads them on his own. */
+  /** Location of a segment's rows, for a reader of its own. */
   rowsOf({ file, from, end }: Segment): StoredRows {
     return { path: resolve(this.at(file)), from, end };
   }
 
-  /** The rows of a segment. May be shorter than they should be, when the file was damaged from outside. */
+  /** The rows of a segment. May be shorter than expected when the file was damaged from outside. */
   async read({ file, from, end }: Segment): Promise<Buffer> {
     const handle = await open(this.at(file), 'r');
     try {
@@ -188,9 +189,9 @@ export class SegmentFolder {
   }
 
   /**
-   * Replaces a segment by pieces of it: first every piece exists, then the segment is gone, both durably, and
-   * only after that may a piece be posted. A process that finds the segment after a crash knows that none was.
-   * A piece is one more name for the same bytes and takes no room. May be repeated after a failure.
+   * Replaces a segment by pieces of it: first every piece exists, then the segment is removed, both durably, and only
+   * then may a piece be posted. A process that finds the segment after a crash knows that no piece was posted. A piece
+   * is a hard link to the same bytes and takes no space. May be repeated after a failure.
    */
   async replace(file: string, pieces: readonly Segment[]): Promise<void> {
     for (const piece of pieces) await this.name(file, piece.file);
@@ -199,7 +200,7 @@ export class SegmentFolder {
     await this.sync();
   }
 
-  /** Removes a file; a missing one is fine. */
+  /** Removes a file; it may be missing. */
   async remove(file: string): Promise<void> {
     try {
       await unlink(this.at(file));
@@ -208,12 +209,12 @@ export class SegmentFolder {
     }
   }
 
-  /** Makes creations, renames and removals durable. */
+  /** Syncs creations, renames and removals. */
   async sync(): Promise<void> {
     await syncFolder(this.path);
   }
 
-  /** Gives a file one more name. */
+  /** Adds a name to a file. */
   protected link(file: string, name: string): Promise<void> {
     return link(this.at(file), this.at(name));
   }

@@ -10,21 +10,21 @@ import type { Quarantine, SegmentFolder } from './segment-folder.ts';
 
 const firstRetryMs = 100;
 const longestRetryMs = 30_000;
-/** A store that takes longer for one segment is taken for hung; what it may still do, it does under the same token. */
+/** A store that takes longer for one segment counts as hung; a late insert has the same token. */
 const longestInsertMs = 120_000;
-/** Rows refused one after another, with none stored between them, from which on it is the table that is at fault. */
+/** Consecutive refused rows, without a stored one, from which on the table is at fault. */
 const mostRefusedInRow = 100;
 
 /**
- * Stores newline-delimited JSON rows as one block; the same token never stores twice. It gets the
- * place of the rows: megabytes a second that this process would read only to send them on would delay requests.
+ * Stores newline-delimited JSON rows as one block; the same token never stores twice. It gets the position of the rows:
+ * reading megabytes per second in this process only to forward them would delay requests.
  */
 export type Insert = (table: JournalTable, rows: StoredRows, token: string) => Promise<void>;
 
-/** What a shipper works with. */
+/** Dependencies of a shipper. */
 interface ShipperParts {
   readonly table: JournalTable;
-  /** Undefined when there is no store: segments wait. */
+  /** Undefined without a store: segments wait. */
   readonly insert: Insert | undefined;
   readonly folder: SegmentFolder;
   readonly quarantine: Quarantine;
@@ -32,15 +32,15 @@ interface ShipperParts {
   readonly bounds: Bounds;
   readonly clock: Clock;
   readonly log: Log;
-  /** How long rows wait for a store that is away; then they are given up. */
+  /** Longest time that rows wait for an unavailable store; then they are dropped. */
   readonly maxAgeMs: number;
-  /** Nothing is left to ship. */
+  /** All segments are shipped. */
   onIdle(): void;
-  /** Nothing but rows of one segment is left to try, and all of them are refused: others may tell whose fault it is. */
+  /** Only rows of one segment remain, and all are refused: other tables may show which side is at fault. */
   onStuck(): void;
 }
 
-/** Brings the sealed segments of one table to the store: oldest first, one at a time. */
+/** Ships the sealed segments of one table to the store: oldest first, one at a time. */
 export class SegmentShipper {
   private readonly parts: ShipperParts;
   private readonly backOff: BackOff;
@@ -48,15 +48,15 @@ export class SegmentShipper {
   private readonly waiters = new Set<{ left: Set<string>; resolve: (all: boolean) => void }>();
   private running: Promise<void> | undefined;
   private atStore = false;
-  /** Whether it was the store, and not the disk, that failed last. */
+  /** True when the last failure came from the store, not from the disk. */
   private storeFailed = false;
   private waitedForStore = false;
   private stopped = false;
-  /** Rows that went to quarantine, by the segment that they stood in, until it has left. */
+  /** Quarantined rows by segment, until the segment is shipped. */
   private readonly quarantined = new Map<string, number>();
-  /** Rows that went to quarantine since the last ones that were stored. */
+  /** Quarantined rows since the last stored ones. */
   private refusedInRow = 0;
-  /** Since when a segment's rows wait, on the monotonic clock, until it has left. */
+  /** Start of each segment's wait, on the monotonic clock, until the segment is shipped. */
   private readonly waitsSince = new Map<string, number>();
   private toldOfAge = false;
   /** The last failure, or undefined when the last attempt succeeded. */
@@ -72,7 +72,7 @@ export class SegmentShipper {
     return this.queue.length === 0;
   }
 
-  /** Takes over a segment that was written so long ago; its rows have been counted as pending, its bytes as on disk. */
+  /** Takes over a segment of this age; its rows count as pending already, its bytes as on disk. */
   enqueue(segment: Segment, ageMs = 0): void {
     this.queue.push(segment);
     if (!this.waitsSince.has(segment.base))
@@ -82,12 +82,12 @@ export class SegmentShipper {
     this.running = this.run(insert);
   }
 
-  /** Tries again now, if it is waiting to. */
+  /** Ends a running delay and tries again. */
   nudge(): void {
     this.backOff.interrupt();
   }
 
-  /** Resolves true when everything taken over before the call has left the queue, false when `stop` came first. */
+  /** Resolves true when all segments queued before the call have left the queue, false when `stop` came first. */
   drained(): Promise<boolean> {
     const left = new Set(this.queue.map(({ base }) => base));
     if (left.size === 0) return Promise.resolve(true);
@@ -95,8 +95,8 @@ export class SegmentShipper {
   }
 
   /**
-   * Begins nothing any more and resolves when no step on disk is under way. An insert under way is not waited
-   * for; its segment stays and is posted again by the next run, under the same token.
+   * Starts nothing more and resolves when no disk operation is running. It does not wait for a running insert; its
+   * segment stays and the next run posts it again, under the same token.
    */
   async stop(): Promise<void> {
     this.stopped = true;
@@ -121,7 +121,7 @@ export class SegmentShipper {
     if (!this.stopped) this.parts.onIdle();
   }
 
-  /** Only what was tried and not taken: rows that are old when a store comes back are worth as much as others. */
+  /** Only rows that were tried and not accepted: old rows are as valuable as others once a store is back. */
   private async giveUpOld(): Promise<void> {
     const { clock, maxAgeMs, folder, ledger, log, table } = this.parts;
     for (let head = this.queue[0]; head !== undefined; head = this.queue[0]) {
@@ -145,7 +145,7 @@ export class SegmentShipper {
     const refusal = await this.post(segment, insert);
     if (this.stopped) return;
     if (refusal === undefined) {
-      // Removed first: if that fails the post is repeated, and the store knows its token.
+      // Removed first: if that fails, the post is repeated and the store recognises its token.
       await this.parts.folder.remove(segment.file);
       this.refusedInRow = 0;
       this.reportBack();
@@ -162,7 +162,7 @@ export class SegmentShipper {
     }
   }
 
-  /** Returns nothing on success and the error when the rows are at fault. Rejects when the store is away. */
+  /** Returns undefined on success and the error when the rows are at fault. Rejects when the store is unavailable. */
   private async post(segment: Segment, insert: Insert): Promise<{ error: unknown } | undefined> {
     this.atStore = true;
     try {
@@ -192,7 +192,7 @@ export class SegmentShipper {
     }
   }
 
-  /** Halves a refused segment until the rows at fault stand alone, and puts those into quarantine. */
+  /** Bisects a refused segment until the faulty rows are isolated, and moves those to quarantine. */
   private async isolate(segment: Segment, bytes: Buffer, error: unknown): Promise<void> {
     const { base, file, from, end, rows } = segment;
     const { folder, quarantine, ledger } = this.parts;
@@ -218,8 +218,8 @@ export class SegmentShipper {
   }
 
   /**
-   * Nothing more is put aside: what refuses everything is mended at the store, as an outage is. The rows wait, and the
-   * newest are tried next: a row that is taken tells that the others are at fault after all.
+   * Stops quarantine: when everything is refused, the store needs repair, as after an outage. The rows wait, and the
+   * newest are tried next: an accepted row shows that the others are at fault after all.
    */
   private refuseTable({ base }: Segment, error: unknown): never {
     const newest = this.queue.pop();
@@ -231,7 +231,7 @@ export class SegmentShipper {
     );
   }
 
-  /** False when the rows are gone or cut short, which ends the segment. */
+  /** False when the rows are missing or truncated, which ends the segment. */
   private async stands(segment: Segment): Promise<boolean> {
     const { file, from, end } = segment;
     try {
@@ -245,7 +245,7 @@ export class SegmentShipper {
     return false;
   }
 
-  /** The bytes of a refused segment; undefined when they are gone or cut short, which ends it. */
+  /** The bytes of a refused segment; undefined when they are missing or truncated, which ends it. */
   private async read(segment: Segment): Promise<Buffer | undefined> {
     try {
       const bytes = await this.parts.folder.read(segment);

@@ -6,25 +6,25 @@ import type { Bounds } from './bounds.ts';
 import { countRows, type Ledger, openFile, type Segment, segmentNames, wholeSegment } from './segment.ts';
 import type { SegmentFile, SegmentFolder } from './segment-folder.ts';
 
-/** Rows on their way from memory to disk. */
+/** Rows between memory and disk. */
 interface Chunk {
   readonly bytes: Buffer;
   readonly rows: number;
 }
 
-/** A chunk as it comes from memory. */
+/** A chunk taken from memory. */
 interface TakenChunk extends Chunk {
-  /** As they were counted when the rows were taken in. */
+  /** Count at the admission of the rows. */
   readonly characters: number;
 }
 
-/** What is written at a time: far less than a millisecond of copying, and large enough for few writes. */
+/** Bytes per write: far less than a millisecond of copying, and large enough for few writes. */
 const slabBytes = 256 * 1024;
-/** Slabs kept for the next rows: the one that is filled while another is written, and one more. */
+/** Spare slabs: one is filled while another is written, and one more. */
 const maxSpare = 2;
 const newline = 10;
 
-/** How much a row adds to the bounds of a journal: its UTF-16 units or bytes, and the line's end. */
+/** Size of a row against the journal's bounds: its UTF-16 units or bytes, and the line break. */
 export function sizeOf(line: JournalLine): number {
   if (typeof line === 'string') return line.length + 1;
   let size = 1;
@@ -33,11 +33,11 @@ export function sizeOf(line: JournalLine): number {
 }
 
 /**
- * Rows that are not on disk yet: those that came since the last flush, and the batch being flushed now. A flush
- * takes what was there when it began, so that it ends however fast new rows come.
+ * Rows that are not on disk yet: those since the last flush, and the batch of the running flush. A flush takes the rows
+ * present at its start, so that it ends at any rate of new rows.
  *
- * Rows are encoded at once: a string that waited for the flush would be copied by every garbage collection until
- * then, and be cold when it is read at last.
+ * Rows are encoded at once: every garbage collection until the flush would copy a waiting string, which would also be
+ * cold in the cache by then.
  */
 export class PendingLines {
   private slab: Buffer | undefined;
@@ -49,9 +49,9 @@ export class PendingLines {
   private next = 0;
   private readonly spare: Buffer[] = [];
 
-  /** The hot path. `characters` is what `sizeOf` said. */
+  /** The hot path. `characters` is the result of `sizeOf`. */
   push(line: JournalLine, characters: number): void {
-    // A UTF-16 unit takes three bytes at the most.
+    // A UTF-16 unit takes at most three bytes.
     const slab = this.roomFor(characters * 3) ?? this.retire(line, characters);
     if (typeof line === 'string') this.write(slab, line);
     else for (const part of line) this.write(slab, part);
@@ -60,7 +60,7 @@ export class PendingLines {
     this.characters += characters;
   }
 
-  /** Begins a flush, unless the last one is not done. */
+  /** Starts a flush, unless one is running. */
   begin(): void {
     if (this.next < this.batch.length) return;
     this.closeSlab();
@@ -76,13 +76,13 @@ export class PendingLines {
     return chunk;
   }
 
-  /** Gives back the memory of a chunk that nobody reads any more. */
+  /** Reuses the memory of a chunk without readers. */
   recycle({ bytes }: Chunk): void {
     const { buffer } = bytes;
     if (buffer.byteLength === slabBytes && this.spare.length < maxSpare) this.spare.push(Buffer.from(buffer));
   }
 
-  /** Forgets everything and says what it was. */
+  /** Discards all rows and returns their counts. */
   drain(): { rows: number; characters: number } {
     this.closeSlab();
     const left = [...this.batch.slice(this.next), ...this.full];
@@ -96,7 +96,7 @@ export class PendingLines {
     return this.slab !== undefined && this.used + bytes <= this.slab.length ? this.slab : undefined;
   }
 
-  /** Ends the slab that is too full for a row and begins one in which the row has room. */
+  /** Retires a slab without room for a row and starts one that has it. */
   private retire(line: JournalLine, characters: number): Buffer {
     this.closeSlab();
     const needed = characters * 3 <= slabBytes ? slabBytes : bytesOf(line) + 1;
@@ -142,7 +142,7 @@ function divide(chunk: Chunk, maxBytes: number): { fits: Chunk | undefined; rest
 const firstRetryMs = 50;
 const longestRetryMs = 5000;
 
-/** What a writer works with. */
+/** Dependencies and settings of a writer. */
 interface WriterParts {
   readonly table: JournalTable;
   readonly folder: SegmentFolder;
@@ -151,13 +151,13 @@ interface WriterParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly maxSegmentBytes: number;
-  /** When rows are made durable. */
+  /** Time at which rows are synced. */
   readonly sync: JournalSync;
-  /** With `interval`, how long written rows may wait for that. */
+  /** With `interval`, the longest time until the sync. */
   readonly syncMs: number;
-  /** The time in the names of this run's segments, milliseconds: later than that of any segment found. */
+  /** Time in the names of this run's segments, milliseconds: later than that of any existing segment. */
   readonly start: number;
-  /** A new segment has its first rows. */
+  /** Called after the first rows of a new segment. */
   onOpened(): void;
   onSealed(segment: Segment): void;
 }
@@ -168,15 +168,15 @@ interface OpenSegment {
   bytes: number;
   rows: number;
   closed: boolean;
-  /** Bytes that a power cut leaves. */
+  /** Bytes that survive a power cut. */
   durableBytes: number;
-  /** Whether a power cut leaves the file's name. */
+  /** True when the file's name survives a power cut. */
   isNamed: boolean;
 }
 
 /**
- * Brings the rows of one table to disk, in order, one write at a time. A disk that fails is tried again for
- * as long as it takes: the rows wait in memory, within the bound.
+ * Writes the rows of one table to disk, in order, one write at a time. A failed write is retried without limit: the
+ * rows wait in memory, within the bound.
  */
 export class SegmentWriter {
   private readonly parts: WriterParts;
@@ -188,7 +188,7 @@ export class SegmentWriter {
   private chunk: Chunk | undefined;
   private open: OpenSegment | undefined;
   private abandoned = false;
-  /** A sync beside the writes: the next one that is due, and the one under way. */
+  /** The next scheduled sync, and the running one, parallel to the writes. */
   private cancelSync: (() => void) | undefined;
   private syncing: Promise<void> | undefined;
   private syncFails = false;
@@ -199,7 +199,7 @@ export class SegmentWriter {
     this.backOff = new BackOff(parts.clock, firstRetryMs, longestRetryMs);
   }
 
-  /** Takes a row, or sheds and counts it when there is no room. */
+  /** Admits a row, or sheds and counts it when there is no room. */
   append(line: JournalLine, owner = ''): void {
     const { bounds, ledger, table } = this.parts;
     const size = sizeOf(line);
@@ -212,7 +212,7 @@ export class SegmentWriter {
     }
   }
 
-  /** Resolves when the rows taken before are on disk (or given up by `abandon`). */
+  /** Resolves when earlier rows are on disk (or dropped by `abandon`). */
   flush(): Promise<void> {
     this.queuedFlush ??= this.enqueue(() => {
       this.queuedFlush = undefined;
@@ -221,7 +221,7 @@ export class SegmentWriter {
     return this.queuedFlush;
   }
 
-  /** Flushes, then ends the segment that is being written, if there is one. */
+  /** Flushes, then ends the open segment, if any. */
   seal(): Promise<void> {
     return this.enqueue(async () => {
       await this.write();
@@ -230,7 +230,7 @@ export class SegmentWriter {
     });
   }
 
-  /** Ends retries: what the disk refuses from now on is given up. For closing. */
+  /** Ends retries: from now on, rows that the disk refuses are dropped. For closing. */
   abandon(): void {
     this.abandoned = true;
     this.backOff.interrupt();
@@ -257,7 +257,7 @@ export class SegmentWriter {
     if (!done) this.giveUp();
   }
 
-  /** Runs a step until it succeeds; false when it failed after `abandon`. Never rejects. */
+  /** Retries a step until it succeeds; false when it failed after `abandon`. Never rejects. */
   private async untilDone(step: () => Promise<void>): Promise<boolean> {
     const { log, table } = this.parts;
     for (;;) {
@@ -279,11 +279,11 @@ export class SegmentWriter {
     }
   }
 
-  /** Gives a chunk its room on disk, once, however often it is tried; what does not fit is shed. */
+  /** Reserves disk space for a chunk, once for all its attempts; rows without space are shed. */
   private reserve(chunk: TakenChunk): Chunk | undefined {
     const { bounds, ledger } = this.parts;
     const { fits, rest } = divide(chunk, bounds.free);
-    // In this order, so that it never looks as if there were room for a moment.
+    // In this order, so that the room never appears larger for a moment.
     if (fits !== undefined) bounds.occupy(fits.bytes.length);
     bounds.flushed(chunk.characters);
     if (rest !== undefined) {
@@ -313,7 +313,7 @@ export class SegmentWriter {
     else if (this.parts.sync === 'interval') this.syncLater();
   }
 
-  /** Makes durable what is written. Does nothing when it is already. */
+  /** Syncs the written rows, unless they are synced already. */
   private async makeDurable(): Promise<void> {
     const { open } = this;
     if (open === undefined || open.closed || open.durableBytes === open.bytes) return;
@@ -324,7 +324,7 @@ export class SegmentWriter {
     open.durableBytes = bytes;
   }
 
-  /** Beside the writes, so that rows that come while a slow disk syncs do not wait in memory for it. */
+  /** Parallel to the writes, so that new rows do not wait in memory for the sync of a slow disk. */
   private syncLater(): void {
     if (this.cancelSync !== undefined || this.syncing !== undefined) return;
     const { clock, syncMs } = this.parts;
@@ -354,7 +354,7 @@ export class SegmentWriter {
     }
   }
 
-  /** For the end of a segment, which makes all of it durable. */
+  /** For the end of a segment, which syncs all of it. */
   private async endSync(): Promise<void> {
     this.cancelSync?.();
     this.cancelSync = undefined;
@@ -386,7 +386,7 @@ export class SegmentWriter {
     onSealed(wholeSegment(open.base, open.bytes, open.rows));
   }
 
-  /** The segment stays as it is; the next run finds it. */
+  /** The segment stays open; the next run finds it. */
   private async leaveOpen(): Promise<void> {
     const { open } = this;
     this.open = undefined;

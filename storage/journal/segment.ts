@@ -8,8 +8,8 @@ import {
 } from '../../core/ports/journal.ts';
 
 /**
- * The rows of one table, counted by where they are. Rows only ever move from one place to another, so that
- * accepted = stored + pending + shed holds at any moment.
+ * Row counts of one table by state. Rows only ever move from one state to another, so that accepted = stored + pending
+ * + shed holds at any moment.
  */
 export class Ledger {
   private accepted = 0;
@@ -20,29 +20,29 @@ export class Ledger {
     ShedReason,
     number
   >;
-  /** Rows that were pending and then given up, as opposed to refused at once. */
+  /** Rows that were pending and then dropped, as opposed to refused at once. */
   dropped = 0;
 
-  /** Rows taken in; they wait for delivery. */
+  /** Admitted rows, pending delivery. */
   accept(rows: number): void {
     this.accepted += rows;
     this.pending += rows;
   }
 
-  /** One row for which there was no room. */
+  /** One row without room. */
   refuse(reason: ShedReason): void {
     this.accepted += 1;
     this.shed += 1;
     this.reasons[reason] += 1;
   }
 
-  /** Waiting rows that are in the store now. */
+  /** Pending rows that are now in the store. */
   store(rows: number): void {
     this.pending -= rows;
     this.stored += rows;
   }
 
-  /** Waiting rows that are given up. */
+  /** Pending rows that are dropped. */
   drop(rows: number, reason: ShedReason): void {
     this.pending -= rows;
     this.shed += rows;
@@ -56,16 +56,16 @@ export class Ledger {
     return { accepted, stored, pending, shed };
   }
 
-  /** What the shed rows were shed for. */
+  /** Shed rows by reason. */
   shedBy(): Readonly<Record<ShedReason, number>> {
     return { ...this.reasons };
   }
 }
 
 /**
- * The names of segments. `<table>-<start in ms, base 36>-<random>-<sequence>` is unique for ever, and it is the
- * deduplication token. `.open` is being written, `.sealed` never changes, and `<segment>.<from>-<end>.piece` is
- * a byte range of a segment that was split; its token is `<segment>:<from>-<end>`.
+ * The names of segments. `<table>-<start in ms, base 36>-<random>-<sequence>` is globally unique, and serves as the
+ * deduplication token. `.open` is being written, `.sealed` never changes, and `<segment>.<from>-<end>.piece` is a byte
+ * range of a split segment; its token is `<segment>:<from>-<end>`.
  */
 export interface SegmentName {
   readonly file: string;
@@ -83,7 +83,7 @@ export interface SegmentName {
 const pattern =
   /^((requests|bodies|feedback)-([0-9a-z]{1,11})-[0-9a-f]+-(\d{1,15}))\.(?:(open|sealed)|(\d{1,15})-(\d{1,15})\.piece)$/;
 
-/** Reads a file name; undefined for a file that is no segment. */
+/** Reads a file name; undefined for a file that is not a segment. */
 export function parseSegmentName(file: string): SegmentName | undefined {
   const match = pattern.exec(file);
   if (match === null) return undefined;
@@ -100,7 +100,7 @@ export function parseSegmentName(file: string): SegmentName | undefined {
   };
 }
 
-/** Sorts names by age; what belongs to one segment by its place in it, the longer first. */
+/** Sorts names by age; within one segment by position, the longer first. */
 export function byAge(a: SegmentName, b: SegmentName): number {
   return (
     a.start - b.start ||
@@ -109,7 +109,7 @@ export function byAge(a: SegmentName, b: SegmentName): number {
   );
 }
 
-/** Makes the base names of one table for this run of the process: `start` is its time in milliseconds. */
+/** Creates the base names of one table for this run of the process: `start` is its time in milliseconds. */
 export function segmentNames(table: JournalTable, start: number): () => string {
   const run = `${table}-${Math.floor(start).toString(36)}-${randomBytes(6).toString('hex')}`;
   let sequence = 0;
@@ -118,19 +118,19 @@ export function segmentNames(table: JournalTable, start: number): () => string {
 
 /** File of a segment that is being written. */
 export const openFile = (base: string): string => `${base}.open`;
-/** File of a segment that never changes any more. */
+/** File of an immutable segment. */
 export const sealedFile = (base: string): string => `${base}.sealed`;
-/** File of a byte range of a segment that was split. */
+/** File of a byte range of a split segment. */
 const pieceFile = (base: string, from: number, end: number): string => `${base}.${from}-${end}.piece`;
-/** What the store deduplicates such a range by. */
+/** Deduplication token of such a range. */
 const pieceToken = (base: string, from: number, end: number): string => `${base}:${from}-${end}`;
 
-/** Rows that are on disk for good and wait to be stored: a sealed segment, or a piece of one that was split. */
+/** Durable rows that wait to be stored: a sealed segment, or a piece of a split one. */
 export interface Segment {
   readonly file: string;
   /** Name of the sealed segment that the rows were written to. */
   readonly base: string;
-  /** What the store deduplicates by. */
+  /** Deduplication token. */
   readonly token: string;
   /** Byte range within that segment; a piece's file holds the whole segment, or a copy of it. */
   readonly from: number;
@@ -143,14 +143,14 @@ export function wholeSegment(base: string, bytes: number, rows: number): Segment
   return { file: sealedFile(base), base, token: base, from: 0, end: bytes, rows };
 }
 
-/** The rows of a segment that stand in a byte range. */
+/** The rows of a segment in a byte range. */
 export function pieceOf(base: string, from: number, end: number, rows: number): Segment {
   return { file: pieceFile(base, from, end), base, token: pieceToken(base, from, end), from, end, rows };
 }
 
 const newline = 10;
 
-/** Rows in a stretch of a segment; a last one without its line break counts. */
+/** Rows in a byte range of a segment; a last one without its line break counts. */
 export function countRows(bytes: Uint8Array): number {
   let rows = 0;
   for (let at = bytes.indexOf(newline); at !== -1; at = bytes.indexOf(newline, at + 1)) rows += 1;

@@ -8,7 +8,7 @@ import { hasCode, sentenceOf } from './back-off.ts';
 
 const everyMs = 2000;
 
-/** Where the gateway of a data folder tells how its journal is. */
+/** File with the journal status of a data folder's gateway. */
 export const statusFile = (data: string): string => path.join(data, 'journal-status.json');
 
 /** Options of `keepStatus`. */
@@ -20,9 +20,9 @@ interface StatusParts {
 }
 
 /**
- * Writes how a journal is into a file, now and every two seconds while something changes, for `weir journal status`:
- * counts are known only to the process that counts. Returns what ends it, after a last time. A file that cannot be written
- * is told to the log once.
+ * Writes the status of a journal into a file, now and every two seconds while it changes, for `weir journal status`:
+ * only the counting process knows the counts. Returns a function that writes once more and stops. A failed write is
+ * logged once.
  */
 export function keepStatus({ file, journal, clock, log }: StatusParts): () => Promise<void> {
   let written = '';
@@ -57,7 +57,7 @@ export function keepStatus({ file, journal, clock, log }: StatusParts): () => Pr
   };
 }
 
-/** What was written last; undefined when there is nothing, or nothing that can be read. */
+/** The last written status; undefined when there is none, or none that can be read. */
 export async function readStatus(file: string): Promise<JournalStatus | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(file, 'utf8'));
@@ -83,7 +83,7 @@ function describe(journal: StatusParts['journal']): Omit<JournalStatus, 'at' | '
   };
 }
 
-/** Only this program writes the file; an older one may have written less. */
+/** Only this program writes the file; an older version may have written fewer members. */
 function isStatus(value: unknown): value is JournalStatus {
   if (typeof value !== 'object' || value === null) return false;
   if (!('at' in value && 'pid' in value && 'policy' in value && 'maxBytes' in value && 'bytes' in value))

@@ -13,7 +13,7 @@ import type { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { SegmentShipper, type Insert } from './segment-shipper.ts';
 import { SegmentWriter } from './segment-writer.ts';
 
-/** What the tables of a journal share. */
+/** Dependencies that the tables of a journal share. */
 interface StreamParts {
   readonly folder: SegmentFolder;
   readonly quarantine: Quarantine;
@@ -29,7 +29,7 @@ interface StreamParts {
   readonly start: number;
 }
 
-/** The way of one table's rows: memory, open segment, sealed segment, store. */
+/** Pipeline of one table's rows: memory, open segment, sealed segment, store. */
 export class TableStream {
   private readonly ledger = new Ledger();
   private readonly parts: StreamParts;
@@ -64,7 +64,7 @@ export class TableStream {
     this.writer.append(line, owner);
   }
 
-  /** A segment of an earlier run, written so long ago: its rows count as accepted. */
+  /** Takes over a segment of an earlier run, of this age: its rows count as accepted. */
   takeOver(segment: Segment, ageMs: number): void {
     this.ledger.accept(segment.rows);
     this.parts.bounds.occupy(segment.end - segment.from);
@@ -80,7 +80,7 @@ export class TableStream {
     return this.writer.seal();
   }
 
-  /** Seals and ships; resolves true when every row taken before is stored, false when some were given up. */
+  /** Seals and ships; resolves true when all earlier rows are stored, false when some were dropped. */
   async settle(): Promise<boolean> {
     const { dropped } = this.ledger;
     await this.writer.seal();
@@ -88,7 +88,7 @@ export class TableStream {
     return (await this.shipper.drained()) && this.ledger.dropped === dropped;
   }
 
-  /** Brings what it can to disk, without another retry, and touches the folder no more. */
+  /** Writes to disk as much as possible, without retries, and then leaves the folder alone. */
   async stop(): Promise<void> {
     this.writer.abandon();
     await this.writer.seal();
@@ -109,7 +109,7 @@ export class TableStream {
   }
 
   private awaitDue(): void {
-    // Without a store only the size ends a segment: many small files would help nobody.
+    // Without a store only the size ends a segment: many small files have no use.
     if (this.parts.insert === undefined) return;
     this.cancelDue = this.parts.clock.after(this.parts.shipMs, () => {
       this.isDue = true;
@@ -122,7 +122,7 @@ export class TableStream {
     this.isDue = false;
   }
 
-  /** While segments wait for the store the open one goes on growing, so that an outage leaves few, large files. */
+  /** While segments wait for the store, the open one continues to grow, so that an outage leaves few, large files. */
   private sealWhenDue(): void {
     if (!this.isDue || !this.shipper.idle) return;
     this.isDue = false;

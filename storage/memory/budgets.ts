@@ -20,42 +20,42 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 
 const syncMs = 1000;
-/** The share that a new request has in what the next one usually costs. */
+/** Weight of a new request in the moving average of costs. */
 const learning = 0.2;
-/** A budget that the ledger does not know yet is stored so soon. */
+/** Delay until a budget that the ledger lacks is stored. */
 const firstSyncMs = 50;
-/** A request is accepted so long before it is counted: its body is read in between. */
+/** Assumed time between acceptance and count of a request: its body is read in between. */
 const acceptedBeforeMs = 50;
 /** Nothing was counted before. */
 const unknownSince = Number.MAX_SAFE_INTEGER;
-/** Deltas that one exchange takes. */
+/** Upper bound of deltas in one exchange. */
 const mostAtOnce = 5000;
 
 const nothingTold: UsageRow['claimed'] = { threshold: '', exhausted: '' };
 
-/** What is counted of one budget. Whole units. */
+/** Count of one budget, in whole units. */
 class Count implements BudgetCount {
   readonly key: string;
   readonly organisationId: string;
-  /** When what is counted began; what is used before it does not count. */
+  /** Start of the counted period; earlier use does not count. */
   epoch = 0;
-  /** Since when requests are counted in this period. */
+  /** Time since which requests are counted in this period. */
   since: number;
   used = 0;
-  /** Of requests under way. */
+  /** Reserved by running requests. */
   reserved = 0;
-  /** What a request usually costs. 0: not known. */
+  /** Average cost of a request. 0: unknown. */
   usual = 0;
-  /** Counted here, and not yet said to the ledger. */
+  /** Counted here, and not yet reported to the ledger. */
   pending = 0;
-  /** Counted here since a store that all gateways share was last heard of. */
+  /** Counted here since the last contact with the shared store. */
   alone = 0;
   isDirty = false;
-  /** The period that the ledger knows of. */
+  /** The period that the ledger has. */
   #storedEpoch = -1;
-  /** The last budget that was counted here: its limits are those that alerts are about. Set before a crossing is noted. */
+  /** The last counted budget: its limits apply to alerts. Set before a crossing is noted. */
   budget: Budget | undefined;
-  /** The last crossings that were told here, or claimed somewhere: their marks. */
+  /** Marks of the last crossings that were reported here, or claimed by any process. */
   told: UsageRow['claimed'] = nothingTold;
 
   constructor(key: string, organisationId: string, since: number) {
@@ -64,17 +64,17 @@ class Count implements BudgetCount {
     this.since = since;
   }
 
-  /** Whether the ledger knows that something is counted in this period. */
+  /** True when the ledger has a count for this period. */
   get isStored(): boolean {
     return this.#storedEpoch === this.epoch;
   }
 
-  /** The ledger knows of the present period. */
+  /** Notes that the ledger has the present period. */
   stored(): void {
     this.#storedEpoch = this.epoch;
   }
 
-  /** Begins anew at `epoch` when that is later, with a request that is counted `now`. */
+  /** Starts a new period at `epoch` when that is later, for a request counted at `now`. */
   beginAt(epoch: number, now: number): void {
     if (epoch > this.epoch) this.restart(epoch, Math.max(epoch, now - acceptedBeforeMs));
   }
@@ -94,7 +94,7 @@ class Count implements BudgetCount {
     return cost === undefined ? Math.ceil(this.usual) : wholeUnits(cost, 'cost');
   }
 
-  /** Others have claimed these. */
+  /** Adopts claims of other processes. */
   hear(claimed: UsageRow['claimed']): void {
     const threshold = this.told.threshold || claimed.threshold;
     const exhausted = this.told.exhausted || claimed.exhausted;
@@ -107,20 +107,20 @@ class Count implements BudgetCount {
     if (epoch === this.epoch && used > this.used) this.used = used;
   }
 
-  /** One of so many gateways has taken its share of what was left. */
+  /** True when this gateway, one of `replicas`, has used its share of the remainder. */
   isShareTaken(limit: number, replicas: number): boolean {
     const left = limit - (this.used - this.alone);
     return this.alone + this.reserved >= Math.ceil(left / replicas);
   }
 }
 
-/** What `createBudgets` needs. */
+/** Dependencies and options. */
 interface BudgetsOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** Absent: what is counted is forgotten when the process ends. */
+  /** Absent: counts are lost when the process ends. */
   readonly ledger?: UsageLedger | undefined;
-  /** Told of each crossing by every process that sees it, until it is claimed in the ledger. */
+  /** Every process that sees a crossing reports it, until it is claimed in the ledger. */
   readonly alerts?: UsageAlerts | undefined;
   /** False: everything is admitted, and nothing counted. Default true. */
   readonly enforces?: boolean;
@@ -128,19 +128,22 @@ interface BudgetsOptions {
 
 /** Budgets counted in this process. */
 interface CountedBudgets extends LocalBudgets {
-  /** Reads the ledger, and begins to exchange with it every second. Resolves after the first time, also when that failed. */
+  /**
+   * Reads the ledger, and starts to exchange with it every second. Resolves after the first exchange, even a failed
+   * one.
+   */
   start(): Promise<void>;
-  /** Exchanges with the ledger now. Rejects when it cannot. */
+  /** Exchanges with the ledger now. Rejects when that fails. */
   sync(): Promise<void>;
-  /** Reads the whole ledger anew, which somebody has corrected. Rejects when it cannot. */
+  /** Reads the whole ledger again, after an external correction. Rejects when that fails. */
   reread(): Promise<void>;
-  /** Stops, after a last exchange. False when that failed: something of what is counted is not in the ledger. */
+  /** Stops, after a last exchange. False when that failed: part of the counts is missing in the ledger. */
   close(): Promise<boolean>;
 }
 
 /**
- * Budgets that are counted in the memory of this process, exactly, and exchanged with a ledger every second: what other
- * processes have counted is known here a second later, and the end of the process loses at most one second.
+ * Budgets counted exactly in the memory of this process, and exchanged with a ledger every second: counts of other
+ * processes arrive a second later, and the end of the process loses at most one second.
  */
 export function createBudgets(options: BudgetsOptions): CountedBudgets {
   return new MemoryBudgets(options);
@@ -186,7 +189,7 @@ class MemoryBudgets implements CountedBudgets {
       const limit = wholeUnits(budget.limit, budget.unit);
       if (count.used + count.reserved >= limit || (replicas > 1 && count.isShareTaken(limit, replicas))) {
         const isExhausted = count.used >= limit;
-        // An exhausted budget is the reason that a caller has to know; others end by themselves.
+        // An exhausted budget is the reason that the caller needs; other limits recover by themselves.
         if (refusal === undefined || (isExhausted && !refusal.isExhausted))
           refusal = {
             isAdmitted: false,
@@ -195,7 +198,7 @@ class MemoryBudgets implements CountedBudgets {
             used: shownUnits(count.used, budget.unit),
             resetsAt: budget.period(now).end,
           };
-        // Lowered limits are crossed without any use, and what a restart kept from being told is told now.
+        // A lowered limit can be crossed without use, and a crossing missed in a restart is reported now.
         this.#look(count, budget);
         continue;
       }
@@ -252,7 +255,7 @@ class MemoryBudgets implements CountedBudgets {
   }
 
   async reset(key: string, organisationId: string, after = 0): Promise<number> {
-    // Later than what is there, also when this millisecond has begun it.
+    // Later than the present epoch, even if that started in this millisecond.
     const epoch = Math.max(this.#clock.now(), (this.#counts.get(key)?.epoch ?? 0) + 1, after + 1);
     await this.#ledger?.exchange([{ key, organisationId, epoch, added: 0, since: epoch }], this.#mark);
     this.#counts.get(key)?.restart(epoch, epoch);
@@ -263,7 +266,7 @@ class MemoryBudgets implements CountedBudgets {
     try {
       await this.sync();
     } catch {
-      // It is in the log, and tried again every second.
+      // The failure is logged, and retried every second.
     }
     this.#schedule();
   }
@@ -292,7 +295,7 @@ class MemoryBudgets implements CountedBudgets {
   readonly #settle = (budget: Budget, count: Count, reserved: number, used: number): void => {
     count.reserved -= reserved;
     if (used <= 0) {
-      // What has no price may get one later: since when it counts is told by the ledger alone.
+      // A request without a price may be priced later: only the ledger holds the start of its count.
       if (budget.unit === 'cost' && !count.isStored) this.#touch(count);
       return;
     }
@@ -323,13 +326,13 @@ class MemoryBudgets implements CountedBudgets {
     this.#dirty.push(count);
   }
 
-  /** Notes a budget whose use is beyond what it alerts about. */
+  /** Notes a budget whose use exceeds its alert threshold. */
   #look(count: Count, { unit, limit, threshold = Infinity }: Budget): void {
     if (this.#alerts !== undefined && count.used >= wholeUnits(Math.min(limit, threshold), unit))
       this.#crossed.add(count);
   }
 
-  /** What is lost of a budget is told by rows of requests; that there is one is told by the ledger alone. */
+  /** Rows of requests can restore a lost count, but only the ledger shows that a budget exists. */
   #hurry(): void {
     if (this.#isHurried || this.#ledger === undefined || this.#isFailing) return;
     this.#isHurried = true;
@@ -351,7 +354,7 @@ class MemoryBudgets implements CountedBudgets {
     const isNews = this.#ledger?.isShared === true || this.#dirty.length > 0 || this.#mark === '';
     if (this.#ledger !== undefined && isNews) {
       try {
-        // What is counted meanwhile waits for the next exchange.
+        // Counts added meanwhile wait for the next exchange.
         let waiting = this.#dirty.length;
         do {
           await this.#exchangePart(this.#ledger);
@@ -393,7 +396,7 @@ class MemoryBudgets implements CountedBudgets {
         if (count.epoch !== epoch) continue;
         count.stored();
         if (since < count.since) count.since = since;
-        // The row does not hold what was counted here meanwhile.
+        // The row does not include counts added here meanwhile.
         count.used = used + count.pending;
         if (count.budget !== undefined) this.#look(count, count.budget);
       }

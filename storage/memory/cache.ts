@@ -2,56 +2,55 @@ import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { EntryTable, type KeyOwner } from './entry-table.ts';
 
-/** What is taken from the system at once, at the most. */
+/** Largest single allocation. */
 const largestSegment = 1024 * 1024;
-/** A nursery has room for at least as many segments, so that little of it waits for the last value of one. */
+/** Fewest segments of a nursery, so that little memory waits for the last value of one. */
 const leastSegments = 64;
-/** Segments that are kept for the next values; more are given back. */
+/** Upper bound of spare segments; more are freed. */
 const maxFree = 2;
-/** A longer value than this part of a segment would leave too much of the one before it unused. */
+/** Longest value as a fraction (1/8) of a segment: a longer one would leave too much of the previous segment unused. */
 const longestPart = 8;
 
 interface Segment {
   readonly bytes: Uint8Array;
-  /** From here on it is free. */
+  /** Start of the free part. */
   used: number;
-  /** Values in it that are still wanted. */
+  /** Live values in it. */
   held: number;
 }
 
-/** The place of what has none in a nursery. */
+/** Position of an entry outside the nursery. */
 export const nowhere = -1;
 
 /**
- * Memory for short values, each with its key, most of which leave again without having been asked for, in the order in
- * which they came. They share segments, and a segment is written over once nothing in it is wanted any more: no value
- * costs an allocation, and none has to be found dead by the garbage collector, which would otherwise mark the whole heap
- * each time 64 MB of such values have come (a limit of V8's that no flag moves).
+ * Memory for short values with their keys, most of which are evicted without a hit, in order of insertion. They share
+ * segments, and a segment is reused once it holds no live value: values cost no allocation and no work of the garbage
+ * collector, which would otherwise mark the whole heap for each 64 MB of new values (a limit of V8 without a flag).
  */
 export class ValueNursery {
   readonly #segmentBytes: number;
   readonly #maxSegments: number;
-  /** By number; those that have been given back leave a gap. */
+  /** By number; freed segments leave a gap. */
   readonly #segments: (Segment | undefined)[] = [];
   #count = 0;
   readonly #free: number[] = [];
   readonly #gaps: number[] = [];
   #current = nowhere;
 
-  /** It takes `maxBytes` of memory at the most. */
+  /** Takes at most `maxBytes` of memory. */
   constructor(maxBytes: number) {
     this.#segmentBytes = Math.min(largestSegment, Math.floor(maxBytes / leastSegments));
     this.#maxSegments = this.#segmentBytes > 0 ? Math.floor(maxBytes / this.#segmentBytes) : 0;
   }
 
-  /** The memory that it takes now. */
+  /** Allocated memory in bytes. */
   get bytes(): number {
     return this.#count * this.#segmentBytes;
   }
 
-  /** Keeps a copy; where it stands is good until it is dropped. `nowhere` when it is too long, or there is no room. */
+  /** Stores a copy; its position is valid until it is dropped. `nowhere` when it is too long, or there is no room. */
   put(key: string, value: Uint8Array): number {
-    // Nothing at all takes a byte, so that it does not stand where the next segment begins.
+    // An empty entry takes one byte, so that its position differs from the start of the next segment.
     const length = Math.max(1, 2 * key.length + value.length);
     if (length > this.#segmentBytes / longestPart || !this.#makeRoom(length)) return nowhere;
     const segment = this.#segments[this.#current] as Segment;
@@ -67,7 +66,7 @@ export class ValueNursery {
     return this.#current * this.#segmentBytes + used;
   }
 
-  /** The key there, of which the length is known, is this one. */
+  /** True when the key at this position, of this length, is the given one. */
   isKey(place: number, keyLength: number, key: string): boolean {
     if (key.length !== keyLength) return false;
     const { bytes } = this.#segmentOf(place);
@@ -79,13 +78,13 @@ export class ValueNursery {
     return true;
   }
 
-  /** The value there, in memory of its own. */
+  /** A copy of the value at this position. */
   copy(place: number, keyLength: number, length: number): Uint8Array {
     const start = (place % this.#segmentBytes) + 2 * keyLength;
     return this.#segmentOf(place).bytes.slice(start, start + length);
   }
 
-  /** Takes note that the value there is not wanted any more. */
+  /** Marks the value at this position as dropped. */
   drop(place: number): void {
     const number = Math.floor(place / this.#segmentBytes);
     const segment = this.#segments[number] as Segment;
@@ -106,7 +105,7 @@ export class ValueNursery {
     return this.#segments[Math.floor(place / this.#segmentBytes)] as Segment;
   }
 
-  /** The current segment has room for so many bytes. False: none has. */
+  /** Makes room for so many bytes in the current segment; false when there is none. */
   #makeRoom(length: number): boolean {
     const current = this.#segments[this.#current];
     if (current !== undefined && current.used + length <= current.bytes.length) return true;
@@ -128,9 +127,9 @@ export class ValueNursery {
 /** Bounds of a cache in memory, in bytes. */
 interface MemoryCacheOptions {
   readonly clock: Clock;
-  /** All values with their keys together; the ones used longest ago leave first. */
+  /** All values with their keys; the least recently used are evicted first. */
   readonly maxBytes: number;
-  /** A longer value is not taken. */
+  /** Longer values are not stored. */
   readonly maxValueBytes: number;
 }
 
@@ -139,9 +138,9 @@ interface MemoryCache extends Cache {
   get(key: string): CachedValue | undefined;
   set(key: string, bytes: Uint8Array, ttlMs: number): void;
   delete(key: string): void;
-  /** What the values held now take, expired ones that nobody has asked for included. */
+  /** Bytes of all stored values, including expired ones that were not accessed since. */
   readonly bytes: number;
-  /** Memory that is taken for them: half as much again as the bound at the most. */
+  /** Allocated memory in bytes: at most one and a half times the bound. */
   readonly taken: number;
 }
 
@@ -151,9 +150,14 @@ interface Owned {
   readonly bytes: Uint8Array;
 }
 
-/** What an entry takes beside its bytes, roughly: its record, its share of an index that is half empty, both of which may have grown just now. */
+/**
+ * Approximate overhead of an entry: its record and its share of a half-empty index, both of which may have just grown.
+ */
 const entryOverhead = 256;
-/** Memory that may be taken, as a multiple of the bound: among values that nobody has asked for yet are places of such as have moved or gone. */
+/**
+ * Upper bound of allocated memory, as a multiple of the bound: values without a hit share segments with the gaps of
+ * moved or dropped ones.
+ */
 const maxTaken = 1.5;
 
 /** A cache in the memory of this process: least recently used out first, bounded in bytes. */
@@ -165,10 +169,13 @@ class LruCache implements MemoryCache, KeyOwner {
   private readonly options: MemoryCacheOptions;
   private readonly entries: EntryTable;
   private readonly nursery: ValueNursery;
-  /** By entry: values that were asked for, or were too long for the nursery. They have memory of their own, which nobody writes over. */
+  /**
+   * By entry: values with a hit, and values too long for the nursery. They have memory of their own, which is never
+   * overwritten.
+   */
   private readonly own: (Owned | undefined)[] = [undefined];
   private held = 0;
-  /** Of that, what stands outside the nursery, without the overhead of entries. */
+  /** Bytes of values outside the nursery, without the overhead of entries. */
   private apart = 0;
 
   constructor(options: MemoryCacheOptions) {
@@ -211,7 +218,7 @@ class LruCache implements MemoryCache, KeyOwner {
     const place = this.nursery.put(key, bytes);
     const entry = this.entries.add(key, length, place, storedAt, storedAt + ttlMs);
     this.held += size;
-    // Numbers come one after the other: the list has no holes.
+    // Entry numbers are consecutive: the list has no holes.
     if (entry === this.own.length) this.own.push(undefined);
     if (place === nowhere) this.keepApart(entry, key, new Uint8Array(bytes));
     this.makeRoom();
@@ -229,7 +236,7 @@ class LruCache implements MemoryCache, KeyOwner {
     return this.nursery.isKey(place, entries.keyLength(entry), key);
   }
 
-  /** A value that was asked for once leaves the nursery, where it would keep its neighbours' memory from being used again. */
+  /** A value leaves the nursery at its first hit; there it would block the reuse of its segment. */
   private moveOut(entry: number, key: string): Owned {
     const { entries, nursery } = this;
     const place = entries.place(entry);
@@ -270,7 +277,7 @@ class LruCache implements MemoryCache, KeyOwner {
   }
 }
 
-/** What an entry counts for. */
+/** Counted size of an entry. */
 function sizeOf(keyLength: number, length: number): number {
   return bytesOf(keyLength, length) + entryOverhead;
 }

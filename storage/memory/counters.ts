@@ -6,18 +6,18 @@ import { SlidingWindow } from './sliding-window.ts';
 const sweepIntervalMs = 1000;
 const leastPerSweep = 1000;
 
-/** What `KeyTable` needs. */
+/** Dependencies and options of `KeyTable`. */
 interface KeyTableOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly maxKeys: number;
-  /** The time that the counters are kept in: whole milliseconds that never go back. */
+  /** Time of the counters: whole milliseconds that never go back. */
   now(): number;
 }
 
 /**
- * The counters by key, bounded: idle ones are swept a few at a time (in the background, all of them within
- * about 100 s), live ones are never evicted, because that would reset somebody's limit.
+ * The counters by key, bounded: idle ones are swept a few at a time (in the background, all of them within about 100
+ * s), live ones are never evicted, because that would reset a limit.
  */
 class KeyTable {
   private readonly options: KeyTableOptions;
@@ -25,7 +25,7 @@ class KeyTable {
   private cursor: MapIterator<[string, SlidingWindow]> = this.heads.entries();
   private cancelSweep: () => void;
   private reportedFull = false;
-  /** Counters held; a key has one per window length. */
+  /** Number of counters; a key has one per window length. */
   size = 0;
 
   constructor(options: KeyTableOptions) {
@@ -39,14 +39,14 @@ class KeyTable {
     return counter;
   }
 
-  /** Throws RangeError on a length that cannot be counted: check it before anything is changed. */
+  /** Throws RangeError for a length that cannot be counted: call it before any change. */
   check(windowMs: number): void {
     if (!Number.isSafeInteger(windowMs) || windowMs <= 0) {
       throw new RangeError(`A window of ${windowMs} ms cannot be counted; give a whole number above zero.`);
     }
   }
 
-  /** Adds a counter. Ask `hasRoom` and `check` first. */
+  /** Adds a counter. Call `hasRoom` and `check` first. */
   create(key: string, windowMs: number): SlidingWindow {
     const counter = new SlidingWindow(windowMs, this.heads.get(key));
     this.heads.set(key, counter);
@@ -58,7 +58,7 @@ class KeyTable {
     return this.size + count <= this.options.maxKeys;
   }
 
-  /** Says once per shortage that new keys are being refused. */
+  /** Logs once per shortage that new keys are refused. */
   reportFull(): void {
     if (this.reportedFull) return;
     this.reportedFull = true;
@@ -70,8 +70,8 @@ class KeyTable {
   }
 
   /**
-   * Looks at the next `keys` keys and forgets what is idle. A counter found before is void afterwards, because
-   * it may have been forgotten.
+   * Checks the next `keys` keys and removes idle ones. A counter found before is invalid afterwards, because it may
+   * have been removed.
    */
   sweep(keys: number): void {
     const now = this.options.now();
@@ -117,51 +117,54 @@ class KeyTable {
   }
 }
 
-/** What `createMemoryCounters` needs. */
+/** Dependencies and options. */
 interface MemoryCountersOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** Keys held at once (a key over windows of two lengths counts twice); beyond it new keys are refused. Default 1,000,000. */
+  /**
+   * Upper bound of keys (a key over windows of two lengths counts twice); beyond it new keys are refused. Default
+   * 1,000,000.
+   */
   readonly maxKeys?: number;
 }
 
-/** Counters in this process; they answer at once. */
+/** Counters in this process, with synchronous answers. */
 export interface MemoryCounters extends Counters {
   take(windows: readonly Window[], amount: number): Decision;
   adjust(windows: readonly Window[], delta: number): void;
   /**
-   * Takes one from each of the first windows and `amount` from each of the others, or nothing at all, and says which
-   * window refuses then. Undefined: taken.
+   * Takes one from each of the first windows and `amount` from each of the others, or nothing at all, and returns the
+   * refusing window. Undefined: taken.
    */
   takeBoth(requests: readonly Window[], tokens: readonly Window[], amount: number): WindowRefusal | undefined;
-  /** Stops the sweep and forgets everything. */
+  /** Stops the sweep and removes all counters. */
   close(): void;
-  /** Keys held now, idle ones that no sweep has reached yet included. */
+  /** Number of counters, including idle ones that were not swept yet. */
   readonly size: number;
 }
 
 /**
  * Counters in the memory of this process, for one gateway process.
  *
- * Time is the monotonic clock, held still should it ever go back: a corrected wall clock neither opens a limit
- * nor keeps it shut. Throws RangeError on an amount or window length that cannot be counted.
+ * Uses the monotonic clock, held still should it ever go back: a corrected wall clock neither opens a limit nor keeps
+ * it shut. Throws RangeError for an amount or window length that cannot be counted.
  */
 export function createMemoryCounters(options: MemoryCountersOptions): MemoryCounters {
   return new InMemoryCounters(options);
 }
 
-/** Keys looked at before a new one is refused for want of room. */
+/** Keys checked before a new one is refused for lack of room. */
 const sweptBeforeRefusal = 64;
-/** Keys looked at after a call with new ones, so that a flood of new keys sweeps as it goes. */
+/** Keys checked after a call with new ones, so that a flood of new keys sweeps as it goes. */
 const sweptPerNewKeys = 4;
 
 const none: readonly never[] = [];
 
-/** What a look for counters has found. */
+/** Result of a search for counters. */
 interface Look {
-  /** Counters that are not there yet. */
+  /** Number of missing counters. */
   missing: number;
-  /** They can be made. */
+  /** True when they can be created. */
   hasRoom: boolean;
 }
 
@@ -255,7 +258,7 @@ class InMemoryCounters implements MemoryCounters {
     this.found.length = 0;
   }
 
-  /** Fills `found` with the counters of both lists, and makes room for those that are not there. */
+  /** Fills `found` with the counters of both lists, and makes room for missing ones. */
   private look(first: readonly Window[], second: readonly Window[], isProbe: boolean): Look {
     const { result } = this;
     let missing = this.find(first, 0) + this.find(second, first.length);
@@ -271,7 +274,7 @@ class InMemoryCounters implements MemoryCounters {
     return result;
   }
 
-  /** Fills `found` behind `from`, and returns how many are missing. */
+  /** Fills `found` from index `from` on, and returns the number of missing counters. */
   private find(windows: readonly Window[], from: number): number {
     let missing = 0;
     for (let i = 0; i < windows.length; i += 1) {
@@ -289,7 +292,7 @@ class InMemoryCounters implements MemoryCounters {
   private fits(windows: readonly Window[], amount: number, now: number, from: number): boolean {
     for (let i = 0; i < windows.length; i += 1) {
       const total = this.found[from + i]?.total(now) ?? 0;
-      // Written so that a limit that is no number refuses instead of letting everything through.
+      // Written so that a limit of NaN refuses instead of admitting everything.
       if (!(total + amount <= (windows[i] as Window).limit)) return false;
     }
     return true;
@@ -303,7 +306,7 @@ class InMemoryCounters implements MemoryCounters {
     }
   }
 
-  /** Which window keeps `amount` out for longest. Only refusals pay for this. */
+  /** The window that delays `amount` for longest. Only refusals pay for this. */
   private longest(
     windows: readonly Window[],
     amount: number,
@@ -340,7 +343,7 @@ function stateOf(
   if (counter === undefined && !hasRoom) return { limit, windowMs, remaining: 0, resetMs: windowMs };
   const total = counter === undefined ? 0 : counter.total(now);
   if (total < limit) return { limit, windowMs, remaining: limit - total, resetMs: 0 };
-  // A limit below one never lets one more in: the length of the window is the honest upper end then.
+  // A limit below one never admits one more: the length of the window is the closest upper bound.
   const wait = counter?.untilAtMost(limit - 1, now) ?? Infinity;
   return { limit, windowMs, remaining: 0, resetMs: Number.isFinite(wait) ? wait : windowMs };
 }

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 
-/** A record fills a cache line: 16 words of 32 bits, or 8 numbers. The last two numbers are not used. */
+/** A record fills a cache line: 16 words of 32 bits, or 8 numbers. The last two numbers are unused. */
 const wordsPerRecord = 16;
 const numbersPerRecord = 8;
 const recordBytes = 64;
@@ -18,33 +18,33 @@ const storedAtNumber = 4;
 const expiresAtNumber = 5;
 
 const leastCapacity = 8;
-/** Places of the index for each record; half of them at the least are free, so that a search is short. */
+/** Index slots per record; at least half of them are free, so that a search is short. */
 const placesPerRecord = 2;
 const wordsPerPlace = 2;
 
-/** What is known of the entry that was just looked at. */
+/** Compares keys of entries, which the table itself does not hold. */
 export interface KeyOwner {
-  /** The entry is kept under this key. Asked when their hashes are the same, which nearly always means yes. */
+  /** True when the entry has this key. Called for equal hashes, which nearly always means yes. */
   isKey(entry: number, key: string): boolean;
 }
 
 /**
- * Entries of a cache by key, in the order of their last use, in memory that the garbage collector does not look into:
- * a cache of tens of thousands of answers is cold, and each object and each place of a `Map` that has to be fetched from
- * memory costs more than all that is computed here. An entry is a number from 1 on, and 0 is none.
+ * Entries of a cache by key, in order of last use, in memory that the garbage collector does not scan: a cache of tens
+ * of thousands of answers is cold, and each object or `Map` slot fetched from memory costs more than all computation
+ * here. An entry is a number from 1 on, and 0 is none.
  */
 export class EntryTable {
   readonly #owner: KeyOwner;
-  /** So that nobody can choose keys that all fall onto one place. */
+  /** Prevents callers from choosing keys that share one slot. */
   readonly #seed = randomInt(0x7fff_ffff);
   #capacity = 0;
   #words = new Int32Array(0);
   #numbers = new Float64Array(0);
-  /** Pairs of a hash and an entry. Searched onwards from where the hash points, until a place without an entry. */
+  /** Pairs of a hash and an entry. Linear probing from the slot of the hash, up to a slot without an entry. */
   #index = new Int32Array(0);
-  /** Records that have been used once; those behind never have been. */
+  /** Records in use or used before; those behind are untouched. */
   #used = 0;
-  /** Free records below that, each with the next one in its `newer`. */
+  /** Free list below that, linked through `newer`. */
   #free = 0;
   #count = 0;
   #newest = 0;
@@ -55,17 +55,17 @@ export class EntryTable {
     this.#grow(leastCapacity);
   }
 
-  /** How many entries there are. */
+  /** Number of entries. */
   get count(): number {
     return this.#count;
   }
 
-  /** Memory that it takes. It grows with the entries and stays as it is when they leave. */
+  /** Allocated memory. It grows with the entries and does not shrink. */
   get bytes(): number {
     return this.#words.byteLength + this.#index.byteLength;
   }
 
-  /** The entry used longest ago. */
+  /** The least recently used entry. */
   get oldest(): number {
     return this.#oldest;
   }
@@ -81,7 +81,7 @@ export class EntryTable {
     }
   }
 
-  /** A new entry, the one used last. There must be none with this key. */
+  /** Adds an entry as the most recently used. No entry with this key may exist. */
   add(key: string, length: number, place: number, storedAt: number, expiresAt: number): number {
     const entry = this.#take();
     const hash = this.#hash(key);
@@ -99,7 +99,7 @@ export class EntryTable {
     return entry;
   }
 
-  /** The entry is the one used last now. */
+  /** Makes the entry the most recently used. */
   touch(entry: number): void {
     if (entry === this.#newest) return;
     this.#unlink(entry);
@@ -114,17 +114,17 @@ export class EntryTable {
     this.#count -= 1;
   }
 
-  /** Of the key, in UTF-16 units. */
+  /** Length of the key, in UTF-16 units. */
   keyLength(entry: number): number {
     return this.#words[entry * wordsPerRecord + keyLengthWord] as number;
   }
 
-  /** Of the value, in bytes. */
+  /** Length of the value, in bytes. */
   length(entry: number): number {
     return this.#words[entry * wordsPerRecord + lengthWord] as number;
   }
 
-  /** Where key and value stand. */
+  /** Position of key and value. */
   place(entry: number): number {
     return this.#numbers[entry * numbersPerRecord + placeNumber] as number;
   }
@@ -138,7 +138,7 @@ export class EntryTable {
     return this.#numbers[entry * numbersPerRecord + storedAtNumber] as number;
   }
 
-  /** The same. */
+  /** Milliseconds since the epoch. */
   expiresAt(entry: number): number {
     return this.#numbers[entry * numbersPerRecord + expiresAtNumber] as number;
   }
@@ -146,7 +146,7 @@ export class EntryTable {
   #hash(key: string): number {
     let hash = this.#seed;
     for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x0100_0193);
-    // The lower bits of a product say nothing of the upper ones of what was multiplied.
+    // The lower bits of a product do not depend on the upper bits of its factors.
     hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b_3c6d);
     return hash ^ (hash >>> 13);
   }
@@ -169,7 +169,7 @@ export class EntryTable {
     const mask = index.length - 1;
     let at = this.#home(this.#words[entry * wordsPerRecord + hashWord] as number);
     while (index[at + 1] !== entry) at = (at + wordsPerPlace) & mask;
-    // What stands behind moves up where it would not be found any more.
+    // Later entries move up where they would otherwise become unreachable.
     for (
       let next = (at + wordsPerPlace) & mask;
       index[next + 1] !== 0;
@@ -215,7 +215,7 @@ export class EntryTable {
   }
 
   #grow(capacity: number): void {
-    // Record 0 is none.
+    // Record 0 means none.
     const memory = new ArrayBuffer((capacity + 1) * recordBytes);
     const words = new Int32Array(memory);
     words.set(this.#words);

@@ -8,23 +8,23 @@ import {
 import type { Admission, Charges, Limiter, LimitReservation, Window } from '../../core/ports/counters.ts';
 import type { MemoryCounters } from './counters.ts';
 
-/** What `createMemoryLimiter` needs. */
+/** Dependencies. */
 interface MemoryLimiterOptions {
   readonly counters: MemoryCounters;
   readonly budgets: LocalBudgets;
 }
 
-/** Answers at once. */
+/** A limiter with synchronous answers. */
 interface MemoryLimiter extends Limiter {
   admit(charges: Charges, expected: ExpectedUse): Admission;
   /**
-   * The same where so many gateways decide alone, each with its windows: of budgets this one takes no more than its share
-   * of what was left.
+   * Same for one of `replicas` gateways that decide independently, each with its own windows: from budgets it takes no
+   * more than its share of the remainder.
    */
   admitShare(charges: Charges, expected: ExpectedUse, replicas: number): Admission;
 }
 
-/** Decides by what is counted in the memory of this process. */
+/** Decides by the counts in the memory of this process. */
 export function createMemoryLimiter({ counters, budgets }: MemoryLimiterOptions): MemoryLimiter {
   return {
     admit(charges, expected) {
@@ -49,7 +49,7 @@ export function createMemoryLimiter({ counters, budgets }: MemoryLimiterOptions)
 
 const none: readonly never[] = [];
 
-/** What was taken of token windows. */
+/** Amounts taken from token windows. */
 interface TakenTokens {
   readonly windows: readonly Window[];
   readonly amount: number;

@@ -1,13 +1,13 @@
-/** Sub-buckets of a window. The count of one holds until the last of it is as old as the window. */
+/** Sub-buckets of a window. The count of one is kept until its last moment is as old as the window. */
 const subBuckets = 60;
-/** Pairs of a new ring: most keys are seen a few times and never again, so a counter starts small. */
+/** Pairs of a new ring: most keys are used a few times and never again, so a counter starts small. */
 const firstCapacity = 4;
 
 /**
- * One counter over one sliding window. It holds a ring of (last moment, amount) pairs, one for each sub-bucket, oldest first, and their
- * running total; the ring grows to 64 pairs at the most, because 61 sub-buckets touch a window.
+ * One counter over one sliding window. It holds a ring of (last moment, amount) pairs, one per sub-bucket, oldest
+ * first, and their running total; the ring grows to at most 64 pairs, because a window touches 61 sub-buckets.
  *
- * Times are whole milliseconds on a clock that never goes back; the caller sees to both.
+ * Times are whole milliseconds on a clock that never goes back; the caller ensures both.
  */
 export class SlidingWindow {
   readonly windowMs: number;
@@ -24,7 +24,7 @@ export class SlidingWindow {
     this.next = next;
   }
 
-  /** What counts at `now`, after dropping what has become too old. */
+  /** The count at `now`, after dropping expired pairs. */
   total(now: number): number {
     if (this.length > 0) this.expire(now - this.windowMs);
     return this.sum;
@@ -45,8 +45,8 @@ export class SlidingWindow {
   }
 
   /**
-   * Gives back `amount`, never below zero. The oldest goes first: what is left then expires as late as it can,
-   * so that giving back never lets more through than was really unused.
+   * Gives back `amount`, never below zero, from the oldest pairs first: the remainder then expires as late as possible,
+   * so that giving back never admits more than was really unused.
    */
   giveBack(amount: number): void {
     let rest = amount;
@@ -59,7 +59,10 @@ export class SlidingWindow {
     this.recount();
   }
 
-  /** Milliseconds after `now` until the total is at most `most`; Infinity when it never will be. Call `total(now)` first. */
+  /**
+   * Milliseconds after `now` until the total is at most `most`; Infinity when it never will be. Call `total(now)`
+   * first.
+   */
   untilAtMost(most: number, now: number): number {
     if (this.sum <= most) return 0;
     if (most < 0) return Infinity;
@@ -69,7 +72,7 @@ export class SlidingWindow {
       rest -= this.read(slot + 1);
       if (rest <= most) return this.read(slot) + this.windowMs - now;
     }
-    // Only reached when subtracting fractions leaves a crumb: with the last sub-bucket everything is gone.
+    // Only reached through a rounding remainder of fractions: after the last sub-bucket everything has expired.
     return this.newest + this.windowMs - now;
   }
 
@@ -87,7 +90,7 @@ export class SlidingWindow {
     this.recount();
   }
 
-  /** Sums anew, so that fractions do not drift over the life of a busy key. */
+  /** Recomputes the sum, so that fractions do not drift over the life of a busy key. */
   private recount(): void {
     let sum = 0;
     for (let i = 0; i < this.length; i += 1) sum += this.read(this.slot(i) + 1);

@@ -4,7 +4,7 @@ import { RecordFile } from '../../core/base/record-file.ts';
 import type { AlertClaim, UsageDelta, UsageLedger, UsageRow } from '../../core/ports/budgets.ts';
 import type { Log } from '../../core/ports/log.ts';
 
-/** A line of the file: what is used of one budget, as it is now. */
+/** A line of the file: the present use of one budget. */
 const Line = Type.Object({
   key: Type.String(),
   organisationId: Type.String(),
@@ -13,13 +13,13 @@ const Line = Type.Object({
   /** Absent in lines of earlier versions. */
   since: Type.Optional(Type.Number()),
   corrections: Type.Optional(Type.Number()),
-  /** The last crossings that were claimed, and by whom. */
+  /** The last claimed crossings, with their claimants. */
   threshold: Type.Optional(Type.Array(Type.String(), { minItems: 2, maxItems: 2 })),
   exhausted: Type.Optional(Type.Array(Type.String(), { minItems: 2, maxItems: 2 })),
 });
 type Line = Static<typeof Line>;
 
-/** A row, and the number of the change that made it what it is. */
+/** A row with the number of its last change. */
 interface Kept {
   readonly line: Line;
   readonly change: number;
@@ -31,7 +31,7 @@ interface UsageFile extends UsageLedger {
 }
 
 /**
- * Keeps what is used of budgets in a file of the data folder, for a gateway without a relational store. Rejects when the
+ * Keeps the use of budgets in a file of the data folder, for a gateway without a relational store. Rejects when the
  * file cannot be read or written.
  */
 export async function openUsageFile({
@@ -58,7 +58,7 @@ export async function openUsageFile({
       try {
         await Promise.all(deltas.map((delta) => put(added(rows.get(delta.key)?.line, delta))));
       } catch (error) {
-        // Nothing is stored of an exchange that failed: it comes again.
+        // A failed exchange stores nothing: it is repeated.
         deltas.forEach(({ key }, index) => {
           const row = before[index];
           if (row === undefined) rows.delete(key);
@@ -109,7 +109,7 @@ function readLine(text: string): Line | undefined {
   }
 }
 
-/** The row with what was counted: within its period, or as the first of a later one. */
+/** The row with the added count: within its period, or as the first of a later one. */
 function added(row: Line | undefined, { key, organisationId, epoch, added: more, since }: UsageDelta): Line {
   if (row === undefined) return { key, organisationId, epoch, used: more, since };
   if (epoch < row.epoch) return row;

@@ -1,22 +1,22 @@
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Similar, VectorBounds, VectorIndex, VectorPartition } from '../../core/ports/vector-index.ts';
 
-/** Vectors that one partition may hold: every search looks at all of them, and the process does nothing else meanwhile. */
+/** Upper bound of vectors in one partition: every search compares all of them and blocks the event loop meanwhile. */
 const maxPerPartition = 5000;
 
-/** A vector index in this process; it answers at once. */
+/** A vector index in this process, with synchronous answers. */
 interface MemoryVectorIndex extends VectorIndex {
   nearest(partition: VectorPartition, vector: Float32Array, threshold: number): Similar | undefined;
   add(partition: VectorPartition, id: string, vector: Float32Array, bounds: VectorBounds): void;
   remove(partition: VectorPartition, id: string): void;
-  /** Vectors held now, expired ones that no search has come across included. */
+  /** Number of vectors, including expired ones that no search has met. */
   readonly size: number;
 }
 
 /** A direction: a vector of length 1. */
 interface Direction {
   readonly values: Float32Array;
-  /** Where the part begins that a comparison may leave out, and the length of that part. */
+  /** Start and length of the part that a comparison may skip. */
   readonly headEnd: number;
   readonly tailLength: number;
 }
@@ -29,7 +29,7 @@ interface Entry extends Direction {
 
 /**
  * Vectors in the memory of this process: least recently used out first, bounded in number, overall and per partition
- * (5,000). A search compares with every vector of the partition, exactly.
+ * (5,000). A search compares exactly with every vector of the partition.
  */
 export function createMemoryVectorIndex({ clock }: { readonly clock: Clock }): MemoryVectorIndex {
   return new LinearIndex(clock);
@@ -37,9 +37,9 @@ export function createMemoryVectorIndex({ clock }: { readonly clock: Clock }): M
 
 class LinearIndex implements MemoryVectorIndex {
   private readonly clock: Clock;
-  /** Each in the order in which its vectors were used last. */
+  /** Each in order of the last use of its vectors. */
   private readonly partitions = new Map<string, Map<string, Entry>>();
-  /** In the order in which they were used last. */
+  /** In order of last use. */
   private readonly entries = new Set<Entry>();
 
   constructor(clock: Clock) {
@@ -117,7 +117,7 @@ function nameOf({ organisationId, digest }: VectorPartition): string {
   return `${digest}:${organisationId}`;
 }
 
-/** Undefined for a vector that points nowhere. */
+/** Undefined for a vector without a direction. */
 function direction(vector: Float32Array): Direction | undefined {
   let squares = 0;
   for (const value of vector) squares += value * value;
@@ -134,12 +134,12 @@ function direction(vector: Float32Array): Direction | undefined {
   return { values, headEnd, tailLength: Math.sqrt(tail) };
 }
 
-/** Rounding of 32-bit numbers must not hide a vector that is found to be the same. */
+/** Rounding of 32-bit numbers must not hide an equal vector. */
 const tolerance = 1e-6;
 
 /**
- * The cosine when it is at least `least`, and undefined otherwise: most vectors are told apart by their first quarter,
- * to which the rest can add no more than the product of the lengths of the rests.
+ * The cosine when it is at least `least`, else undefined: the first quarter already rejects most vectors, as the rest
+ * can add at most the product of the lengths of the rests.
  */
 function cosine(one: Direction, other: Direction, least: number): number | undefined {
   const { values: a, headEnd } = one;

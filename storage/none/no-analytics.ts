@@ -1,7 +1,9 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 
-/** The analytics store of `storage.analytics.url: "none:"`: rows stay in the journal, and queries say why they cannot be answered. */
+/**
+ * The analytics store of `storage.analytics.url: "none:"`: rows stay in the journal, and queries fail with the reason.
+ */
 export function createNoAnalytics(): Analytics {
   const refuse = (): Promise<never> =>
     Promise.reject(

@@ -67,7 +67,7 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
     },
     async removeOfUser(organisationId, userId, workspaceId) {
       held.check(organisationId);
-      // Every service key is nobody's.
+      // Service keys have no user.
       if (userId === '') return 0;
       return remove(
         and(
@@ -92,11 +92,11 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
   };
 }
 
-/** Ids of keys that have ended, or the secret before a rotation of which has, and that are not marked as such. */
+/** Ids of keys that have ended, or whose secret before a rotation has, and that are not marked so. */
 async function dueAt(statements: Statements, organisationId: string, now: number): Promise<string[]> {
   const ofOrganisation = eq(apiKeys.organisationId, organisationId);
   const isMarked = eq(apiKeys.status, 'expired');
-  // Two statements in one: each has an index of what ends.
+  // Two statements in one: each uses the index of its end time.
   const ended = statements
     .select({ id: apiKeys.id })
     .from(apiKeys)
@@ -208,7 +208,7 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
         total: () => totalOf(statements, organisationId, filter),
         async rows({ limit, offset, towards }) {
           const order = [towards(apiKeys.createdAt), towards(apiKeys.id)];
-          // The index alone passes over the rows before the page: only the rows of the page are read whole.
+          // The index alone skips the rows before the page: only the rows of the page are read whole.
           const shown = statements
             .select({ id: apiKeys.id })
             .from(apiKeys)
@@ -251,7 +251,7 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
         const isDue = and(gt(at, now), by === undefined ? undefined : lte(at, by), not(isTold));
         return ids.where(and(alive(organisationId), isDue)).limit(mostDue);
       };
-      // One statement: each part of it has an index of what comes.
+      // One statement: each part of it uses the index of its time.
       const ids = comes(nextRotationAt, 'rotation', until)
         .union(comes(secretEndsAt, 'rotated', undefined))
         .union(comes(secretEndsAt, 'secret', until))
@@ -285,7 +285,7 @@ function matching(organisationId: string, filter: ApiKeyFilter): SQL | undefined
     userId === undefined ? undefined : eq(apiKeys.userId, userId),
     workspaceId === undefined ? undefined : eq(apiKeys.workspaceId, workspaceId),
     ids === undefined ? undefined : inArray(apiKeys.id, [...ids]),
-    // All of them is what most callers ask for; comparing each row of a long list takes longer than reading it.
+    // Most callers request all of them; comparing each row of a long list takes longer than reading it.
     types === undefined || everyType.every((type) => types.includes(type))
       ? undefined
       : inArray(apiKeys.type, [...types]),
@@ -327,8 +327,8 @@ function secretsOf(
 }
 
 /**
- * What the directory looks at of a page of keys, as one value. All keys are read at every start: the protocol costs as
- * much for each column of a row as reading the row does, and JSON of columns of several types as much again.
+ * Columns of a page of keys for the directory, as one value. All keys are read at every start: the protocol costs as
+ * much per column as reading the row, and JSON of columns of several types as much again.
  */
 const directoryRows = sql<readonly DirectoryRow[] | null>`array_to_json(array_agg(array[
   id, organisation_id, workspace_id, user_id, name, type, status, array_to_json(scopes)::text, defaults::text,

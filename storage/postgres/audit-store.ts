@@ -13,10 +13,10 @@ import { auditLogs, organisationCounters, refusedAttempts } from './schema.ts';
 import { countRows, pagedList, type PageFromEnd, removeRows } from './stored-records.ts';
 import { sha256 } from '../../core/base/sha256.ts';
 
-/** The place before the first record of every chain. */
+/** The position before the first record of every chain. */
 export const chainStart: ChainPlace = { number: 0, hash: '0'.repeat(64) };
 
-/** A record's place in the chain of its organisation. */
+/** A record's position in the chain of its organisation. */
 export interface ChainPlace {
   /** From 1; 0 before the first record. */
   readonly number: number;
@@ -24,7 +24,7 @@ export interface ChainPlace {
   readonly hash: string;
 }
 
-/** What `verifyChain` finds: the first record that is not as it was appended, and why. */
+/** Result of `verifyChain`: the first record that differs from its appended form, with the reason. */
 type ChainVerdict =
   { readonly ok: true } | { readonly ok: false; readonly number: number; readonly reason: string };
 
@@ -49,8 +49,8 @@ const hashedFields = [
 ] as const satisfies readonly (keyof AuditEntry)[];
 
 /**
- * The hash (SHA-256, hex) of the entry as record `number`, after a record with the hash `previous`. Each field goes in
- * behind its length in bytes of UTF-8, so that no text can pass for two fields.
+ * The hash (SHA-256, hex) of the entry as record `number`, after a record with the hash `previous`. Each field is
+ * preceded by its length in UTF-8 bytes, so that one text cannot be read as two fields.
  */
 export function auditHash(previous: string, number: number, entry: AuditEntry): string {
   let encoded = lengthPrefixed('weir-audit-1') + lengthPrefixed(previous) + lengthPrefixed(String(number));
@@ -63,9 +63,9 @@ function lengthPrefixed(text: string): string {
 }
 
 /**
- * Checks that the records are those that were appended right after `previous` (`chainStart` for the beginning), in
- * their order: none changed, removed, moved or added. To go on with the next page, pass the last record as `previous`.
- * Whether the newest records of a chain were cut off cannot be seen from the rest.
+ * Checks that the records are the ones appended right after `previous` (`chainStart` for the beginning), in order: none
+ * changed, removed, moved or added. To continue with the next page, pass the last record as `previous`. Removal of the
+ * newest records of a chain cannot be detected from the rest.
  */
 export function verifyChain(records: readonly AuditRecord[], previous: ChainPlace): ChainVerdict {
   let last = previous;
@@ -134,7 +134,7 @@ export function auditReader(statements: Statements): AuditReader {
 }
 
 const { seq, ...ofRefused } = getTableColumns(refusedAttempts);
-/** In the order of the chain's own columns, which a union goes by. */
+/** In the order of the chain's own columns, as a union requires. */
 const refusedColumns = { ...ofRefused, hash: sql<string>`''`.as('hash'), seq };
 
 /** Appends to the chain of the organisation whose counters are held. */
@@ -166,7 +166,7 @@ export function auditWriter(statements: Statements, held: HeldCounters): AuditWr
   };
 }
 
-/** Without a filter the chain itself says how long it is. */
+/** Without a filter the chain itself holds its length. */
 async function totalOf(statements: Statements, where: SQL | undefined, filter: AuditFilter): Promise<number> {
   const whole = Object.values(filter).every((value) => value === undefined);
   if (!whole) return countRows(statements, auditLogs, where);
@@ -208,9 +208,9 @@ const exactColumns = [
 ] as const satisfies readonly (keyof AuditFilter)[];
 
 /**
- * The entry as the database gives it back, so that its hash holds. Texts that a caller can choose must not keep an action
- * from being recorded: texts are cut at 255 characters, except paths and details, and NUL, which no text column
- * holds, becomes U+FFFD.
+ * The entry in the form that the database returns, so that its hash holds. Caller-chosen texts must not prevent an
+ * action from being recorded: texts are cut at 255 characters, except paths and details, and NUL, which text columns
+ * cannot hold, becomes U+FFFD.
  */
 function storable(entry: AuditEntry): AuditEntry {
   return {

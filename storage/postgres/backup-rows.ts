@@ -1,27 +1,27 @@
 import { escapeIdentifier, type ClientBase } from 'pg';
 
-/** Where the rows of a store go. */
+/** Receiver of a store's rows. */
 interface RowSink {
   table(name: string): Promise<void>;
-  /** JSON objects, each on one line. */
+  /** JSON objects, one per line. */
   addRows(rows: readonly string[]): Promise<void>;
 }
 
-/** What a snapshot of a store says about itself. */
+/** Metadata of a snapshot. */
 interface SnapshotHead {
   readonly migrations: readonly { readonly name: string; readonly sha256: string }[];
 }
 
-/** The snapshot took longer than it may. */
+/** The snapshot exceeded its time limit. */
 export class SnapshotTooLong extends Error {}
 
 const rowsAtOnce = 500;
 const migrationsTable = 'weir_migrations';
 
 /**
- * Reads every table at one moment, those first that others refer to. `begin` gets what they are before the first row.
- * `isLate` is asked between the parts; when it says so, nothing more is read and the promise rejects with
- * `SnapshotTooLong`. No other code may use the connection.
+ * Reads every table at one moment, referenced tables first. `begin` gets the metadata before the first row. `isLate` is
+ * called between the parts; when it returns true, reading stops and the promise rejects with `SnapshotTooLong`. No
+ * other code may use the connection.
  */
 export async function readSnapshot(
   client: ClientBase,
@@ -43,7 +43,7 @@ export async function readSnapshot(
         if (isLate()) throw new SnapshotTooLong();
         const { rows } = await client.query<{ row: string }>(`FETCH ${rowsAtOnce} FROM backup`);
         count = rows.length;
-        // A row that was stored with line breaks between its members, as `json` keeps them, is one line here.
+        // A row stored with line breaks between its members, as `json` keeps them, becomes one line here.
         await sink.addRows(rows.map(({ row }) => row.replace(/[\r\n]+/g, ' ')));
       }
       await client.query('CLOSE backup');
@@ -53,7 +53,7 @@ export async function readSnapshot(
   }
 }
 
-/** Tables of the store, each behind those that it refers to. */
+/** Tables of the store, each after the tables that it references. */
 async function tablesOf(client: ClientBase): Promise<readonly string[]> {
   const { rows: tables } = await client.query<{ name: string }>(
     `SELECT c.relname AS name FROM pg_class c
@@ -78,7 +78,7 @@ async function tablesOf(client: ClientBase): Promise<readonly string[]> {
   return sorted;
 }
 
-/** Throws one sentence when a store that was just opened has organisations already. */
+/** Throws one sentence when a newly opened store already has organisations. */
 export async function requireEmpty(client: ClientBase): Promise<void> {
   const { rows } = await client.query<{ name: string }>('SELECT name FROM organisations LIMIT 1');
   const [found] = rows;
@@ -88,7 +88,7 @@ export async function requireEmpty(client: ClientBase): Promise<void> {
   );
 }
 
-/** Puts the rows of a snapshot into empty tables, in one transaction; resolves to their number. */
+/** Writes the rows of a snapshot into empty tables, in one transaction; resolves to their number. */
 export async function writeSnapshot(
   client: ClientBase,
   lines: AsyncIterable<{ readonly table: string } | { readonly row: string }>,
@@ -109,7 +109,7 @@ export async function writeSnapshot(
   };
   await client.query('BEGIN');
   try {
-    // Totals come with the other rows; nothing is counted a second time.
+    // Totals come with the other rows; nothing is counted twice.
     for (const name of known)
       await client.query(`ALTER TABLE ${escapeIdentifier(name)} DISABLE TRIGGER USER`);
     for await (const line of lines) {
@@ -123,7 +123,7 @@ export async function writeSnapshot(
       }
     }
     await store();
-    // In the end: those of a transaction that has changes cannot be altered while constraints are still to be checked.
+    // At the end: tables changed in a transaction cannot be altered while constraint checks are pending.
     await client.query('SET CONSTRAINTS ALL IMMEDIATE');
     for (const name of known) await client.query(`ALTER TABLE ${escapeIdentifier(name)} ENABLE TRIGGER USER`);
     await client.query('COMMIT');

@@ -8,7 +8,7 @@ import { randomInt } from 'node:crypto';
 
 /** Options of `ChangeListener`. */
 interface ChangeListenerOptions {
-  /** A server to LISTEN on; undefined when this process is the only one that writes. */
+  /** A server to LISTEN on; undefined when only this process writes. */
   readonly connection: pg.ClientConfig | undefined;
   readonly log: Log;
   readonly clock: Clock;
@@ -17,7 +17,7 @@ interface ChangeListenerOptions {
 const firstRetryMs = 250;
 const longestRetryMs = 10_000;
 
-/** Who wants to hear of which channel, and the connection that hears what other processes say. */
+/** Subscribers by channel, and the connection that receives notifications of other processes. */
 export class ChangeListener {
   readonly #options: ChangeListenerOptions;
   readonly #looks = new Map<string, Set<() => void>>();
@@ -44,7 +44,7 @@ export class ChangeListener {
     return () => looks.delete(look);
   }
 
-  /** Tells those of this process. */
+  /** Notifies the subscribers in this process. */
   tell(channel: string): void {
     for (const look of this.#looks.get(channel) ?? []) look();
   }
@@ -78,7 +78,7 @@ export class ChangeListener {
     this.#listening = true;
     if (this.#failures > 0) log.info('Changes of other gateways are heard of at once again');
     this.#failures = 0;
-    // Notifications before this moment were not heard.
+    // Notifications before this moment were missed.
     for (const channel of this.#looks.keys()) this.tell(channel);
   }
 
@@ -95,7 +95,7 @@ export class ChangeListener {
       log.warn('Changes of other gateways are heard of late: no connection that listens', { reason });
     const most = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.#failures, 10));
     this.#failures += 1;
-    // Between half of it and all of it, so that many gateways do not come back at the same moment.
+    // Between half of it and all of it, so that many gateways do not return at the same moment.
     this.#cancelRetry = clock.after((most * randomInt(500, 1001)) / 1000, () => void this.#connect());
   }
 }
@@ -105,25 +105,25 @@ interface ConnectionsOptions {
   readonly settings: pg.PoolConfig;
   readonly log: Log;
   readonly clock: Clock;
-  /** Milliseconds during which a refused connection is tried again: the embedded engine is being replaced. */
+  /** Milliseconds during which a refused connection is retried: the embedded engine is being replaced. */
   readonly patienceMs: number;
-  /** Called when the other side takes a connection or a statement and answers nothing. */
+  /** Called when the other side accepts a connection or a statement and does not answer. */
   onStuck(): void;
 }
 
-/** What one use of a connection has reached. */
+/** Progress of one use of a connection. */
 export interface Progress {
-  /** Set once a commit has been sent: when the connection is lost then, nobody knows how it ended. */
+  /** True once a commit has been sent: if the connection is then lost, the outcome is unknown. */
   committing: boolean;
 }
 
 const longestUseMs = 30_000;
 const retryMs = 50;
-/** Callers that wait for a connection; more are refused at once. */
+/** Upper bound of callers that wait for a connection; more are refused at once. */
 const mostWaiting = 1000;
 const notThere = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET']);
 
-/** Connections to one database, opened when they are needed and used again. A failure is a `GatewayError`. */
+/** Connections to one database, opened on demand and reused. A failure is a `GatewayError`. */
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #pool: pg.Pool;
@@ -132,18 +132,18 @@ export class Connections {
   constructor(options: ConnectionsOptions) {
     this.#options = options;
     this.#pool = new pg.Pool(options.settings);
-    // An idle connection that is lost; the pool opens another one when it is needed.
+    // A lost idle connection; the pool opens another one on demand.
     this.#pool.on('error', (error) =>
       options.log.warn('A connection to the resources store was lost', { reason: reasonOf(error) }),
     );
   }
 
-  /** True while one is in use, or somebody waits for one. */
+  /** True while a connection is in use or requested. */
   get isBusy(): boolean {
     return this.#pool.idleCount < this.#pool.totalCount || this.#pool.waitingCount > 0;
   }
 
-  /** Runs `work` on a connection that nobody else uses meanwhile, for 30 seconds at the most. */
+  /** Runs `work` on a connection of its own, for at most 30 seconds. */
   async use<T>(work: (statements: Statements, progress: Progress) => Promise<T>): Promise<T> {
     const client = await this.#checkOut();
     const progress: Progress = { committing: false };
@@ -154,7 +154,7 @@ export class Connections {
     // Without a listener the loss of a connection would end the process.
     client.on('error', onError);
     try {
-      // A statement runs whenever somebody asks it for its result, hence one promise for all who ask.
+      // A statement runs each time its result is awaited, hence one promise for all readers.
       const running = Promise.resolve(work(this.#statementsOf(client), progress));
       return await this.#withinTime(running, () => {
         broken = new Error('cut off');
@@ -171,7 +171,7 @@ export class Connections {
     }
   }
 
-  /** Refuses new uses, waits for those that run, and closes the connections. */
+  /** Refuses new uses, waits for running ones, and closes the connections. */
   async close(): Promise<void> {
     await this.#pool.end();
   }
@@ -188,7 +188,7 @@ export class Connections {
         const cause = error instanceof Error ? error : new Error(String(error));
         const code = 'code' in cause ? String(cause.code) : '';
         if (!notThere.has(code) || clock.monotonic() >= deadline) {
-          // A full pool says `timeout exceeded`; this one means that a handshake went unanswered.
+          // A full pool reports `timeout exceeded`; this message means an unanswered handshake.
           if (cause.message.startsWith('Connection terminated due to')) onStuck();
           throw storeError(cause);
         }
@@ -206,7 +206,7 @@ export class Connections {
     return statements;
   }
 
-  /** Also ends what hangs outside of the database: a caller that never comes back must not keep a connection. */
+  /** Also ends work that hangs outside the database: a caller that never returns must not keep a connection. */
   async #withinTime<T>(work: Promise<T>, onLate: () => void): Promise<T> {
     let cancel: (() => void) | undefined;
     const late = new Promise<never>((_, reject) => {

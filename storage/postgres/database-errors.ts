@@ -5,7 +5,7 @@ import { MigrationFailed, SchemaMismatch } from './migrate.ts';
 
 /** The resources store cannot be opened; the message is one sentence with the remedy. */
 export class ResourcesStartError extends Error {
-  /** True when waiting does not help: something has to be changed, here or on the server. */
+  /** True when waiting does not help: a setting has to be changed, here or on the server. */
   readonly lasting: boolean;
 
   constructor(label: string, { reason, remedy, lasting }: Finding, cause: unknown) {
@@ -21,12 +21,12 @@ interface Finding {
   readonly lasting: boolean;
 }
 
-/** The oldest server whose features the statements may use. */
+/** The oldest server whose features the statements use. */
 const oldestMajor = 15;
 const setting = 'storage.resources.url';
 const certificateCodes = /CERT|SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|ALTNAME|ERR_SSL|ERR_TLS/;
 
-/** Throws when a server is older than the statements allow; `version` is its `server_version_num`. */
+/** Throws when a server is too old for the statements; `version` is its `server_version_num`. */
 export function checkVersion(label: string, version: number): void {
   const major = Math.floor(version / 10_000);
   if (major >= oldestMajor) return;
@@ -35,7 +35,7 @@ export function checkVersion(label: string, version: number): void {
   throw new ResourcesStartError(label, { reason, remedy, lasting: true }, undefined);
 }
 
-/** Explains why opening failed. */
+/** Error for a failed opening. */
 export function explainStart(label: string, error: unknown): ResourcesStartError {
   if (error instanceof ResourcesStartError) return error;
   return new ResourcesStartError(label, find(error), error);
@@ -99,21 +99,21 @@ function unanswered(error: Error): Finding {
 
 const uniqueViolation = '23505';
 /**
- * Classes of errors that pass, or that somebody has to mend on the server: connection, authorisation, no such
- * database, conflicts between transactions, resources, operator, system, and a server that takes no writes now.
+ * Classes of errors that are transient, or that need a repair of the server: connection, authorisation, no such
+ * database, transaction conflicts, resources, operator, system, and a server that accepts no writes now.
  */
 const awayClasses = new Set(['08', '28', '3D', '40', '53', '55', '57', '58', 'F0']);
-/** A text that no column holds: NUL, or half of a surrogate pair in JSON. */
+/** A text that no column can hold: NUL, or an unpaired surrogate in JSON. */
 const unusableText = new Set(['22021', '22P02', '22P05']);
 const awayCodes = new Set(['25006', '25P03', '25P04']);
 
-/** The error of a driver or of the database, without what drizzle puts around it; undefined for anything else. */
+/** The error of a driver or of the database, without drizzle's wrapper; undefined for anything else. */
 export function driverError(error: unknown): Error | undefined {
   if (!(error instanceof DrizzleQueryError)) return error instanceof pg.DatabaseError ? error : undefined;
   return error.cause instanceof Error ? error.cause : new Error('the statement failed');
 }
 
-/** True when the database itself answered, so that its connection can be used further. */
+/** True when the database itself answered, so that its connection remains usable. */
 export function isAnswer(error: Error): boolean {
   return error instanceof pg.DatabaseError && error.severity !== 'FATAL' && error.severity !== 'PANIC';
 }
@@ -124,7 +124,10 @@ export function violatedConstraint(error: unknown): string | undefined {
   return cause instanceof StatementRefused && cause.code === uniqueViolation ? cause.constraint : undefined;
 }
 
-/** What remains of an error of the database: its place, never a value. Statements, parameters and details may hold secrets. */
+/**
+ * The part of a database error that is kept: its place, never a value. Statements, parameters and details may hold
+ * secrets.
+ */
 class StatementRefused extends Error {
   readonly code: string;
   readonly constraint: string | undefined;
@@ -138,7 +141,7 @@ class StatementRefused extends Error {
   }
 }
 
-/** What a caller of the store gets for an error of the driver (`driverError`). `committing`: it was sent a commit. */
+/** The caller's error for an error of the driver (`driverError`). `committing`: a commit had been sent. */
 export function storeError(error: Error, committing = false): GatewayError {
   if (!(error instanceof pg.DatabaseError)) {
     return unavailable(
@@ -164,12 +167,12 @@ export function storeError(error: Error, committing = false): GatewayError {
   });
 }
 
-/** The store cannot be reached, or cannot do what it is asked now. */
+/** The store is unreachable, or cannot serve the request now. */
 export function unavailable(reason: string, cause?: Error): GatewayError {
   return new GatewayError('store_unavailable', `The resources store is not available: ${reason}.`, { cause });
 }
 
-/** A connection's error has a code of the system, or a sentence of the driver that holds nothing of ours. */
+/** A connection error has a system code, or a driver sentence without request data. */
 export function reasonOf(error: Error): string {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined;
   if (code !== undefined) return `the connection failed (${code})`;

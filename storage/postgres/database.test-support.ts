@@ -19,7 +19,9 @@ export const migrations: readonly Migration[] = [
   },
 ];
 
-/** Call it in every file: the timers of the store keep no process alive, and no server of a gateway does here. */
+/**
+ * Call it in every file: the timers of the store do not keep the process alive, and there is no gateway server here.
+ */
 export function keepAlive(): void {
   let heartbeat: NodeJS.Timeout;
   before(() => void (heartbeat = setInterval(() => undefined, 1000)));
@@ -42,7 +44,7 @@ export const insert =
   (statements: Statements) =>
     statements.execute(sql`INSERT INTO things VALUES (${name}, ${size})`);
 
-/** How many things there are. */
+/** Number of things. */
 export async function count(database: Database): Promise<unknown> {
   const result = await database.query((statements) =>
     statements.execute(sql`SELECT count(*)::int AS n FROM things`),
@@ -50,7 +52,7 @@ export async function count(database: Database): Promise<unknown> {
   return result.rows[0]?.['n'];
 }
 
-/** A clock whose waits are so many times shorter. */
+/** A clock whose waits are shorter by this factor. */
 export function hastyClock(factor: number): Clock {
   return { ...testClock, after: (ms, run) => testClock.after(ms / factor, run) };
 }

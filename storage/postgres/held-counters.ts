@@ -6,12 +6,12 @@ import type { Statements } from './database.ts';
 import { organisationCounters } from './schema.ts';
 
 /**
- * The counter row of one organisation while a transaction holds it. The transaction that holds it is the only writer of the
- * organisation, so that its changes and its audit records are numbered without gaps.
+ * The counter row of one organisation, locked by a transaction. This transaction is the organisation's only writer, so
+ * that its changes and its audit records are numbered without gaps.
  */
 export class HeldCounters {
   readonly organisationId: string;
-  /** The number that this change has, if anything is written. */
+  /** Number of this change, if anything is written. */
   readonly change: number;
   /** The end of the organisation's audit chain. */
   chain: ChainPlace;
@@ -25,13 +25,13 @@ export class HeldCounters {
     this.chain = chain;
   }
 
-  /** Waits until no other transaction holds the row, and holds it until this one ends. */
+  /** Waits until no other transaction holds the row, and locks it until this one ends. */
   static async hold(statements: Statements, organisationId: string): Promise<HeldCounters> {
     const row = (await lock(statements, organisationId)) ?? (await create(statements, organisationId));
     return new HeldCounters(organisationId, row.changes, { number: row.audits, hash: row.auditHash });
   }
 
-  /** Refuses writing for another organisation, whose row is not held, and writing after the transaction. */
+  /** Refuses writes for another organisation, whose row is not held, and writes after the transaction. */
   check(organisationId: string): void {
     if (this.released)
       throw new GatewayError('internal', 'A writer was used after its transaction had ended.');
@@ -42,13 +42,13 @@ export class HeldCounters {
     );
   }
 
-  /** Notes that something was written; `what` for that of which the directory is told by itself. */
+  /** Notes a write; `what` for parts with a change mark of their own in the directory. */
   mark(what?: keyof ChangeMarks): void {
     this.written = true;
     if (what !== undefined) this.touched.add(what);
   }
 
-  /** Stores the counters when something was written. The last statement of the transaction. */
+  /** Stores the counters after a write. The last statement of the transaction. */
   async release(statements: Statements): Promise<void> {
     this.released = true;
     if (!this.written) return;
@@ -78,7 +78,7 @@ async function lock(statements: Statements, organisationId: string) {
   return found[0];
 }
 
-/** The row of an organisation that nobody has written in; two that write at once end up with the same row. */
+/** The row of an organisation without writes; two concurrent first writes get the same row. */
 async function create(statements: Statements, organisationId: string) {
   await statements
     .insert(organisationCounters)
@@ -90,7 +90,7 @@ async function create(statements: Statements, organisationId: string) {
   return row;
 }
 
-/** The numbers of the last changes that touched these; 0 for an organisation that nobody has written in. */
+/** The numbers of the last changes per part; 0 for an organisation without writes. */
 export async function marksOf(statements: Statements, organisationId: string): Promise<ChangeMarks> {
   const [found] = await statements
     .select({

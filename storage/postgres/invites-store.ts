@@ -45,7 +45,7 @@ export function invitesReader(statements: Statements): InvitesReader {
 
 /** Writes invites of the organisation whose counters are held. */
 export function invitesWriter(statements: Statements, held: HeldCounters): InvitesWriter {
-  /** Marks those that have ended, of this address or of all; how many. */
+  /** Marks ended invites, of this address or of all; returns their number. */
   async function expire(organisationId: string, now: number, email?: string): Promise<number> {
     const due = statements
       .select({ id: invites.id })
@@ -63,7 +63,7 @@ export function invitesWriter(statements: Statements, held: HeldCounters): Invit
   return {
     async insert(record) {
       held.check(record.organisationId);
-      // One that has ended takes no address, whether or not it has been marked.
+      // An ended invite does not occupy its address, marked or not.
       await expire(record.organisationId, record.createdAt, record.email);
       await insertRow(statements, invites, rowOf(record), taken(record));
       held.mark();

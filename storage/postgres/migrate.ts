@@ -7,28 +7,29 @@ import { readdir, readFile } from 'node:fs/promises';
 export interface Migration {
   readonly id: number;
   readonly name: string;
-  /** Of the file's text with line ends as on Unix, hexadecimal. */
+  /** Hash of the file's text with Unix line endings, hexadecimal. */
   readonly sha256: string;
   /** Statements that run together in one transaction. */
   readonly sql: string;
   /**
-   * Number of the migration that a version has to know at the least to work on what this step leaves. 0 for a step that
-   * only adds (expand): older versions go on beside it.
+   * Oldest migration number that a version must know to work after this step. 0 for a step that only adds (expand):
+   * older versions continue to work.
    */
   readonly readableFrom: number;
 }
 
 const fileName = /^(\d{4})-[a-z0-9-]+\.sql$/;
-/** Steps up to this one are from before the rule, and older versions cannot work beside them. */
+/** Steps up to this one precede the rule, and older versions cannot work with them. */
 const lastWithoutRule = 4;
 const contractMark = /^-- contract (\d{4})\b/m;
-/** Statements that take away or change what another version may read or write. */
+/** Statements that remove or change a structure that another version may use. */
 const takesAway =
   /\bDROP\s+(?:TABLE|COLUMN|VIEW|SCHEMA)\b|\bRENAME\b|\bALTER\s+(?:COLUMN\s+)?\S+\s+(?:SET\s+DATA\s+)?TYPE\b|\bSET\s+NOT\s+NULL\b|\bDROP\s+DEFAULT\b/i;
 
 /**
- * The steps that this version knows, in order. Throws when a number is missing or given twice, and for a step that takes
- * something away without a mark: first a release adds what is new (expand), a later one takes the old away (contract).
+ * The steps that this version knows, in order. Throws when a number is missing or repeated, and for a step that removes
+ * something without a mark: first a release adds the new structure (expand), a later one removes the old one
+ * (contract).
  */
 export async function readMigrations(
   folder = new URL('./migrations/', import.meta.url),
@@ -65,15 +66,15 @@ function readableFrom(id: number, name: string, sql: string): number {
 
 /** Options of `migrate`. */
 interface MigrateOptions {
-  /** A connection that nobody else uses meanwhile. */
+  /** A connection without other users. */
   readonly client: ClientBase;
   readonly migrations: readonly Migration[];
   readonly log: Log;
-  /** The embedded engine has one session for everybody and nobody beside us, hence no lock. */
+  /** The embedded engine has one session and no other clients, hence no lock. */
   readonly embedded: boolean;
 }
 
-/** The database and this version do not belong together; nothing was changed. */
+/** The database and this version are incompatible; nothing was changed. */
 export class SchemaMismatch extends Error {
   constructor(message: string) {
     super(message);
@@ -81,7 +82,7 @@ export class SchemaMismatch extends Error {
   }
 }
 
-/** A step that failed; nothing of it remains. `cause` is the database's error. */
+/** A failed step, fully rolled back. `cause` is the database's error. */
 export class MigrationFailed extends Error {
   constructor(migration: Migration, cause: unknown) {
     super(`migration ${migration.name} failed: ${cause instanceof Error ? cause.message : String(cause)}`, {
@@ -99,21 +100,21 @@ const createTable = `CREATE TABLE IF NOT EXISTS weir_migrations
     applied_at timestamptz NOT NULL DEFAULT now(),
     readable_from integer
 )`;
-/** Tables of older versions have no such column. */
+/** Tables of older versions lack this column. */
 const extendTable = 'ALTER TABLE weir_migrations ADD COLUMN IF NOT EXISTS readable_from integer';
 const readTable = `SELECT id, name, sha256, coalesce((to_jsonb(step) ->> 'readable_from')::integer, id) AS "readableFrom"
 FROM weir_migrations AS step ORDER BY id`;
-/** Any number that nobody else locks; the same in all versions. */
+/** Number of the advisory lock; the same in all versions. */
 const lockNumber = '7310579625114301';
 const lockTimeout = '60s';
 
 type Applied = Pick<Migration, 'id' | 'name' | 'sha256' | 'readableFrom'>;
 
 /**
- * Brings the schema up to date: each step in a transaction of its own, in their order, each once, however many
- * gateways start at the same moment. A database that a newer version has only added to is used as it is. Throws
- * `SchemaMismatch` for a step that was applied with other contents and for a database from which a newer version has taken
- * what this one needs, `MigrationFailed` for a step that the database refuses.
+ * Migrates the schema: each step in a transaction of its own, in order, exactly once, with any number of concurrent
+ * gateway starts. A database that a newer version has only added to is used unchanged. Throws `SchemaMismatch` for a
+ * step that was applied with other contents and for a database from which a newer version has removed structures that
+ * this one needs, `MigrationFailed` for a step that the database refuses.
  */
 export async function migrate({ client, migrations, log, embedded }: MigrateOptions): Promise<void> {
   if (embedded) return run(client, migrations, log);
@@ -127,7 +128,7 @@ export async function migrate({ client, migrations, log, embedded }: MigrateOpti
 }
 
 async function run(client: ClientBase, migrations: readonly Migration[], log: Log): Promise<void> {
-  // Looking first: a user without the right to create tables may use a database that is up to date.
+  // Checked first: a user without the right to create tables may use an up-to-date database.
   const found = await client.query(`SELECT to_regclass('weir_migrations') IS NOT NULL AS exists`);
   const exists = (found.rows as readonly { exists: boolean }[])[0]?.exists === true;
   if (!exists) await client.query(createTable);
@@ -146,7 +147,7 @@ async function run(client: ClientBase, migrations: readonly Migration[], log: Lo
   log.info('Schema of the resources store brought up to date', { migrations: names });
 }
 
-/** The applied migrations must be the beginning of those that this version knows, file for file; later ones only add. */
+/** The applied migrations must be the first ones that this version knows, file for file; later ones only add. */
 function compare(applied: readonly Applied[], migrations: readonly Migration[]): void {
   for (const [index, row] of applied.entries()) {
     const known = migrations[index];

@@ -9,11 +9,11 @@ import { migrate, type Migration, readMigrations } from './migrate.ts';
 import type { PostgresPlace } from './postgres-address.ts';
 import { checkVersion, explainStart } from './database-errors.ts';
 
-/** The embedded engine: PostgreSQL's protocol on a socket, one session for everybody. */
+/** The embedded engine: PostgreSQL's protocol on a socket, with one shared session. */
 export interface EmbeddedPlace {
   /** The folder of the socket `.s.PGSQL.5432`. */
   readonly socketFolder: string;
-  /** Has the engine's process replaced; called when it takes statements and answers nothing. */
+  /** Replaces the engine's process; called when it accepts statements and does not answer. */
   replace(): void;
 }
 
@@ -22,11 +22,11 @@ export interface DatabaseOptions {
   readonly place: PostgresPlace | EmbeddedPlace;
   readonly log: Log;
   readonly clock: Clock;
-  /** Default: those that this version knows. */
+  /** Default: the migrations of this version. */
   readonly migrations?: readonly Migration[];
-  /** How long a server that is away is waited for, milliseconds. Default 30,000. */
+  /** Longest wait for an unavailable server, milliseconds. Default 30,000. */
   readonly patienceMs?: number;
-  /** How long an answer is waited for, milliseconds. Default 20,000; a server itself ends a statement after 15,000. */
+  /** Timeout of an answer, milliseconds. Default 20,000; a server itself ends a statement after 15,000. */
   readonly answerTimeoutMs?: number;
 }
 
@@ -37,12 +37,12 @@ const idleTransactionMs = 15_000;
 const poolSize = 10;
 const startPatienceMs = 30_000;
 const startRetryMs = 500;
-/** The embedded engine is back within a second or two when its process has ended. */
+/** The embedded engine is back within a second or two after its process has ended. */
 const enginePatienceMs = 5000;
 
 /**
- * Opens the relational store and brings its schema up to date. A server that is away or starting is waited for.
- * Throws one sentence with the remedy when it cannot be opened.
+ * Opens the relational store and migrates its schema. Waits for a server that is unavailable or starting. Throws one
+ * sentence with the remedy when it cannot be opened.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const { place, log, clock } = options;
@@ -100,12 +100,12 @@ class OpenDatabase implements Database {
         await commit(statements, progress);
         return value;
       } catch (error) {
-        // After a lost connection there is nothing to roll back, and the first error says why.
+        // After a lost connection there is nothing to roll back, and the first error has the reason.
         if (!progress.committing) await statements.execute(sql`ROLLBACK`).catch(() => undefined);
         throw error;
       }
     });
-    // At once for this process; a server tells the others, and this one once more.
+    // At once for this process; a server notifies the others, and this one once more.
     if (notify !== undefined) this.#listener.tell(notify);
     return result;
   }
@@ -124,7 +124,7 @@ class OpenDatabase implements Database {
   }
 }
 
-/** The database answers a commit after a failed statement with a silent rollback. */
+/** After a failed statement the database answers a commit with a silent rollback. */
 async function commit(statements: Statements, progress: Progress): Promise<void> {
   progress.committing = true;
   const { command } = await statements.execute(sql`COMMIT`);
@@ -135,18 +135,18 @@ async function commit(statements: Statements, progress: Progress): Promise<void>
   );
 }
 
-/** Waits for the database, checks its version and applies what it lacks. */
+/** Waits for the database, checks its version and applies missing migrations. */
 async function prepare(label: string, options: DatabaseOptions): Promise<void> {
   const { place, log, clock, patienceMs = startPatienceMs } = options;
   const migrations = options.migrations ?? (await readMigrations());
   const deadline = clock.monotonic() + patienceMs;
   for (let attempt = 1; ; attempt += 1) {
     const client = new pg.Client(clientSettings(place));
-    // The statement that is under way says it as well.
+    // The running statement reports the same error.
     client.on('error', () => undefined);
     try {
       await client.connect();
-      // With a time of its own: a server that hangs right after it took the connection ends no statement.
+      // With a timeout of its own: a server that hangs right after connecting ends no statement.
       const version = { text: 'SHOW server_version_num', query_timeout: connectTimeoutMs };
       const { rows } = await client.query<{ server_version_num: string }>(version);
       checkVersion(label, Number(rows[0]?.server_version_num));
@@ -162,12 +162,12 @@ async function prepare(label: string, options: DatabaseOptions): Promise<void> {
   }
 }
 
-/** How a client reaches a place, with bounds on waiting for it. */
+/** Client settings for a place, with timeouts. */
 export function clientSettings(place: PostgresPlace | EmbeddedPlace): pg.ClientConfig {
   const common = {
     connectionTimeoutMillis: connectTimeoutMs,
     application_name: 'weir',
-    // A host that is gone without a word is noticed in minutes instead of hours, also where nothing is sent.
+    // A vanished host is noticed in minutes instead of hours, also on an idle connection.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   };

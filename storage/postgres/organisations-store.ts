@@ -214,7 +214,7 @@ function recordOf(row: typeof workspaceSettings.$inferSelect): WorkspaceSettings
   return { ...row, overrides: completed(row.overrides) };
 }
 
-/** The categories that are stored, each with what JSON leaves out and what it could not know when it was stored. */
+/** The stored categories, completed with members that JSON omits or that did not exist at that time. */
 function completed(stored: Partial<SecuritySettings>): Partial<SecuritySettings> {
   const { data_visibility, prompts, configs, user_api_keys, logging } = stored;
   return {

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { ConnectionConfig } from 'pg';
 import type { ResourcesStoreSettings } from '../../core/ports/resources.ts';
 
-/** Where a database is and how to get in. Holds a secret: log only `label`. */
+/** Address and credentials of a database. Holds a secret: log only `label`. */
 export interface PostgresPlace {
   /** The address without its credentials, for logs and errors. */
   readonly label: string;
@@ -14,9 +14,9 @@ const protocols = /^postgres(ql)?:$/;
 const modes = new Set(['disable', 'require', 'verify-full']);
 
 /**
- * Reads `postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=disable|require|verify-full]`; port 5432, no TLS
- * and the database `weir` when none is named. `folder` is where the configuration lies. Throws an Error that says
- * what is wrong and never repeats the address, which may hold a password.
+ * Reads `postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?sslmode=disable|require|verify-full]`; defaults are port
+ * 5432, no TLS and the database `weir`. `folder` is the folder of the configuration. Throws an Error with the fault
+ * that never repeats the address, which may hold a password.
  */
 export async function postgresPlace(
   settings: ResourcesStoreSettings,

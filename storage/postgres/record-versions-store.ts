@@ -69,7 +69,7 @@ export function versionsWriter(
   statements: Statements,
   held: HeldCounters,
 ): Pick<RecordsWriter, 'addVersion' | 'label'> {
-  /** Notes the change at the record, so that directories read it again; false when there is none. */
+  /** Notes the change on the record, so that directories read it again; false when there is none. */
   async function touch(kind: RecordKind, id: string): Promise<boolean> {
     const { organisationId, change } = held;
     const { rowCount } = await statements
@@ -137,7 +137,7 @@ type Wanted = Parameters<RecordsReader['version']>[3];
 function theWanted(wanted: Wanted): SQL | undefined {
   if ('number' in wanted) return eq(recordVersions.number, wanted.number);
   if ('id' in wanted) return eq(recordVersions.id, wanted.id);
-  // Without a label are most of them.
+  // Most versions have no label.
   return and(ne(recordVersions.labelId, ''), eq(recordVersions.labelId, wanted.labelId));
 }
 
@@ -163,6 +163,6 @@ function ofKind(statements: Statements, organisationId: string, kind: RecordKind
 type VersionRow = Omit<typeof recordVersions.$inferSelect, 'organisationId'>;
 
 function versionOf<K extends RecordKind>(row: VersionRow): RecordVersion<K> {
-  // The statement asked for this kind alone.
+  // The statement selected this kind alone.
   return { ...row, data: row.data as RecordKinds[K] };
 }

@@ -31,8 +31,8 @@ const mostRows = 1000;
 const mostBytes = 16 * 1024 * 1024;
 
 /**
- * Records by id, those after `afterId`: 1,000 at the most, and no more of them than begin within the first 16 MiB.
- * Empty when there are no more.
+ * Records by id, those after `afterId`: at most 1,000, and only those that start within the first 16 MiB. Empty at the
+ * end.
  */
 async function recordsById(
   statements: Statements,
@@ -54,7 +54,7 @@ async function recordsById(
   return (read?.rows ?? []).map(recordOfRow);
 }
 
-/** A page of records as one value: the protocol costs as much for each column of a row as reading the row does. */
+/** A page of records as one value: the protocol costs as much per column as reading the row. */
 const recordRows = sql<readonly PageRow[] | null>`json_agg(json_build_array(
   id, organisation_id, kind, workspace_id, slug, name, status, parent_id, data, secrets, created_by, updated_by,
   (extract(epoch from created_at) * 1000)::bigint, (extract(epoch from updated_at) * 1000)::bigint, version
@@ -124,7 +124,7 @@ export function recordsReader(statements: Statements): RecordsReader {
 
   return {
     async find<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string) {
-      // The id wins over a slug that looks like it, and the workspace over its organisation.
+      // The id wins over an equal slug, and the workspace over its organisation.
       const [found] = await select()
         .where(and(ofKind(place.organisationId, kind), named(place, idOrSlug)))
         .orderBy(desc(eq(records.id, idOrSlug)), isNull(records.workspaceId))
@@ -217,7 +217,7 @@ function matching(filter: RecordFilter): SQL | undefined {
 type RecordRow = Omit<typeof records.$inferSelect, 'change' | 'size'>;
 
 function recordOf<K extends RecordKind>(kind: K, row: RecordRow): StoredRecord<K> {
-  // The statement asked for this kind alone.
+  // The statement selected this kind alone.
   const data = row.data as RecordKinds[K];
   return { ...row, kind, data, workspaceId: row.workspaceId ?? undefined };
 }

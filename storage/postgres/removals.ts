@@ -4,15 +4,15 @@ import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
 import { removals } from './schema.ts';
 
-/** Twice what the port promises. */
+/** Twice the time promised by the port. */
 const keptMs = 2 * 24 * 3600 * 1000;
-/** Rows of one statement, whose parameters are bounded. */
+/** Upper bound of rows in one statement, whose parameters are limited. */
 const mostAtOnce = 1000;
 
-/** A table whose removals directories ask for. */
+/** A table whose removals directories follow. */
 type FollowedTable = PgTable & { readonly id: PgColumn; readonly organisationId: PgColumn };
 
-/** Ids of the organisation's rows that its changes after this number removed and that are not there again. */
+/** Ids of the organisation's rows that were removed after this change number and do not exist again. */
 export async function removedSince(
   statements: Statements,
   table: FollowedTable,
@@ -38,7 +38,7 @@ export async function removedSince(
   return rows.map(({ id }) => id);
 }
 
-/** What `rememberRemovals` notes. */
+/** Input of `rememberRemovals`. */
 interface Removed {
   readonly table: FollowedTable;
   readonly ids: readonly string[];
@@ -46,7 +46,7 @@ interface Removed {
   readonly now: number;
 }
 
-/** Notes that the change that is held removed these rows, and forgets what is older than two days. */
+/** Records that the held change removed these rows, and deletes records older than two days. */
 export async function rememberRemovals(
   statements: Statements,
   { organisationId, change }: HeldCounters,

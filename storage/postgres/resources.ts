@@ -36,8 +36,8 @@ interface ResourcesOptions {
 /**
  * The administered resources in a relational database, embedded or on a server.
  *
- * After a verb of a writer has rejected, its transaction is lost: `write` rejects too, even if `work` goes on. A
- * deadlock or a conflict with another transaction is tried again, 3 times at the most, so `work` may run again.
+ * After a writer method has rejected, its transaction is lost: `write` rejects too, even if `work` continues. A
+ * deadlock or a conflict with another transaction is retried at most 3 times, so `work` may run again.
  */
 export function createResources({ database, clock, log }: ResourcesOptions): Resources {
   const write = <T>(organisationId: string, work: (writer: ResourcesWriter) => Promise<T>): Promise<T> =>
@@ -112,7 +112,7 @@ function writerOf(statements: Statements, held: HeldCounters, clock: Clock): Res
   };
 }
 
-/** A serialisation failure or a deadlock: the same work may succeed when it is tried again. */
+/** A serialisation failure or a deadlock: the same work may succeed on a retry. */
 function isConflict(error: unknown): boolean {
   if (!GatewayError.is(error) || !(error.cause instanceof Error) || !('code' in error.cause)) return false;
   return error.cause.code === '40001' || error.cause.code === '40P01';

@@ -111,7 +111,7 @@ export const apiKeys = pgTable('api_keys', {
   told: jsonb().$type<KeyMoments>().notNull().default({}),
 });
 
-/** How many rows lists have, kept by triggers. */
+/** Lengths of lists, kept by triggers. */
 export const listTotals = pgTable(
   'list_totals',
   {
@@ -124,7 +124,7 @@ export const listTotals = pgTable(
   (table) => [primaryKey({ columns: [table.organisationId, table.list, table.part, table.kind] })],
 );
 
-/** What is gone of the tables that directories follow, with the number of the change that removed it. */
+/** Removed rows of the tables that directories follow, with the number of the change that removed them. */
 export const removals = pgTable(
   'removals',
   {
@@ -150,7 +150,7 @@ export const users = pgTable('users', {
   version: integer().notNull(),
 });
 
-/** Who belongs to which workspace. */
+/** Membership of users in workspaces. */
 export const members = pgTable(
   'members',
   {
@@ -183,7 +183,7 @@ export const invites = pgTable('invites', {
   version: integer().notNull(),
 });
 
-/** Groups of the identity provider and the workspaces that they lead to. */
+/** Groups of the identity provider and the workspaces that they grant. */
 export const groupMappings = pgTable('group_mappings', {
   id: text().primaryKey(),
   organisationId: text('organisation_id').notNull(),
@@ -194,7 +194,7 @@ export const groupMappings = pgTable('group_mappings', {
   createdAt: moment('created_at').notNull(),
 });
 
-/** Settings of the organisations in which somebody has changed them. */
+/** Settings of organisations, once changed. */
 export const organisationSettings = pgTable('organisation_settings', {
   organisationId: text('organisation_id').primaryKey(),
   security: jsonb().$type<SecuritySettings>().notNull(),
@@ -204,7 +204,7 @@ export const organisationSettings = pgTable('organisation_settings', {
   version: integer().notNull(),
 });
 
-/** What workspaces say instead of their organisation. */
+/** Settings by which workspaces override their organisation. */
 export const workspaceSettings = pgTable(
   'workspace_settings',
   {
@@ -241,7 +241,7 @@ export const records = pgTable('records', {
   change: count().notNull(),
 });
 
-/** What records were. A row changes by its label alone. */
+/** Earlier versions of records. Only the label of a row changes. */
 export const recordVersions = pgTable('record_versions', {
   id: text().primaryKey(),
   organisationId: text('organisation_id').notNull(),
@@ -282,14 +282,14 @@ export const auditLogs = pgTable(
   (table) => [primaryKey({ columns: [table.organisationId, table.number] })],
 );
 
-/** Refused attempts, beside the chains. `number` is that of the last record of the chain when they were stored. */
+/** Refused attempts, outside the chains. `number` is that of the chain's last record at the time. */
 export const refusedAttempts = pgTable(
   'refused_attempts',
   { ...auditEntryColumns(), seq: bigint({ mode: 'number' }).generatedAlwaysAsIdentity() },
   (table) => [primaryKey({ columns: [table.organisationId, table.number, table.seq] })],
 );
 
-/** What is used of budgets since `epoch`, in whole units, and the alerts that have been claimed. */
+/** Use of budgets since `epoch`, in whole units, and the claimed alerts. */
 export const budgetUsage = pgTable('budget_usage', {
   key: text().primaryKey(),
   organisationId: text('organisation_id').notNull(),

@@ -8,7 +8,7 @@ import { listTotals } from './schema.ts';
 
 const largestPage = 100;
 
-/** The page as it is, when it is one. Refuses what is none (`invalid_request`). */
+/** The page, if it is valid. Throws `invalid_request` otherwise. */
 function pageBounds({ offset, limit }: Page): Page {
   const valid = Number.isInteger(limit) && limit >= 0 && limit <= largestPage;
   if (valid && Number.isSafeInteger(offset) && offset >= 0) return { offset, limit };
@@ -31,7 +31,7 @@ export async function insertRow<Table extends PgTable>(
   await statements.insert(table).values(row).catch(refusedAsTaken(taken));
 }
 
-/** What `replaceRow` stores, and where. */
+/** Content and target of `replaceRow`. */
 interface Replacement<Table extends PgTable> {
   readonly table: Table;
   readonly row: PgUpdateSetSource<Table>;
@@ -40,7 +40,7 @@ interface Replacement<Table extends PgTable> {
   readonly taken: Taken;
 }
 
-/** Stores a row in the place of another one; false when that one is not there. Rejects like `insertRow`. */
+/** Replaces a row; false when it does not exist. Rejects like `insertRow`. */
 export async function replaceRow<Table extends PgTable>(
   statements: Statements,
   { table, row, stored, taken }: Replacement<Table>,
@@ -49,7 +49,7 @@ export async function replaceRow<Table extends PgTable>(
   return (rowCount ?? 0) > 0;
 }
 
-/** Removes the rows that match; how many. */
+/** Removes the matching rows; returns their number. */
 export async function removeRows(
   statements: Statements,
   table: PgTable,
@@ -59,7 +59,7 @@ export async function removeRows(
   return rowCount ?? 0;
 }
 
-/** How many rows match. */
+/** Number of matching rows. */
 export async function countRows(
   statements: Statements,
   table: PgTable,
@@ -69,7 +69,7 @@ export async function countRows(
   return counted?.total ?? 0;
 }
 
-/** A page as it is read: from the end that is nearer, since the database passes over every row before it. */
+/** A page read from the nearer end, since the database skips every row before it. */
 export interface PageFromEnd extends Page {
   /** The order of a column for this page. */
   readonly towards: (column: PgColumn) => SQL;
@@ -78,13 +78,13 @@ export interface PageFromEnd extends Page {
 /** The two statements of a list. */
 interface ListStatements<T> {
   total(): Promise<number>;
-  /** The rows of a page, which is not empty, in the order that it says. */
+  /** The rows of a non-empty page, in its order. */
   rows(page: PageFromEnd): Promise<readonly T[]>;
 }
 
 /**
- * A page of a list with the length of the whole. Refuses a page that is none (`invalid_request`). `order` is that of
- * the list's columns, ascending by default.
+ * A page of a list with the total length. Throws `invalid_request` for an invalid page. `order` is that of the list's
+ * columns, ascending by default.
  */
 export async function pagedList<T>(
   page: Page,
@@ -103,8 +103,8 @@ export async function pagedList<T>(
 }
 
 /**
- * For `catch` of a statement: `already_exists` with the sentence that `messages` has for the unique constraint that
- * refused the row, any other error as it is. The transaction is lost either way.
+ * For `catch` of a statement: `already_exists` with the sentence in `messages` for the violated unique constraint, any
+ * other error unchanged. The transaction is lost either way.
  */
 function refusedAsTaken(messages: Readonly<Record<string, string>>): (error: unknown) => never {
   return (error) => {
@@ -115,17 +115,17 @@ function refusedAsTaken(messages: Readonly<Record<string, string>>): (error: unk
   };
 }
 
-/** A list whose length the database keeps. */
+/** A list whose length the database maintains. */
 interface CountedList {
   readonly table: Table;
   readonly organisationId: string;
-  /** Only rows of this workspace. Default: all, those of the organisation included. */
+  /** Only rows of this workspace. Default: all, including those of the organisation. */
   readonly workspaceId?: string | undefined;
-  /** Only rows with one of these: the role of people, the status of workspaces and invites, the type of keys. */
+  /** Only rows of these kinds: the role of people, the status of workspaces and invites, the type of keys. */
   readonly kinds?: readonly string[] | undefined;
 }
 
-/** How many rows the list has, without counting them. */
+/** Length of the list, without counting its rows. */
 export async function keptTotal(
   statements: Statements,
   { table, organisationId, workspaceId, kinds }: CountedList,
@@ -144,14 +144,14 @@ export async function keptTotal(
   return kept?.total ?? 0;
 }
 
-/** The pattern of LIKE for everything that contains this text, taken literally. */
+/** The LIKE pattern for texts that contain this one literally. */
 export function containing(text: string): string {
   return `%${text.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
 const mostBytes = 1024 * 1024;
 
-/** Length of a record's data as JSON, in bytes. Refuses what is longer than 1 MiB (`body_too_large`). */
+/** Length of a record's data as JSON, in bytes. Throws `body_too_large` above 1 MiB. */
 export function sizeOfData(data: object): number {
   const size = Buffer.byteLength(JSON.stringify(data));
   if (size <= mostBytes) return size;

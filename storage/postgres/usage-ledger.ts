@@ -5,10 +5,10 @@ import { budgetUsage } from './schema.ts';
 
 /** Rows of one page. */
 const mostRows = 5000;
-/** Transactions become visible later than the time in their rows: so far is read again. */
+/** Transactions become visible after the time in their rows: this interval is read again. */
 const overlap = sql`interval '30 seconds'`;
 
-/** What is used of budgets, in a table that all gateways share. */
+/** Use of budgets, in a table that all gateways share. */
 export function createUsageLedger(database: Database): UsageLedger {
   return {
     isShared: !database.embedded,
@@ -17,7 +17,7 @@ export function createUsageLedger(database: Database): UsageLedger {
         await database.query((statements) =>
           statements
             .insert(budgetUsage)
-            // In one order: two gateways that store the same rows do not wait for each other in a circle.
+            // In a fixed order: two gateways that store the same rows do not deadlock.
             .values(
               [...deltas]
                 .sort((a, b) => (a.key < b.key ? -1 : 1))
@@ -70,7 +70,7 @@ export function createUsageLedger(database: Database): UsageLedger {
       const claimed = await database.query((statements) =>
         statements
           .insert(budgetUsage)
-          // The use may be stored later than the claim.
+          // The use may be stored after the claim.
           .values({ key, organisationId, epoch: 0, used: 0, updatedAt: sql`clock_timestamp()`, ...marked })
           .onConflictDoUpdate({
             target: budgetUsage.key,
@@ -84,12 +84,12 @@ export function createUsageLedger(database: Database): UsageLedger {
   };
 }
 
-/** A claim is stored as its mark, and behind a `#` the gateway that claimed it. */
+/** A claim is stored as its mark, followed by `#` and the gateway that claimed it. */
 function markOf(column: typeof budgetUsage.thresholdMark | typeof budgetUsage.exhaustedMark) {
   return sql<string>`split_part(${column}, '#', 1)`;
 }
 
-/** Rows that changed since a mark, which is the store's time at the last look; an empty one is the beginning. */
+/** Rows changed since a mark, the store's time at the last read; an empty one is the start. */
 async function readSince(
   database: Database,
   after: string,

@@ -14,16 +14,16 @@ interface VacuumParts {
 /** The start is over by then. */
 const firstLookMs = 60_000;
 const lookEveryMs = 3_600_000;
-/** Between two tables: whoever waits for the one session comes first. */
+/** Between two tables: other users of the single session go first. */
 const pauseMs = 250;
-/** So long a quiet moment is waited for at each table; a gateway without one vacuums all the same. */
+/** Longest wait for an idle moment per table; a gateway without one vacuums all the same. */
 const quietPatienceMs = 60_000;
 
 /**
- * Vacuums and analyses each table of the embedded engine whose last time is more than a day ago, or unknown (after a
- * crash): the engine does not do so by itself, and without it tables that change grow for ever. Looks a minute after
- * the start and once an hour, works table by table while nobody uses the session, and logs what fails as a warning.
- * Returns what ends it: resolves when no statement of it runs any more.
+ * Vacuums and analyses each table of the embedded engine whose last run is more than a day ago, or unknown (after a
+ * crash): the engine does not do so by itself, and changing tables would grow without limit. Checks a minute after the
+ * start and once an hour, works table by table while the session is idle, and logs failures as warnings. Returns a
+ * function that stops it: resolves when none of its statements runs any more.
  */
 export function startVacuum(parts: VacuumParts): () => Promise<void> {
   const vacuum = new Vacuum(parts);
@@ -72,7 +72,7 @@ class Vacuum {
     }
   }
 
-  /** By the engine's own clock and memory, which a stop in order keeps. */
+  /** By the engine's own clock and statistics, which a clean stop keeps. */
   async #dueTables(): Promise<readonly string[]> {
     const { rows } = await this.#parts.database.query((statements) =>
       statements.execute<{ name: string }>(
@@ -84,7 +84,7 @@ class Vacuum {
     return rows.map(({ name }) => name);
   }
 
-  /** One that fails keeps nobody from the others. */
+  /** A failure does not prevent the others. */
   async #vacuum(table: string): Promise<void> {
     const { database, log, clock } = this.#parts;
     const since = clock.monotonic();
@@ -114,7 +114,7 @@ class Vacuum {
   #pause(): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#parts.clock.after(pauseMs, resolve);
-      // Ended at once when it is stopped meanwhile.
+      // A stop meanwhile ends it at once.
       this.#cancel = () => {
         cancel();
         resolve();

@@ -5,22 +5,22 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Database, Statements, TransactionOptions } from './database.ts';
 import { ResourcesStartError } from './database-errors.ts';
 
-/** What waiting for a server takes. */
+/** Dependencies of waiting for a server. */
 interface WaitingDatabaseParts {
-  /** Where the server is, without credentials. */
+  /** Address of the server, without credentials. */
   readonly label: string;
   /** One attempt; throws a `ResourcesStartError` when the store cannot be opened. Called again until it succeeds. */
   open(): Promise<Database>;
   readonly clock: Clock;
   readonly log: Log;
   /**
-   * How long the start waits for an attempt that is under way and has not failed, milliseconds: another gateway may be
-   * bringing the schema up to date. Default and least 5,000.
+   * Longest wait of the start for a running attempt, milliseconds: another gateway may be migrating the schema. Default
+   * and minimum 5,000.
    */
   readonly openingPatienceMs?: number | undefined;
 }
 
-/** So long the start waits for a server that is away. */
+/** Longest wait of the start for an unavailable server. */
 const startPatienceMs = 5000;
 const startRetryMs = 500;
 const firstRetryMs = 1000;
@@ -29,10 +29,10 @@ const meanwhile =
   "Meanwhile requests are served with the owner's key, those of the configuration and those of the last snapshot, nothing can be administered, and it is tried again.";
 
 /**
- * Opens the store of a server that may be away. Resolves when it is open, or when it is not after five seconds: then
- * everything is refused with `store_unavailable` and a sentence that names the place, and it is tried again (1 s,
- * doubling up to 30 s) until it is open. Throws a `ResourcesStartError` when waiting would not help; found later, that
- * is an error in the log, and tried again every 30 s.
+ * Opens the store of a server that may be unavailable. Resolves when it is open, or after five seconds: then everything
+ * is refused with `store_unavailable` and a sentence that names the place, and opening is retried (1 s, doubling up to
+ * 30 s) until it succeeds. Throws a `ResourcesStartError` when waiting would not help; found later, that is logged as
+ * an error, and retried every 30 s.
  */
 export async function openDatabaseWhenReachable(parts: WaitingDatabaseParts): Promise<Database> {
   const waiting = new WaitingDatabase(parts);
@@ -43,7 +43,7 @@ export async function openDatabaseWhenReachable(parts: WaitingDatabaseParts): Pr
 interface Subscription {
   readonly channel: string;
   readonly look: () => void;
-  /** Ends it at the open store; undefined before. */
+  /** Ends the subscription at the open store; undefined before. */
   stop: (() => void) | undefined;
 }
 
@@ -52,9 +52,9 @@ class WaitingDatabase implements Database {
   readonly #parts: WaitingDatabaseParts;
   readonly #subscriptions = new Set<Subscription>();
   #database: Database | undefined;
-  /** Why everything is refused. */
+  /** Reason of all refusals. */
   #sentence: string;
-  /** What the log told last: that the server is away, or what has to be mended. */
+  /** The last logged state: the server is unavailable, or needs a repair. */
   #told: string | undefined;
   #isStarting = true;
   #hasFailed = false;
@@ -70,7 +70,7 @@ class WaitingDatabase implements Database {
 
   async start(): Promise<void> {
     const { openingPatienceMs = startPatienceMs } = this.#parts;
-    // The clock's timers do not keep the process alive, and while the server is away nothing else may.
+    // The clock's timers do not keep the process alive, and nothing else may while the server is unavailable.
     const alive = setInterval(() => undefined, startPatienceMs);
     const opening = this.#untilOpen();
     try {
@@ -84,7 +84,7 @@ class WaitingDatabase implements Database {
     if (this.#database === undefined) this.#tellAway();
   }
 
-  /** Waits for the store to open, for so long at the most. */
+  /** Waits at most this long for the store to open. */
   async #within(ms: number, opening: Promise<void>): Promise<void> {
     let cancel: () => void = () => undefined;
     const late = new Promise<void>((resolve) => {
@@ -109,7 +109,7 @@ class WaitingDatabase implements Database {
     return this.#database?.transaction(work, options) ?? this.#refuse();
   }
 
-  /** A listener that begins before the server is there is told when it is. */
+  /** A subscription made before the server is available is notified when it is. */
   listen(channel: string, look: () => void): () => void {
     if (this.#database !== undefined) return this.#database.listen(channel, look);
     const subscription: Subscription = { channel, look, stop: undefined };
@@ -132,7 +132,7 @@ class WaitingDatabase implements Database {
     await this.#database?.close();
   }
 
-  /** Rejects only while the gateway starts, with what waiting would not mend. */
+  /** Rejects only during the gateway's start, with an error that waiting would not solve. */
   async #untilOpen(): Promise<void> {
     while (!(await this.#attempt()) && !this.#closed) {
       const ms = this.#pauseMs();
@@ -181,7 +181,7 @@ class WaitingDatabase implements Database {
     this.#sentence = `${reason} ${meanwhile}`;
     if (this.#isStarting) return;
     if (!this.#isLasting) return this.#tellAway();
-    // Once: a server that is away for a night must not fill the log.
+    // Once: a server that is unavailable for a night must not fill the log.
     if (this.#told !== reason)
       this.#parts.log.error(this.#sentence, error instanceof ResourcesStartError ? undefined : { error });
     this.#told = reason;
@@ -198,7 +198,7 @@ class WaitingDatabase implements Database {
       ? longestRetryMs
       : Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.#pauses, 10));
     this.#pauses += 1;
-    // Between half of it and all of it, so that many gateways do not come back at the same moment.
+    // Between half of it and all of it, so that many gateways do not return at the same moment.
     return (most * randomInt(500, 1001)) / 1000;
   }
 

@@ -18,31 +18,34 @@ import {
 } from './prepared-charges.ts';
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
 
-/** A gateway says so often that it is there. */
+/** Interval of a gateway's heartbeats. */
 const heartbeatMs = 2000;
-/** Budgets that one call tells of: a call holds up all others. */
+/** Upper bound of budgets in one call: a call blocks all others. */
 const mostTold = 200;
 
-/** What `BudgetSessions` needs. */
+/** Dependencies and options of `BudgetSessions`. */
 export interface BudgetSessionsOptions {
   readonly redis: RedisConnection;
   readonly budgets: LocalBudgets;
   readonly clock: Clock;
-  /** No ledger brings together what gateways have counted: what one has used alone is said to the server later. Default false. */
+  /**
+   * True without a ledger that combines the counts of gateways: use counted locally is then sent to the server later.
+   * Default false.
+   */
   readonly isOnlyStore?: boolean;
-  /** How long a budget is kept that nobody asks for. Milliseconds. */
+  /** Time for which an unused budget is kept. Milliseconds. */
   readonly keepMs: number;
   /** The time in whole milliseconds. Default: the server's own clock. For tests. */
   readonly now?: () => number;
 }
 
-/** What the server has been told of one organisation's budgets. */
+/** State reported to the server for one organisation's budgets. */
 interface Organisation {
   readonly place: Place;
   session: number;
-  /** What it has certainly reserved for this gateway. */
+  /** Amounts that the server has certainly reserved for this gateway. */
   readonly certain: Map<string, Certain>;
-  /** What was used without the server, where it is the only store. */
+  /** Use counted without the server, when that is the only store. */
   readonly unsaid: Map<string, Unsaid>;
 }
 
@@ -60,17 +63,17 @@ interface Unsaid {
 }
 
 /**
- * What this gateway has told the server of its budgets. A session begins with each connection, for what was under way on
- * the earlier one may have been done or not: the server is told anew then what is reserved, before anything else.
+ * Budget state that this gateway has reported to the server. Each connection starts a new session, because commands in
+ * flight on the previous one may or may not have run: the server then first gets all reservations again.
  */
 export class BudgetSessions {
   /** The name of this gateway on the server. */
   readonly gateway = randomBytes(9).toString('base64url');
-  /** How many gateways the server has last heard of, this one included. */
+  /** Number of gateways that the server last heard of, including this one. */
   replicas = 1;
   readonly #options: BudgetSessionsOptions;
   readonly #organisations = new Map<string, Organisation>();
-  /** Sessions that began for another reason than a new connection. */
+  /** Sessions that started for another reason than a new connection. */
   #renewals = 0;
   #cancel: () => void = () => undefined;
 
@@ -83,26 +86,26 @@ export class BudgetSessions {
     return this.#options.isOnlyStore === true;
   }
 
-  /** What is known here of a budget: it goes on changing. */
+  /** The live local count of a budget. */
   known(budget: Budget): BudgetCount {
     return this.#options.budgets.countOf(budget);
   }
 
-  /** The present session, which what is sent next belongs to. */
+  /** The present session, to which the next command belongs. */
   enter(organisationId: string): number {
     return this.#enter(this.#organisation(organisationId));
   }
 
-  /** What the server has certainly reserved of a budget, in whole units. */
+  /** Amount that the server has certainly reserved of a budget, in whole units. */
   certainOf({ organisationId, key }: Budget): number {
     return this.#organisation(organisationId).certain.get(key)?.reserved ?? 0;
   }
 
-  /** The server has certainly reserved these amounts. */
+  /** Adds amounts that the server has certainly reserved. */
   keep(budgets: readonly Budget[], amounts: readonly number[]): void {
     const [first] = budgets;
     if (first === undefined) return;
-    // All budgets of a request are of one organisation.
+    // All budgets of a request belong to one organisation.
     const { certain } = this.#organisation(first.organisationId);
     for (const [index, budget] of budgets.entries()) {
       const known = certain.get(budget.key);
@@ -112,7 +115,7 @@ export class BudgetSessions {
     }
   }
 
-  /** These amounts are about to be released; `positions` say what is left then. */
+  /** Subtracts amounts about to be released; sets the remainder in `positions`. */
   release(budgets: readonly Budget[], positions: readonly BudgetPosition[]): void {
     const [first] = budgets;
     if (first === undefined) return;
@@ -123,12 +126,12 @@ export class BudgetSessions {
       known.reserved -= (positions[index] as BudgetPosition).amount;
       if (known.reserved <= 0) certain.delete(key);
     }
-    // A budget may stand among them twice.
+    // The list may contain a budget twice.
     for (const [index, { key }] of budgets.entries())
       (positions[index] as BudgetPosition).certain = certain.get(key)?.reserved ?? 0;
   }
 
-  /** Notes what was used without the server: where that is the only store, it is said later. */
+  /** Records use without the server: when that is the only store, it is reported later. */
   noteAlone(budgets: readonly Budget[], used: BudgetAmounts): void {
     if (!this.isOnlyStore) return;
     for (const budget of budgets) {
@@ -141,10 +144,13 @@ export class BudgetSessions {
     }
   }
 
-  /** Sends what nobody waits for, also to a server that is slow. Never rejects; `unsent` is called when it cannot leave. */
+  /**
+   * Sends a command without waiting callers, also to a slow server. Never rejects; `unsent` is called when it cannot be
+   * sent.
+   */
   tell(command: EncodedCommand, unsent: () => void = nothing): Promise<void> {
     const telling = new Telling(() => {
-      // In a new session the server is told everything anew.
+      // In a new session the server gets the whole state again.
       if (this.#options.redis.session !== undefined) this.#renewals += 1;
       unsent();
     });
@@ -153,10 +159,10 @@ export class BudgetSessions {
     return sending;
   }
 
-  /** Begins a budget anew, here, in the ledger and on the server. Rejects when the ledger cannot store it. */
+  /** Resets a budget, here, in the ledger and on the server. Rejects when the ledger cannot store it. */
   async reset(key: string, organisationId: string): Promise<number> {
     const { redis, budgets, now } = this.#options;
-    // Another gateway may have begun it anew a moment ago, by a clock that is ahead.
+    // Another gateway with a clock that is ahead may have reset it a moment ago.
     const known = await redis
       .call((client) => client.hgetall(budgetKey(organisationId, key)))
       .catch(() => ({ e: '' }));
@@ -169,7 +175,7 @@ export class BudgetSessions {
     return epoch;
   }
 
-  /** Stops the signs of life, and leaves. */
+  /** Stops the heartbeats, and signs off. */
   close(): void {
     this.#cancel();
     this.#tellPresence(true);
@@ -182,7 +188,7 @@ export class BudgetSessions {
     const session = redis.session + this.#renewals;
     const isNew = session !== organisation.session;
     organisation.session = session;
-    // First what was used: everything else tells it as known.
+    // Unreported use first: all other commands report it as known.
     if (organisation.unsaid.size > 0 && redis.available) this.#tellUnsaid(organisation);
     if (isNew) this.#tellCertain(organisation);
     return session;
@@ -191,7 +197,7 @@ export class BudgetSessions {
   #tellUnsaid(organisation: Organisation): void {
     const told = [...organisation.unsaid.values()].flatMap(({ budget, epoch, added }) => {
       const known = this.known(budget);
-      // Use in an earlier period counts no more.
+      // Use in an earlier period no longer counts.
       if (known.epoch !== epoch) return [];
       const certain = this.certainOf(budget);
       return [{ key: budget.key, epoch, used: known.used - added, added, amount: 0, certain }];
@@ -210,10 +216,10 @@ export class BudgetSessions {
 
   #tellAll({ place, session }: Organisation, told: readonly ToldBudget[], enters: boolean): void {
     const now = this.#options.now?.();
-    // A session begins with a call also where there is nothing to tell.
+    // A session starts with a call even when there is nothing to report.
     for (let from = 0; from < told.length || (enters && from === 0); from += mostTold) {
       const positions = told.slice(from, from + mostTold);
-      // Reservations of earlier sessions count until all of their use is told.
+      // Reservations of earlier sessions count until all of their use is reported.
       const isEntered = enters && from + mostTold >= told.length;
       void this.tell(tellCommand(place, { now, session, isEntered, positions }));
     }
@@ -251,7 +257,7 @@ export class BudgetSessions {
   }
 }
 
-/** What is told to the server, for which nobody waits. */
+/** A report to the server without waiting callers. */
 class Telling implements ReplyHandling<void> {
   readonly unhurried = true;
   isSent = false;
@@ -262,7 +268,7 @@ class Telling implements ReplyHandling<void> {
   }
 
   read(): void {
-    // The answer says nothing.
+    // The answer carries nothing.
   }
 
   without(): void {
@@ -271,5 +277,5 @@ class Telling implements ReplyHandling<void> {
 }
 
 function nothing(): void {
-  // The answer says nothing.
+  // The answer carries nothing.
 }

@@ -12,7 +12,7 @@ import { isReplyError } from './encoded-command.ts';
 
 const budgetMs = 2000;
 
-/** What `JobConnection` needs. */
+/** Dependencies and options of `JobConnection`. */
 interface JobConnectionOptions {
   /** `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS. */
   readonly url: string;
@@ -22,8 +22,8 @@ interface JobConnectionOptions {
 }
 
 /**
- * Connections of their own for jobs: their client sends again what was under way when a connection broke, and blocks
- * one connection while it waits for work, neither of which limits and cached answers could bear.
+ * Separate connections for jobs: their client resends commands in flight after a lost connection, and blocks one
+ * connection while it waits for work, neither of which suits limits and cached answers.
  */
 class JobConnection {
   readonly client: Redis;
@@ -45,7 +45,7 @@ class JobConnection {
       consequence: 'No jobs are taken or begun until it is back.',
     });
     const { copies } = this;
-    // The library makes its blocking connection by itself; whoever closes must be able to end it.
+    // The library opens its blocking connection by itself; `close` must be able to end it.
     class Original extends Redis {
       override duplicate(overrides?: Partial<RedisOptions>): Redis {
         const copy = super.duplicate(overrides);
@@ -57,12 +57,12 @@ class JobConnection {
     this.listen();
   }
 
-  /** True while the server can be asked. */
+  /** True while the server is reachable. */
   get ready(): boolean {
     return this.client.status === 'ready';
   }
 
-  /** Asks the server. Rejects with `store_unavailable` when it is away, refuses, or takes longer than 2 s. */
+  /** Calls the server. Rejects with `store_unavailable` when it is unavailable, refuses, or takes longer than 2 s. */
   async ask<T>(call: () => Promise<T>): Promise<T> {
     if (!this.ready) {
       this.report.countFailed('away');
@@ -86,7 +86,7 @@ class JobConnection {
     }
   }
 
-  /** Something that nobody waits for failed. Errors of the connection itself are told as an outage. */
+  /** Reports a failure without a waiting caller. Errors of the connection itself are reported as an outage. */
   failed(error: unknown): void {
     if (this.closing || !this.ready || !(error instanceof Error)) return;
     if (isReplyError(error)) this.report.replyError(error.message);
@@ -122,30 +122,30 @@ function unavailable(reason: string): GatewayError {
 const longestReason = 300;
 const mostGivenUp = 1000;
 const atOnce = 4;
-/** A process that dies leaves its jobs to others; one that dies with them again and again, so often at the most. */
+/** Upper bound of a job's restarts after the death of its process; other processes take over its jobs. */
 const mostDeaths = 5;
 const tryAgainMs = 1000;
-/** In braces what decides the slot of a cluster: one for all keys of the queue. */
+/** The part in braces decides the slot of a cluster: one for all keys of the queue. */
 const prefix = 'weir:{jobs}';
 const queueName = 'queue';
 
-/** There while a job that was done is not to be done again. */
+/** Exists while a completed job must not be repeated. */
 function doneKey(id: string): string {
   return `${prefix}:${queueName}:done:${base64url(id)}`;
 }
 
-/** Ids may hold characters that the library keeps for itself. */
+/** Ids may hold characters that the library reserves. */
 function base64url(id: string): string {
   return Buffer.from(id).toString('base64url');
 }
 
-/** What `openBullmqJobs` needs. */
+/** Dependencies and options. */
 interface BullmqJobsOptions extends JobConnectionOptions {
-  /** Wait after the first attempt that fails. Default 1,000 ms. */
+  /** Delay after the first failed attempt. Default 1,000 ms. */
   readonly firstWaitMs?: number;
-  /** A job whose process has not been heard of for so long is given to another one. Default 30,000 ms. */
+  /** Time without a sign of life after which a job moves to another process. Default 30,000 ms. */
   readonly lockMs?: number;
-  /** Jobs that wait at the most. Default 10,000. */
+  /** Upper bound of waiting jobs. Default 10,000. */
   readonly maxWaiting?: number;
 }
 
@@ -155,13 +155,13 @@ interface SharedJobs extends Jobs {
   ping(): Promise<void>;
 }
 
-/** What is stored of a job: its own id may hold characters that the library keeps for itself. */
+/** Stored data of a job: its own id may hold characters that the library reserves. */
 interface Envelope {
   readonly id: string;
   readonly data: unknown;
 }
 
-/** Jobs on a Redis server, which need not be there yet. Throws for an unusable address. */
+/** Jobs on a Redis server, which may still be unavailable. Throws for an unusable address. */
 export function openBullmqJobs(options: BullmqJobsOptions): SharedJobs {
   return new BullmqJobs(options);
 }
@@ -209,7 +209,7 @@ class BullmqJobs implements SharedJobs {
     });
     worker.on('error', (error) => this.connection.failed(error));
     this.worker = worker;
-    // A server that comes back may have lost what it kept.
+    // A restarted server may have lost its data.
     this.connection.client.on('ready', () => void this.schedule());
     if (this.connection.ready) void this.schedule();
     return Promise.resolve();
@@ -227,9 +227,9 @@ class BullmqJobs implements SharedJobs {
     await this.connection.ask(async () => {
       const known = await this.queue.getJob(jobId);
       if (known !== undefined && known.finishedOn === undefined) return;
-      // One that was given up: it begins anew.
+      // A permanently failed job starts again.
       if (known !== undefined) await known.remove();
-      // After the job itself: it is there until this says that it was done.
+      // After the job itself: it exists until this marks it as completed.
       const once = this.registry.onceForMs(name) > 0;
       if (once && (await this.connection.client.exists(doneKey(id))) > 0) return;
       const { waiting } = await this.count();
@@ -270,7 +270,7 @@ class BullmqJobs implements SharedJobs {
 
   private async process(job: Job<Envelope>, token: string | undefined): Promise<void> {
     const { name, attemptsMade, opts } = job;
-    // A repeated job has no envelope of its own: its id tells which of them it is.
+    // A repeated job has no envelope of its own: its id identifies the run.
     const { id = job.id ?? name, data = {} } = job.data as Partial<Envelope>;
     const attempt = this.registry.attempt({
       name,
@@ -288,7 +288,7 @@ class BullmqJobs implements SharedJobs {
       return;
     }
     if (outcome === 'interrupted' && token !== undefined) {
-      // Back to the others, without counting as an attempt.
+      // Back to the queue, without counting as an attempt.
       await job.moveToWait(token);
       throw new WaitingError();
     }
@@ -306,7 +306,7 @@ class BullmqJobs implements SharedJobs {
     };
   }
 
-  /** Makes sure that repeated jobs come. A job that is scheduled already keeps its time, also one that is past. */
+  /** Schedules repeated jobs. A job that is already scheduled keeps its time, even a past one. */
   private async schedule(): Promise<void> {
     this.cancelTry?.();
     if (this.closed) return;
@@ -316,7 +316,7 @@ class BullmqJobs implements SharedJobs {
         await this.connection.ask(() => this.queue.upsertJobScheduler(name, { every: everyMs }, template));
       }
     } catch {
-      // `ask` has told why.
+      // `ask` has logged the reason.
       this.cancelTry = this.options.clock.after(tryAgainMs, () => void this.schedule());
     }
   }

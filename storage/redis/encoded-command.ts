@@ -2,23 +2,23 @@ import type { Command, Redis } from 'ioredis';
 import type { Writable } from 'node:stream';
 import type { TimedCall } from './timed-calls.ts';
 
-/** A command in the form in which it travels, put together by whoever sends it often. */
+/** A frequent command in wire form, encoded by its sender. */
 export interface EncodedCommand {
-  /** In lower case: ioredis looks up by it what is special about a command. */
+  /** In lower case: ioredis looks up properties of a command by it. */
   readonly name: string;
   /** See `encodeParts`. */
   readonly bytes: string | Buffer;
-  /** What goes before them, and is the same for many commands: it is sent as it is, and never copied. */
+  /** Prefix shared by many commands: it is sent unchanged, and never copied. */
   readonly head?: Buffer;
-  /** What to send in its place when the server has answered with this error. */
+  /** Replacement command after this error of the server. */
   instead?(error: Error): EncodedCommand | undefined;
 }
 
-/** What a server answers, as ioredis reads it: texts of any kind are buffers. */
+/** An answer of the server in the form of ioredis: texts of any kind are buffers. */
 export type RedisReply = Buffer | number | null | RedisReply[];
 
 /**
- * Parts of a command as they travel: `$4\r\nPING\r\n` for each, behind the `encodeCount` of all of them. Source: the
+ * Parts of a command in wire form: `$4\r\nPING\r\n` for each, preceded by the `encodeCount` of all of them. Source: the
  * Redis serialization protocol, "Sending commands to a Redis server".
  */
 export function encodeParts(parts: readonly (string | number)[]): string {
@@ -31,18 +31,18 @@ export function encodeParts(parts: readonly (string | number)[]): string {
   return text;
 }
 
-/** The beginning of a command of so many parts, its name included. */
+/** The header of a command with this number of parts, its name included. */
 export function encodeCount(count: number): string {
   return `*${count}\r\n`;
 }
 
-/** Sends it over the client's connection, in its turn among all commands; the call gets the answer. */
+/** Sends a command over the client's connection, in order with all others; `call` gets the answer. */
 export function sendEncoded(client: Redis, command: EncodedCommand, call: TimedCall<RedisReply>): void {
   const sender: Sender = client;
   sender.sendCommand(new Sent(client, command, call));
 }
 
-/** What ioredis uses of a command that it is to send (its own type asks for its own class). */
+/** Members of a command that ioredis uses to send it (its own type requires its own class). */
 interface Sendable extends Pick<Command, 'name' | 'inTransaction' | 'isTraced' | 'resolve' | 'reject'> {
   readonly args: readonly unknown[];
   readonly promise: unknown;
@@ -54,14 +54,14 @@ interface Sender {
 }
 
 /**
- * All that ioredis asks of a command once it is there. Its own class takes arguments apart, puts them together again one
- * by one, and makes two promises and four functions for each command, which costs more than sending it.
+ * All members that ioredis reads from a sent command. Its own class splits arguments and joins them again one by one,
+ * and creates two promises and four functions per command, which costs more than sending it.
  */
 class Sent implements Sendable {
   readonly name: string;
-  /** For errors and debug output, which the values of a cache have no place in. */
+  /** For errors and debug output, which must not show the values of a cache. */
   readonly args: readonly string[] = [];
-  /** ioredis publishes what it sends to diagnostics channels unless it has done so. */
+  /** ioredis publishes commands to diagnostics channels unless this is set. */
   readonly isTraced = true;
   readonly inTransaction = false;
   readonly promise = undefined;
@@ -80,7 +80,7 @@ class Sent implements Sendable {
     const { head, bytes } = this.#command;
     if (head === undefined) return bytes;
     if (bytes.length === 0) return head;
-    // What ioredis writes goes right behind it.
+    // ioredis writes its part right after it.
     socket.write(head);
     return bytes;
   }
@@ -96,7 +96,7 @@ class Sent implements Sendable {
   }
 }
 
-/** True for an error that the server itself answered with (`OOM …`, `NOPERM …`), false for one of the connection. */
+/** True for an error reply of the server (`OOM …`, `NOPERM …`), false for an error of the connection. */
 export function isReplyError(thrown: unknown): thrown is Error {
   return thrown instanceof Error && thrown.name === 'ReplyError';
 }

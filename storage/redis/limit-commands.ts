@@ -2,7 +2,7 @@ import type { Window } from '../../core/ports/counters.ts';
 import { type EncodedCommand, encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
 import type { Script } from './limit-scripts.ts';
 
-/** What stands in braces places a key in a cluster: one organisation's keys are together. */
+/** The part in braces decides the slot of a cluster: all keys of one organisation share it. */
 function keyOf(organisationId: string, rest: string): string {
   return `weir:{${organisationId === '' ? '-' : encodeURIComponent(organisationId)}}:${rest}`;
 }
@@ -15,15 +15,15 @@ export function budgetKey(organisationId: string, key: string): string {
   return keyOf(organisationId, `budget:${key}`);
 }
 
-/** Where the gateways are that have reserved something of an organisation's budgets. */
+/** Key of the gateways with reservations on an organisation's budgets. */
 export function gatewaysKey(organisationId: string): string {
   return keyOf(organisationId, 'gateways');
 }
 
-/** Where all gateways are. */
+/** Key of all gateways. */
 export const presenceKey = keyOf('', 'present');
 
-/** Throws RangeError on a length that cannot be counted. */
+/** Throws RangeError for a length that cannot be counted. */
 export function checkLengths(windows: readonly Window[]): void {
   for (const { windowMs } of windows) {
     if (!Number.isSafeInteger(windowMs) || windowMs <= 0)
@@ -31,17 +31,17 @@ export function checkLengths(windows: readonly Window[]): void {
   }
 }
 
-/** What calls of one script have in common. */
+/** The constant part of a script's calls. */
 export interface FixedCall {
   readonly script: Script;
   readonly count: string;
-  /** The call as far as it does not change. */
+  /** The constant bytes of the call. */
   readonly bytes: Buffer;
-  /** Where in it the parts behind the script's name begin. */
+  /** Position of the parts after the script's name. */
   readonly partsAt: number;
 }
 
-/** Calls of a script with these parts behind its name, and so many more that change. */
+/** Calls of a script with these parts after its name, and a number of variable ones. */
 export function fixedCall(
   script: Script,
   parts: readonly (string | number)[],
@@ -52,12 +52,12 @@ export function fixedCall(
   return { script, count, bytes: Buffer.from(name + encodeParts(parts)), partsAt: name.length };
 }
 
-/** The call with what changes. */
+/** The call with its variable parts. */
 export function runFixed(fixed: FixedCall, varying: readonly (string | number)[]): EncodedCommand {
   return new FixedRun(fixed, encodeParts(varying));
 }
 
-/** The same where all that changes is one text without letters beyond ASCII: each part has its price, on both sides. */
+/** Same when the variable part is one ASCII text: each part has a cost, on both sides. */
 export function runPacked(fixed: FixedCall, text: string): EncodedCommand {
   return new FixedRun(fixed, `$${text.length}\r\n${text}\r\n`);
 }
@@ -76,7 +76,7 @@ class FixedRun implements EncodedCommand {
     return this.#fixed.bytes;
   }
 
-  /** The server has forgotten its scripts (a restart, SCRIPT FLUSH): nothing was run. */
+  /** The server has lost its scripts (a restart, SCRIPT FLUSH): nothing was run. */
   instead({ message }: Error): EncodedCommand | undefined {
     return message.startsWith('NOSCRIPT') ? wholeCall(this.#fixed, this.bytes) : undefined;
   }
@@ -87,12 +87,12 @@ function wholeCall({ script, count, bytes, partsAt }: FixedCall, rest: string): 
   return { name: 'eval', bytes: count + encodeParts(['EVAL', script.source]) + parts + rest };
 }
 
-/** Runs a script once, with these parts behind its name. */
+/** Runs a script once, with these parts after its name. */
 export function runScript(script: Script, parts: readonly (string | number)[]): EncodedCommand {
   return new FixedRun(fixedCall(script, parts, 0), '');
 }
 
-/** The same with the script itself, which the server knows from then on. */
+/** Same with the script's text, which the server caches. */
 export function runWhole(script: Script, parts: readonly (string | number)[]): EncodedCommand {
   return wholeCall(fixedCall(script, parts, 0), '');
 }
@@ -100,7 +100,7 @@ export function runWhole(script: Script, parts: readonly (string | number)[]): E
 const space = 0x20;
 const zero = 0x30;
 
-/** The numbers of an answer, with a space between them, read one after the other. */
+/** The space-separated numbers of an answer, read in sequence. */
 export class Numbers {
   private readonly text: Buffer;
   private at = 0;

@@ -1,7 +1,7 @@
-// Scripts by which the server decides over windows and budgets.
+// Scripts with which the server decides on windows and budgets.
 import { createHash } from 'node:crypto';
 
-/** A script by its text and the name under which the server keeps it. */
+/** A script with its text and its hash on the server. */
 export interface Script {
   readonly source: string;
   readonly sha1: string;
@@ -11,13 +11,13 @@ function script(source: string): Script {
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
-/** A gateway that has not been heard of for so long holds no reservations any more. Milliseconds. */
+/** A gateway without a heartbeat for this long loses its reservations. Milliseconds. */
 const lostAfterMs = 30_000;
 
 /**
- * Sliding windows. A counter is a packed list of (last moment, amount) pairs, one for each sub-bucket, oldest first, at
- * most 61 of them. The arithmetic is that of the counters in memory, to the millisecond. Time is in milliseconds, that of the server unless a
- * call brings one, so that the clocks of the gateways do not matter.
+ * Sliding windows. A counter is a packed list of (last moment, amount) pairs, one per sub-bucket, oldest first, at most
+ * 61 of them. The arithmetic equals that of the counters in memory, to the millisecond. Time is in milliseconds, that
+ * of the server unless a call brings one, so that the clocks of the gateways do not matter.
  */
 const windowFunctions = `
 local floor = math.floor
@@ -76,7 +76,7 @@ local function save(window)
 end
 `;
 
-/** How long a window keeps something out. */
+/** Delay until a window admits an amount. */
 const waitFunctions = `
 local function until_at_most(window, most)
   local ring, rest = window.ring, window.total
@@ -119,7 +119,7 @@ end
 /**
  * Takes an amount from every window, or from none. KEYS: one per window. ARGV: the limit and the length of each window,
  * then the amount, then the time (empty: the server's own). Replies `ALLOWED REFUSED_BY`, then the total and the
- * milliseconds until one more may be taken of each window.
+ * milliseconds until one more may be taken for each window.
  */
 export const takeScript = script(`${windowFunctions}${waitFunctions}
 local count = #KEYS
@@ -152,7 +152,7 @@ for i = 1, count do reply[i + 2] = state_of(windows[i], limits[i]) end
 return table.concat(reply, ' ')
 `);
 
-/** Adds the amount without a check, or gives it back (negative): the oldest first, never below zero. */
+/** Adds the amount without a check, or gives it back (negative): from the oldest first, never below zero. */
 export const adjustScript = script(`${windowFunctions}${giveBackFunction}
 local count = #KEYS
 local amount = tonumber(ARGV[2 * count + 1])
@@ -165,13 +165,13 @@ return 'OK'
 `);
 
 /**
- * Budgets. One is a hash: `e` its epoch, `u` what is used of it since, and for each gateway with requests under way
- * `r:GATEWAY` with `SESSION RESERVED`. The hash of gateways says of each when it was heard of and which session it is
- * in. A gateway begins a session with each connection, for what was under way on the old one may have been done or not:
- * what it reserved in earlier sessions does not count, nor does what a lost gateway has reserved.
+ * Budgets. Each is a hash: `e` its epoch, `u` its use since then, and for each gateway with running requests
+ * `r:GATEWAY` with `SESSION RESERVED`. The hash of gateways holds the last heartbeat and the session of each. A gateway
+ * starts a session with each connection, because commands in flight on the old one may or may not have run: its
+ * reservations of earlier sessions do not count, nor do those of a lost gateway.
  *
- * Each call brings what its gateway knows: what is used since an epoch, and what it has certainly reserved. Where the
- * server knows less (it is new, or was flushed), it learns that; otherwise it changes nothing.
+ * Each call brings the gateway's state: the use since an epoch, and the certain reservation. When the server has less
+ * (it is new, or was flushed), it adopts that; otherwise it changes nothing.
  */
 const budgetFunctions = `
 local whole = function(number) return string.format('%.0f', number) end
@@ -255,7 +255,7 @@ local function hear()
 end
 `;
 
-/** The numbers of a text, with a space between them; false for what is none. */
+/** The space-separated numbers of a text; false for anything else. */
 const packedFunction = `
 local function numbers_of(text)
   local numbers, count = {}, 0
@@ -268,14 +268,14 @@ end
 `;
 
 /**
- * Counts a request in windows and budgets, or in none. KEYS: the windows that take one, those that take tokens, then,
- * where there are budgets, the gateways and the budgets. ARGV: how many windows, how many of them take one; the limit and
- * the length of each window; the limit of each budget; with budgets the gateway and the milliseconds for which they are
- * kept. Then in one text what changes from call to call: the tokens, the time (`-`: the server's own), and with budgets
- * the session, and of each budget what to reserve, and the epoch, the use and the reservation that are known.
+ * Counts a request in windows and budgets, or in none. KEYS: the windows of requests, those of tokens, then, with
+ * budgets, the gateways and the budgets. ARGV: the number of windows, and of windows of requests; the limit and the
+ * length of each window; the limit of each budget; with budgets the gateway and the milliseconds for which they are
+ * kept. Then one text with the variable part: the tokens, the time (`-`: the server's own), and with budgets the
+ * session, and for each budget the amount to reserve, and the known epoch, use and reservation.
  *
- * Replies `1` with the epoch and the use of each budget, `0 INDEX TOTAL WAIT` for the window that refuses, or
- * `2 INDEX IS_EXHAUSTED EPOCH USED` for the budget that does.
+ * Replies `1` with the epoch and the use of each budget, `0 INDEX TOTAL WAIT` for a refusing window, or `2 INDEX
+ * IS_EXHAUSTED EPOCH USED` for a refusing budget.
  */
 export const admitScript = script(`${windowFunctions}${waitFunctions}${budgetFunctions}${packedFunction}
 local count, of_one = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -343,8 +343,8 @@ return table.concat(reply, ' ')
 `);
 
 /**
- * Tells that a gateway is there. KEYS: where all of them are. ARGV: the gateway, the time (empty: the server's own), and
- * empty, or something when it leaves. Replies how many there are.
+ * Heartbeat of a gateway. KEYS: the key of all gateways. ARGV: the gateway, the time (empty: the server's own), and a
+ * flag, non-empty when it signs off. Replies the number of gateways.
  */
 export const presenceScript = script(`
 local now = tonumber(ARGV[2])
@@ -370,12 +370,11 @@ return count
 `);
 
 /**
- * Counts what was used instead of what was taken. KEYS: windows, then, where there are budgets, the gateways and the
- * budgets. ARGV: how many windows; the length of each; with budgets the gateway and the milliseconds for which they are
- * kept. Then in one text what changes: what windows get (negative: give back), the time, and with budgets the session, whether
- * it is entered with this call, and of each budget the epoch and the use that are known, what to add to the use, what to
- * release, and what is certainly reserved afterwards. With nothing to add and to release it tells the server what this
- * gateway knows.
+ * Replaces taken amounts by the actual use. KEYS: windows, then, with budgets, the gateways and the budgets. ARGV: the
+ * number of windows; the length of each; with budgets the gateway and the milliseconds for which they are kept. Then
+ * one text with the variable part: the amount for the windows (negative: give back), the time, and with budgets the
+ * session, whether this call enters it, and for each budget the known epoch and use, the amount to add, the amount to
+ * release, and the certain reservation afterwards. Without amounts it only reports this gateway's state.
  */
 export const settleScript = script(`${windowFunctions}${giveBackFunction}${budgetFunctions}${packedFunction}
 local count = tonumber(ARGV[1])

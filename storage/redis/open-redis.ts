@@ -16,30 +16,31 @@ import {
   serverOptions,
 } from './redis-connection.ts';
 
-/** How long opening waits for the server; after that the gateway starts without it. */
+/** Longest wait of opening for the server; after that the gateway starts without it. */
 const firstContactMs = 1000;
 const deadAfterMs = 2000;
 const closingMs = 1000;
 const maxPending = 10_000;
-/** One slow answer is no outage. */
+/** A single slow answer is not an outage. */
 const missesInARow = 3;
 
-/** What `openRedis` needs. */
+/** Dependencies and options of `openRedis`. */
 interface RedisOptions {
   /** `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS. */
   readonly url: string;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics?: Metrics;
-  /** What is kept there, for logs and metrics. Default `counters and cache`. */
+  /** Stored data, named in logs and metrics. Default `counters and cache`. */
   readonly stores?: string;
-  /** Milliseconds that a call waits for its answer. Default 50. */
+  /** Timeout of a call in milliseconds. Default 50. */
   readonly budgetMs?: number | undefined;
 }
 
 /**
- * Opens the connection to a Redis server, which need not be there: it is tried again for ever, pausing 50 ms to 2 s.
- * Resolves when the server has answered, or after a second without it. Rejects only for an unusable address.
+ * Opens the connection to a Redis server, which may be unavailable: connecting is retried without limit, with delays of
+ * 50 ms to 2 s. Resolves when the server has answered, or after a second without an answer. Rejects only for an
+ * unusable address.
  */
 export async function openRedis(options: RedisOptions): Promise<RedisConnection> {
   const connection = new OwnedConnection(options, parseRedisUrl(options.url));
@@ -53,7 +54,7 @@ class OwnedConnection implements RedisConnection {
   private readonly client: Redis;
   private readonly breaker: CircuitBreaker;
   private readonly calls: TimedCalls;
-  /** Apart: a sign of life that is late is no miss, and is not counted as a failed call. */
+  /** Separate: a late probe is neither a miss nor a failed call. */
   private readonly probes: TimedCalls;
   private readonly report: OutageReport;
   private ready = false;
@@ -137,7 +138,7 @@ class OwnedConnection implements RedisConnection {
     this.cancelHandshake?.();
     const { status } = this.client;
     if (status === 'end') return;
-    // Between two attempts there is nothing that could end.
+    // Between two attempts there is no connection to end.
     if (status === 'reconnecting') return this.client.disconnect();
     await new Promise<void>((resolve) => {
       const cancel = this.clock.after(closingMs, resolve);
@@ -149,7 +150,7 @@ class OwnedConnection implements RedisConnection {
     });
   }
 
-  /** Resolves when the server can be used, or has not been reachable for a second. */
+  /** Resolves when the server is usable, or after a second without it. */
   async firstContact(): Promise<void> {
     await new Promise<void>((resolve) => {
       const cancel = this.clock.after(firstContactMs, resolve);
@@ -162,7 +163,7 @@ class OwnedConnection implements RedisConnection {
       this.report.begin(`no connection within ${firstContactMs} ms`);
   }
 
-  /** Undefined for a call that has failed already. */
+  /** Undefined for a call that has already failed. */
   private begin<Reply>(
     { budgetMs = this.budgetMs, unhurried = false }: RedisCallOptions,
     waiter: Waiter<Reply>,
@@ -177,8 +178,8 @@ class OwnedConnection implements RedisConnection {
   }
 
   /**
-   * Commands of one turn of the event loop leave in one write, and their answers come in one read. (ioredis can do that
-   * by itself, with a pipeline, a promise and two callbacks for each command, which costs more than the command.)
+   * Commands of one turn of the event loop are sent in one write, and their answers come in one read. (ioredis has its
+   * own version, with a pipeline, a promise and two callbacks per command, which costs more than the command.)
    */
   private gather(): void {
     if (this.gathering) return;
@@ -197,7 +198,7 @@ class OwnedConnection implements RedisConnection {
     const { client } = this;
     let lastError = '';
     client.on('connect', () => {
-      // A server that hangs takes connections still; it only answers nothing.
+      // A server that hangs still accepts connections, but does not answer.
       this.cancelHandshake = this.clock.after(handshakeMs, () => {
         lastError = 'it takes connections and answers nothing';
         client.disconnect(true);
@@ -223,7 +224,7 @@ class OwnedConnection implements RedisConnection {
     });
   }
 
-  /** In time is what would be for a call. */
+  /** True within the timeout of a call. */
   private probe(): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const inTime = this.probes.begin<string>(this.budgetMs, {
@@ -247,7 +248,7 @@ class OwnedConnection implements RedisConnection {
   }
 }
 
-/** Settles a promise by what the handling makes of an answer. */
+/** Settles a promise with the handling's result for an answer. */
 class Reading<Result> implements Waiter<RedisReply> {
   private readonly handling: ReplyHandling<Result>;
   private readonly resolve: (result: Result | Promise<Result>) => void;
@@ -285,13 +286,13 @@ class Reading<Result> implements Waiter<RedisReply> {
 }
 
 function nobodyWaits(): void {
-  // It was given up.
+  // It has timed out.
 }
 
 function createClient(address: RedisAddress): Redis {
   return new Redis({
     ...serverOptions(address),
-    // A command that cannot be sent now is decided without the server, and one that was sent is never sent again.
+    // A command that cannot be sent now is decided without the server, and a sent one is never repeated.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,

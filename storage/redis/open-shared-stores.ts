@@ -14,7 +14,7 @@ import { WithoutStore } from './without-store.ts';
 
 const dayMs = 86_400_000;
 
-/** What `openSharedStores` needs. */
+/** Dependencies and options of `openSharedStores`. */
 interface SharedStoresOptions {
   /** As configured; each `url` is `memory:` or a Redis server, the cache's by default that of the counters. */
   readonly storage: {
@@ -22,17 +22,17 @@ interface SharedStoresOptions {
     readonly cache: { readonly url?: string; readonly max_value_bytes: number };
     readonly redis_budget_ms?: number;
   };
-  /** What counts and caches in this process: for `memory:`, and while the server is away. */
+  /** Counters of this process: for `memory:`, and while the server is unavailable. */
   readonly counters: Counters;
-  /** Decides by these counters and budgets. */
+  /** Limiter over these counters and budgets. */
   readonly limiter: Limiter & {
     admitShare(charges: Charges, expected: ExpectedUse, replicas: number): Admission;
   };
   readonly budgets: LocalBudgets;
-  /** Budgets are exchanged with a ledger, which keeps what is used. Otherwise the server is all that keeps it. */
+  /** True when a ledger stores the use of budgets; otherwise only the server does. */
   readonly hasLedger: boolean;
   readonly cache: Cache;
-  /** For `memory:`, and for a server that keeps no vectors. */
+  /** For `memory:`, and for a server without vector sets. */
   readonly vectors: VectorIndex;
   readonly log: Log;
   readonly clock: Clock;
@@ -45,14 +45,14 @@ interface SharedStores {
   readonly limiter: Limiter;
   readonly budgets: Budgets;
   readonly cache: Cache;
-  /** Where the cache is, so that answers and their questions are shared by the same gateways. */
+  /** In the same place as the cache, so that the same gateways share answers and their questions. */
   readonly vectors: VectorIndex;
   /** The servers in use, for the readiness page. */
   readonly dependencies: readonly { readonly name: string; check(): Promise<void> }[];
   close(): Promise<void>;
 }
 
-/** Opens the servers that the addresses name, one connection per address. Rejects for an unusable address. */
+/** Opens the servers of the addresses, one connection per address. Rejects for an unusable address. */
 export async function openSharedStores(options: SharedStoresOptions): Promise<SharedStores> {
   const { storage, log, clock, metrics } = options;
   const { url: cacheUrl = storage.counters.url, max_value_bytes: maxValueBytes } = storage.cache;
@@ -94,7 +94,7 @@ export async function openSharedStores(options: SharedStoresOptions): Promise<Sh
   };
 }
 
-/** What counts: in this process, or on a server. */
+/** Counters: in this process, or on a server. */
 function countsOf(
   { counters: local, limiter, budgets, hasLedger, clock, metrics }: SharedStoresOptions,
   redis: RedisConnection | undefined,
@@ -102,7 +102,7 @@ function countsOf(
 ): Pick<SharedStores, 'counters' | 'limiter' | 'budgets'> {
   if (redis === undefined) return { counters: local, limiter, budgets };
   const without = new WithoutStore(metrics);
-  // A budget that is forgotten while nobody asks for it is known from the ledger, or else for longer than a year.
+  // An unused budget that expired is restored from the ledger, or else kept for longer than a year.
   const keepMs = (hasLedger ? 2 : 400) * dayMs;
   const isOnlyStore = !hasLedger;
   const shared = createRedisLimiter({

@@ -16,32 +16,32 @@ import {
 } from './limit-commands.ts';
 import { adjustScript, admitScript, presenceScript, settleScript } from './limit-scripts.ts';
 
-/** Whose budgets a gateway counts, and how long they are kept. */
+/** Owner of budgets, and the time for which they are kept. */
 export interface Place {
   readonly organisationId: string;
   readonly gateway: string;
   readonly keepMs: number;
 }
 
-/** What is said of one budget. Whole units. */
+/** Data of one budget in a command. Whole units. */
 export interface BudgetPosition {
-  /** What is known of it before. */
+  /** Known state before the command. */
   readonly epoch: number;
   readonly used: number;
-  /** What to reserve, or to release. */
+  /** Amount to reserve, or to release. */
   readonly amount: number;
-  /** What was used. */
+  /** Used amount. */
   readonly added: number;
-  /** What is certainly reserved: before an admission, after a settlement. */
+  /** Certain reservation: before an admission, after a settlement. */
   certain: number;
 }
 
-/** What is said of it before an admission. */
+/** Data of a budget before an admission. */
 export type AdmittedPosition = Omit<BudgetPosition, 'added'>;
-/** The same, with the budget's key. */
+/** Same, with the budget's key. */
 export type ToldBudget = BudgetPosition & { readonly key: string };
 
-/** What changes from admission to admission. `now` is undefined for the server's own time. */
+/** Variable part of an admission. `now` is undefined for the server's own time. */
 interface AdmitCall {
   readonly tokens: number;
   readonly now: number | undefined;
@@ -49,9 +49,9 @@ interface AdmitCall {
   readonly positions?: readonly AdmittedPosition[];
 }
 
-/** What changes from settlement to settlement. */
+/** Variable part of a settlement. */
 interface SettleCall {
-  /** What token windows get; negative: what is given back. */
+  /** Amount for token windows; negative: given back. */
   readonly delta: number;
   readonly now: number | undefined;
   /** Undefined without budgets. */
@@ -61,11 +61,11 @@ interface SettleCall {
 
 const none: readonly never[] = [];
 
-/** What is sent for a request by everything that it is counted in: put together once, but for what changes. */
+/** Commands of a request for all its windows and budgets: encoded once, except for the variable part. */
 export class PreparedCharges {
   readonly charges: Charges;
   readonly budgets: readonly Budget[];
-  /** Whose the budgets are; undefined without budgets. */
+  /** Organisation of the budgets; undefined without budgets. */
   readonly organisation: string | undefined;
   readonly #place: Omit<Place, 'organisationId'>;
   #admit: FixedCall | undefined;
@@ -73,7 +73,7 @@ export class PreparedCharges {
   #usual: EncodedCommand | undefined;
   #share: { readonly replicas: number; readonly charges: Charges } | undefined;
 
-  /** `isCounted` is false where budgets count nothing. */
+  /** `isCounted` is false when budgets are not counted. */
   constructor(charges: Charges, of: Omit<Place, 'organisationId'> & { readonly isCounted: boolean }) {
     this.charges = charges;
     this.budgets = of.isCounted ? (charges.budgets ?? none) : none;
@@ -83,13 +83,13 @@ export class PreparedCharges {
     checkLengths(this.#tokens);
   }
 
-  /** Nothing counts. */
+  /** There is nothing to count. */
   get isEmpty(): boolean {
     const { requests, tokens } = this.charges;
     return requests === undefined && tokens === undefined && this.budgets.length === 0;
   }
 
-  /** A request has something to settle when it ends. */
+  /** The request has something to settle when it ends. */
   get isSettled(): boolean {
     return this.charges.tokens !== undefined || this.budgets.length > 0;
   }
@@ -104,7 +104,7 @@ export class PreparedCharges {
 
   /** Counts a request. */
   admit({ tokens, now, session, positions = none }: AdmitCall): EncodedCommand {
-    // Where only requests are counted, it is the same each time.
+    // With windows of requests alone, it is constant.
     const isUsual = now === undefined && !this.isSettled;
     if (isUsual && this.#usual !== undefined) return this.#usual;
     let numbers = `${tokens} ${now ?? serverTime}`;
@@ -116,7 +116,7 @@ export class PreparedCharges {
     return command;
   }
 
-  /** Counts what it has used. */
+  /** Counts its use. */
   settle({ delta, now, session, positions }: SettleCall): EncodedCommand {
     return runPacked(
       (this.#settle ??= this.#settleCall()),
@@ -124,7 +124,7 @@ export class PreparedCharges {
     );
   }
 
-  /** Gives back what a request took of those windows that take one. Undefined without any. */
+  /** Gives back the amount taken from windows of requests. Undefined without any. */
   giveBackRequests(now: number | undefined): EncodedCommand | undefined {
     const windows = this.#requests;
     if (windows.length === 0) return undefined;
@@ -138,7 +138,7 @@ export class PreparedCharges {
     return runScript(adjustScript, parts);
   }
 
-  /** The same windows with the share of one of so many gateways, at least 1. Budgets are as they are. */
+  /** The same windows with the share of one of `replicas` gateways, at least 1. Budgets are unchanged. */
   shareOf(replicas: number): Charges {
     if (replicas <= 1) return this.charges;
     if (this.#share?.replicas !== replicas) {
@@ -154,7 +154,7 @@ export class PreparedCharges {
     return this.#share.charges;
   }
 
-  /** The window that refuses, as the server tells it. */
+  /** The refusing window, from the server's answer. */
   windowRefusal(numbers: Numbers): WindowRefusal {
     const place = numbers.next();
     const ofOne = this.#requests.length;
@@ -191,7 +191,7 @@ export class PreparedCharges {
     return fixedCall(settleScript, parts, 1);
   }
 
-  /** How many keys there are, and which. */
+  /** The number of keys, and the keys. */
   #keys(windows: readonly Window[]): readonly (string | number)[] {
     const keys = windows.map(windowKey);
     if (this.organisation !== undefined) {
@@ -206,10 +206,10 @@ export class PreparedCharges {
   }
 }
 
-/** In place of a time: that of the server. */
+/** Stands for the server's time. */
 const serverTime = '-';
 
-/** What changes from settlement to settlement, as the script reads it. */
+/** Variable part of a settlement, in the script's form. */
 function settledNumbers({ delta, now, session, positions }: SettleCall, isEntered: boolean): string {
   let numbers = `${delta} ${now ?? serverTime}`;
   if (session !== undefined) numbers += ` ${session} ${isEntered ? 1 : 0}`;
@@ -218,13 +218,13 @@ function settledNumbers({ delta, now, session, positions }: SettleCall, isEntere
   return numbers;
 }
 
-/** Tells the server that a gateway is there, or that it leaves. */
+/** Heartbeat of a gateway, or its sign-off. */
 export function presenceCommand(gateway: string, now: number | undefined, isLeaving = false): EncodedCommand {
   const parts = [1, presenceKey, gateway, now ?? '', isLeaving ? 'leaves' : ''];
   return runScript(presenceScript, parts);
 }
 
-/** Tells the server what is known of budgets. `isEntered`: with it the session begins for the gateway. */
+/** Reports the state of budgets to the server. `isEntered`: the gateway's session starts with it. */
 export function tellCommand(
   { organisationId, gateway, keepMs }: Place,
   call: {
@@ -242,7 +242,7 @@ export function tellCommand(
     ...[0, gateway, keepMs],
     settledNumbers({ delta: 0, now, session, positions }, isEntered),
   ];
-  // A server that does not know the script is asked again, behind what was sent meanwhile: what a settlement adds would be in
-  // what is told as known then, and count twice. So the first call of a session brings the script.
+  // A server without the script would be called again, after the commands sent meanwhile: the additions of a settlement
+  // would then also be in the reported state, and count twice. So the first call of a session carries the script.
   return isEntered ? runWhole(settleScript, parts) : runScript(settleScript, parts);
 }

@@ -7,25 +7,25 @@ import type { RedisConnection } from './redis-connection.ts';
 interface RedisCacheOptions {
   readonly redis: RedisConnection;
   readonly clock: Clock;
-  /** A longer value is not taken. */
+  /** Longer values are not stored. */
   readonly maxValueBytes: number;
 }
 
 /** Before the value: the layout's number, then `storedAt` and `expiresAt` as doubles. */
 const headBytes = 17;
 const layout = 1;
-/** A longer value is stored without anyone waiting for it. */
+/** A longer value is stored without waiting. */
 const waitedForBytes = 65_536;
-/** The slowest network that a long value may travel over: 10 MB a second. */
+/** Slowest assumed network for a long value: 10 MB per second. */
 const bytesPerMs = 10_000;
-/** Long values on their way at once; beyond it the next one is dropped. */
+/** Upper bound of long values in flight, in bytes; beyond it the next one is dropped. */
 const maxUnansweredBytes = 67_108_864;
-/** Ten years: more than the server can be trusted to add to its clock. */
+/** Ten years: the server cannot reliably add more to its clock. */
 const longestTtlMs = 315_360_000_000;
 
 /**
- * A cache that all gateways with the same server share; the server drops what has expired, and its own `maxmemory`
- * bounds the whole. Everything that goes wrong is a miss.
+ * A cache shared by all gateways with the same server; the server evicts expired values, and its own `maxmemory` bounds
+ * the whole. Every failure is a miss.
  */
 export function createRedisCache({ redis, clock, maxValueBytes }: RedisCacheOptions): Cache {
   let unansweredBytes = 0;
@@ -35,7 +35,7 @@ export function createRedisCache({ redis, clock, maxValueBytes }: RedisCacheOpti
     const done = (): void => void (unansweredBytes -= length);
     unansweredBytes += length;
     const command = { name: 'set', bytes: setCommand(key, value) };
-    // Not stored, or nobody knows: the connection has told the log.
+    // Not stored, or unknown: the connection has logged it.
     const budgetMs = redis.budgetMs + Math.ceil(length / bytesPerMs);
     return redis.send(command, { budgetMs, read: done, without: done });
   }
@@ -75,7 +75,7 @@ function nothing(): undefined {
   return undefined;
 }
 
-/** What is written for a value. */
+/** A value in stored form. */
 interface PackedValue {
   readonly bytes: Uint8Array;
   readonly storedAt: number;
@@ -88,12 +88,12 @@ const deleteStart = encodeCount(2) + encodeParts(['DEL']);
 const setStart = encodeCount(5) + encodeParts(['SET']);
 const lifeStart = `\r\n${encodeParts(['PX'])}`;
 
-/** A key's name, encoded; `keyBytes` is the key's length. */
+/** An encoded key name; `keyBytes` is the key's length. */
 function encodedName(key: string, keyBytes: number): string {
   return `$${namePrefix.length + keyBytes}\r\n${namePrefix}${key}\r\n`;
 }
 
-/** A command of a key alone. */
+/** A command with only a key. */
 function keyCommand(start: string, key: string): string {
   return start + encodedName(key, Buffer.byteLength(key));
 }
@@ -105,7 +105,7 @@ function setCommand(key: string, { bytes, storedAt, expiresAt }: PackedValue): B
   const keyBytes = Buffer.byteLength(key);
   const before = `${setStart}${encodedName(key, keyBytes)}$${length}\r\n`;
   const after = lifeStart + encodeParts([lifeMs]);
-  // Only the key may be longer in bytes than it is as a text.
+  // Only the key may have more bytes than characters.
   const beforeBytes = before.length - key.length + keyBytes;
   const command = Buffer.allocUnsafe(beforeBytes + length + after.length);
   command.write(before, 0, 'utf8');

@@ -2,11 +2,11 @@ import type { Redis, RedisOptions } from 'ioredis';
 import type { EncodedCommand, RedisReply } from './encoded-command.ts';
 import { isIP } from 'node:net';
 
-/** Milliseconds that connecting to a server, and its greeting, may take. */
+/** Timeout of connecting to a server and of its greeting, milliseconds. */
 export const handshakeMs = 2000;
 const longestBackOffMs = 2000;
 
-/** How every connection reaches its server: tried again for ever, pausing 50 ms to 2 s. */
+/** Connection settings for a server: retried without limit, with delays of 50 ms to 2 s. */
 export function serverOptions({ host, port, database, username, password, tls }: RedisAddress): RedisOptions {
   return {
     host,
@@ -14,7 +14,7 @@ export function serverOptions({ host, port, database, username, password, tls }:
     db: database,
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    // A server's name goes with the handshake; an address must not.
+    // A server's name is sent with the handshake; an address must not be.
     ...(tls ? { tls: isIP(host) === 0 ? { servername: host } : {} } : {}),
     connectionName: 'weir',
     disableClientInfo: true,
@@ -25,41 +25,41 @@ export function serverOptions({ host, port, database, username, password, tls }:
   };
 }
 
-/** Milliseconds in which a server has to answer a call, unless the configuration says otherwise. */
+/** Default timeout of a call in milliseconds. */
 export const defaultBudgetMs = 50;
 
-/** How one call is made. */
+/** Options of one call. */
 export interface RedisCallOptions {
-  /** Milliseconds until the call is given up. Default: those of the connection. */
+  /** Timeout of the call in milliseconds. Default: that of the connection. */
   readonly budgetMs?: number;
-  /** Send it also to a server that is slow: nobody waits for the answer. Default false. */
+  /** True to send it also to a slow server: no caller waits for the answer. Default false. */
   readonly unhurried?: boolean;
 }
 
-/** What is made of an answer, or of none. */
+/** Handling of an answer, or of its absence. */
 export interface ReplyHandling<Result> extends RedisCallOptions {
   read(reply: RedisReply): Result;
-  /** When there is none in time. */
+  /** Called without an answer in time. */
   without(error: Error): Result | Promise<Result>;
-  /** Gets the answer to a call that was given up before. */
+  /** Gets the answer to a call that had timed out. */
   readonly late?: (reply: RedisReply) => void;
 }
 
-/** One connection to one server, shared by all who use that server. */
+/** One connection to one server, shared by all users of that server. */
 export interface RedisConnection {
   /** False while a call would fail at once: not connected, or not answering in time. */
   readonly available: boolean;
   /**
-   * The number of the connection; undefined without one. Commands that were under way on an earlier one may have been done, or not.
+   * The number of the connection; undefined without one. Commands in flight on an earlier one may or may not have run.
    */
   readonly session: number | undefined;
-  /** Milliseconds that a call waits for its answer when it says nothing else. */
+  /** Default timeout of a call in milliseconds. */
   readonly budgetMs: number;
-  /** Sends at once, or rejects at once; rejects when there is no answer in time. Nothing is ever sent twice. */
+  /** Sends or rejects at once; rejects without an answer in time. Commands are never repeated. */
   call<Reply>(send: (client: Redis) => Promise<Reply>, options?: RedisCallOptions): Promise<Reply>;
   /**
-   * The same for one command that is encoded already: for those of which every request needs some. Resolves with what
-   * the handling makes of the answer, or of the want of one; rejects only as that does.
+   * Same for an encoded command, the form of the commands of every request. Resolves with the handling's result for the
+   * answer or its absence; rejects only when the handling does.
    */
   send<Result>(command: EncodedCommand, handling: ReplyHandling<Result>): Promise<Result>;
   /** Resolves when the server answers in time; rejects with the reason otherwise. */
@@ -68,7 +68,7 @@ export interface RedisConnection {
   close(): Promise<void>;
 }
 
-/** Where a Redis server is and how to get in. Holds a secret: log only `label`. */
+/** Address and credentials of a Redis server. Holds a secret: log only `label`. */
 export interface RedisAddress {
   /** The address without its credentials, for logs and errors. */
   readonly label: string;
@@ -81,8 +81,8 @@ export interface RedisAddress {
 }
 
 /**
- * Reads `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS; port 6379 and database 0 when none
- * is named. Throws an Error that says what is wrong and never repeats the address, which may hold a password.
+ * Reads `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS; defaults are port 6379 and database
+ * 0. Throws an Error with the fault that never repeats the address, which may hold a password.
  */
 export function parseRedisUrl(url: string): RedisAddress {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;

@@ -5,27 +5,27 @@ import { adjustScript, type Script, takeScript } from './limit-scripts.ts';
 import type { RedisCallOptions, RedisConnection } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
 
-/** How long giving back may take; the server was slow a moment ago. */
+/** Timeout of giving back; the server was slow a moment ago. */
 const giveBackMs = 5000;
 
-/** What `createRedisCounters` needs. */
+/** Dependencies and options. */
 interface RedisCountersOptions {
   readonly redis: RedisConnection;
-  /** Counters in this process, which decide under the policy `local` while the server is away. */
+  /** Counters in this process, which decide under the policy `local` while the server is unavailable. */
   readonly local: Counters;
-  /** Default: one that counts nothing. */
+  /** Default: one without metrics. */
   readonly without?: WithoutStore;
   /** The time of the windows in whole milliseconds. Default: the server's own clock. For tests. */
   readonly now?: () => number;
 }
 
 /**
- * Counters that all gateways with the same server share. One call decides all windows at once, on the server, by the
+ * Counters shared by all gateways with the same server. One call decides all windows at once, on the server, by the
  * server's clock.
  *
- * While the server is away or slow, `take` follows the policy that it is called with; `adjust` goes to the local
- * counters then. A call that was given up is never sent again; when its answer comes late, what it took is given back
- * if the request was refused meanwhile, and stays counted if it was let through.
+ * While the server is unavailable or slow, `take` follows the policy of the call; `adjust` then goes to the local
+ * counters. A timed-out call is never repeated; when its answer arrives late, the taken amount is given back if the
+ * request was refused meanwhile, and stays counted if it was admitted.
  */
 export function createRedisCounters(options: RedisCountersOptions): Counters {
   return new RedisCounters(options);
@@ -36,7 +36,7 @@ class RedisCounters implements Counters {
   private readonly local: Counters;
   private readonly now: (() => number) | undefined;
   private readonly without: WithoutStore;
-  /** Callers ask with the same list again and again; what is sent for it is put together once. */
+  /** Callers pass the same list repeatedly; its command is encoded once. */
   private readonly prepared = new WeakMap<readonly Window[], Prepared>();
 
   constructor({ redis, local, without = new WithoutStore(), now }: RedisCountersOptions) {
@@ -84,7 +84,7 @@ class RedisCounters implements Counters {
     return this.adjustShared(prepared, delta);
   }
 
-  /** Never rejects. An adjustment without an answer may have happened, so it is not made elsewhere too. */
+  /** Never rejects. An adjustment without an answer may have run, so it is not repeated elsewhere. */
   private adjustShared(prepared: Prepared, delta: number, options: RedisCallOptions = {}): Promise<void> {
     const command = prepared.command(adjustScript, delta, this.now?.());
     return this.redis.send(command, { ...options, read: nothing, without: nothing });
@@ -114,7 +114,7 @@ class RedisCounters implements Counters {
 /** Requests are counted one by one. */
 const usualAmount = 1;
 
-/** What is sent for a list of windows. */
+/** Encoded commands for a list of windows. */
 class Prepared {
   readonly #windows: readonly Window[];
   readonly #calls = new Map<Script, FixedCall>();
@@ -144,7 +144,7 @@ function callFor(script: Script, windows: readonly Window[]): FixedCall {
     ...windows.map(windowKey),
     ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
   ];
-  // The amount and the time change.
+  // The amount and the time vary.
   return fixedCall(script, parts, 2);
 }
 

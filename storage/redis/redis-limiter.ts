@@ -21,35 +21,38 @@ import { type AdmittedPosition, type BudgetPosition, PreparedCharges } from './p
 import type { ReplyHandling } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
 
-/** What `createRedisLimiter` needs. Its budgets are those that `local` decides by. */
+/** Dependencies and options. Its budgets are those of `local`. */
 interface RedisLimiterOptions extends BudgetSessionsOptions {
-  /** Decides in this process under the policy `local` while the server is away, as one of so many gateways. */
+  /**
+   * Decides in this process under the policy `local` while the server is unavailable, as one of `replicas` gateways.
+   */
   readonly local: { admitShare(charges: Charges, expected: ExpectedUse, replicas: number): Admission };
-  /** Default: one that counts nothing. */
+  /** Default: one without metrics. */
   readonly without?: WithoutStore;
 }
 
 /** A limiter that several gateways share. */
 interface RedisLimiter extends Limiter {
-  /** The budgets of this process, whose reset acts on the server too. */
+  /** The budgets of this process, whose reset also applies to the server. */
   readonly budgets: Budgets;
-  /** Stops the signs of life. */
+  /** Stops the heartbeats. */
   close(): void;
 }
 
 /**
- * Decides over requests for all gateways with the same server: one call for all windows and budgets, on the server, by
- * the server's clock. Budgets are counted in this process as well, and go to the ledger from there; each call tells the
- * server what is known here, so that one that is new, or was flushed, knows it too.
+ * Decides on requests for all gateways with the same server: one call for all windows and budgets, on the server, by
+ * the server's clock. Budgets are counted in this process as well, and go to the ledger from there; each call carries
+ * the local state to the server, so that a new or flushed server gets it too.
  *
- * While the server is away or slow, the policy of each call decides. A call that was given up is never sent again; when
- * its answer comes late, what it took is given back if the request was refused meanwhile, and stays counted otherwise.
+ * While the server is unavailable or slow, the policy of each call decides. A timed-out call is never repeated; when
+ * its answer arrives late, the taken amount is given back if the request was refused meanwhile, and stays counted
+ * otherwise.
  */
 export function createRedisLimiter(options: RedisLimiterOptions): RedisLimiter {
   return new OwnedLimiter(options);
 }
 
-/** What was taken of the token windows, and of each budget in whole units. */
+/** Amounts taken from the token windows, and from each budget in whole units. */
 interface Taken {
   readonly tokens: number;
   readonly amounts: readonly number[];
@@ -58,7 +61,7 @@ interface Taken {
 const none: readonly never[] = [];
 const nothingTaken: Taken = { tokens: 0, amounts: none };
 
-/** What it takes of each window of tokens: at most what fits into an empty one. */
+/** Amount to take from each token window: at most the limit of the smallest. */
 function tokensTaken({ charges }: PreparedCharges, expected: ExpectedUse): number {
   return charges.tokens === undefined ? 0 : Math.max(1, Math.min(expected.tokens, charges.tokens.smallest));
 }
@@ -105,7 +108,7 @@ class OwnedLimiter implements RedisLimiter {
     this.#sessions.close();
   }
 
-  /** What a request takes that is expected to use this, and what is sent for it. */
+  /** The amount to take for the expected use, and its command. */
   admitCommand(
     prepared: PreparedCharges,
     expected: ExpectedUse,
@@ -130,7 +133,7 @@ class OwnedLimiter implements RedisLimiter {
     return { taken: { tokens, amounts }, command: prepared.admit({ tokens, now, session, positions }) };
   }
 
-  /** The policy decides. Throws `limits_unavailable` under `closed`. */
+  /** Decides by the policy. Throws `limits_unavailable` under `closed`. */
   decideAlone(prepared: PreparedCharges, expected: ExpectedUse, onFailure: OnStoreFailure): Admission {
     const { local, budgets } = this.#options;
     const { replicas } = this.#sessions;
@@ -146,7 +149,7 @@ class OwnedLimiter implements RedisLimiter {
     });
   }
 
-  /** Of a request that the server has admitted. */
+  /** Reservation of a request that the server has admitted. */
   reservation(prepared: PreparedCharges, taken: Taken, numbers: Numbers): LimitReservation | undefined {
     const { budgets } = this.#options;
     if (!prepared.isSettled) return undefined;
@@ -157,7 +160,7 @@ class OwnedLimiter implements RedisLimiter {
     return reservation;
   }
 
-  /** The refusal of a budget by the server. */
+  /** The server's refusal by a budget. */
   budgetRefusal({ budgets }: PreparedCharges, numbers: Numbers): Admission {
     const budget = budgets[numbers.next()] as Budget;
     const isExhausted = numbers.next() === 1;
@@ -173,20 +176,22 @@ class OwnedLimiter implements RedisLimiter {
     };
   }
 
-  /** The server has certainly reserved this. */
+  /** Records a certain reservation on the server. */
   keep({ budgets }: PreparedCharges, { amounts }: Taken): void {
     this.#sessions.keep(budgets, amounts);
   }
 
-  /** Notes what was used of a request that the server has not admitted. */
+  /** Records the use of a request that the server has not admitted. */
   noteAlone({ budgets }: PreparedCharges, used: BudgetAmounts): void {
     this.#sessions.noteAlone(budgets, used);
   }
 
-  /** Counts what was used of a request that the server has admitted. Resolves when it knows, or cannot be told. */
+  /**
+   * Counts the use of a request that the server has admitted. Resolves when the server has it, or cannot be reached.
+   */
   settle(prepared: PreparedCharges, { taken, held }: Holding, used: BudgetAmounts): void | Promise<void> {
     const { organisation, budgets } = prepared;
-    // Before the use is known here: a new session tells it, and it must not count twice.
+    // Before the local count includes the use: a new session reports that, and it must not count twice.
     const session = organisation === undefined ? undefined : this.#sessions.enter(organisation);
     const positions: BudgetPosition[] = budgets.map((budget, index) => {
       const known = this.#sessions.known(budget);
@@ -204,7 +209,7 @@ class OwnedLimiter implements RedisLimiter {
     return this.#sendSettlement(prepared, settlement, () => this.noteAlone(prepared, used));
   }
 
-  /** Settles with the server what it has admitted too late, for a request that ended meanwhile, or was refused. */
+  /** Settles a late admission of the server, for a request that has ended or was refused meanwhile. */
   settleLate(prepared: PreparedCharges, taken: Taken, used: BudgetAmounts, isRefused: boolean): void {
     const { organisation, budgets } = prepared;
     const session = organisation === undefined ? undefined : this.#sessions.enter(organisation);
@@ -251,14 +256,14 @@ class OwnedLimiter implements RedisLimiter {
   }
 }
 
-/** One request on its way to the server. */
+/** One admission call in flight. */
 class Asking implements ReplyHandling<Admission> {
   readonly command: EncodedCommand;
   readonly #limiter: OwnedLimiter;
   readonly #prepared: PreparedCharges;
   readonly #asked: { readonly expected: ExpectedUse; readonly onFailure: OnStoreFailure };
   readonly #taken: Taken;
-  /** What was admitted without the server; undefined while nothing was, or nothing is to be settled. */
+  /** The admission without the server; undefined without one, or when there is nothing to settle. */
   #alone: SharedReservation | undefined;
   #isRefused = false;
 
@@ -303,7 +308,7 @@ class Asking implements ReplyHandling<Admission> {
   }
 }
 
-/** What was taken on the server, and here. */
+/** Amounts taken on the server, and here. */
 interface Holding {
   readonly taken: Taken;
   readonly held: LimitReservation | undefined;
@@ -314,7 +319,7 @@ class SharedReservation implements LimitReservation {
   readonly #limiter: OwnedLimiter;
   readonly #prepared: PreparedCharges;
   readonly #holding: Holding;
-  /** The server has it too. */
+  /** True when the server has the reservation too. */
   #isShared = false;
   #used: BudgetAmounts | undefined;
 
@@ -347,7 +352,7 @@ class SharedReservation implements LimitReservation {
   }
 }
 
-/** What token windows get for what was used instead of what was taken. */
+/** Amount for token windows: the actual use minus the taken amount. */
 function difference({ tokens }: Taken, used: BudgetAmounts): number {
   const delta = used.tokens - tokens;
   return Number.isFinite(delta) ? delta : 0;

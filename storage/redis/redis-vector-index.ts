@@ -3,25 +3,25 @@ import type { Log } from '../../core/ports/log.ts';
 import type { Similar, VectorBounds, VectorIndex, VectorPartition } from '../../core/ports/vector-index.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
-/** What one partition may hold. A search takes the logarithm of it, and nobody waits for it in this process. */
+/** Upper bound of vectors in one partition. A search takes logarithmic time, and does not block this process. */
 const maxPerPartition = 100_000;
-/** How many leave when a partition is full: it may have shrunk its bound, but not all in one call. */
+/** Evictions per call in a full partition: its bound may have shrunk, but not all at once. */
 const leavingAtOnce = 10;
 
-/** What `createRedisVectorIndex` needs. */
+/** Dependencies and options. */
 interface RedisVectorIndexOptions {
   readonly redis: RedisConnection;
-  /** In this process: for a server that has no vector sets. */
+  /** Index in this process, for a server without vector sets. */
   readonly local: VectorIndex;
   readonly log: Log;
 }
 
 /**
- * Vectors that all gateways with the same server share, as the vector sets of Redis 8 (`VADD`, `VSIM`), unquantised. An older
- * server has none: that is looked for at the first use, said once, and the index in this process is used instead.
+ * Vectors shared by all gateways with the same server, in the vector sets of Redis 8 (`VADD`, `VSIM`), unquantised. An
+ * older server has none: that is detected at the first use, logged once, and the index in this process is used instead.
  *
- * A set leaves as a whole, when the last vector that came to it expires; vectors have no time of their own there. In a full
- * one any may leave. Everything that goes wrong finds nothing.
+ * A set expires as a whole, with its last added vector; vectors have no expiry of their own there. A full set evicts
+ * random ones. Every failure finds nothing.
  */
 export function createRedisVectorIndex(options: RedisVectorIndexOptions): VectorIndex {
   return new RedisVectorIndex(options);
@@ -31,7 +31,7 @@ class RedisVectorIndex implements VectorIndex {
   private readonly redis: RedisConnection;
   private readonly local: VectorIndex;
   private readonly log: Log;
-  /** Undefined until the server has said it. */
+  /** Undefined until the server has answered. */
   private hasSets: boolean | undefined;
   private asking: Promise<void> | undefined;
 
@@ -101,7 +101,7 @@ class RedisVectorIndex implements VectorIndex {
   ): Promise<void> {
     const name = nameOf(partition);
     const lifeMs = Math.ceil(ttlMs);
-    // In one transaction: a set that nothing ends must not come about.
+    // In one transaction: a set without an expiry must not be created.
     const replies = await this.send((set) =>
       set
         .call('VADD', name, 'FP32', blobOf(vector), id, 'NOQUANT')
@@ -122,7 +122,7 @@ class RedisVectorIndex implements VectorIndex {
     );
   }
 
-  /** What each command said, with its error; undefined when nobody knows. */
+  /** The reply of each command, with its error; undefined when they are unknown. */
   private async send(
     fill: (transaction: ChainableCommander) => ChainableCommander,
   ): Promise<[Error | null, unknown][] | undefined> {
@@ -141,7 +141,7 @@ class RedisVectorIndex implements VectorIndex {
               'The Redis server has no vector sets (Redis 8 has): similar questions are found only in the process that was asked',
             );
         },
-        // Away just now, which the connection has told the log: asked again next time.
+        // Unavailable now, which the connection has logged: detected again next time.
         () => undefined,
       )
       .finally(() => (this.asking = undefined));
@@ -149,15 +149,15 @@ class RedisVectorIndex implements VectorIndex {
   }
 }
 
-/** 32-bit numbers must not hide a vector that is the same. */
+/** Rounding of 32-bit numbers must not hide an equal vector. */
 const rounding = 1e-6;
 
-/** What stands in braces places the key in a cluster: one organisation's keys are together. */
+/** The part in braces decides the slot of a cluster: all keys of one organisation share it. */
 function nameOf({ organisationId, digest }: VectorPartition): string {
   return `weir:{${organisationId === '' ? '-' : encodeURIComponent(organisationId)}}:vectors:${digest}`;
 }
 
-/** Little-endian, as the server wants it and every machine that runs this has it. */
+/** Little-endian, which the server requires and every supported machine uses. */
 function blobOf({ buffer, byteOffset, byteLength }: Float32Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }

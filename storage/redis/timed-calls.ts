@@ -2,24 +2,24 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Counter, Gauge, Metrics } from '../../core/ports/metrics.ts';
 
-/** Errors that the server answers with are logged so often at most. */
+/** Shortest interval between log lines of the server's error replies. */
 const replyErrorEveryMs = 60_000;
 const limitsAndCache = 'Limits follow their on_store_failure and caches miss until it is back.';
 
-/** What `OutageReport` needs. */
+/** Dependencies and options of `OutageReport`. */
 interface OutageReportOptions {
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics | undefined;
   /** The server's address without credentials. */
   readonly label: string;
-  /** What is kept there: `counters`, `cache` or `counters and cache`. */
+  /** Stored data: `counters`, `cache` or `counters and cache`. */
   readonly stores: string;
-  /** What is so meanwhile, as a sentence. Default: that of counters and cache. */
+  /** Consequence of an outage, as a sentence. Default: that of counters and cache. */
   readonly consequence?: string | undefined;
 }
 
-/** Tells of a server's outages: in the log once when one begins and once when it ends, in metrics all along. */
+/** Reports a server's outages: in the log once at the start and once at the end, in metrics throughout. */
 export class OutageReport {
   private readonly options: OutageReportOptions;
   private readonly up: Gauge | undefined;
@@ -27,7 +27,7 @@ export class OutageReport {
   private since: number | undefined;
   private failedCalls = 0;
   private errorLoggedAt = -Infinity;
-  /** Why the server cannot be used now; undefined while it can. */
+  /** Reason why the server is unusable; undefined while it is usable. */
   reason: string | undefined;
 
   constructor(options: OutageReportOptions) {
@@ -48,7 +48,7 @@ export class OutageReport {
     this.up?.set(0);
   }
 
-  /** The server cannot be used. Only the first reason of an outage is logged. */
+  /** Reports an outage. Only its first reason is logged. */
   begin(reason: string): void {
     this.reason = reason;
     if (this.since !== undefined) return;
@@ -61,7 +61,7 @@ export class OutageReport {
     );
   }
 
-  /** The server can be used. */
+  /** Reports the end of an outage. */
   end(): void {
     this.reason = undefined;
     this.up?.set(1);
@@ -72,13 +72,13 @@ export class OutageReport {
     log.info(`Redis at ${label} (${stores}) is back`, { away_ms: awayMs, failed_calls: this.failedCalls });
   }
 
-  /** A call failed because of the outage. */
+  /** Counts a call that failed because of the outage. */
   countFailed(reason: 'away' | 'slow'): void {
     this.failedCalls += 1;
     this.failed[reason]?.inc();
   }
 
-  /** The server answered a call with an error: it is there, but refuses (out of memory, no permission, read-only). */
+  /** Reports an error reply: the server is reachable, but refuses (out of memory, no permission, read-only). */
   replyError(message: string): void {
     this.failed.error?.inc();
     const { clock, log, label, stores } = this.options;
@@ -92,27 +92,27 @@ export class OutageReport {
 
 const firstCoolDownMs = 100;
 const longestCoolDownMs = 5000;
-/** Standing so long without a trip, a server is trusted like a new one. */
+/** After this time without a trip, a server is trusted like a new one. */
 const trustedAfterMs = 30_000;
 
-/** What `CircuitBreaker` needs. */
+/** Dependencies and options of `CircuitBreaker`. */
 interface CircuitBreakerOptions {
   readonly clock: Clock;
-  /** So many calls in a row without an answer in time, each begun after the one before was given up, open it. */
+  /** Consecutive calls without an answer in time that open it, each started after the timeout of the one before. */
   readonly misses: number;
-  /** A probe without any answer for so long means that the connection is dead. */
+  /** A probe without any answer for this long means that the connection is dead. */
   readonly deadAfterMs: number;
-  /** Asks the server for a sign of life: true when it came in time, false when later. Rejects when it cannot be asked. */
+  /** Probes the server: true for an answer in time, false for a later one. Rejects when it cannot be sent. */
   probe(): Promise<boolean>;
   onOpen(): void;
   onClose(): void;
-  /** The connection is dead; drop it. */
+  /** Drops a dead connection. */
   onDead(): void;
 }
 
 /**
- * Keeps calls away from a server that answers too slowly or not at all, until it has answered a probe in time.
- * No request is ever the probe, so none waits for it. The pause before a probe doubles with each trip (100 ms to 5 s).
+ * Keeps calls away from a server that answers too slowly or not at all, until it has answered a probe in time. A
+ * request is never the probe, so none waits for it. The pause before a probe doubles with each trip (100 ms to 5 s).
  */
 export class CircuitBreaker {
   private readonly options: CircuitBreakerOptions;
@@ -140,7 +140,7 @@ export class CircuitBreaker {
     this.missed = 0;
   }
 
-  /** A call that began at `begunAt` was not answered in time. Those that wait together for one pause are one miss. */
+  /** A call started at `begunAt` was not answered in time. Calls that wait in the same pause count as one miss. */
   miss(begunAt: number): void {
     if (this.tripped || this.ended || begunAt < this.missedAt) return;
     this.missedAt = this.options.clock.monotonic();
@@ -157,14 +157,14 @@ export class CircuitBreaker {
     this.pause();
   }
 
-  /** The connection is new: asks at once instead of after the pause. */
+  /** Probes a new connection at once instead of after the pause. */
   probeNow(): void {
     if (!this.tripped || this.ended) return;
     this.cancelPause?.();
     this.probe();
   }
 
-  /** Stops its timers for good. */
+  /** Stops its timers permanently. */
   end(): void {
     this.ended = true;
     this.cancelPause?.();
@@ -199,25 +199,25 @@ export class CircuitBreaker {
   }
 }
 
-/** Time is looked at so often while calls are under way. */
+/** Interval of time checks while calls are in flight. */
 const tickMs = 10;
-/** A timer that is later than this was held up by the process itself, and not by the server. */
+/** A timer later than this was delayed by the process itself, not by the server. */
 const ownLagMs = 20;
 
-/** What `TimedCalls` needs. */
+/** Dependencies and options of `TimedCalls`. */
 interface TimedCallsOptions {
   readonly clock: Clock;
-  /** Calls under way at once; one more is refused. */
+  /** Upper bound of calls in flight; one more is refused. */
   readonly maxPending: number;
-  /** A call was given up, which began at `begunAt` (the clock's `monotonic`). */
+  /** A call that started at `begunAt` (the clock's `monotonic`) timed out. */
   onTimeout(begunAt: number): void;
   /** A call was answered in time. */
   onAnswer(): void;
-  /** A call fails with this: it was given up, refused, or its answer is an error that came in time. */
+  /** A call failed: it timed out, was refused, or its answer in time is an error. */
   onFailure(error: Error): void;
 }
 
-/** A call under way. Its maker tells it once what came of it. */
+/** A call in flight. Its sender reports the result once. */
 export interface TimedCall<Reply> {
   answer(reply: Reply): void;
   fail(error: Error): void;
@@ -227,25 +227,25 @@ export interface TimedCall<Reply> {
 export interface Waiter<Reply> {
   answered(reply: Reply): void;
   failed(error: Error): void;
-  /** Gets the answer to a call that was given up before. */
+  /** Gets the answer to a call that had timed out. */
   late(reply: Reply): void;
 }
 
 /**
- * Gives calls a bound in time with one timer for all of them. Only time counts in which this process could have read an
- * answer: while its event loop is held up, time stands still for all calls. A call that is given up goes on: its answer
- * may still come, and is then handed to `late`.
+ * Bounds calls in time with one timer for all of them. Only time in which this process could have read an answer
+ * counts: while its event loop is blocked, time stands still for all calls. A timed-out call continues: its answer may
+ * still arrive, and is then passed to `late`.
  */
 export class TimedCalls {
   readonly options: TimedCallsOptions;
-  /** Calls under way, in no order, each with its neighbours: a map would hash each call, and be copied now and then. */
+  /** Calls in flight, unordered, as a linked list: a map would hash each call, and be copied occasionally. */
   private first: Underway | undefined;
   private count = 0;
   private cancelTimer: (() => void) | undefined;
   private timerAt = Infinity;
   /** Milliseconds in which answers could be read, up to `lookedAt`. */
   private passed = 0;
-  /** Of the clock. */
+  /** Time of the clock at the last check. */
   private lookedAt = 0;
   private closed = false;
 
@@ -253,7 +253,7 @@ export class TimedCalls {
     this.options = options;
   }
 
-  /** Begins a call, which fails after `budgetMs`. Undefined for one too many, which has failed already. */
+  /** Starts a call, which fails after `budgetMs`. Undefined for one beyond the bound, which has failed already. */
   begin<Reply>(budgetMs: number, waiter: Waiter<Reply>): TimedCall<Reply> | undefined {
     const { clock, maxPending, onFailure } = this.options;
     if (this.count >= maxPending) {
@@ -264,7 +264,7 @@ export class TimedCalls {
     }
     const now = clock.monotonic();
     if (this.first === undefined) this.lookedAt = now;
-    // The time since the last look counts as it will at the next one: as a tick at the most.
+    // The time since the last check counts as at the next one: at most as one tick.
     const deadline = this.passed + Math.min(now - this.lookedAt, tickMs + ownLagMs) + budgetMs;
     const call = new PendingCall<Reply>(this, waiter, { budgetMs, begunAt: now, deadline });
     this.link(call);
@@ -277,7 +277,7 @@ export class TimedCalls {
     this.cancelTimer?.();
   }
 
-  /** For calls only: false for one that had ended already. */
+  /** For calls only: false when it had ended already. */
   end(call: Underway): boolean {
     if (!call.isUnderway) return false;
     call.isUnderway = false;
@@ -309,7 +309,7 @@ export class TimedCalls {
       const gone = now - this.lookedAt;
       this.passed += Math.min(gone, rest + ownLagMs);
       this.lookedAt = now;
-      // After a pause of this process answers may have come already, unread: the loop reads them before it goes on.
+      // After a pause of this process unread answers may be pending: the loop reads them before it continues.
       this.cancelTimer = undefined;
       setImmediate(() => this.check());
     });
@@ -328,7 +328,7 @@ export class TimedCalls {
   }
 }
 
-/** A call in the list of those under way. */
+/** An entry in the list of calls in flight. */
 interface Underway {
   readonly deadline: number;
   previous: Underway | undefined;

@@ -2,10 +2,10 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { OnStoreFailure } from '../../core/ports/counters.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
 
-/** What a refusal for want of the store tells clients to wait, in seconds. */
+/** Retry delay in a refusal without the store, in seconds. */
 const retryAfterSeconds = 2;
 
-/** Decides what happens without the shared store, and counts how often. */
+/** Decides without the shared store, and counts how often. */
 export class WithoutStore {
   private readonly decided: Record<OnStoreFailure, Counter | undefined>;
 
@@ -19,7 +19,7 @@ export class WithoutStore {
     this.decided = { open: series('open'), closed: series('closed'), local: series('local') };
   }
 
-  /** What the policy says: `local` or `open` is called. Throws `limits_unavailable` under `closed`. */
+  /** Applies the policy: calls `local` or `open`. Throws `limits_unavailable` under `closed`. */
   decide<Result>(policy: OnStoreFailure, by: { local(): Result; open(): Result }): Result {
     this.decided[policy]?.inc();
     if (policy !== 'closed') return by[policy]();

@@ -4,29 +4,29 @@ import path from 'node:path';
 import { writeDurably } from '../../core/base/durable-file.ts';
 import { readKey, sealingKey, type SealingKey, type SealingKeys } from './secret-box.ts';
 
-/** The variables that keys are read from. */
+/** Variables with keys. */
 export interface KeyVariables {
-  /** `WEIR_SECRET_KEY`: the key that seals. Undefined or empty: the key file of the data folder. */
+  /** `WEIR_SECRET_KEY`: the sealing key. Undefined or empty: the key file of the data folder. */
   readonly current: string | undefined;
-  /** `WEIR_SECRET_KEY_PREVIOUS`: keys with commas between them, which only open. */
+  /** `WEIR_SECRET_KEY_PREVIOUS`: comma-separated keys that only open. */
   readonly previous: string | undefined;
 }
 
-/** Where keys came from. */
+/** Keys with their source. */
 interface OpenedKeys extends SealingKeys {
-  /** True when a variable gave the key that seals. */
+  /** True when a variable provided the sealing key. */
   readonly fromVariable: boolean;
-  /** The key file, where there is one: its keys open, too, when a variable gives the one that seals. */
+  /** The key file, if any: its keys also open when a variable provides the sealing key. */
   readonly file: KeyFile | undefined;
-  /** True when the file was made just now. */
+  /** True when the file was just created. */
   readonly isNew: boolean;
 }
 
 const maxPrevious = 20;
 
 /**
- * The keys of a gateway: of the variables, else of the data folder, in which a key is made at the first start. Throws
- * one sentence with the remedy for a key that is none.
+ * The keys of a gateway: from the variables, else from the data folder, in which the first start creates a key. Throws
+ * one sentence with the remedy for an invalid key.
  */
 export async function openKeys(dataFolder: string, variables: KeyVariables): Promise<OpenedKeys> {
   const previous = readPrevious(variables.previous ?? '');
@@ -65,20 +65,20 @@ function readPrevious(text: string): readonly SealingKey[] {
 
 /** Name of the key file within the data folder. */
 const fileName = 'secret.key';
-/** A key is one line; a rotation that was cut short leaves one more. */
+/** A key is one line; an interrupted rotation leaves one more. */
 const maxFileBytes = 65_536;
 
 /** The keys of a data folder. */
 interface KeyFile {
-  /** Where it is, for messages. */
+  /** Path for messages. */
   readonly path: string;
-  /** The key that seals comes first; those behind it only open what they sealed. At least one. */
+  /** The sealing key comes first; the others only open texts that they sealed. At least one. */
   readonly keys: readonly [SealingKey, ...SealingKey[]];
 }
 
 /**
- * Reads the key file of a data folder; undefined when there is none. Throws one sentence when others may read it, or
- * when it holds anything but keys.
+ * Reads the key file of a data folder; undefined when there is none. Throws one sentence when other users may read it,
+ * or when it holds anything but keys.
  */
 async function readKeyFile(dataFolder: string): Promise<KeyFile | undefined> {
   const file = path.join(dataFolder, fileName);
@@ -106,22 +106,22 @@ async function readKeyFile(dataFolder: string): Promise<KeyFile | undefined> {
   }
 }
 
-/** Makes a key file for a data folder that has none, with a new key and mode 0600. */
+/** Creates a key file for a data folder without one, with a new key and mode 0600. */
 function createKeyFile(dataFolder: string): Promise<KeyFile> {
   return write(path.join(dataFolder, fileName), [sealingKey(randomBytes(32))]);
 }
 
-/** The same keys behind a new one, which seals from now on. */
+/** Adds a new key in front of the present ones; it seals from now on. */
 export function withNewKey({ path: file, keys }: KeyFile): Promise<KeyFile> {
   return write(file, [sealingKey(randomBytes(32)), ...keys]);
 }
 
-/** Only the key that seals: nothing that the others sealed can be opened any more. */
+/** Keeps only the sealing key: texts sealed with the others can no longer be opened. */
 export function withoutPreviousKeys({ path: file, keys }: KeyFile): Promise<KeyFile> {
   return write(file, [keys[0]]);
 }
 
-/** Whole or not at all, and on the disk before a secret is sealed with it: a lost key cannot be made again. */
+/** Atomic, and synced before a secret is sealed with it: a lost key cannot be recovered. */
 async function write(file: string, keys: KeyFile['keys']): Promise<KeyFile> {
   await writeDurably(file, keys.map(({ bytes }) => `${bytes.toString('base64')}\n`).join(''));
   return { path: file, keys };

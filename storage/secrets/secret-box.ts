@@ -2,9 +2,9 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { SecretBox } from '../../core/ports/secret-managers.ts';
 
-/** A key of AES-256 and the name by which sealed texts refer to it. */
+/** A key of AES-256 and its id in sealed texts. */
 export interface SealingKey {
-  /** 12 hexadecimal digits, worked out of the key: the same key has the same id everywhere. Says nothing about it. */
+  /** 12 hexadecimal digits, derived from the key: equal keys have equal ids. Reveals nothing about it. */
   readonly id: string;
   /** 32 bytes. */
   readonly bytes: Buffer;
@@ -12,7 +12,7 @@ export interface SealingKey {
 
 const keyBytes = 32;
 
-/** Prints a key that `WEIR_SECRET_KEY` takes. */
+/** Prints a valid key for `WEIR_SECRET_KEY`. */
 const keyCommand = 'openssl rand -base64 32';
 
 /** The key of these 32 bytes. */
@@ -22,8 +22,8 @@ export function sealingKey(bytes: Buffer): SealingKey {
 }
 
 /**
- * Reads a key as it is written in `source`: exactly 32 bytes as base64 or as hexadecimal digits. Throws a sentence that
- * names the source and not the text.
+ * Reads a key from `source`: exactly 32 bytes as base64 or as hexadecimal digits. Throws a sentence that names the
+ * source, not the text.
  */
 export function readKey(text: string, source: string): SealingKey {
   const bytes = bytesOf(text.trim());
@@ -40,11 +40,11 @@ function bytesOf(text: string): Buffer | undefined {
 
 const algorithm = 'aes-256-gcm';
 const format = 'v1';
-/** 96 bits, anew for every text: what GCM is made for. */
+/** 96 bits, the nonce size of GCM, random for every text. */
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** The keys of a gateway: the one that seals, and those that only open what they sealed once. */
+/** The keys of a gateway: the sealing one, and those that only open earlier texts. */
 export interface SealingKeys {
   readonly current: SealingKey;
   readonly previous: readonly SealingKey[];

@@ -20,7 +20,7 @@ export const endpointIds = [
   'realtime',
   'proxy',
 ] as const;
-/** One of them. */
+/** One of these operations. */
 export type EndpointId = (typeof endpointIds)[number];
 
 /** Every wire format, of clients and hosts. */

@@ -164,7 +164,7 @@ function feedbackOf(given: Static<typeof Actions>['on_fail'], usual: number) {
   return { feedback: { value, weight, metadata } };
 }
 
-/** Why a guardrail cannot run a check that only a plugin does. */
+/** Reason why a guardrail cannot run a check that only a plugin of a pipeline does. */
 function onlyInPipelines(id: string, plugin: string): string {
   return `is ${JSON.stringify(id)}, which only the plugin ${JSON.stringify(plugin)} of a pipeline does: put it there, or say "is_enabled": false`;
 }
@@ -186,7 +186,7 @@ export interface CheckIssue {
   readonly message: string;
 }
 
-/** Available checks of guardrails: those of the gateway's own guard plugins. */
+/** Checks available to guardrails: those of guard plugins, built in or listed. */
 export interface Guards {
   /**
    * Every id, sorted: names of plugins (`add-prefix`), and their names in existing guardrails (`default.addPrefix`).

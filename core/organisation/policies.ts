@@ -22,7 +22,7 @@ export const policyKeys = [
   'model',
   'endpoint_type',
 ] as const;
-/** One of them. */
+/** One of these keys. */
 export type PolicyKey = (typeof policyKeys)[number];
 
 const metadataPrefix = 'metadata.';

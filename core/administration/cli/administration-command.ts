@@ -87,7 +87,7 @@ interface Resealing {
   readonly tally: Tally;
 }
 
-/** How many secrets of the record were sealed anew. */
+/** Seals the record anew; resolves to its number of resealed secrets. */
 async function resealOne(
   { records }: Pick<ResourcesWriter, 'records'>,
   found: StoredRecord,

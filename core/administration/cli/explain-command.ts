@@ -197,9 +197,9 @@ export interface ExplainTools {
   load(file: string): Promise<LoadResult>;
   /** Rows of the provider table. */
   readonly providerNames: ReadonlySet<string>;
-  /** The checks of guardrails; those of plugins whose code is not run are taken to be there. */
+  /** The checks of guardrails; those of plugins whose code does not run are assumed to exist. */
   checks(config: GatewayConfig): Checks;
-  /** Works out the plan. Throws a `GatewayError` for a request that cannot be used. */
+  /** Computes the plan. Throws a `GatewayError` for an unusable request. */
   plan(request: RequestFile, config: CompiledConfig, gateway: GatewayConfig): Promise<OfflinePlan>;
   print(text: string): void;
   complain(text: string): void;

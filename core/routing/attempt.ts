@@ -38,20 +38,20 @@ import { guardrailsOf } from './request-guardrails.ts';
 import type { Clock } from '../ports/clock.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 
-/** What attempts need beside their parts; one per generation. */
+/** Dependencies of attempts; one per generation. */
 export interface AttemptSetup extends PrepareSetup {
   readonly transport: Transport;
   readonly runtime: HookRuntime;
-  /** Counts what targets with limits are asked. */
+  /** Counts attempts at targets with limits. */
   readonly limiter: Limiter;
-  /** Tells what a request will probably cost at a target with a budget of dollars. */
+  /** Estimates the cost of a request at a target with a budget in dollars. */
   readonly prices: Prices;
 }
 
 /**
- * One attempt at one target: hooks, the request in the target's wire, its credential, and the head of the answer with
- * the body still flowing when it streams. Rejects with what refuses or fails it. Goes from step to step without waiting
- * where there is nothing to wait for: this runs for every request.
+ * One attempt at one target: hooks, the request in the target's dialect, its credential, and the head of the answer,
+ * with the body still flowing when it streams. Rejects with the refusal or failure. Adds no promise between steps that
+ * need none, because it runs for every request.
  */
 export function runAttempt(parts: AttemptParts, setup: AttemptSetup): Promise<Answer> {
   const { exchange } = parts;
@@ -78,20 +78,20 @@ function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer>
   if (exchange.upgrade !== undefined) facts.modelRequested = queryModel(exchange.query);
   if (sent === undefined || !hooked) return ask(parts, setup);
   const { models } = parts.target;
-  // An answer that a hook has kept is for those alone who may ask for its model now.
+  // A hook may answer from a cache; check first that the caller may still use the model.
   if (models?.isRestricted === true) allowedModel(parts, models);
   exchange.attempt = new CurrentAttempt(parts, sent, setup.wires);
   const hooks = runAttemptHooks(exchange, setup.runtime, 0);
   const goOn = (early: EarlyAnswer | undefined): Promise<Answer> => {
     if (early === undefined) return ask(parts, setup);
-    // The provider was not asked.
+    // No request went to the provider.
     facts.attempts--;
     return Promise.resolve(shownEarly(exchange, early, setup.runtime));
   };
   return isPromise(hooks) ? hooks.then(goOn) : goOn(hooks);
 }
 
-/** Throws `not_supported` for guardrails that would not run. */
+/** Throws `not_supported` when guardrails apply that cannot run here. */
 function requireNoGuardrails(parts: AttemptParts): void {
   if (guardrailsOf(parts) === undefined) return;
   const { exchange } = parts;
@@ -102,7 +102,7 @@ function requireNoGuardrails(parts: AttemptParts): void {
   );
 }
 
-/** An answer in place of the provider's passes the `attempted` hooks of the plugins before the one that gave it. */
+/** Runs an early answer through the `attempted` hooks of the plugins before the one that gave it. */
 function shownEarly(
   exchange: Exchange,
   { answer, index }: EarlyAnswer,
@@ -127,7 +127,7 @@ function askPrepared(asked: AttemptParts, prepared: PreparedRequest, setup: Atte
   return admitted(asked, prepared, setup);
 }
 
-/** The same for a target that needs a credential made, or may have no room. */
+/** Sends to a target whose credential has to be created, or that has limits. */
 async function admitted(
   parts: AttemptParts,
   prepared: PreparedRequest,
@@ -150,7 +150,7 @@ function send(
   { transport, runtime }: AttemptSetup,
 ): Promise<Answer> {
   const { exchange, options, target, judged } = parts;
-  // Hooks and tokens take their time: nobody is asked for a client that has left meanwhile.
+  // Hooks and tokens take time: do not send for a client that has disconnected meanwhile.
   if (exchange.aborted) {
     settleTargetLimits(exchange, nothingUsed);
     throw exchange.failure ?? clientLeft();
@@ -181,7 +181,7 @@ async function sendSigned(
   return sendRequest({ ...sending, request });
 }
 
-/** The answer once it has been translated and looked at. */
+/** The answer, translated and checked. */
 async function looked(
   { exchange, judged }: AttemptParts,
   answering: Promise<Answer>,
@@ -195,18 +195,18 @@ async function looked(
   return exchange.pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
 }
 
-/** Throws `provider_rate_limited` or `provider_budget_exhausted` for a target that may not be asked now. */
+/** Throws `provider_rate_limited` or `provider_budget_exhausted` for a target without room. */
 async function counted(exchange: Exchange, limits: LimitCharges, setup: AttemptSetup): Promise<void> {
   try {
     await takeTargetLimits(exchange, limits, setup);
   } catch (error) {
-    // The provider was not asked.
+    // No request went to the provider.
     exchange.facts.attempts--;
     throw error;
   }
 }
 
-/** The answer once its stream has begun well. Throws why it has not. */
+/** The answer, after the first event of its stream. Throws the error when the stream begins with one or breaks first. */
 async function begun(exchange: Exchange, answer: Answer, body: StreamSource): Promise<Answer> {
   const { dialect, endpoint } = exchange;
   const canTell = answer.dialect !== undefined && endpoint.modelled;
@@ -216,7 +216,7 @@ async function begun(exchange: Exchange, answer: Answer, body: StreamSource): Pr
   return { ...answer, body: held };
 }
 
-/** What an earlier attempt has left behind. */
+/** Clears the facts of an earlier attempt. */
 function forgetAttempt(facts: RequestFacts): void {
   if (facts.attempts === 0) return;
   facts.usage = undefined;
@@ -232,12 +232,12 @@ function hostOf(origin: string): string {
   return origin.startsWith('mock:') ? 'mock' : origin.slice(origin.indexOf('//') + 2);
 }
 
-/** A refusal that no other target would lift: the client has left, or its request is wrong. */
+/** A failure that another target cannot avoid: the client has disconnected, or its request is invalid. */
 export function isFinal(error: GatewayError): boolean {
   return finalCodes.has(error.code);
 }
 
-/** The target was not asked, because one of its limits is used up: another one may have room. */
+/** The target was skipped because one of its limits is used up; another one may have room. */
 export function isPassedOver({ code }: GatewayError): boolean {
   return code === 'provider_rate_limited' || code === 'provider_budget_exhausted';
 }
@@ -255,9 +255,8 @@ const finalCodes: ReadonlySet<string> = new Set<GatewayError['code']>([
 ]);
 
 /**
- * Shows what the provider answered to the `attempted` hooks, the one nearest the provider first, and returns what they
- * made of it; a promise only when one of them returns one. Throws their refusal; a stream that nobody will read then is
- * cancelled.
+ * Runs the `attempted` hooks on the provider's answer, the one nearest the provider first, and returns their result; a
+ * promise only when one of them returns one. Throws their refusal, and then cancels the stream of the answer.
  */
 function runAttemptedHooks(
   exchange: Exchange,
@@ -291,7 +290,7 @@ function refused(answer: Answer, error: unknown): never {
 }
 
 /**
- * The attempt with what its provider's integration says of the model: another address, a deployment, a price. Throws
+ * The attempt with the integration's settings for the model: another address, a deployment, a price. Throws
  * `model_not_allowed`.
  */
 function forItsModel(parts: AttemptParts, models: TargetModels): AttemptParts {
@@ -303,23 +302,23 @@ function forItsModel(parts: AttemptParts, models: TargetModels): AttemptParts {
 }
 
 /**
- * The model that is asked for at a provider with a list, which has all that the request names. Throws
- * `model_not_allowed`.
+ * The requested model at a provider with a model list. Throws `model_not_allowed` when the list lacks a model that the
+ * request names.
  */
 function allowedModel({ exchange, target }: AttemptParts, models: TargetModels): string | undefined {
   const { names, untold } = exchange.models;
-  // A full name of the Gemini API is the name of the model with its collection in front.
+  // A full name of the Gemini API is the name of the model after its collection.
   const inCollection = exchange.dialect.name === 'google-gemini' || target.dialect.startsWith('google-');
   const plain = inCollection ? names.map((name) => name.replace(/^models\//, '')) : names;
   for (const name of plain) models.require(name);
   const { modelRequested } = exchange.facts;
-  // An attempt hook may have changed the body after the path was made of it.
+  // An attempt hook may have changed the body after the path was derived from it.
   if (exchange.endpoint.modelled && modelRequested !== '') models.require(modelRequested);
   if (untold !== undefined) throw models.refusalOfUntold(untold);
   return plain[0];
 }
 
-/** The model that goes out, after config and hooks; undefined for operations that name none, or that nobody reads. */
+/** The model to send, after config and hooks; undefined for operations that name none, or whose body is not read. */
 function askedModel(exchange: Exchange): string | undefined {
   const { dialect, endpoint, facts } = exchange;
   if (exchange.upgrade !== undefined) return facts.modelRequested;
@@ -332,7 +331,7 @@ function askedModel(exchange: Exchange): string | undefined {
 }
 
 /**
- * Changes the body that the present attempt sends as the config says; a model goes where the client's wire names it.
+ * Applies the config's parameters to the body of the present attempt; a model goes where the client's dialect has it.
  */
 export function applyParams(params: ParamEdits, exchange: Exchange, sent: ChangedBody): void {
   const call = exchange.dialect.readCall?.(exchange.path);
@@ -350,8 +349,8 @@ function modelIn({ json }: Pick<ChangedBody, 'json'>): unknown {
 }
 
 /**
- * Counts an attempt at a target with limits, just before it is asked. Throws `provider_rate_limited` when one of them
- * is used up, and what the limiter refuses with while its store is away. A promise only where it answers with one.
+ * Counts an attempt at a target with limits, just before the request is sent. Throws `provider_rate_limited` when a
+ * limit is used up, and the limiter's error while its store is unreachable. A promise only where the limiter returns one.
  */
 function takeTargetLimits(
   exchange: Exchange,
@@ -381,12 +380,12 @@ function expectedUse(
   return learned.expectedOf(exchange, { prices, price, at: exchange.startedAt });
 }
 
-/** Nothing is served from the attempt that the exchange has made: what it took counts as `used`. */
+/** Settles the limits of an attempt that is not served: its usage counts as `used`. */
 export function settleTargetLimits(exchange: Exchange, used: BudgetAmounts): void {
   const { reservation } = exchange;
   if (reservation === undefined) return;
   exchange.reservation = undefined;
-  // The limiter reports by itself what it cannot count.
+  // The limiter itself reports usage that it cannot count.
   void reservation.settle(used);
 }
 
@@ -394,7 +393,7 @@ function keep(exchange: Exchange, reserved: LimitReservation | undefined): void 
   exchange.reservation = reserved;
 }
 
-/** What carrying a request for WebSocket to its provider needs. */
+/** Parameters of `sendUpgrade`. */
 interface UpgradeSending {
   readonly exchange: Exchange;
   readonly request: UpstreamRequest;
@@ -404,9 +403,8 @@ interface UpgradeSending {
 }
 
 /**
- * Asks the provider for WebSocket. Its 101 comes back with the connection, anything else as it is. Throws what the
- * transport fails with, and `not_supported` where the
- * transport has no WebSocket.
+ * Asks the provider for WebSocket. Returns its 101 with the connection, any other answer unchanged. Throws the
+ * transport's error, and `not_supported` where the transport has no WebSocket.
  */
 async function sendUpgrade(sending: UpgradeSending): Promise<Answer> {
   const { exchange, request, options, transport, clock } = sending;
@@ -420,7 +418,7 @@ async function sendUpgrade(sending: UpgradeSending): Promise<Answer> {
   }
   const call = transport.upgrade(request);
   exchange.onAbort(() => {
-    // A connection that was relayed is ended by the relay, after what the client had still said.
+    // The relay ends a switched connection, after the client's last bytes.
     if (exchange.upgrade?.switched !== true) call.abort(exchange.failure ?? clientLeft());
   });
   try {
@@ -439,7 +437,7 @@ async function sendUpgrade(sending: UpgradeSending): Promise<Answer> {
   }
 }
 
-/** The model that the query of a request for WebSocket names (`/realtime?model=…`), or an empty text. */
+/** The model in the query of a request for WebSocket (`/realtime?model=…`), or an empty text. */
 function queryModel(query: string): string {
   return new URLSearchParams(query).get('model') ?? '';
 }

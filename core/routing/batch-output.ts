@@ -5,31 +5,31 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { parseJson } from '../base/json.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 
-/** A batch as hosts describe it has a few KB. */
+/** Upper bound of the description of a batch, which has a few KB. */
 const maxBatchBytes = 1_048_576;
 const outputPath = /^\/batches\/([\w-]{1,200})\/output\/?$/;
-/** What hosts say of paths that they do not have. */
+/** Statuses of hosts for paths that they do not have. */
 const missingPath: ReadonlySet<number> = new Set([404, 405, 501]);
-/** States that a batch leaves again. */
+/** States of an unfinished batch. */
 const underWay: ReadonlySet<unknown> = new Set(['validating', 'in_progress', 'finalizing', 'cancelling']);
-/** Headers of the client that are about the output as a whole, and not about a batch or one of its files. */
+/** Headers of the client that apply to the whole output, and not to a batch or one of its files. */
 const ofTheWhole =
   /^(?:accept|accept-encoding|range|if-(?:range|match|none-match|modified-since|unmodified-since))$/i;
-/** Headers of one file that do not hold for two in a row. */
+/** Headers of one file that are invalid for the concatenation of two. */
 const ofOneFile =
   /^(?:content-(?:length|md5|digest|disposition|range)|etag|last-modified|accept-ranges|digest)$/i;
 
 /** Sends a request to the target of the attempt. */
 type AskTarget = (request: UpstreamRequest) => Promise<Answer>;
 
-/** The request asks for the output of a batch. */
+/** Whether the request asks for the output of a batch. */
 export function asksForOutput({ endpoint, method, path }: Exchange): boolean {
   return endpoint.id === 'batches' && method === 'GET' && outputPath.test(path);
 }
 
 /**
- * The output of a batch: what the host itself says at this path, or, where it has no such path, the output file of the
- * batch and after it the file of its errors. Rejects with `resource_conflict` while the batch is under way, and with
+ * The output of a batch: the host's own answer at this path, or, where it has no such path, the output file of the batch
+ * followed by the file of its errors. Rejects with `resource_conflict` while the batch is in progress, and with
  * `resource_not_found` when it ended without output.
  */
 export async function batchOutput(
@@ -61,7 +61,7 @@ export async function batchOutput(
   };
 }
 
-/** A name or a value of a flat list that goes along to the batch and its files. */
+/** Whether a name or value of a flat header list goes to the batch and its files. */
 function isOfFile(_: string, i: number, all: readonly string[]): boolean {
   return !ofTheWhole.test(all[i - (i % 2)] ?? '');
 }
@@ -71,7 +71,7 @@ async function wholeBody(exchange: Exchange, { body }: Answer): Promise<Buffer> 
   return isStreamSource(body) ? collectSource(exchange, body, maxBatchBytes) : body;
 }
 
-/** The files that hold the output of the batch that is described here. */
+/** Ids of the files with the output of the described batch. */
 function filesOf(id: string, bytes: Buffer): readonly [string, ...string[]] {
   const batch = describedBatch(bytes);
   const [first, second] = [batch['output_file_id'], batch['error_file_id']].filter(
@@ -107,7 +107,7 @@ function describedBatch(bytes: Buffer): Readonly<Record<string, unknown>> {
   });
 }
 
-/** The lines of one file, and then those of another, which is asked for when the first has ended. */
+/** The lines of one file, then those of another, which is requested at the end of the first. */
 class JoinedFiles implements StreamSource {
   private current: StreamSource | undefined;
   private readonly next: () => Promise<Answer>;

@@ -11,8 +11,8 @@ interface CollectedAnswer {
 }
 
 /**
- * Sends a request of the gateway's own and collects its answer. Rejects with the transport's error, `upstream_too_large`, or
- * the reason of `signal`, a GatewayError with which the call is given up.
+ * Sends a request of the gateway itself and collects its answer. Rejects with the transport's error,
+ * `upstream_too_large`, or the reason of `signal`, a GatewayError that aborts the call.
  */
 export function collectUpstream(
   transport: Transport,
@@ -49,14 +49,14 @@ export function collectUpstream(
   });
 }
 
-/** An answer of this content type is a stream in the client's wire: events, or what its request asks for instead. */
+/** Whether this content type is a stream of the client's dialect: events, or the framing that its request asks for. */
 export function isStreamType({ dialect, facts, query }: Exchange, contentType: string): boolean {
   if (contentType.startsWith('text/event-stream')) return true;
   const framings = facts.stream ? dialect.frames?.framings : undefined;
   return framings !== undefined && contentType.startsWith(framings.contentTypeFor(query));
 }
 
-/** Keeps what an answer tells for metrics, limits and the log; what it does not tell stays as it was. */
+/** Copies the facts of an answer for metrics, limits and the log; facts that it lacks stay unchanged. */
 export function learnFacts({ facts }: Exchange, found: AnswerFacts): void {
   if (found.usage) facts.usage = found.usage;
   if (found.model) facts.modelAnswered = found.model;

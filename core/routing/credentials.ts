@@ -10,19 +10,19 @@ import type { Target } from '../pipeline/router.ts';
 import { sha256 } from '../base/sha256.ts';
 import { mayPassCredential } from './forward-headers.ts';
 
-/** Targets of the configuration live as long as their generation; those of one request are forgotten with it. */
+/** Digests by target. Targets of the configuration live as long as their generation, others as long as their request. */
 const known = new WeakMap<Target, Known>();
 
 interface Known {
-  /** Without what callers send. */
+  /** The part without the caller's headers. */
   readonly own: string;
-  /** What the last caller sent, where callers' credentials are passed on, and the digest of both. */
+  /** The last caller's headers, where callers' credentials are passed on, and the digest of both parts. */
   latest: { readonly passed: HeaderList; readonly digest: string } | undefined;
 }
 
 /**
- * A digest that is equal when a request goes to the same address as another, with the same credential, the same settings,
- * the same headers of the gateway's own and the same ones that are forwarded by name: what `AttemptView.target` promises. Never a secret itself.
+ * A digest that is equal for requests to the same address with the same credential, settings, headers of the gateway and
+ * headers that are forwarded by name, as `AttemptView.target` promises. It reveals no secret.
  */
 export function targetIdentity(
   exchange: Exchange,
@@ -47,7 +47,7 @@ export function targetIdentity(
   return one.latest.digest;
 }
 
-/** A header that a caller forwards on purpose is meant to be read by the provider. */
+/** Adds headers that the caller forwards by name, because the provider may read them. */
 function addForwarded(passed: string[], { headers, headerNames }: Exchange, names: readonly string[]): void {
   for (let i = 0; i < headerNames.length; i++) {
     const { lower } = headerNames[i] as HeaderName;
@@ -55,7 +55,7 @@ function addForwarded(passed: string[], { headers, headerNames }: Exchange, name
   }
 }
 
-/** The credential headers of the caller that may go on to a provider, flat. */
+/** The caller's credential headers that may go to a provider, flat. */
 export function callerCredentials(exchange: Exchange, keyPrefix: string): string[] {
   const { headers, headerNames } = exchange;
   const rules = {
@@ -76,7 +76,7 @@ function digest(parts: readonly string[]): string {
   return sha256(JSON.stringify(parts), 'base64url');
 }
 
-/** The request with the headers that the credentials add; each replaces those of its name. A promise only when a token has to be fetched. */
+/** The request with the headers of the credentials; each replaces those of its name. A promise only to fetch a token. */
 export function authorized(
   request: UpstreamRequest,
   credentials: Credentials,
@@ -101,13 +101,13 @@ function withHeaders(request: UpstreamRequest, added: readonly string[]): Upstre
 
 type CredentialHeader = NonNullable<ProviderRow['credentials']>;
 
-/** What authorizes requests to one provider: fixed headers, or credentials that sign or fetch a token. */
+/** Authorization for one provider: fixed headers, or credentials that sign or fetch a token. */
 interface ProviderCredential {
   readonly headers: readonly string[];
   readonly credentials: Credentials | undefined;
 }
 
-/** Where a credential comes from. */
+/** Source of a credential. */
 interface CredentialSource {
   readonly row: ProviderRow;
   readonly apiKey: string | undefined;
@@ -117,7 +117,7 @@ interface CredentialSource {
   readonly configured: boolean;
 }
 
-/** The credential that row, key and fields amount to; undefined when they hold none. Throws `invalid_request` for a field that is wrong. */
+/** The credential from row, key and fields; undefined when they hold none. Throws `invalid_request` for an invalid field. */
 export function providerCredential(source: CredentialSource): ProviderCredential | undefined {
   const { row, apiKey, fields, factory, configured } = source;
   const kind = row.credentials ?? 'bearer';
@@ -137,7 +137,7 @@ export function credentialHeader(kind: CredentialHeader, secret: string): string
   return inOwnHeader ? [kind, secret] : ['authorization', `Bearer ${secret}`];
 }
 
-/** The kind of credentials that have to be made per request or fetched; undefined when a fixed header does. */
+/** The kind of credentials that are signed per request or fetched; undefined when a fixed header suffices. */
 function madeKind(
   kind: CredentialHeader,
   fields: Readonly<Record<string, string>>,

@@ -22,7 +22,7 @@ import { tellingHeaders } from './forward-headers.ts';
 import { guardrailsOf } from './request-guardrails.ts';
 import { targetIdentity } from './credentials.ts';
 
-/** What attempt hooks see of the attempt at one target. */
+/** View of the attempt at one target for attempt hooks. */
 export class CurrentAttempt implements AttemptView {
   readonly number: number;
   readonly provider: string;
@@ -31,7 +31,7 @@ export class CurrentAttempt implements AttemptView {
   readonly body: AttemptBody;
   readonly cache: CacheSettings | undefined;
   readonly guardrails: GuardrailSpecs | undefined;
-  // Private, so that no plugin gets at the credential of the target.
+  // Private, so that no plugin can read the credential of the target.
   readonly #exchange: Exchange;
   readonly #target: Target;
   readonly #keyPrefix: string;
@@ -39,7 +39,7 @@ export class CurrentAttempt implements AttemptView {
   readonly #wires: ProviderDialects;
   #abandonListeners: (() => void)[] | undefined;
 
-  /** `body` is what this attempt sends, which hooks may change. */
+  /** `body` is the body of this attempt, which hooks may change. */
   constructor(parts: AttemptParts, body: AttemptBody, wires: ProviderDialects) {
     const { exchange, target, keyPrefix, cache, options } = parts;
     this.number = exchange.facts.attempts;
@@ -92,7 +92,7 @@ export class CurrentAttempt implements AttemptView {
     (this.#abandonListeners ??= []).push(run);
   }
 
-  /** Nothing will be served from this attempt. */
+  /** Notifies the listeners that this attempt is discarded. */
   abandon(): void {
     const listeners = this.#abandonListeners ?? [];
     this.#abandonListeners = undefined;
@@ -100,14 +100,14 @@ export class CurrentAttempt implements AttemptView {
   }
 }
 
-/** An answer that the hook of a plugin gave in place of the provider. */
+/** An answer from the hook of a plugin instead of the provider. */
 export interface EarlyAnswer {
   readonly answer: Answer;
   /** Position of the plugin. */
   readonly index: number;
 }
 
-/** From the `from`-th hook on, until one answers. A promise only when a hook returns one, or a body has to come. */
+/** Runs the hooks from index `from` until one answers. A promise only when a hook returns one, or a body must be read. */
 export function runAttemptHooks(
   exchange: Exchange,
   runtime: HookRuntime,

@@ -2,15 +2,15 @@ import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { StoredRecord } from '../ports/records.ts';
 
-/** What is asked for the defaults of workspaces and organisations, and for saved configs. */
+/** Source of the defaults of workspaces and organisations, and of saved configs. */
 export type Defaults = Pick<Directory, 'standing' | 'defaultsOf' | 'record' | 'records'>;
 
-/** The config among these that is the default of its workspace. */
+/** Slug of the default config of the workspace, by its list of records. */
 const defaultsAmong = new WeakMap<readonly StoredRecord<'config'>[], string>();
 
 /**
- * Name of the config that requests of this key begin with: the key's own, else that in the defaults of its workspace,
- * else the saved one that was made the default of the workspace, else that of the organisation.
+ * Name of the default config for requests of this key: the key's own, else that in the defaults of its workspace, else
+ * the saved config with `isDefault` of the workspace, else that of the organisation.
  */
 export function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults): string | undefined {
   if (key === undefined) return undefined;
@@ -21,7 +21,7 @@ export function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults):
   return madeDefault(defaults.records('config', key), key.workspaceId) ?? configId;
 }
 
-/** Slug of the workspace's default among its saved configs. The directory gives the same list until one changes. */
+/** Slug of the workspace's default among its saved configs. The directory returns the same list until one changes. */
 function madeDefault(records: readonly StoredRecord<'config'>[], workspaceId: string): string | undefined {
   if (records.length === 0) return undefined;
   let slug = defaultsAmong.get(records);
@@ -32,12 +32,12 @@ function madeDefault(records: readonly StoredRecord<'config'>[], workspaceId: st
   return slug === '' ? undefined : slug;
 }
 
-/** Whether requests of this key may bring a config of their own, and go past the default one by naming a provider. */
+/** Whether requests of this key may bring their own config, or skip the default one by naming a provider. */
 export function mayOverride(key: KeyRecord | undefined): boolean {
   return key?.defaults?.allowConfigOverride !== false;
 }
 
-/** The refusal of a request whose key does not let it choose its config. */
+/** The refusal of a request whose key forbids it to choose its config. */
 export function overrideDenied(key: KeyRecord): GatewayError {
   return new GatewayError(
     'config_override_denied',
@@ -46,7 +46,7 @@ export function overrideDenied(key: KeyRecord): GatewayError {
   );
 }
 
-/** The refusal of a request that should begin with a config that is not in the configuration any more. */
+/** The refusal of a request whose default config no longer exists. */
 export function defaultMissing(slug: string, key: KeyRecord, defaults: Defaults): GatewayError {
   if (defaults.standing() !== 'current') return directoryBehind(`config ${JSON.stringify(slug)}`);
   const owner = ownerOf(slug, key, defaults);

@@ -16,9 +16,9 @@ import { collectUpstream } from './collected-answer.ts';
 import { hostFacts, planCall, type PlannedCall, type ProviderDialects } from './upstream-request.ts';
 import type { KnownProvider } from './targets.ts';
 
-/** Longest answer, in bytes: a vector of 4,096 numbers is below 100 KB. */
+/** Upper bound of an answer, in bytes: a vector of 4,096 numbers is below 100 KB. */
 const maxAnswerBytes = 1_048_576;
-/** Longest vector, in numbers. */
+/** Upper bound of a vector's length, in numbers. */
 const maxDimensions = 16_384;
 
 /** Options of `createEmbeddings`. */
@@ -26,13 +26,13 @@ interface EmbeddingsSetup {
   /** As `compileTargets` returns them. */
   readonly known: ReadonlyMap<string, KnownProvider>;
   readonly transport: Transport;
-  /** The provider's side of every wire. */
+  /** The provider's side of every dialect. */
   readonly wires: ProviderDialects;
   readonly clock: Clock;
   readonly metrics: Metrics;
 }
 
-/** Embeds texts through the configured providers, whatever their wire, with the credentials that the gateway holds. */
+/** Embeds texts through the configured providers, in their own dialects, with the credentials of the gateway. */
 export function createEmbeddings(setup: EmbeddingsSetup): Embeddings {
   const tokens = setup.metrics.counter({
     name: 'weir_embedding_tokens_total',
@@ -85,7 +85,7 @@ interface Prepared {
   };
 }
 
-/** The call and how its answer is read. Throws what speaks against it. */
+/** The call and the reader of its answer. Throws the error that prevents it. */
 function prepare(
   text: string,
   { provider, model, timeoutMs }: EmbeddingSettings,
@@ -139,7 +139,7 @@ const embeddingsCall: PlannedCall = {
   query: '',
 };
 
-/** A body of the gateway's own, as plans edit it. */
+/** A body of the gateway itself, in the form that plans edit. */
 function wholeBody(json: JsonObject): ConstructorParameters<typeof ChangedBody>[0] {
   const text = JSON.stringify(json);
   const bytes = Buffer.from(text, 'utf8');

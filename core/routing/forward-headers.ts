@@ -12,11 +12,11 @@ import type { ToldTrace } from '../base/trace-context.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 
-/** What the request's own headers say about how it is carried. */
+/** Settings of a request's own headers for its transport. */
 export interface RoutingHeaders {
-  /** Milliseconds, 1 to a day; undefined leaves it to config and options. */
+  /** Milliseconds, 1 to a day; undefined: config and options apply. */
   readonly requestTimeoutMs: number | undefined;
-  /** Lower-case names of the client's headers that reach the provider also where its request is translated; at most 64. */
+  /** Lower-case names of the client's headers that reach the provider even when the request is translated; at most 64. */
   readonly forwardHeaders: readonly string[];
   /** Lower-case names of the client's headers that never reach the provider; at most 64. */
   readonly sensitiveHeaders: readonly string[];
@@ -32,8 +32,8 @@ const nothingSaid: RoutingHeaders = Object.freeze({
 });
 
 /**
- * Reads `request-timeout`, `forward-headers` and `sensitive-headers` under the gateway's prefixes; an empty one says
- * nothing. Throws `invalid_header` that names the header and what it must not hold.
+ * Reads `request-timeout`, `forward-headers` and `sensitive-headers` under the gateway's prefixes; an empty one counts
+ * as absent. Throws `invalid_header` that names the header and the invalid part.
  */
 export function readRoutingHeaders(exchange: Exchange): RoutingHeaders {
   const timeout = exchange.service('request-timeout') || undefined;
@@ -87,7 +87,7 @@ function invalid(header: string, remedy: string): GatewayError {
 
 const credentials: ReadonlySet<string> = new Set([...credentialHeaders, 'cookie', 'proxy-authorization']);
 
-/** With these, servers in a cloud ask its metadata service for credentials. */
+/** Headers with which servers in a cloud ask its metadata service for credentials. */
 const cloudMetadata: ReadonlySet<string> = new Set([
   'metadata',
   'metadata-flavor',
@@ -100,9 +100,9 @@ const cloudMetadata: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Why a client's header must not be among those that reach a provider in any case (`forward_headers` of a config, the
- * `forward-headers` header), as the end of a sentence without its full stop; undefined for a name that may. In any case
- * of letters. `servicePrefixes` are the gateway's own, each with its dash (`x-service-`).
+ * Reason why a client's header must not be forwarded by name (`forward_headers` of a config, the `forward-headers`
+ * header), as the end of a sentence without its full stop; undefined for an allowed name. Case-insensitive.
+ * `servicePrefixes` are the gateway's own, each with its dash (`x-service-`).
  */
 export function refusedForwardName(
   name: string,
@@ -120,33 +120,33 @@ export function refusedForwardName(
 }
 
 export interface ForwardOptions {
-  /** The caller's credential headers go along. */
+  /** Forward the caller's credential headers. */
   readonly passCredentials: boolean;
-  /** The authorization header held a service key: it never goes along. */
+  /** The authorization header held a service key: never forward it. */
   readonly dropAuthorization: boolean;
-  /** What service keys begin with: a credential header that holds one never goes along, wherever the caller put it. */
+  /** Prefix of service keys: a credential header that holds one is never forwarded, whichever header it is. */
   readonly keyPrefix: string;
-  /** Replaces the body: its description no longer holds. */
+  /** The body is replaced, so the headers that describe it are dropped. */
   readonly bodyChanged: boolean;
-  /** Set where the request is translated: what belongs to the client's own wire stays behind. */
+  /** Set where the request is translated: headers of the client's own dialect are dropped. */
   readonly translated?: { readonly speaksAnthropic: boolean } | undefined;
   /**
-   * The trace that the provider is told; the client's `baggage` goes along then. Undefined: none of `traceparent`,
-   * `tracestate` and `baggage` goes along, but for those in `forward`.
+   * Trace context for the provider; the client's `baggage` is then forwarded. Undefined: `traceparent`, `tracestate` and
+   * `baggage` are dropped, except those in `forward`.
    */
   readonly trace?: ToldTrace | undefined;
-  /** Lower-case names that are not left behind by translation, or for telling a trace. Default none. */
+  /** Lower-case names that are kept although they belong to the client's dialect or to a trace. Default none. */
   readonly forward?: readonly string[] | undefined;
-  /** Lower-case names that stay behind, those in `forward` too. Default none. */
+  /** Lower-case names that are dropped, even those in `forward`. Default none. */
   readonly sensitive?: readonly string[] | undefined;
 }
 
 /**
- * The client's headers that go on to the provider, in their order and case; `names` describes them. Left out:
- * hop-by-hop headers and those that `Connection` names, everything under our prefixes, the service key wherever it
- * was, headers that are set anew (host, length, accept-encoding), what the request calls sensitive, and, unless providers
- * are told of traces, those that tell the trace. Credentials keep
- * to rules of their own, and what describes the body goes with it, whatever is called sensitive.
+ * The client's headers for the provider, in their order and case; `names` describes them. Left out: hop-by-hop headers
+ * and those that `Connection` names, all headers under the gateway's prefixes, the service key in any header, headers
+ * that are set anew (host, length, accept-encoding), headers that the request calls sensitive, and, without `trace`,
+ * trace headers. Credentials have their own rules, and headers that describe the body go with it even when they are
+ * called sensitive.
  */
 export function forwardRequestHeaders(
   headers: HeaderList,
@@ -172,8 +172,8 @@ export function forwardRequestHeaders(
 }
 
 /**
- * Of a request's headers those that its provider may read something from, as name (lower-case) and value in turn. Left out:
- * headers of the connection and of the gateway, credentials, what tells of the client or the trace, and what the request
+ * Headers of a request that may affect the provider's answer, as name (lower-case) and value in turn. Left out: headers
+ * of the connection and of the gateway, credentials, headers about the client or the trace, and headers that the request
  * calls sensitive.
  */
 export function tellingHeaders(
@@ -190,13 +190,13 @@ export function tellingHeaders(
   return telling;
 }
 
-/** The gateway's own `traceparent` takes the place of the client's. */
+/** Whether a trace header is forwarded. The gateway's own `traceparent` replaces the client's. */
 function mayTellTrace(lower: string, { trace, forward }: ForwardOptions): boolean {
   if (trace === undefined) return forward?.includes(lower) === true;
   return lower === 'baggage' || (lower === 'tracestate' && trace.keepsState);
 }
 
-/** Says what the body is; nobody could read it without. */
+/** Headers without which the body cannot be read. */
 const describesBody: ReadonlySet<string> = new Set(['content-type', 'content-encoding', 'content-md5']);
 
 function staysBehind(
@@ -209,17 +209,17 @@ function staysBehind(
   return !isForced && isOfTheClientsWire(lower, translated.speaksAnthropic);
 }
 
-/** Headers of the client's own wire and SDK, which would only confuse a host of another. */
+/** Headers of the client's own dialect and SDK, which have no meaning for a host of another one. */
 const clientsWire = /^(?:content-type|content-md5|accept|x-stainless-|openai-|x-goog-(?!api-key$))/;
 
 function isOfTheClientsWire(lower: string, speaksAnthropic: boolean): boolean {
   return lower.startsWith('anthropic-') ? !speaksAnthropic : clientsWire.test(lower);
 }
 
-/** What decides over the caller's credential headers. */
+/** Rules for the caller's credential headers. */
 type CredentialRules = Pick<ForwardOptions, 'passCredentials' | 'dropAuthorization' | 'keyPrefix'>;
 
-/** Whether a credential header of the caller, named in lower case, goes on to the provider. */
+/** Whether a credential header of the caller, named in lower case, is forwarded to the provider. */
 export function mayPassCredential(name: string, value: string, options: CredentialRules): boolean {
   if (!options.passCredentials || (name === 'authorization' && options.dropAuthorization)) return false;
   const secret = name === 'authorization' ? value.replace(/^\s*bearer\s+/i, '') : value;
@@ -229,7 +229,7 @@ export function mayPassCredential(name: string, value: string, options: Credenti
 /** Without prefixes of the gateway. */
 const anyNames = new HeaderNames([]);
 
-/** What the gateway says under its prefixes of each answer: nobody else may say it. */
+/** Answer headers under the gateway's prefixes that only the gateway itself may set. */
 const ofTheGateway: ReadonlySet<string> = new Set([
   'request-id',
   'trace-id',
@@ -243,9 +243,9 @@ const ofTheGateway: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The provider's headers that go on to the client: all but hop-by-hop ones, those that speak for the origin that a browser
- * sees (cookies, HSTS, CORS), the length unless it is kept, and what the
- * gateway itself says under the prefixes of `known`, as a provider that is a gateway, too, would say it.
+ * The provider's headers for the client: all except hop-by-hop ones, those that apply to the origin that a browser sees
+ * (cookies, HSTS, CORS), the length unless `keepLength`, and those that the gateway itself sets under the prefixes of
+ * `known`, which a provider that is also a gateway would send.
  */
 export function forwardAnswerHeaders(
   headers: HeaderList,
@@ -264,7 +264,7 @@ export function forwardAnswerHeaders(
   return forwarded;
 }
 
-/** What the connection of the provider keeps to itself: all that its `Connection` headers name. */
+/** Names in the provider's `Connection` headers, which are hop-by-hop. */
 function connectionNames(headers: HeaderList, names: readonly HeaderName[]): Set<string> | undefined {
   let named: Set<string> | undefined;
   for (let i = 0; i < names.length; i++) {

@@ -17,31 +17,29 @@ import type { KnownProvider } from './targets.ts';
 import { jsonAnswer } from '../pipeline/reply.ts';
 import { headerValue } from '../ports/header-list.ts';
 
-/** The wires whose clients have a shape of their own for models. */
+/** Dialects whose clients have their own format for models. */
 type ModelsWire = 'openai' | 'anthropic' | 'gemini';
 
-/** A question for the list of models, or for the one of this id. */
+/** A request for the list of models, or for one model by its id. */
 interface ModelsCall {
   readonly wire: ModelsWire;
   /** As addressed; undefined for the list. */
   readonly id: string | undefined;
   /**
-   * The path is the one that hosts of OpenAI's and Anthropic's wire have (`/models`), and not Gemini's
-   * (`/v1beta/models`).
+   * The path is that of OpenAI's and Anthropic's dialects (`/models`), not Gemini's (`/v1beta/models`).
    */
   readonly isPlainPath: boolean;
 }
 
 const modelsPath = /^(\/v1(?:alpha|beta)\d*)?\/models(?:\/(.+))?$/;
 
-/** Whether it is `GET /models` or `/v1beta/models`, for all of them or for one. */
+/** Whether the request is `GET /models` or `/v1beta/models`, for all models or for one. */
 export function asksForModels({ endpoint, method, path }: Exchange): boolean {
   return endpoint.id === 'models' && method === 'GET' && modelsPath.test(path);
 }
 
 /**
- * What a request asks for that `asksForModels`, and in whose shape: a header or a path that only one of the wires has
- * tells.
+ * Parses a request that `asksForModels`. A header or path that only one of the dialects has determines the dialect.
  */
 function modelsCall({ path, headers }: Pick<Exchange, 'path' | 'headers'>): ModelsCall {
   const [, version, id] = modelsPath.exec(path) ?? [];
@@ -54,7 +52,7 @@ function modelsCall({ path, headers }: Pick<Exchange, 'path' | 'headers'>): Mode
   };
 }
 
-/** The wire in whose shape a host lists its models; undefined for hosts with a shape of their own. */
+/** The dialect in whose format a host lists its models; undefined for hosts with another format. */
 function modelsWireOf(dialect: DialectName): ModelsWire | undefined {
   return hostWires[dialect];
 }
@@ -75,14 +73,14 @@ function decoded(segment: string): string {
   }
 }
 
-/** The header `fetch-integrated-models` asks for the models of all providers. */
+/** Whether the header `fetch-integrated-models` asks for the models of all providers. */
 export function wantsCatalogue(exchange: Exchange): boolean {
   return exchange.service('fetch-integrated-models')?.toLowerCase() === 'true';
 }
 
 /**
- * Neither the request's headers nor the options say whose models are asked for. `isOpen`: a default that is listed
- * among all.
+ * Whether neither the request's headers nor the options name a provider or config. A default provider with `isOpen`
+ * counts as none.
  */
 export function namesNobody(
   exchange: Exchange,
@@ -94,11 +92,11 @@ export function namesNobody(
   return defaultProvider === undefined || isOpen(defaultProvider);
 }
 
-/** A model of the catalogue, and what it is found by. */
+/** A model of the catalogue with its search keys. */
 interface CatalogueModel {
   /** As addressed: `@provider/model`. */
   readonly id: string;
-  /** Seconds since the epoch; 0 when the provider does not say. */
+  /** Seconds since the epoch; 0 when the provider does not report it. */
   readonly created: number;
   readonly ownedBy: string;
   /** Slug of its provider. */
@@ -107,18 +105,18 @@ interface CatalogueModel {
   readonly service: string;
 }
 
-/** What a list of models is told with. */
+/** Context for the answer with a list of models. */
 interface ModelsTelling {
   readonly call: ModelsCall;
-  /** Of the request, for filters and pages. */
+  /** Query of the request, for filters and pages. */
   readonly query: string;
-  /** Providers that could not be asked. */
+  /** Providers that did not answer. */
   readonly unavailable?: readonly string[];
 }
 
 /**
- * The catalogue in the shape of the client's wire, or the one model that was asked for. Throws `invalid_request` for a
- * query that means nothing, and `resource_not_found` for a model that is not there.
+ * The catalogue in the format of the client's dialect, or the one requested model. Throws `invalid_request` for an
+ * invalid query, and `resource_not_found` for an unknown model.
  */
 function catalogueAnswer(models: readonly CatalogueModel[], telling: ModelsTelling): Answer {
   const { call, query } = telling;
@@ -128,7 +126,7 @@ function catalogueAnswer(models: readonly CatalogueModel[], telling: ModelsTelli
   return openAiList(page.models, telling.unavailable, total);
 }
 
-/** The models of one provider, in the same way; what filters the catalogue says nothing here. */
+/** The models of one provider in the same format. Ignores the filters of the catalogue. */
 function modelsAnswer(models: readonly CatalogueModel[], telling: ModelsTelling): Answer {
   const { call, query, unavailable = [] } = telling;
   const { wire, id } = call;
@@ -161,7 +159,7 @@ function openAiList(
   });
 }
 
-/** Anthropic's pages: `limit`, and the model after or before which they begin or end. */
+/** Anthropic's pages: `limit`, and the model after which they begin or before which they end. */
 function anthropicPage(models: readonly CatalogueModel[], given: URLSearchParams): object {
   const limit = sizeOf(given, 'limit', models.length);
   const place = (name: string): number | undefined => {
@@ -183,7 +181,7 @@ function anthropicPage(models: readonly CatalogueModel[], given: URLSearchParams
   };
 }
 
-/** Gemini's pages: `pageSize`, and a token that says where the next one begins. */
+/** Gemini's pages: `pageSize`, and a token for the start of the next one. */
 function geminiPage(models: readonly CatalogueModel[], given: URLSearchParams): object {
   const size = sizeOf(given, 'pageSize', models.length);
   const token = given.get('pageToken') || '0';
@@ -206,7 +204,7 @@ function openAiRecord({ id, created, ownedBy }: CatalogueModel): object {
   return { id, object: 'model', created, owned_by: ownedBy };
 }
 
-/** A date that is not known is the beginning of the epoch, as Anthropic has it. */
+/** An unknown date becomes the start of the epoch, as in Anthropic's API. */
 function anthropicRecord({ id, created }: CatalogueModel): { readonly id: string } {
   const date = new Date(created * 1000).toISOString().replace('.000', '');
   return { ...{ type: 'model', id }, ...{ display_name: id, created_at: date } };
@@ -217,7 +215,7 @@ function geminiRecord({ id }: CatalogueModel): object {
   return { name: `models/${id}`, displayName: id, supportedGenerationMethods };
 }
 
-/** The part of the catalogue that a query asks for, and how many models the filters leave. */
+/** The requested part of the catalogue, and the number of models that match the filters. */
 interface ModelPage {
   readonly models: readonly CatalogueModel[];
   readonly total: number;
@@ -225,7 +223,7 @@ interface ModelPage {
 
 /**
  * Filters (`ai_service`, `provider`), sorts (`sort` by id, created, provider or ai_service; `order`) and cuts (`limit`,
- * `offset`) the catalogue. Other parameters say nothing here. Throws `invalid_request` for a value that means nothing.
+ * `offset`) the catalogue. Ignores other parameters. Throws `invalid_request` for an invalid value.
  */
 function modelPage(models: readonly CatalogueModel[], query: string): ModelPage {
   if (query.length <= 1) return { models, total: models.length };
@@ -282,29 +280,29 @@ function refusal(name: string, expected: string): GatewayError {
   });
 }
 
-/** Longest list of one provider, in bytes. */
+/** Upper bound of one provider's list, in bytes. */
 const maxListBytes = 8 * 1024 * 1024;
-/** Longest wait for one provider's list, in milliseconds. */
+/** Deadline for one provider's list, in milliseconds. */
 const timeoutMs = 5_000;
-/** A list that was fetched serves for this long, in milliseconds. */
+/** Lifetime of a cached list, in milliseconds. */
 const keptMs = 60_000;
-/** Providers that one catalogue asks. */
+/** Upper bound of providers that one catalogue queries. */
 const maxProviders = 100;
 
 export type ModelListings = Readonly<Partial<Record<DialectName, ModelListing>>>;
 
 interface CatalogueSetup {
   readonly known: ReadonlyMap<string, KnownProvider>;
-  /** Those that workspaces have in the store; absent for none. */
+  /** Providers of workspaces in the store; absent for none. */
   readonly stored?: StoredProviders | undefined;
   readonly listings: ModelListings;
   readonly transport: Transport;
   readonly clock: Clock;
-  /** What service keys begin with. */
+  /** Prefix of service keys. */
   readonly keyPrefix: string;
 }
 
-/** The models of some providers, and who of them could not be asked. */
+/** Models of several providers, and the providers that did not answer. */
 interface Collected {
   readonly models: readonly CatalogueModel[];
   readonly unavailable: readonly string[];
@@ -312,13 +310,13 @@ interface Collected {
 
 interface Kept {
   readonly collected: Promise<Collected>;
-  /** Of the monotonic clock. */
+  /** Expiry, on the monotonic clock. */
   readonly until: number;
 }
 
 /**
- * The models that a key may use, addressed as `@provider/model`, in the shape of the client's wire: those of all
- * providers of the configuration, and of those that its workspace has in the store. Lists of hosts are kept for a
+ * The models that a key may use, addressed as `@provider/model`, in the format of the client's dialect: those of all
+ * providers of the configuration, and of the providers of its workspace in the store. Lists of hosts are cached for a
  * minute.
  */
 export class ModelCatalogue {
@@ -331,8 +329,8 @@ export class ModelCatalogue {
   }
 
   /**
-   * What the request's key may use, filtered and cut by its query; providers that do not answer are in `unavailable`.
-   * `byDefault` is asked where nothing names a provider: its models are also there by their bare names.
+   * The models that the request's key may use, filtered and cut by its query; providers that do not answer are in
+   * `unavailable`. Models of `byDefault`, the provider of requests that name none, are also listed by their bare names.
    */
   async answer(exchange: Exchange, byDefault: KnownProvider | undefined): Promise<Answer> {
     const now = this.setup.clock.monotonic();
@@ -351,8 +349,8 @@ export class ModelCatalogue {
   }
 
   /**
-   * One provider's models in the shape of the client's wire, for hosts that list them in another one or elsewhere, and
-   * for those of which not all may be used. Undefined where the request can be passed on as it is.
+   * One provider's models in the format of the client's dialect, for hosts that list them in another format or at another
+   * path, and for providers with a model list. Undefined where the request can be passed on unchanged.
    */
   async ofTarget(exchange: Exchange, target: Target, options: AttemptOptions): Promise<Answer | undefined> {
     const call = modelsCall(exchange);
@@ -368,7 +366,7 @@ export class ModelCatalogue {
     const listing = this.setup.listings[target.dialect];
     const wire = modelsWireOf(target.dialect);
     const isTheirs = wire === call.wire && call.isPlainPath === (wire !== 'gemini');
-    // One model of a host with a shape of its own is asked for in that shape.
+    // A single model of a host with its own format is requested in that format.
     const isUnknown = wire === undefined && call.id !== undefined && call.wire === 'openai';
     if (listing === undefined || isTheirs || isUnknown) return undefined;
     const waitMs = options.headTimeoutMs || timeoutMs;
@@ -388,7 +386,7 @@ export class ModelCatalogue {
     };
   }
 
-  /** Providers that may not be used now are left out. */
+  /** Models of the stored providers, without providers that may not be used now. */
   private storedOf(key: KeyRecord): Promise<Collected>[] {
     const { stored, known } = this.setup;
     if (stored === undefined) return [];

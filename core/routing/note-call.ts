@@ -9,7 +9,7 @@ import { callBody, ProviderCall, type CallBody } from '../redaction/provider-cal
 
 const nothing: CallBody = { bytes: Buffer.alloc(0), truncated: true };
 
-/** Keeps what is about to be sent for `settled`, where a plugin of the pipeline wants it: references, and at most its bound. */
+/** Keeps the outgoing request for `settled` where a plugin of the pipeline wants it: references, up to the plugin's bound. */
 export function noteCall(exchange: Exchange, request: UpstreamRequest, runtime: HookRuntime): void {
   const { keepsCall } = exchange.pipeline;
   const asks = ({ instance, run }: (typeof keepsCall)[number]): boolean =>
@@ -26,8 +26,8 @@ function sentBody(exchange: Exchange, body: UpstreamRequest['body']): ProviderCa
 }
 
 /**
- * Keeps the whole answer of a provider before it is translated, unless it is a stream. Not where a plugin judges answers or changes them: what it
- * takes out of them must not be kept.
+ * Keeps the whole answer of a provider before its translation, unless it is a stream. Not where a plugin judges or
+ * changes answers, because parts that it removes must not be kept.
  */
 export function noteAnswer(exchange: Exchange, { status, headers }: Answer, bytes: Buffer): void {
   const { pipeline } = exchange;
@@ -38,7 +38,7 @@ export function noteAnswer(exchange: Exchange, { status, headers }: Answer, byte
   call?.answered(status, headers, held(exchange, bytes, 0));
 }
 
-/** As much of a body as a plugin keeps, and nothing where memory is short. `before`: bytes that are given back for it. */
+/** The body up to the plugin's bound; nothing where memory is short. `before`: bytes already held that it replaces. */
 function held(exchange: Exchange, bytes: Uint8Array, before: number): CallBody {
   const kept = callBody(bytes, exchange.pipeline.keepsResponseBytes);
   const more = kept.bytes.length - before;

@@ -5,12 +5,12 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { AttemptOptions } from '../../pipeline/router.ts';
 
-/** The bounds of one attempt that reach across its phases. Made only for attempts that have one. */
+/** Timeouts of one attempt that span its phases. Created only for attempts that have one. */
 export class AttemptTimers {
   private cancelWhole: (() => void) | undefined;
   private cancelToken: (() => void) | undefined;
 
-  /** The first that runs out calls `cut` with the error that the client is to see. */
+  /** The first timeout calls `cut` with the error for the client. */
   constructor(
     { requestTimeoutMs, firstTokenTimeoutMs }: AttemptOptions,
     clock: Clock,
@@ -41,13 +41,13 @@ export class AttemptTimers {
     }
   }
 
-  /** The first token has come. */
+  /** Call it when the first token has arrived. */
   firstToken(): void {
     this.cancelToken?.();
     this.cancelToken = undefined;
   }
 
-  /** The attempt has ended. */
+  /** Call it when the attempt has ended. */
   over(): void {
     this.firstToken();
     this.cancelWhole?.();
@@ -55,38 +55,38 @@ export class AttemptTimers {
   }
 }
 
-/** The most attempts after the first one, whatever a config says. */
+/** Upper bound of retries, whatever a config says. */
 export const maxRetries = 5;
-/** What all waits of one request at one target may add up to. */
+/** Upper bound of the sum of all waits of one request at one target. */
 export const retryBudgetMs = 60_000;
 
 const firstBackOffMs = 1000;
-/** A provider tells all that it turns away the same moment; they come back spread over this much more, at least. */
+/** Minimum spread of retries: a provider gives all rejected requests the same retry time. */
 const leastSpreadMs = 100;
 const spreadShare = 0.1;
 
-/** How an attempt at a target came out, for deciding about the next one there. */
+/** Result of an attempt at a target, for the decision about a retry. */
 export interface RetryState {
-  /** Retries made before: 0 when the first attempt has failed. */
+  /** Retries so far: 0 when the first attempt has failed. */
   readonly retry: number;
-  /** What a client would see of the attempt that failed: the provider's status, or that of the gateway's error. */
+  /** Status of the failed attempt as a client would see it: the provider's, or that of the gateway's error. */
   readonly status: number;
   /** The answer's headers; empty when there was no answer. */
   readonly headers: HeaderList;
-  /** What was waited before, all waits of this request at this target together. */
+  /** Sum of all earlier waits of this request at this target. */
   readonly waitedMs: number;
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
 }
 
 /**
- * How long to wait before the target is tried again, in whole milliseconds. Undefined: it is not tried again, because
- * the attempts are used up, the status is none to retry, or the wait would bring the total above `retryBudgetMs`.
+ * Wait before the next retry at the target, in whole milliseconds. Undefined: no retry, because the attempts are used
+ * up, the status is not retryable, or the wait would bring the total above `retryBudgetMs`.
  *
- * The wait is 1, 2, 4, 8, 16 s, of which half is certain and half is left to `random` (at least 0, below 1): requests
- * that failed together then do not return together, and still none returns at once. With `useRetryAfter` an answer
- * with 429 or 503, the two statuses for which the header is defined (RFC 6585, RFC 9110), says itself how long; up to a
- * tenth, at least 100 ms, is added to that. One that asks for 60 s or more is not waited for: another target is better.
+ * The wait is 1, 2, 4, 8, 16 s; half of it is fixed and half is scaled by `random` (at least 0, below 1), so that
+ * requests that failed together do not return together, and none returns at once. With `useRetryAfter` an answer
+ * with 429 or 503, the two statuses for which the header is defined (RFC 6585, RFC 9110), sets the wait; up to a tenth,
+ * at least 100 ms, is added to it. A wait of 60 s or more means no retry: another target is better.
  */
 export function retryDelay(
   settings: RetrySettings,
@@ -102,7 +102,7 @@ export function retryDelay(
     return backOff > left ? undefined : backOff;
   }
   if (asked >= retryBudgetMs || asked > left) return undefined;
-  // The wait that is added for others' sake must not cost this request its retry.
+  // The added spread must not cost this request its retry.
   const spread = random() * Math.max(leastSpreadMs, asked * spreadShare);
   return Math.floor(Math.min(left, Math.ceil(asked + spread)));
 }

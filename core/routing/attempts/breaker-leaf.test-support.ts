@@ -1,10 +1,10 @@
 import type { AttemptSettings, BreakerSettings, PlanLeaf } from '../plan/plan-node.ts';
 
-/** Whose the breakers of these tests are. */
+/** Organisation of the breakers in these tests. */
 export const group = 'org-1';
 /** The cooldown of these breakers. */
 export const cooldownMs = 30_000;
-/** When it is over in any case: the mark of a sliding window leaves with its sub-bucket. */
+/** Upper bound of the cooldown: the mark in a sliding window expires with its sub-bucket. */
 export const cooldownAtMost = (cooldownMs * 61) / 60 + 1;
 const settings: BreakerSettings = {
   failureThreshold: 3,
@@ -15,7 +15,7 @@ const settings: BreakerSettings = {
 };
 
 let leaves = 0;
-/** A target with a breaker like this one, by default with an id of its own. */
+/** A target with this breaker, by default with a unique id. */
 export function leafWith(
   breaker: Partial<BreakerSettings> | undefined,
   id = `test#${(leaves += 1)}`,

@@ -6,13 +6,13 @@ import type { BreakerSettings, PlanLeaf } from '../plan/plan-node.ts';
 
 /** Requests and failures count for this long. */
 const countedMs = 60_000;
-/** Counting windows refuse nothing: what they hold is their limit less what remains. */
+/** Limit of windows that only count: it is never reached, and the count is the limit minus `remaining`. */
 const countless = 1_000_000_000;
 
 /**
- * What the breakers of one target and organisation share through `Counters`: the failures and requests of the last
- * minute, and the mark that the breaker is open. Counters in memory are heard before the call returns, remote ones
- * later. A store that is away is never heard of.
+ * Shared state, in `Counters`, of the breakers of one target and organisation: the failures and requests of the last
+ * minute, and the mark that the breaker is open. Counters in memory call back before the method returns, remote ones
+ * later. While the store is unreachable there is no callback.
  */
 class BreakerCounts {
   private readonly counters: Counters;
@@ -27,7 +27,7 @@ class BreakerCounts {
   constructor(counters: Counters, id: string, group: string) {
     this.counters = counters;
     this.group = group;
-    // Counters in memory know no groups, and the failures of one organisation are no other's.
+    // Counters in memory ignore groups, so the name keeps organisations apart.
     this.name = `${group}/${id}`;
     const failure = this.window('fail', countless, countedMs);
     const request = this.window('all', countless, countedMs);
@@ -42,22 +42,22 @@ class BreakerCounts {
 
   countFailure(withRequest: boolean, heard: (failures: number, requests: number) => void): void {
     this.take(withRequest ? this.failedRequest : this.failure, 1, (decision) => {
-      // A store without room for another key counts nothing; it says so itself.
+      // A store without room for another key counts nothing, and reports it itself.
       if (decision.allowed) heard(countOf(decision, 0), countOf(decision, 1));
     });
   }
 
-  /** Everybody who counts along starts anew. */
+  /** Resets the counts for all gateways. */
   clear(): void {
     try {
-      // Giving back stops at zero.
+      // The counters stop at zero.
       this.counters.adjust(this.failedRequest, -countless)?.catch(ignore);
     } catch {
-      // Then the failures expire by themselves.
+      // Without the reset the failures expire by themselves.
     }
   }
 
-  /** Marks it as open, unless somebody else was first: `heard` is told for how long in both cases. */
+  /** Marks it as open, unless another gateway was first; passes the remaining time to `heard` in both cases. */
   open(cooldownMs: number, heard: (ms: number) => void): void {
     this.take(this.markFor(cooldownMs), 1, (decision) => {
       const ms = decision.windows[0]?.resetMs ?? 0;
@@ -65,7 +65,7 @@ class BreakerCounts {
     });
   }
 
-  /** How long the mark stays, somebody else's included; undefined when there is none or the store is away. */
+  /** Remaining time of the mark, also of another gateway's; undefined without a mark or while the store is unreachable. */
   look(cooldownMs: number, heard: (ms: number | undefined) => void): void {
     const nobody = (): void => heard(undefined);
     this.take(
@@ -111,49 +111,48 @@ function countOf({ windows }: Decision, index: number): number {
 }
 
 function ignore(): void {
-  // Nothing depends on how it came out.
+  // The result does not matter.
 }
 
 /**
- * How an attempt came out: what a client would see of it, or `abandoned` when it says nothing about the target (the
- * client left, a hedge was lost, a plugin refused or answered before the target was asked).
+ * Result of an attempt: the status that a client would see, or `abandoned` when it proves nothing about the target (the
+ * client disconnected, a hedge was lost, a plugin refused or answered before the request was sent).
  */
 export type AttemptOutcome = { readonly status: number } | 'abandoned';
 
-/** What a breaker turns into; `half-open` when the request starts that may try. */
+/** Transition of a breaker; `half-open` when the probe request starts. */
 type BreakerTurn = 'open' | 'half-open' | 'closed';
 
-/** What a breaker works with; shared by all breakers of a process. */
+/** Dependencies of breakers; shared by all breakers of a process. */
 interface BreakerServices {
   readonly counters: Counters;
   readonly clock: Clock;
-  /** Hears of each turn. `why`: `3 failures within a minute`. */
+  /** Called at each transition. `why`: `3 failures within a minute`. */
   turned(leaf: PlanLeaf, turn: BreakerTurn, why: string): void;
 }
 
-/** How often it is asked whether another gateway has opened the same breaker. */
+/** Interval of the check whether another gateway has opened the same breaker. */
 const refreshMs = 1000;
-/** The client left: nobody knows what would have come. */
+/** The client disconnected: the attempt proves nothing about the target. */
 const clientClosed = 499;
 
 /**
- * The breaker of one target and organisation: closed, open, then half-open until one request has come out well.
+ * The breaker of one target and organisation: closed, open, then half-open until one request has succeeded.
  *
- * Everything that the request path asks is answered from here. Counts and the mark that it is open are shared through
- * `Counters`, which are told and asked in the background. The store says how long it stays open, so that all gateways
- * agree.
+ * The request path reads only this local state. Counts and the open mark are shared through `Counters`, which are
+ * written and read in the background. The store determines how long it stays open, so that all gateways agree.
  */
 class Breaker {
-  /** When it was last used, on the monotonic clock. */
+  /** Time of the last use, on the monotonic clock. */
   usedAt = 0;
   private leaf: PlanLeaf;
   private settings: BreakerSettings;
   private readonly services: BreakerServices;
   private readonly counts: BreakerCounts;
-  /** On the monotonic clock; 0 when it is closed. When that time has come it is half-open. */
+  /** On the monotonic clock; 0 when it is closed. From that time on it is half-open. */
   private openUntil = 0;
   private probe: BreakerAttempt | undefined;
-  /** Attempts and answers of the store that belong to an earlier turn say nothing about now. */
+  /** Number of transitions. Attempts and store answers of an earlier turn are ignored. */
   private turn = 0;
   private refreshAt = 0;
   private isRefreshing = false;
@@ -165,24 +164,24 @@ class Breaker {
     this.counts = new BreakerCounts(services.counters, leaf.id, group);
   }
 
-  /** Takes over a changed config. An open breaker stays open for as long as it was to. */
+  /** Takes over a changed config. An open breaker keeps its remaining time. */
   configure(leaf: PlanLeaf, settings: BreakerSettings): void {
     this.leaf = leaf;
     this.settings = settings;
   }
 
-  /** Not closed. */
+  /** True when it is open or half-open. */
   get isTripped(): boolean {
     return this.openUntil > 0;
   }
 
-  /** The target is to be left alone: open, or half-open while its probe is under way. */
+  /** True when the target should be skipped: open, or half-open while its probe is in flight. */
   isOpen(now: number): boolean {
     this.refresh(now);
     return this.openUntil > 0 && (now < this.openUntil || this.probe !== undefined);
   }
 
-  /** An attempt starts, also one that is made although it is open. */
+  /** Notes the start of an attempt, also of one that is made although the breaker is open. */
   begin(now: number): BreakerAttempt {
     this.refresh(now);
     const attempt = new BreakerAttempt(this, this.turn);
@@ -193,7 +192,7 @@ class Breaker {
     return attempt;
   }
 
-  /** An attempt has ended, for `BreakerAttempt`. */
+  /** Notes the end of an attempt; called by `BreakerAttempt`. */
   ended(attempt: BreakerAttempt, turn: number, result: AttemptOutcome): void {
     const isProbe = attempt === this.probe;
     if (isProbe) this.probe = undefined;
@@ -233,7 +232,7 @@ class Breaker {
   private open(why: string): void {
     const { cooldownMs } = this.settings;
     const turn = this.stayOpen(cooldownMs, why);
-    // Another gateway may have been first: then all try again at the same time.
+    // Another gateway may have been first; all then retry at the same time.
     this.counts.open(cooldownMs, (ms) => {
       if (turn === this.turn) this.openUntil = this.services.clock.monotonic() + ms;
     });
@@ -253,7 +252,7 @@ class Breaker {
     this.services.turned(this.leaf, 'closed', why);
   }
 
-  /** Looks whether another gateway has opened it, or opened it again. */
+  /** Checks whether another gateway has opened it, or opened it again. */
   private refresh(now: number): void {
     if (now < this.refreshAt || this.isRefreshing || now < this.openUntil) return;
     this.refreshAt = now + refreshMs;
@@ -282,8 +281,8 @@ export class BreakerAttempt {
   }
 
   /**
-   * Tells how the attempt came out; only the first call counts. Every attempt has to end: a probe that never does keeps
-   * its target shut.
+   * Reports the result of the attempt; only the first call counts. Every attempt must end: a probe that never ends keeps
+   * its breaker open.
    */
   end(result: AttemptOutcome): void {
     const { breaker } = this;
@@ -296,26 +295,26 @@ export class BreakerAttempt {
 interface BreakersOptions {
   readonly counters: Counters;
   readonly clock: Clock;
-  /** Hears when a breaker opens (warn), lets one request try and closes (info). */
+  /** Logs when a breaker opens (warn), becomes half-open and closes (info). */
   readonly log?: Log;
   readonly metrics?: Metrics;
-  /** Breakers remembered at once. Default 10,000. */
+  /** Upper bound of breakers. Default 10,000. */
   readonly maxBreakers?: number;
 }
 
-/** A breaker that nobody has used for this long is forgotten; its failures have expired long before. */
+/** Idle time after which a breaker is removed; its failures have expired long before. */
 const idleMs = 10 * 60_000;
-/** How often idle ones are looked for, when new ones come. */
+/** Minimum interval between sweeps for idle breakers, which run when a new one is created. */
 const sweepMs = 60_000;
-/** When there is no room: the share of all that leaves, those that were unused for longest. */
+/** Share of breakers that is evicted at the bound, least recently used first. */
 const evictedShare = 0.1;
 
 /**
  * The circuit breakers of this process, one for each target with breaker settings and each organisation (`group`).
- * They outlive reloads: a target is known by its id.
+ * They outlive reloads, because they are keyed by the target's id.
  *
- * A target is asked about (`isOpen`) when a plan is made, and each attempt at it is begun and ended. Nothing here waits
- * or throws. Gateways that share the counters share failures at once, and that a breaker is open within a second.
+ * A plan calls `isOpen` for its targets, and each attempt is begun and ended. No method waits or throws. Gateways that
+ * share the counters share failures at once, and the open state within a second.
  */
 export class Breakers {
   private readonly clock: Clock;
@@ -340,14 +339,14 @@ export class Breakers {
     metrics?.onScrape(gaugeOf(metrics, () => this.tripped));
   }
 
-  /** Breakers remembered now. */
+  /** Number of breakers. */
   get size(): number {
     return this.count;
   }
 
   /**
-   * The target is to be left alone, as long as there are others. Half-open ones are not, until a request has begun that
-   * tries them.
+   * True when the target should be skipped, as long as there are others. False for a half-open one until its probe has
+   * begun.
    */
   isOpen(leaf: PlanLeaf, group: string): boolean {
     if (leaf.breaker === undefined) return false;
@@ -356,8 +355,8 @@ export class Breakers {
   }
 
   /**
-   * An attempt at the target starts; end what is returned when it is known how the attempt came out. Undefined for a
-   * target without a breaker.
+   * Notes the start of an attempt at the target; the caller must end the returned attempt. Undefined for a target
+   * without a breaker.
    */
   begin(leaf: PlanLeaf, group: string): BreakerAttempt | undefined {
     if (leaf.breaker === undefined) return undefined;
@@ -393,7 +392,7 @@ export class Breakers {
     this.forget(used[Math.floor(used.length * evictedShare)] ?? now);
   }
 
-  /** Those that were not used after `usedAt`. The counters mark open ones, which are learned again from there. */
+  /** Removes breakers that were not used after `usedAt`. The open state is restored from the mark in the counters. */
   private forget(usedAt: number): void {
     for (const [group, known] of this.groups) {
       for (const [id, breaker] of known) {
@@ -435,7 +434,7 @@ function turnCounter(metrics: Metrics): Record<BreakerTurn, Counter> {
   };
 }
 
-/** One number for all: targets of configs that requests bring along would make labels without end. */
+/** One gauge for all breakers: a label per target would be unbounded, because requests can send inline configs. */
 function gaugeOf(metrics: Metrics, tripped: () => number): () => void {
   const gauge = metrics.gauge({
     name: 'weir_breakers_open',

@@ -3,16 +3,16 @@ import type { StreamSource, StreamTarget } from '../../pipeline/answer.ts';
 import type { StreamScanner } from '../../dialects/dialect.ts';
 import { joinChunks } from '../../base/join-chunks.ts';
 
-/** Comments and padding before the first event are held up to this. */
+/** Upper bound of held comments and padding before the first event. */
 const maxHeldBytes = 65_536;
 
 /**
- * A stream of which nothing is passed on before its first event has come, so that one that begins with an error, or
- * breaks before it has said anything, can still be replaced by another attempt.
+ * A stream that passes no bytes on before its first event, so that another attempt can still replace a stream that
+ * begins with an error or breaks before its first event.
  */
 export class HeldStream implements StreamSource, StreamTarget {
   private readonly source: StreamSource;
-  /** Undefined where events cannot be told: then the first bytes decide. */
+  /** Undefined where events cannot be parsed: then the first bytes decide. */
   private readonly scanner: StreamScanner | undefined;
   private target: StreamTarget | undefined;
   private held: Buffer[] = [];
@@ -28,7 +28,7 @@ export class HeldStream implements StreamSource, StreamTarget {
   }
 
   /**
-   * Waits for the first event. Resolves to why the stream is no answer; undefined: it is one, and waits to be piped.
+   * Waits for the first event. Resolves with the error of a failed stream; undefined: it is an answer, ready to pipe.
    */
   begun(): Promise<GatewayError | undefined> {
     return new Promise((resolve) => {
@@ -99,7 +99,7 @@ export class HeldStream implements StreamSource, StreamTarget {
   }
 }
 
-/** A whole frame that is more than a comment, or bytes that are no event stream at all. */
+/** Whether the bytes hold a complete frame other than a comment, or are no event stream at all. */
 function hasEvent(held: readonly Buffer[]): boolean {
   const text = joinChunks(held).toString('latin1');
   if (!/^(?::|data|event|id|retry|\s)/.test(text)) return true;

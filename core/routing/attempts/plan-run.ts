@@ -19,7 +19,7 @@ import type { BreakerAttempt } from './breakers.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { CurrentAttempt } from '../current-attempt.ts';
 
-/** One of the attempts that run at once. */
+/** One of the concurrent attempts. */
 export interface Contender {
   readonly leaf: PlanLeaf;
   readonly fork: Exchange;
@@ -30,27 +30,27 @@ export interface Contender {
 
 interface RaceSetup {
   readonly clock: Clock;
-  /** How long the latest attempt may be without an answer before the next one is started beside it. */
+  /** Time without an answer from the latest attempt after which the next one starts beside it. */
   readonly afterMs: number;
   start(leaf: PlanLeaf): Contender;
-  /** An answer came after the race was over. */
+  /** Called for an answer that arrives after the end of the race. */
   tooLate(result: TargetResult): void;
 }
 
 export interface RaceResult {
   readonly winner: TargetResult;
-  /** Those that were broken off. */
+  /** The aborted attempts. */
   readonly losers: readonly Contender[];
-  /** All that were started. */
+  /** All attempts of the race. */
   readonly started: readonly Contender[];
 }
 
-/** Why the attempts end that did not win. */
+/** Reason for the abort of the attempts that lost. */
 const lostRace = new GatewayError('client_closed', 'Another attempt answered first.');
 
 /**
- * Starts the first target, and each of the others when those before it have brought nothing for a while or have all
- * failed. The first good answer, or failure that no other target mends, wins; else the last failure does.
+ * Starts the first target, and each of the others when the earlier ones have not answered within `afterMs` or have all
+ * failed. The first good answer or final failure wins; else the last failure.
  */
 export function race(leaves: readonly PlanLeaf[], setup: RaceSetup): Promise<RaceResult> {
   return new Promise((resolve) => new Race(leaves, setup, resolve).next());
@@ -102,49 +102,49 @@ class Race {
   }
 }
 
-/** How the attempts at one target came out: with an answer, or with an error. */
+/** Result of the attempts at one target: an answer or an error. */
 export interface TargetResult {
   readonly exchange: Exchange;
   readonly leaf: PlanLeaf;
-  /** What a client would see. */
+  /** Status that a client would see. */
   readonly status: number;
-  /** No other target would do better. */
+  /** True when another target cannot do better. */
   readonly final: boolean;
   readonly answer: Answer | undefined;
   readonly error: GatewayError | undefined;
 }
 
-/** What runs of plans need; one per generation. */
+/** Dependencies of plan runs; one per generation. */
 export interface PlanRunSetup extends AttemptSetup, SharedEnvironment {
-  /** What service keys begin with. */
+  /** Prefix of service keys. */
   readonly keyPrefix: string;
-  /** Throws what keeps this target from being made. */
+  /** Builds the target. Throws the error that prevents it. */
   targetOf(exchange: Exchange, leaf: PlanLeaf, place: TargetPlace): MaybePromise<Target>;
-  /** The options with what the target's settings and the request's headers say instead. */
+  /** The options, overridden by the target's settings and the request's headers. */
   optionsOf(exchange: Exchange, leaf: PlanLeaf, options: RouteOptions): AttemptOptions;
 }
 
-/** Whose target it is. */
+/** Context of a target. */
 export interface TargetPlace {
   readonly config: CompiledConfig;
   readonly options: RouteOptions;
 }
 
-/** Most attempts of one request that are remembered one by one. */
+/** Upper bound of recorded attempts of one request. */
 const maxRecords = 64;
 
-/** The one loop in which requests with a config are tried: target after target, each as often as its settings allow. */
+/** The attempt loop of requests with a config: target after target, each with the retries of its settings. */
 export class PlanRun {
   private readonly exchange: Exchange;
   private readonly config: CompiledConfig;
   private readonly options: RouteOptions;
   private readonly setup: PlanRunSetup;
-  /** As it was before any attempt named another model in it. */
+  /** The path before any attempt put another model into it. */
   private readonly path: string;
-  /** The body can be sent more than once. */
+  /** Whether the body can be sent more than once. */
   private readonly repeatable: boolean;
 
-  /** A body that has not been read by now is streamed, and so is sent once at the most. */
+  /** A body that is not in memory by now is streamed, so it can be sent only once. */
   constructor(exchange: Exchange, config: CompiledConfig, options: RouteOptions, setup: PlanRunSetup) {
     this.exchange = exchange;
     this.config = config;
@@ -154,7 +154,7 @@ export class PlanRun {
     this.repeatable = exchange.upgrade === undefined && (exchange.body.loaded || !exchange.body.present);
   }
 
-  /** The answer of the last attempt that was made. Throws the failure of that one, and at once what a plan throws. */
+  /** The answer of the last attempt. Throws that attempt's failure, and synchronously the errors of the plan. */
   run(): Promise<Answer> {
     const { exchange, config, setup } = this;
     const walk = new PlanWalk(config.root, new RequestEnvironment(exchange, setup, exchange.trace));
@@ -162,8 +162,8 @@ export class PlanRun {
   }
 
   /**
-   * Takes this step, and goes on from how it came out. No async function, and the usual attempt written out instead of
-   * called: each frame, closure and promise in between has its price (2 µs by `npm run bench -- --only plan`).
+   * Takes this step and continues from its result. Not an async function, and with the usual attempt inlined: each
+   * frame, closure and promise in between costs time (2 µs by `npm run bench -- --only plan`).
    */
   private take(walk: PlanWalk, { leaf, hedge }: PlanStep): Promise<Answer> {
     const { exchange } = this;
@@ -180,7 +180,7 @@ export class PlanRun {
     return taken.then((result) => this.goOn(walk, result));
   }
 
-  /** What comes after an attempt: another one, or its answer. */
+  /** Continues after an attempt with another one or with its answer. */
   private goOn(walk: PlanWalk, last: TargetResult): MaybePromise<Answer> {
     const step = this.repeatable ? walk.next(last) : undefined;
     if (step !== undefined) {
@@ -192,7 +192,7 @@ export class PlanRun {
     throw last.error as GatewayError;
   }
 
-  /** Tries one target until it answers well, its retries are used up, or its failure is none that a retry mends. */
+  /** Tries one target until it succeeds, its retries are used up, or its failure is not retryable. */
   private async withRetries(exchange: Exchange, leaf: PlanLeaf): Promise<TargetResult> {
     const { runtime, random } = this.setup;
     const { retry } = leaf.settings;
@@ -200,7 +200,7 @@ export class PlanRun {
     for (let made = 0; ; made++) {
       const result = await this.attempt(exchange, leaf);
       const { status, final, answer, error } = result;
-      // A limit of the gateway's own: trying again before there is room would ask nobody.
+      // A limit of the gateway itself: a retry before there is room would send nothing.
       const isLimited = error !== undefined && isPassedOver(error);
       const isWanted = retry?.onStatusCodes.has(status) === true && !final && !isLimited;
       let delay: number | undefined;
@@ -240,7 +240,7 @@ export class PlanRun {
     return { exchange, leaf, watched: breakers.begin(leaf, facts.organisationId), startedAt: this.now() };
   }
 
-  /** Rejects with what keeps the target from being made or asked. */
+  /** Rejects with the error that prevents the target or the attempt. */
   private send({ exchange, leaf }: Opening): Promise<Answer> {
     const { setup, options, config } = this;
     try {
@@ -275,7 +275,7 @@ export class PlanRun {
   ): TargetResult {
     const status = answer?.status ?? (error as GatewayError).status;
     const result = { exchange, leaf, status, final: error !== undefined && isFinal(error), answer, error };
-    // Unsent attempts, and those that were not waited for, do not count as failures.
+    // Unsent and abandoned attempts do not count as failures.
     const counts = exchange.facts.upstreamStartedAt !== 0 && exchange.failure !== lostRace;
     watched?.end(counts ? { status } : 'abandoned');
     if (exchange.reservation !== undefined) this.giveBack(exchange, status);
@@ -283,21 +283,21 @@ export class PlanRun {
     return result;
   }
 
-  /** A failed attempt has used no tokens; one that was broken off has used what it had sent at least. */
+  /** A failed attempt has used no tokens; an aborted one has used at least the tokens that it sent. */
   private giveBack(exchange: Exchange, status: number): void {
     const isLost = exchange.failure === lostRace && exchange.facts.upstreamStartedAt !== 0;
     if (isLost) settleTargetLimits(exchange, leastUsed(exchange));
     else if (status < 200 || status > 299) settleTargetLimits(exchange, { ...nothingUsed, requests: 1 });
   }
 
-  /** Whether a stream has to prove itself: something else could be tried instead. */
+  /** Whether a stream is held until its first event, because another attempt could replace it. */
   private judges(leaf: PlanLeaf): boolean {
     if (!this.repeatable) return false;
     const { retry } = leaf.settings;
     return this.config.leaves.length > 1 || leaf.hedge !== undefined || (retry?.attempts ?? 0) > 0;
   }
 
-  /** Tells latencies and the log how an attempt came out. */
+  /** Records the result of an attempt for latencies and the log. */
   private learn({ exchange, leaf, status, error }: TargetResult, startedAt: number): void {
     const { state } = this.setup;
     const { facts } = exchange;
@@ -307,7 +307,7 @@ export class PlanRun {
       if (status >= 500 || error !== undefined) state.recordFailure(leaf.id);
       else state.recordLatency(leaf.id, (facts.firstByteAt || this.now()) - facts.upstreamStartedAt);
     }
-    // The facts of a request that was served by its first attempt tell everything already.
+    // For a request that its first attempt served, the facts hold everything already.
     const { trace, facts: kept } = this.exchange;
     const isFirst = exchange === this.exchange && kept.attemptRecords.length === 0;
     if (status === 200 && error === undefined && trace === undefined && isFirst) return;
@@ -316,7 +316,7 @@ export class PlanRun {
     this.record(exchange, note);
   }
 
-  /** A target was not asked because of this limit. */
+  /** Records that this limit made the request skip a target. */
   private passOver(limit: string): void {
     const { facts: kept } = this.exchange;
     if (!kept.limits.includes(limit) && kept.limits.length < maxRecords)
@@ -338,7 +338,7 @@ export class PlanRun {
     return this.setup.runtime.clock.monotonic();
   }
 
-  /** Nothing is served from this attempt: another one follows. */
+  /** Discards this attempt, because another one follows. */
   private lose(result: TargetResult): void {
     leaveAnswered(result);
     const record = this.exchange.facts.attemptRecords.findLast(
@@ -373,7 +373,7 @@ export class PlanRun {
     return { leaf, fork, startedAt: this.now(), result: this.withRetries(fork, leaf) };
   }
 
-  /** What an attempt that was broken off has cost: the provider had the request, and bills at least that. */
+  /** Records the cost of an aborted attempt: the provider had the request, and bills at least that. */
   private recordLoser({ fork, leaf, startedAt }: Contender): void {
     const { facts, startedAt: at } = fork;
     this.record(fork, { option: leaf.path, status: 0, error: 'lost_race', startedAt, lost: true });
@@ -389,20 +389,20 @@ export class PlanRun {
   }
 }
 
-/** Another answer is served instead of what this attempt has come to. */
+/** Discards the result of this attempt and settles its limits, because another answer is served. */
 function leaveAnswered(result: TargetResult): void {
   const { exchange } = result;
   leaveAttempt(result);
   if (exchange.reservation !== undefined) settleTargetLimits(exchange, leastUsed(exchange));
 }
 
-/** What counts for an attempt that was broken off: the provider had the request. */
+/** Minimum usage of an aborted attempt: the provider had the request. */
 function leastUsed(exchange: Exchange): BudgetAmounts {
   const tokens = (exchange.facts.usage ?? sentUsage(exchange)).totalTokens;
   return { cost: exchange.reservation?.reserved.cost ?? 0, tokens, requests: 1 };
 }
 
-/** An attempt that has begun. */
+/** A started attempt. */
 interface Opening {
   readonly exchange: Exchange;
   readonly leaf: PlanLeaf;
@@ -415,7 +415,7 @@ type AttemptNote = Pick<AttemptRecord, 'option' | 'status' | 'error' | 'lost' | 
   readonly startedAt: number;
 };
 
-/** Nothing is served from this attempt: what still flows is stopped, and the attempt's hooks are told. */
+/** Discards this attempt: stops its stream and notifies its hooks. */
 function leaveAttempt({ exchange, answer }: TargetResult): void {
   const body = answer?.body ?? null;
   if (isStreamSource(body))
@@ -424,7 +424,7 @@ function leaveAttempt({ exchange, answer }: TargetResult): void {
   if (latestAttempt instanceof CurrentAttempt) latestAttempt.abandon();
 }
 
-/** Waits, unless the client leaves (or the attempt loses its race) first: then resolves to why, at once. */
+/** Waits; resolves early, with the reason, when the client disconnects or the attempt loses its race. */
 function pause(exchange: Exchange, ms: number, clock: Clock): Promise<GatewayError | undefined> {
   return new Promise((resolve) => {
     const stopTimer = clock.after(ms, () => {

@@ -30,19 +30,19 @@ import { compilePipeline } from '../../pipeline/compile.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { HeaderNames } from '../../base/header-names.ts';
 
-/** What a request of a file is understood with. */
+/** Dependencies for reading a request from a file. */
 interface OfflineSetup {
   readonly dialects: ReadonlyMap<DialectName, Dialect>;
   readonly clock: Clock;
-  /** The gateway's own, each with its dash, the preferred one first. */
+  /** Header prefixes of the gateway, each with its dash, the preferred one first. */
   readonly prefixes: readonly string[];
   /** `server.base_path`. */
   readonly basePath: string;
 }
 
-/** Longest body of a request in a file. */
+/** Upper bound of a body in a request file. */
 const maxBodyBytes = 64 * 1024 * 1024;
-/** Of one connection, or made anew from the body that the file holds. */
+/** Headers of a connection, or derived from the body in the file. */
 const ownHeaders: ReadonlySet<string> = new Set([
   'content-length',
   'content-encoding',
@@ -50,7 +50,7 @@ const ownHeaders: ReadonlySet<string> = new Set([
   'expect',
 ]);
 
-/** A request that nobody sent, with its body in memory, as the pipeline sees one. Throws `invalid_header`. */
+/** A synthetic exchange as the pipeline sees it, with its body in memory. Throws `invalid_header`. */
 async function offlineExchange(request: RequestFile, setup: OfflineSetup): Promise<Exchange> {
   const { dialects, clock, prefixes, basePath } = setup;
   const [url = '/', query] = splitQuery(request.path);
@@ -102,24 +102,24 @@ function messageOf({ method, path, headers }: RequestFile, body: Buffer): Incomi
   return localMessage({ method, path, headers: given.flat(), body });
 }
 
-/** What a plan is worked out with. */
+/** Dependencies of `offlinePlan`. */
 interface OfflineParts extends Pick<OfflineSetup, 'dialects' | 'clock'> {
   readonly gateway: GatewayConfig;
-  /** Every provider that can be addressed, `compileTargets`. */
+  /** Every addressable provider, from `compileTargets`. */
   readonly known: ReadonlyMap<string, KnownProvider>;
   readonly shared: Omit<SharedEnvironment, 'serviceOf'>;
 }
 
-/** How a request would go through a config, and what could not be known. */
+/** Preview of a request's way through a config, with the assumptions. */
 export interface OfflinePlan extends Omit<PlanPreview, 'attempts'> {
   readonly config: CompiledConfig;
   readonly request: RequestFile;
   readonly attempts: readonly (AttemptPreview & { readonly target: TargetPreview })[];
-  /** Sentences on what was assumed. */
+  /** Assumptions, as sentences. */
   readonly assumptions: readonly string[];
 }
 
-/** Works out a plan without asking anybody. Throws a `GatewayError` for headers that cannot be used. */
+/** Computes a plan without any network call. Throws a `GatewayError` for invalid headers. */
 export async function offlinePlan(
   request: RequestFile,
   config: CompiledConfig,
@@ -166,7 +166,7 @@ export async function offlinePlan(
   };
 }
 
-/** Only secrets that stores refer to are waited for, and offline there is no store. */
+/** Targets are promises only while a secret of the store is fetched, and offline there is no store. */
 function atOnce(target: MaybePromise<Target>): Target {
   if (isPromise(target)) throw new Error('A target that has to be waited for cannot be shown offline.');
   return target;
@@ -193,23 +193,23 @@ function assumptionsOf({ root, leaves }: CompiledConfig): readonly string[] {
   return assumptions;
 }
 
-/** How the attempts at one target would be made. Holds no credential. */
+/** Preview of the attempts at one target. Holds no credential. */
 interface TargetPreview {
-  /** As addressed; empty when it cannot be told. */
+  /** As addressed; empty when it is unknown. */
   readonly provider: string;
   /** Address of the provider without credentials: `https://api.openai.com/v1`. */
   readonly host: string;
   readonly model: string;
-  /** What the config changes in this request's body. */
+  /** Changes of the config to this request's body. */
   readonly params: ParamPreview;
-  /** Milliseconds; undefined leaves it to the options of the `provider` plugin. */
+  /** Milliseconds; undefined: the options of the `provider` plugin apply. */
   readonly requestTimeoutMs: number | undefined;
   readonly firstTokenTimeoutMs: number | undefined;
   readonly idleTimeoutMs: number | undefined;
   readonly retry: PlanLeaf['settings']['retry'];
   readonly cache: PlanLeaf['settings']['cache'];
   readonly breaker: PlanLeaf['breaker'];
-  /** Why there would be no attempt. */
+  /** Reason why there would be no attempt. */
   readonly problem: string | undefined;
 }
 
@@ -220,7 +220,7 @@ interface ParamPreview {
 }
 
 /**
- * Works out one target of a request whose body is in memory. `targetOf` throws what keeps the target from being made.
+ * Previews one target of a request whose body is in memory. `targetOf` throws the error that prevents the target.
  */
 function previewTarget(
   exchange: Exchange,
@@ -252,7 +252,7 @@ function previewTarget(
       return { ...preview, provider: leaf.provider?.name ?? '', host: '', problem: error.message };
     }
   } finally {
-    // A model that the client's wire names in the path was put there.
+    // Undo: the model may have been put into the path, for clients whose dialect has it there.
     exchange.path = path;
   }
 }

@@ -6,22 +6,22 @@ import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../pl
 import { usesWeights } from '../plan/compile-strategy.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
 
-/** How a request would go through a config if every attempt failed, so that all of it is seen. */
+/** Preview of a request's way through a config, as if every attempt failed, so that it shows the whole plan. */
 export interface PlanPreview {
-  /** In the order in which they decide. */
+  /** In the order of their decisions. */
   readonly branches: readonly BranchPreview[];
   readonly attempts: readonly AttemptPreview[];
-  /** Why the request would be refused instead. */
+  /** Refusal of the request, if it would be refused. */
   readonly refused: GatewayError | undefined;
 }
 
-/** A decision, and whether chance had a part in it: another request may come out differently. */
+/** A decision, and whether it was random: another request may then decide differently. */
 export interface BranchPreview extends Omit<BranchDecision, 'candidates'> {
   readonly random: boolean;
   readonly candidates: readonly CandidatePreview[];
 }
 
-/** A child, with its chance of being tried first, 0 to 1, where chance decides. */
+/** A child, with its probability of being tried first, 0 to 1, where the choice is random. */
 export interface CandidatePreview extends CandidateNote {
   readonly chance?: number;
 }
@@ -29,13 +29,13 @@ export interface CandidatePreview extends CandidateNote {
 /** One attempt. */
 export interface AttemptPreview {
   readonly leaf: PlanLeaf;
-  /** The target that is started beside it. */
+  /** Targets that start beside it. */
   readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
-  /** Where a failure leads, the first rule that names its status; nowhere without any. */
+  /** Next step after a failure: the first rule that names its status applies; without one the request ends. */
   readonly rules: readonly FailureRule[];
 }
 
-/** Walks the plan of a request without carrying it out. Breakers, latencies and turns are those that `shared` knows. */
+/** Walks the plan of a request without executing it. `shared` provides breakers, latencies and turns. */
 export function previewPlan(
   exchange: Exchange,
   config: CompiledConfig,
@@ -62,7 +62,7 @@ export function previewPlan(
       const { leaf, hedge }: PlanStep = step;
       const rules = failureRules(config.root, leaf);
       step = walk.next({ status: rules[0]?.statuses?.[0] ?? 500, final: false });
-      // A race may have tried the next child already, and a branch is entered at one of its targets.
+      // A race may have tried the next child already, and a branch leads to one of its targets: use the actual next step.
       const next = step?.leaf.path;
       const [first, ...others] = rules;
       const reached = first === undefined || next === undefined ? [] : [{ ...first, then: next }, ...others];
@@ -88,7 +88,7 @@ class CountedChance {
     return this.random();
   }
 
-  /** Whether it was asked since the last time. */
+  /** Whether `next` was called since the last call of this method. */
   wasUsed(): boolean {
     const { used } = this;
     this.used = false;
@@ -127,7 +127,7 @@ class PreviewTrace implements PlanTrace {
   }
 }
 
-/** How likely each child is to be picked first, as long as no breaker is open and nothing was measured. */
+/** Probability of each child to be picked first, without open breakers and measurements. */
 function chancesOf({ strategy, children }: PlanBranch): readonly number[] | undefined {
   if (strategy.mode === 'canary') return [1 - strategy.percentage / 100, strategy.percentage / 100];
   if (!usesWeights(strategy.mode)) return undefined;
@@ -135,9 +135,9 @@ function chancesOf({ strategy, children }: PlanBranch): readonly number[] | unde
   return total === 0 ? undefined : children.map(({ weight }) => weight / total);
 }
 
-/** What a failed attempt leads to. */
+/** Next step after a failed attempt. */
 export interface FailureRule {
-  /** Undefined: everything but 2xx. */
+  /** Undefined: every status but 2xx. */
   readonly statuses: readonly number[] | undefined;
   /** The fallback that decides. */
   readonly by: string;
@@ -146,8 +146,8 @@ export interface FailureRule {
 }
 
 /**
- * Where failures of a target lead, the innermost fallback first: what that one does not name, or cannot help with any
- * more, is the next one's. Breakers aside.
+ * Rules for the failures of a target, the innermost fallback first: statuses that it does not name, or has no further
+ * child for, go to the next outer one. Ignores breakers.
  */
 export function failureRules(root: PlanNode, leaf: PlanLeaf): readonly FailureRule[] {
   const rules: FailureRule[] = [];
@@ -158,7 +158,7 @@ export function failureRules(root: PlanNode, leaf: PlanLeaf): readonly FailureRu
     const { onStatusCodes } = node.strategy;
     const statuses =
       onStatusCodes === undefined ? undefined : [...onStatusCodes].filter((one) => !named.has(one));
-    // A status that it does not go on with ends it, and is then its own result.
+    // A status that does not continue a fallback ends it and becomes its result.
     if (next === undefined || statuses?.length === 0) continue;
     rules.push({ statuses, by: node.path, then: next.path });
     if (statuses === undefined) return rules;

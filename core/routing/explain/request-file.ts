@@ -4,20 +4,20 @@ import { isObject } from '../../config/schema-object.ts';
 import type { JsonValue } from '../../pipeline/context.ts';
 import { parseJson } from '../../base/json.ts';
 
-/** A request as `weir explain` takes it. */
+/** A request for `weir explain`. */
 export interface RequestFile {
   /** Default `POST`. */
   readonly method: string;
   /** As a client sends it, with its query. Default `/v1/chat/completions`. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON, or a text that is sent as it is. */
+  /** JSON, or a text that is sent unchanged. */
   readonly body: JsonValue | undefined;
 }
 
 const members = ['method', 'path', 'headers', 'body'];
 
-/** Reads `{ method?, path?, headers?, body? }`. Throws an error that says what is wrong with it. */
+/** Reads `{ method?, path?, headers?, body? }`. Throws an error that names the problem. */
 export function readRequestFile(text: string): RequestFile {
   const value = parseJson(text);
   if (!isObject(value))
@@ -42,7 +42,7 @@ export function readRequestFile(text: string): RequestFile {
   };
 }
 
-/** Metadata may be written as the object that it stands for. */
+/** Headers as texts. An object, such as metadata, becomes its JSON. */
 function textsOf(headers: Readonly<Record<string, unknown>>): Record<string, string> {
   const texts: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {

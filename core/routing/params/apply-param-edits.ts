@@ -10,7 +10,7 @@ import {
 } from './param-edits.ts';
 import { encode, keyAt, skipSpace, skipString, skipValue } from '../../pipeline/json-splice.ts';
 
-/** A member that is set, without what is dropped of it. */
+/** A member to set, after the drops within it. */
 interface PreparedMember {
   readonly name: string;
   readonly value: JsonValue;
@@ -20,17 +20,17 @@ interface PreparedMember {
   readonly member: string;
 }
 
-/** Edits as they are applied: nothing is set that another edit would change again. */
+/** Edits ready to apply: no edit changes the result of another. */
 interface PreparedEdits {
   readonly defaults: readonly PreparedMember[];
   readonly overrides: readonly PreparedMember[];
-  /** What is dropped of members that the request itself brings. */
+  /** Drops within members of the request itself. */
   readonly drops: Drops | undefined;
 }
 
 const prepared = new WeakMap<ParamEdits, PreparedEdits>();
 
-/** Prepares edits once; they live as long as the config that they belong to. */
+/** Prepares edits once; the result lives as long as their config. */
 function preparedEdits(edits: ParamEdits): PreparedEdits {
   let known = prepared.get(edits);
   if (known === undefined) prepared.set(edits, (known = prepare(edits)));
@@ -50,7 +50,7 @@ function prepare(edits: ParamEdits): PreparedEdits {
 
 function membersOf(members: ParamEdits['defaults'], tree: Drops | undefined): PreparedMember[] {
   const kept: PreparedMember[] = [];
-  // Of a name that is there twice the last one holds.
+  // Of a repeated name the last value applies.
   for (const [name, whole] of new Map(members)) {
     const drops = dropsBelow(tree, name);
     if (isDropped(drops)) continue;
@@ -61,23 +61,23 @@ function membersOf(members: ParamEdits['defaults'], tree: Drops | undefined): Pr
   return kept;
 }
 
-/** What is changed in the text of a JSON object. */
+/** Changes to the text of a JSON object. */
 interface TextEdits {
-  /** JSON texts of the new values of top-level members that are there, each copy of a repeated one included. */
+  /** JSON texts of the new values of present top-level members, for each copy of a repeated one. */
   readonly values: ReadonlyMap<string, string> | undefined;
-  /** Top-level members that are not there, as JSON texts: `"name":value`. */
+  /** Missing top-level members, as JSON texts: `"name":value`. */
   readonly added: readonly string[];
   readonly drops: Drops | undefined;
 }
 
-/** Makes all changes in one walk over the text and leaves every other character as it is. `text` must be a JSON object. */
+/** Makes all changes in one pass over the text and leaves every other character unchanged. `text` must be a JSON object. */
 function editedText(text: string, edits: TextEdits): string {
   const pen = new Pen(text);
   container(pen, skipSpace(text, 0), edits.drops, edits);
   return pen.finish();
 }
 
-/** Writes down what stays, from the front to the back. */
+/** Copies the unchanged text and writes the replacements, from front to back. */
 class Pen {
   readonly text: string;
   private written = '';
@@ -87,7 +87,7 @@ class Pen {
     this.text = text;
   }
 
-  /** Puts something in the place of what stands from `from` to `to`, which lies behind all places before. */
+  /** Replaces the text from `from` to `to`, which must be after all earlier replacements. */
   replace(from: number, to: number, by: string): void {
     this.written += this.text.slice(this.done, from) + by;
     this.done = to;
@@ -98,15 +98,15 @@ class Pen {
   }
 }
 
-/** Edits the object or list that begins at `at`; the offset behind it. Recurses as deep as the paths to drop are long. */
+/** Edits the object or list at `at`; returns the offset after it. Recurses no deeper than the longest path to drop. */
 function container(pen: Pen, at: number, drops: Drops | undefined, edits?: TextEdits): number {
   const { text } = pen;
   const isList = text[at] === '[';
-  /** Where the last member that stays ends, and the last of all. */
+  /** End of the last kept member, and of the last member. */
   let keptEnd = at + 1;
   let end = at + 1;
   let kept = 0;
-  /** Where a run of members that go begins. */
+  /** Start of a run of removed members. */
   let cutFrom = -1;
   let start = skipSpace(text, at + 1);
   for (let index = 0; start < text.length && text[start] !== '}' && text[start] !== ']'; index++) {
@@ -133,7 +133,7 @@ function container(pen: Pen, at: number, drops: Drops | undefined, edits?: TextE
   return start + 1;
 }
 
-/** A value that stays, as a whole or in part; the offset behind it. */
+/** Edits a value that is kept, whole or in part; returns the offset after it. */
 function member(pen: Pen, at: number, drops: Drops | undefined, value: string | undefined): number {
   const { text } = pen;
   if (value === undefined && drops !== undefined && (text[at] === '{' || text[at] === '['))
@@ -143,22 +143,22 @@ function member(pen: Pen, at: number, drops: Drops | undefined, value: string | 
   return end;
 }
 
-/** A body whose text can be changed as a whole: that of an attempt. */
+/** The body of an attempt, whose text can be replaced. */
 interface EditableBody extends MayBeLarge {
   readonly text: string;
   readonly json: JsonValue | undefined;
-  /** Takes over the changed text and what it says. */
+  /** Takes over the changed text and its parsed value. */
   become(text: string, json: JsonValue): void;
-  /** The same for a large one. */
+  /** As `become`, for a large body. */
   becomeLarge?(document: LargeDocument): void;
 }
 
 /**
- * Changes the body as a config says: defaults where the request says nothing (null is something), then overrides, then
- * drops. Paths that are not there are ignored; the indices of all drops are those of the lists before any was made.
+ * Applies a config's edits to the body: defaults for absent members (null is present), then overrides, then drops.
+ * Missing paths are ignored; the indices of all drops are those of the lists before any drop.
  *
- * The text is walked once, whatever the number of edits, and not at all when it says already what it should. What is not
- * named stays byte for byte. A body that is no JSON object is left alone; it must be in memory.
+ * One pass over the text makes all edits, and none runs when the body has the wanted values already. Other bytes stay
+ * unchanged. A body that is not a JSON object stays unchanged. The body must be in memory.
  */
 export function applyParamEdits(edits: ParamEdits, body: EditableBody): void {
   const { json } = body;
@@ -186,7 +186,7 @@ export function applyParamEdits(edits: ParamEdits, body: EditableBody): void {
   body.become(text, set.length === 0 ? kept : withMembers(kept, set));
 }
 
-/** Of a member within which something is dropped, the whole value is written anew. */
+/** A member with drops inside is written anew as a whole. */
 function changedLarge(
   document: LargeDocument,
   kept: JsonObject,
@@ -207,7 +207,7 @@ function withMembers(object: JsonObject, members: readonly PreparedMember[]): Js
   return copy;
 }
 
-/** The two say the same, in whatever order their members stand. */
+/** Whether two values are equal, regardless of the order of members. */
 function isSame(one: JsonValue, other: JsonValue): boolean {
   if (one === other) return true;
   if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false;

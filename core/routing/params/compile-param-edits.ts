@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
 import { encode } from '../../pipeline/json-splice.ts';
 import type { ParamEdits } from './param-edits.ts';
 
-/** Further than this no list of a request reaches. */
+/** Upper bound of digits of an index; no list of a request is longer. */
 const maxIndexDigits = 9;
 
 /** A bare name, a quoted one in brackets, an index in brackets, or `[*]`. */
@@ -20,7 +20,7 @@ export function parseParamPath(text: string): (string | number)[] | undefined {
     const found = part.exec(text);
     if (found === null) return undefined;
     const [, bare, quoted, index, every] = found;
-    // A name is set off by a dot, save the first one.
+    // Every name but the first needs a dot before it.
     if (bare !== undefined && isDotted !== path.length > 0) return undefined;
     const next = every ?? name(bare, quoted) ?? listIndex(index);
     if (next === undefined) return undefined;
@@ -47,14 +47,14 @@ function listIndex(digits: string | undefined): number | undefined {
   return digits !== undefined && digits.length <= maxIndexDigits ? Number(digits) : undefined;
 }
 
-/** `default_params`, `override_params` and `drop_params` as a config has them; undefined where it has none. */
+/** `default_params`, `override_params` and `drop_params` of a config; undefined where it has none. */
 export interface ParamSources {
   readonly defaults?: unknown;
   readonly overrides?: unknown;
   readonly drops?: unknown;
 }
 
-/** What is wrong with them, by the place below the target: `drop_params[2]`. */
+/** A problem with its place below the target: `drop_params[2]`. */
 interface ParamIssue {
   readonly path: string;
   readonly message: string;
@@ -66,8 +66,8 @@ const maxValueBytes = 256 * 1024;
 const maxDepth = 64;
 
 /**
- * Checks and compiles what a config changes in request bodies. `edits` is undefined when nothing is to be changed;
- * what has issues is left out of it.
+ * Checks and compiles a config's edits of request bodies. `edits` is undefined when there are none; it leaves out edits
+ * with issues.
  */
 export function compileParamEdits(sources: ParamSources): {
   readonly edits: ParamEdits | undefined;

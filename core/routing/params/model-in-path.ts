@@ -1,4 +1,4 @@
-/** Names that begin with one of these are full resource names, and no models of the default collection. */
+/** First segments of full resource names; other names are models of the default collection. */
 const collections: ReadonlySet<string> = new Set([
   'models',
   'tunedModels',
@@ -10,16 +10,15 @@ const collections: ReadonlySet<string> = new Set([
 
 const separator = /\/|%2f/gi;
 const methodSeparator = /:|%3a/gi;
-/** What a model of a collection is named after: `models/x`, `publishers/google/models/x`. */
+/** Segment before the name of a model: `models/x`, `publishers/google/models/x`. */
 const inModels = /(?:^|\/)models\//g;
 
 /**
- * The path with another model, for wires that name it there: `/v1beta/models/FROM:generateContent`. `from` is the model
- * as the wire's `readCall` reads it; `path` is raw, and whatever of it is encoded is found all the same.
+ * The path with another model, for dialects with the model in the path: `/v1beta/models/FROM:generateContent`. `from` is
+ * the model as the dialect's `readCall` reads it; `path` is raw and may be percent-encoded anywhere.
  *
- * A bare name takes the place of the name alone, so that `publishers/google/models/a` becomes `publishers/google/models/b`;
- * a full resource name (`tunedModels/x`) takes the place of the whole one. A path that does not name `from` is returned
- * as it is.
+ * A bare name replaces the name alone: `publishers/google/models/a` becomes `publishers/google/models/b`; a full resource
+ * name (`tunedModels/x`) replaces the whole one. A path that does not contain `from` is returned unchanged.
  */
 export function withModelInPath(path: string, from: string, to: string): string {
   if (from === '' || to === '') return path;
@@ -30,14 +29,14 @@ export function withModelInPath(path: string, from: string, to: string): string 
   return path.slice(0, start) + replaced(resource, to) + path.slice(end);
 }
 
-/** Where `:generateContent` begins, or the path's end: the last colon of the last segment. */
+/** Offset of `:generateContent`, which is the last colon of the last segment, or of the path's end. */
 function methodAt(path: string): number {
   const segment = lastMatch(separator, path) ?? 0;
   const colon = lastMatch(methodSeparator, path);
   return colon !== undefined && colon > segment ? colon : path.length;
 }
 
-/** Where the resource begins whose name is `model`, its collection `models/` included. */
+/** Offset of the resource with the name `model`, including its collection `models/`. */
 function resourceAt(path: string, model: string): number | undefined {
   for (const start of segmentStarts(path)) {
     const resource = decoded(path.slice(start));
@@ -52,7 +51,7 @@ function segmentStarts(path: string): number[] {
   return starts;
 }
 
-/** The raw resource with another model in it. */
+/** The raw resource with another model. */
 function replaced(resource: string, to: string): string {
   const first = to.slice(0, Math.max(0, to.indexOf('/')));
   if (collections.has(first)) return encoded(to);
@@ -72,7 +71,7 @@ function lastMatch(pattern: RegExp, text: string): number | undefined {
   return last;
 }
 
-/** Each segment percent-encoded; one of dots would walk to another resource. */
+/** Percent-encodes each segment, dot segments included, which would lead to another resource. */
 function encoded(name: string): string {
   return name.split('/').map(encodedSegment).join('/');
 }

@@ -1,16 +1,16 @@
 import type { JsonValue } from '../../pipeline/context.ts';
 
-/** What a config changes in the request's body, compiled. Order: defaults, overrides, drops. */
+/** A config's compiled edits of the request's body. Order: defaults, overrides, drops. */
 export interface ParamEdits {
-  /** Top-level members that are added where they are absent. */
+  /** Top-level members to add where they are absent. */
   readonly defaults: readonly (readonly [name: string, value: JsonValue])[];
-  /** Top-level members that are set in any case. */
+  /** Top-level members to set unconditionally. */
   readonly overrides: readonly (readonly [name: string, value: JsonValue])[];
-  /** Paths that are removed where they exist; `*` stands for every item of a list. */
+  /** Paths to remove where they exist; `*` stands for every item of a list. */
   readonly drops: readonly (readonly (string | number)[])[];
 }
 
-/** Paths that are removed, by their steps. */
+/** Tree of the paths to remove, by their steps. */
 interface DropNode {
   /** A path ends here. */
   isEnd: boolean;
@@ -20,12 +20,12 @@ interface DropNode {
 }
 
 /**
- * What is removed below one place of a document: where the paths stand that lead there, several of them when `*` and an
- * index both do. All indices are those of the document as it came.
+ * Removals below one place of a document: the tree nodes of the paths that lead there, several of them when `*` and an
+ * index both match. All indices are those of the original document.
  */
 export type Drops = readonly DropNode[];
 
-/** The paths, so that any number of them takes one walk. Undefined without any. */
+/** Tree of the paths, so that one pass handles all of them. Undefined for no paths. */
 export function dropTree(paths: ParamEdits['drops']): Drops | undefined {
   if (paths.length === 0) return undefined;
   const root = emptyNode();
@@ -37,7 +37,7 @@ export function dropTree(paths: ParamEdits['drops']): Drops | undefined {
   return [root];
 }
 
-/** What is removed below a member or an item; undefined when nothing is. */
+/** Removals below a member or an item; undefined for none. */
 export function dropsBelow(drops: Drops | undefined, step: string | number): Drops | undefined {
   if (drops === undefined) return undefined;
   let found: DropNode[] | undefined;
@@ -49,14 +49,14 @@ export function dropsBelow(drops: Drops | undefined, step: string | number): Dro
   return found;
 }
 
-/** The place itself goes. */
+/** Whether the place itself is removed. */
 export function isDropped(drops: Drops | undefined): boolean {
   if (drops === undefined) return false;
   for (const { isEnd } of drops) if (isEnd) return true;
   return false;
 }
 
-/** The value without what is dropped; the very same value when there is nothing of that in it. Never changes it. */
+/** A copy of the value without the dropped parts; the same value when it has none of them. Never changes it. */
 export function withoutDropped(value: JsonValue, drops: Drops): JsonValue {
   if (Array.isArray(value)) return withoutItems(value, drops);
   if (typeof value !== 'object' || value === null) return value;

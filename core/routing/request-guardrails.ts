@@ -13,9 +13,9 @@ import { SavedNames, type SavedRecords } from './plan/config-names.ts';
 import { placeKey } from './plan/config-store.ts';
 import { readGuardrails } from './plan/read-guardrails.ts';
 
-/** Values of headers that are remembered. */
+/** Upper bound of cached header values. */
 const maxValues = 500;
-/** Longest value of a header that is read, in UTF-16 units. */
+/** Upper bound of a header value, in UTF-16 units. */
 const maxLength = 16_384;
 const maxGuardrails = 100;
 const maxMistakes = 3;
@@ -25,24 +25,24 @@ interface Remembered {
   readonly names: SavedNames;
 }
 
-/** Guardrails by default, and what of the store they were made of. */
+/** Default guardrails with the look-ups that they depend on. */
 interface RememberedDefaults {
   readonly guardrails: GuardrailSpecs | undefined;
   readonly names: readonly SavedNames[];
 }
 
-/** Where guardrails are looked up, and those that judge every request of an organisation or a workspace. */
+/** Source of stored guardrails, and of the defaults of organisations and workspaces. */
 type GuardrailRecords = SavedRecords & Pick<Directory, 'defaultsOf'>;
 
 /**
- * The guardrails that judge a request whatever its config says: those of its organisation, those of its workspace, then
- * those that it asks for itself, in headers such as `default-input-guardrails`.
+ * The guardrails of a request beside those of its config: first those of its organisation, then those of its workspace,
+ * then those of its own headers such as `default-input-guardrails`.
  */
 export class RequestGuardrails {
   readonly #checks: Checks | undefined;
   readonly #records: GuardrailRecords;
   readonly #known = new RecentMap<Remembered>(maxValues);
-  /** By defaults: the directory gives the same object until they change. */
+  /** By the object of the defaults, which the directory replaces when they change. */
   readonly #defaults = new WeakMap<DirectoryDefaults, RememberedDefaults>();
 
   constructor(checks: Checks | undefined, records: GuardrailRecords) {
@@ -51,8 +51,8 @@ export class RequestGuardrails {
   }
 
   /**
-   * Undefined for none. Throws `invalid_header` with the header and what is wrong in it, `config_unknown` for a guardrail
-   * of the organisation or workspace that cannot run.
+   * Undefined for none. Throws `invalid_header` with the header and its issues, `config_unknown` for a guardrail of the
+   * organisation or workspace that cannot run.
    */
   of(exchange: Exchange): GuardrailSpecs | undefined {
     const byDefault = this.#byDefault(exchange.get(callerKey));
@@ -68,7 +68,7 @@ export class RequestGuardrails {
     return joined(byDefault, found.input.length + found.output.length === 0 ? undefined : found);
   }
 
-  /** Why requests in a place cannot be judged by the guardrail of this name; undefined when they can. */
+  /** The reason why the guardrail of this name cannot run for requests in a place; undefined when it can. */
   unusable(name: string, phase: CheckPhase, place: RecordPlace): string | undefined {
     const mistakes: string[] = [];
     this.#read([name], phase, { names: new SavedNames(this.#records, place), mistakes });
@@ -93,7 +93,7 @@ export class RequestGuardrails {
     { organisationGuardrails, own }: DirectoryDefaults,
     { organisationId, workspaceId }: Required<RecordPlace>,
   ): RememberedDefaults {
-    // Names of the organisation mean its own guardrails: a workspace cannot put another one in their place.
+    // Names in the organisation's defaults are its own guardrails: a workspace cannot override them.
     const ofOrganisation = this.#ofDefaults(organisationGuardrails, { organisationId });
     const ofWorkspace = this.#ofDefaults(own?.guardrails, { organisationId, workspaceId });
     const guardrails = joined(ofOrganisation.guardrails, ofWorkspace.guardrails);
@@ -166,7 +166,7 @@ function placeOf(exchange: Exchange): RecordPlace {
   return key === undefined ? { organisationId: '' } : key;
 }
 
-/** A JSON list of slugs and guardrails, one JSON object, or slugs with commas between. */
+/** Parses a JSON list of slugs and guardrails, one JSON object, or comma-separated slugs. */
 function listIn(header: string, value: string): readonly (string | JsonObject)[] {
   if (value.length > maxLength) throw invalid(header, `It may have ${maxLength} characters`);
   const isJson = value.startsWith('[') || value.startsWith('{');
@@ -191,7 +191,7 @@ function invalid(header: string, reason: string): GatewayError {
   );
 }
 
-/** What judges an attempt: defaults of the request before what its config says, and nothing where the gateway itself asks. */
+/** Guardrails of an attempt: the request's own before those of its config; none for requests of the gateway itself. */
 export function guardrailsOf({
   exchange,
   guardrails: second,

@@ -14,24 +14,24 @@ import {
   type TargetRules,
 } from './resolve-target.ts';
 
-/** The request says that its body is JSON. */
+/** Whether the request declares its body as JSON. */
 export function saysJson(context: Pick<RequestContext, 'header'>): boolean {
   return isJsonType(context.header('content-type'));
 }
 
-/** Whether headers name a provider, so that the model need not be looked at. */
+/** Whether headers name a provider, so that the model need not be examined. */
 export function namesProvider(exchange: Exchange): boolean {
   return Boolean(exchange.service('provider') || exchange.service('virtual-key'));
 }
 
-/** Whether the model named a provider, as `takeAddress` has found, or the prompt does. */
+/** Whether the model named a provider, according to `takeAddress`, or the prompt does. */
 export function addressesProvider(exchange: Exchange): boolean {
   return exchange.get(addressedProvider) !== undefined;
 }
 
 /**
- * Takes the `@slug/` off the request's model, where it addresses a provider of the configuration or of the caller's workspace, and remembers it for
- * `requestTarget`. A promise only when the body has to be read for it.
+ * Removes the `@slug/` of the request's model where it addresses a provider of the configuration or of the caller's
+ * workspace, and keeps it for `requestTarget`. A promise only when the body has to be read for it.
  */
 export function takeAddress(exchange: Exchange, rules: TargetRules): MaybePromise<void> {
   const { body, endpoint } = exchange;
@@ -48,10 +48,10 @@ export function takeAddress(exchange: Exchange, rules: TargetRules): MaybePromis
   else exchange.path = withoutSlug(exchange.path, addressed.slug);
 }
 
-/** Endpoints whose JSON is not read but for the provider that its model may address. */
+/** Endpoints whose JSON is read only for a provider in the model. */
 const mayAddress: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
 
-/** What the request calls its model, in its path or in its body, which has been read. */
+/** The model in the request's path or in its body, which must be in memory. */
 function namedModel({ dialect, path, body }: Exchange): unknown {
   const inPath = dialect.readCall?.(path);
   if (inPath !== undefined) return inPath.model;
@@ -61,7 +61,7 @@ function namedModel({ dialect, path, body }: Exchange): unknown {
 
 /**
  * The target that the request itself names, by headers or by its model (see `takeAddress`), else the default. `brought`
- * is what a config says beside it. A promise only while a secret has to be fetched. Throws `provider_missing`,
+ * holds the settings of a config for it. A promise only while a secret has to be fetched. Throws `provider_missing`,
  * `provider_unknown`, `provider_ambiguous`, `provider_disabled`, `custom_host_refused`, `invalid_request`.
  */
 export function requestTarget(
@@ -80,7 +80,7 @@ export function requestTarget(
   return defaultTarget(exchange, rules, defaultProvider, brought);
 }
 
-/** The path without the first `@slug/`, however it is encoded. */
+/** The path without the first `@slug/`, in any percent-encoding. */
 function withoutSlug(path: string, slug: string): string {
   const at = /(?:@|%40)/i.exec(path);
   if (at === null) return path;

@@ -14,11 +14,11 @@ import { type Fields, holdsSecret, type KnownProvider } from './targets.ts';
 import { hostFields } from '../providers/secret-origins.ts';
 import { providerFields, templateValue } from '../providers/provider-fields.ts';
 
-/** The fields of a request that names none. */
+/** Fields of a request without any. */
 const noFields: Fields = Object.freeze({});
 const fieldsByHeader = new Map(providerFields.map((field) => [field.header, field]));
 
-/** The provider's fields that the request's own headers hold. Throws `invalid_header` for one that cannot be part of an address. */
+/** Provider fields in the request's headers. Throws `invalid_header` for one that cannot be part of an address. */
 function givenFields(context: RequestContext, headerPrefix: string): Fields {
   let found: Record<string, string> | undefined;
   for (const name of context.serviceNames()) {
@@ -37,7 +37,7 @@ function givenFields(context: RequestContext, headerPrefix: string): Fields {
   return found ?? noFields;
 }
 
-/** Fields that hold a whole address, by the row that they belong to. */
+/** Fields that hold a whole address, by the name of their row. */
 const addressFields: Readonly<Record<string, string>> = {
   huggingface: 'huggingface_base_url',
   'azure-ai': 'azure_foundry_url',
@@ -49,7 +49,7 @@ function givenAddress(provider: KnownProvider, given: Fields): string | undefine
   return field === undefined ? undefined : given[field];
 }
 
-/** A credential of the operator's config goes to no host that the headers of a request choose. */
+/** Throws when the headers of a request choose the host for a credential of the operator's config. */
 function requireOwnAddress(provider: KnownProvider, given: Fields, own: Fields): void {
   if (given === noFields) return;
   const address = addressFields[provider.name];
@@ -64,21 +64,21 @@ function requireOwnAddress(provider: KnownProvider, given: Fields, own: Fields):
   }
 }
 
-/** What decides over targets; compiled once per generation. */
+/** Rules for targets; compiled once per generation. */
 export interface TargetRules {
   readonly known: ReadonlyMap<string, KnownProvider>;
-  /** Those of the store, behind the known ones; absent for none. */
+  /** Providers of the store, after the known ones; absent for none. */
   readonly stored?: StoredProviders | undefined;
   readonly trustedHosts: TrustedHosts;
-  /** Of the gateway's own headers, for messages: `x-service`. */
+  /** Prefix of the gateway's own headers, for messages: `x-service`. */
   readonly headerPrefix: string;
-  /** What service keys begin with. */
+  /** Prefix of service keys. */
   readonly keyPrefix: string;
 }
 
 /**
- * The one target that a request names, or the default. Decided from headers alone, before the body is read; undefined when
- * they name none, so that the model may (`@slug/model`). A held credential is never combined with a host that the request named.
+ * The target that the headers of a request name, before the body is read; undefined when they name none, so that the
+ * model may (`@slug/model`). Never combines a held credential with a host that the request named.
  */
 export function resolveTarget(
   context: RequestContext,
@@ -100,7 +100,7 @@ export function resolveTarget(
   return namedTarget(context, name, { isVirtualKey: virtualKey !== undefined, isSlug, rules, brought });
 }
 
-/** The target that a config names. Throws what keeps it from being made. */
+/** The target that a config names. Throws the error that prevents it. */
 export function leafTarget(
   context: RequestContext,
   { name, kind }: LeafProvider,
@@ -113,7 +113,7 @@ export function leafTarget(
   return namedTarget(context, name, { isVirtualKey, isSlug, rules, brought });
 }
 
-/** The target that the configuration names for requests that name none. Throws `provider_missing`. */
+/** The default target of the configuration, for requests that name none. Throws `provider_missing`. */
 export function defaultTarget(
   context: RequestContext,
   rules: TargetRules,
@@ -126,7 +126,7 @@ export function defaultTarget(
   return namedTarget(context, defaultProvider, { isVirtualKey: false, isSlug, rules, brought });
 }
 
-/** `@slug/model` as its two parts, when the caller has a provider of that slug; models of some hosts begin with `@`, too. */
+/** Splits `@slug/model` when the caller has a provider of that slug; models of some hosts begin with `@`, too. */
 export function addressedModel(
   model: unknown,
   { known, stored }: Pick<TargetRules, 'known' | 'stored'>,
@@ -142,7 +142,7 @@ export function addressedModel(
   return isOurs ? { slug: name, model: (model as string).slice(name.length + 2) } : undefined;
 }
 
-/** For a model `@slug/…` of which nobody has the slug, where nothing else says where the request goes. */
+/** Throws for a model `@slug/…` with an unknown slug, where nothing else names a provider. */
 export function requireSlug(model: unknown, rules: TargetRules, key: KeyRecord | undefined): void {
   const name = slugOfModel(model);
   if (name !== undefined) unknown(`@${name}`, { isVirtualKey: false, isSlug: true, rules }, key);
@@ -163,22 +163,22 @@ export function slugTarget(
   return namedTarget(context, `@${name}`, { isVirtualKey: false, isSlug: true, rules, brought });
 }
 
-/** What a config says about the target that it is used for. */
+/** Settings of a config for its target. */
 export interface BroughtSettings {
   readonly apiKey: string | undefined;
   readonly fields: Fields;
   readonly customHost: string | undefined;
-  /** The request brought the config along; else the operator wrote it. */
+  /** The config is not the operator's: it is inline or saved. */
   readonly inline: boolean;
-  /** The target that all this comes to for requests that add nothing to it; kept here once it has been made. */
+  /** Cached target for requests that add no settings of their own. */
   fixed?: Target;
-  /** The provider that `fixed` is of: a slug is another one in another workspace, or after a change. */
+  /** Provider of `fixed`: in another workspace, or after a change, the same slug is another provider. */
   fixedOf?: KnownProvider;
 }
 
 interface TargetChoice {
   readonly isVirtualKey: boolean;
-  /** Addressed as one of the configuration's own. */
+  /** Addressed with an `@`. */
   readonly isSlug: boolean;
   readonly rules: TargetRules;
   readonly brought: BroughtSettings | undefined;
@@ -223,7 +223,7 @@ interface Bringing {
   readonly rules: TargetRules;
 }
 
-/** The target with what its config says of address and credential; what the config itself names wins. */
+/** The target with the address and credential of its config; the config's own settings take precedence. */
 function broughtTarget(context: RequestContext, provider: KnownProvider, bringing: Bringing): Target {
   const { brought, given, headerHost, takesCallers, rules } = bringing;
   const { apiKey, inline } = brought;
@@ -235,7 +235,7 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
   const fields = { ...given, ...brought.fields };
   const host = headerHost ?? brought.customHost ?? givenAddress(provider, fields);
   if (host !== undefined) {
-    // A credential of the operator's config is a held one: it never meets a host that the request named.
+    // A credential of the operator's config is a held one: it never goes to a host that the request named.
     const isForeign = headerHost !== undefined && !inline;
     return customTarget(context, provider, host, {
       rules,
@@ -263,7 +263,7 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
   );
 }
 
-/** The maker of a provider chooses its address: the operator's credential must not follow every slug that is named. */
+/** Refusal of the operator's credential for a stored provider, whose creator chooses its address. */
 function keptCredential({ name }: KnownProvider): GatewayError {
   return new GatewayError(
     'invalid_config',
@@ -349,15 +349,15 @@ function withCallerCredential(
 interface CustomHost {
   readonly rules: TargetRules;
   readonly given: Fields;
-  /** What came with the address. */
+  /** Credential that came with the address. */
   readonly apiKey?: string | undefined;
   /** The operator wrote the address. */
   readonly isTrusted?: boolean;
 }
 
 /**
- * A host that the request names: one of `security.trusted_hosts`, or a public one. What a name leads to is seen when
- * it is connected to.
+ * The target at a host that the request names: one of `security.trusted_hosts`, or a public one. The address behind a
+ * name is checked when the transport connects.
  */
 function customTarget(
   context: RequestContext,

@@ -48,12 +48,12 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { readRoutingHeaders } from './forward-headers.ts';
 import { RequestGuardrails } from './request-guardrails.ts';
 
-/** By target, for the plugin's options with which it was tried last: nearly always there is one plugin. */
+/** Merged options by target, for the plugin options of its last attempt: there is nearly always one plugin. */
 const merged = new WeakMap<PlanLeaf, { readonly options: RouteOptions; readonly made: AttemptOptions }>();
 
 /**
- * The plugin's options with what the target's settings say instead, and what the request's own headers say instead of
- * both. Throws `invalid_header`.
+ * The plugin's options, overridden by the target's settings, and both by the request's own headers. Throws
+ * `invalid_header`.
  */
 function attemptOptionsOf(
   exchange: Exchange,
@@ -94,7 +94,7 @@ function leafOptions(leaf: PlanLeaf, options: RouteOptions): AttemptOptions {
   return made;
 }
 
-/** A longer bound of a whole attempt is meant for its head, too. */
+/** A longer timeout of a whole attempt also applies to the head of its answer. */
 function longEnough(headTimeoutMs: number, requestTimeoutMs: number): number {
   return headTimeoutMs === 0 ? 0 : Math.max(headTimeoutMs, requestTimeoutMs);
 }
@@ -104,26 +104,26 @@ interface RouterSetup {
   readonly table: ProviderTable;
   readonly transport: Transport;
   readonly runtime: HookRuntime;
-  /** The provider's side of every wire. */
+  /** The provider's side of every dialect. */
   readonly wires: ProviderDialects;
-  /** How hosts list their models. */
+  /** Readers of the hosts' model lists. */
   readonly listings: ModelListings;
   readonly credentials: CredentialFactory;
   readonly prices: Prices;
-  /** What strategies and breakers remember; outlives generations. */
+  /** State of strategies and breakers; outlives generations. */
   readonly state: RoutingState;
   readonly breakers: Breakers;
-  /** Counts what targets with limits are asked. */
+  /** Counts attempts at targets with limits. */
   readonly limiter: Limiter;
-  /** What requests of a workspace begin with, and what was saved in it. */
+  /** Source of a workspace's defaults and saved records. */
   readonly directory: Directory;
-  /** What opens the secrets of stored providers; absent: there are none. */
+  /** Opens the secrets of stored providers; absent: there are none. */
   readonly secrets?: SecretBox | undefined;
   /** Reads the secrets that integrations refer to. Absent: those integrations cannot be used. */
   readonly secretManagers?: SecretManagers | undefined;
   /** The checks of guardrails; absent: no guardrail is accepted. */
   readonly checks?: Checks | undefined;
-  /** Absent: large requests are translated beside others. */
+  /** Absent: large requests are translated on the main thread. */
   readonly largeTranslation?: LargeTranslation | undefined;
   /** A number of at least 0 and below 1. Default `Math.random`. */
   readonly random?: (() => number) | undefined;
@@ -143,7 +143,7 @@ class GenerationRouter implements Router {
   private readonly defaults: Defaults;
   private readonly run: PlanRunSetup;
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
-  /** What the plugin `provider` says in each pipeline, by its name. */
+  /** Options of the plugin `provider` in each pipeline, by the pipeline's name. */
   private readonly ofPipelines: ReadonlyMap<string, ProviderDefaults>;
 
   constructor(setup: RouterSetup) {
@@ -216,7 +216,7 @@ class GenerationRouter implements Router {
     return this.planned(exchange, this.configs.bySlug(defaultConfig, key), options);
   }
 
-  /** The models of all providers are asked for, or nothing says whose. */
+  /** Whether the request asks for the models of all providers, or names no provider. */
   private wantsAll(exchange: Exchange, options: RouteOptions): boolean {
     if (wantsCatalogue(exchange)) return true;
     const isOpen = (name: string): boolean => this.openDefault(name) !== undefined;
@@ -227,20 +227,20 @@ class GenerationRouter implements Router {
   }
 
   /**
-   * A default provider that answers in this process: it says less of what is wanted than one that the operator has set
-   * up.
+   * The default provider, if it is the one that answers in this process. It does not restrict a list of models, unlike
+   * one that the operator has configured.
    */
   private openDefault(name: string | undefined): KnownProvider | undefined {
     const known = name === undefined ? undefined : this.rules.known.get(name.replace(/^@/, ''));
     return known?.isInProcess === true ? known : undefined;
   }
 
-  /** The config that the request names or brings along; saved ones are those of the key's workspace. */
+  /** The named or inline config of the request; saved ones are those of the key's workspace. */
   private configOf(named: string, key: KeyRecord | undefined): CompiledConfig {
     return named.startsWith('{') ? this.configs.inline(named, key) : this.configs.bySlug(named, key);
   }
 
-  /** The config that requests of this key begin with. Throws `config_unknown`. */
+  /** The default config for requests of this key. Throws `config_unknown`. */
   private defaultConfig(slug: string, key: KeyRecord): CompiledConfig {
     const found = this.configs.find(slug, key);
     if (found === undefined) throw defaultMissing(slug, key, this.defaults);
@@ -248,8 +248,8 @@ class GenerationRouter implements Router {
   }
 
   /**
-   * The default config of a request's key, workspace or organisation. One that leaves the provider to the request is
-   * used in any case; one that names its own gives way to a provider that the request names, where the key allows it.
+   * Routes by the default config of a request's key, workspace or organisation. A config without a provider of its own
+   * always applies; one that names its own is skipped for a provider in the request, where the key allows it.
    */
   private beginning(exchange: Exchange, config: CompiledConfig, options: RouteOptions): MaybePromise<Answer> {
     if (!config.isComplete || !mayOverride(exchange.get(callerKey)))
@@ -313,7 +313,7 @@ class GenerationRouter implements Router {
       : this.preparedPlan(exchange, config, options);
   }
 
-  /** The same where something has to be known of the request before its plan is made. */
+  /** Runs a plan that needs the body, or another part of the request, beforehand. */
   private async preparedPlan(
     exchange: Exchange,
     config: CompiledConfig,
@@ -342,7 +342,7 @@ class GenerationRouter implements Router {
     let brought = this.brought.get(leaf);
     if (brought === undefined) {
       const { apiKey, fields, customHost } = leaf.settings;
-      // Parts that a request's config, or a saved one, takes over from one of the operator's stay the operator's.
+      // Parts that an inline or saved config takes over from an operator's config count as the operator's.
       const isInline = (config.slug === undefined || leaf.isSaved === true) && leaf.definedIn === undefined;
       this.brought.set(leaf, (brought = { apiKey, fields, customHost, inline: isInline }));
     }
@@ -362,13 +362,13 @@ class GenerationRouter implements Router {
       const isOneOfSeveral = config !== undefined && config.leaves.length > 1;
       return { provider: this.serviceOf({ provider }, exchange, plain), model: plain, isOneOfSeveral };
     } catch (error) {
-      // It is refused for that when it is routed.
+      // Routing refuses the request for that later.
       if (GatewayError.is(error)) return undefined;
       throw error;
     }
   }
 
-  /** The config that the request will probably be routed by; undefined for none. */
+  /** The config that will probably route the request; undefined for none. */
   private expectedConfig(exchange: Exchange): CompiledConfig | undefined {
     const key = exchange.get(callerKey);
     const named = exchange.service('config') || undefined;
@@ -415,7 +415,7 @@ class GenerationRouter implements Router {
   }
 }
 
-/** Where requests of a pipeline go that name neither a config nor a provider. */
+/** Defaults for requests of a pipeline that name neither a config nor a provider. */
 interface ProviderDefaults {
   readonly default: string | undefined;
   readonly config: string | undefined;
@@ -428,7 +428,7 @@ function providerDefaults({ plugins }: Pick<PipelineConfig, 'plugins'>): Provide
   return { default: text('default'), config: text('config') };
 }
 
-/** Several attempts, edits and conditions need the body in memory; uploads that nobody reads are streamed. */
+/** Whether the body must be in memory, for several attempts, edits or conditions; uploads that are not read are streamed. */
 function mustLoad(exchange: Exchange, { readsBody }: CompiledConfig): boolean {
   const { body, endpoint } = exchange;
   if (!body.present || body.loaded) return false;

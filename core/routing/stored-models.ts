@@ -5,21 +5,21 @@ import type { IntegrationModel } from '../ports/record-kinds.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 
-/** Models that a refusal names at most, and characters of the one that was asked for. */
+/** Upper bounds of the models that a refusal names, and of the characters of the requested one. */
 const maxNamed = 10;
 const maxShown = 200;
 
-/** One deployment of Azure, as integrations have it in their settings. */
+/** One deployment of Azure, from the settings of an integration. */
 interface StoredDeployment {
   readonly id: string;
   readonly apiVersion: string;
-  /** The model behind it, for prices; empty when nothing says so. */
+  /** The model behind it, for prices; empty when unknown. */
   readonly model: string;
 }
 
-/** What an integration says of its models, without any secret: which may be asked for, and at what price. */
+/** Model settings of an integration, without secrets: the allowed models and their prices. */
 export class StoredModels {
-  /** The kind of provider that prices are known by. */
+  /** The kind of provider, as the key of prices. */
   readonly service: string;
   readonly isRestricted: boolean;
   /** Slugs of the models that are enabled. */
@@ -31,7 +31,7 @@ export class StoredModels {
   readonly #prices = new Map<string, PricedModels>();
   readonly #otherwise: PricedModels | undefined;
 
-  /** `slug` is that by which requests name the provider, `row` the one of the provider table. */
+  /** `slug` is the name of the provider in requests, `row` its row of the provider table. */
   constructor(
     { slug }: Pick<StoredRecord<'provider'>, 'slug'>,
     { data }: Pick<StoredRecord<'integration'>, 'data'>,
@@ -52,7 +52,7 @@ export class StoredModels {
     if (priceMultiplier !== 1 || later.length > 0) this.#otherwise = this.#priced('', undefined);
   }
 
-  /** Throws `model_not_allowed` when the integration does not have it. */
+  /** Throws `model_not_allowed` when the integration does not allow the model. */
   require(model: string): void {
     if (!this.isRestricted || this.#enabled.has(model)) return;
     const deployment = this.#deployments.get(model);
@@ -60,7 +60,7 @@ export class StoredModels {
     throw this.#refusal(model);
   }
 
-  /** The refusal of a request that may run a model which nobody can tell. */
+  /** The refusal of a request whose model cannot be determined. */
   refusalOfUntold(why: string): GatewayError {
     return new GatewayError(
       'model_not_allowed',
@@ -74,12 +74,12 @@ export class StoredModels {
     return this.#prices.get(model) ?? this.#otherwise;
   }
 
-  /** What the model's requests are priced by: the integration, or the kind of provider. */
+  /** Prices of the model's requests: the integration's, or the kind of provider as their key. */
   pricedBy(model: string): PricedModels | string {
     return this.pricesOf(model) ?? this.service;
   }
 
-  /** The model's own settings, when the integration has it. */
+  /** The model's own settings, when the integration enables it. */
   enabled(model: string): IntegrationModel | undefined {
     return this.#enabled.get(model);
   }
@@ -95,7 +95,7 @@ export class StoredModels {
     else if (baseModelSlug !== '') this.#keep(slug, baseModelSlug);
   }
 
-  /** The model whose price a deployment has: itself where it has one of its own. */
+  /** The model that determines a deployment's price: itself where it has a price of its own. */
   #sourceOf(model: string): string {
     const priced = this.#prices.get(model);
     return priced === undefined || priced.own !== undefined || priced.model === '' ? model : priced.model;
@@ -137,7 +137,7 @@ function quoted(model: string): string {
   return JSON.stringify(model.slice(0, maxShown));
 }
 
-/** Deployments by each name that requests may have for them: their alias first, their own name, the model behind them. */
+/** Deployments by each name that requests may use, in order of precedence: alias, own name, model behind it. */
 function deploymentsOf(given: unknown): ReadonlyMap<string, StoredDeployment> {
   const found = new Map<string, StoredDeployment>();
   if (!Array.isArray(given)) return found;

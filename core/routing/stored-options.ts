@@ -12,7 +12,7 @@ import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { SecretMapping } from '../ports/record-kinds.ts';
 import { isAllowedIn, type SecretBox, secretContext, type SecretManagers } from '../ports/secret-managers.ts';
 
-/** Options of `providers:` in the configuration, which an integration has as well. */
+/** Options of `providers:` in the configuration, which integrations share. */
 export type ProviderOptions = GatewayConfig['providers'][string];
 
 /** Secret values of an integration by their fields: `key`, `configurations.<field>`, `models.<slug>.headers`. */
@@ -22,8 +22,8 @@ const inConfigurations = 'configurations.';
 const checkRow = compileSchema(ProviderRowSchema);
 
 /**
- * The settings of an integration as options of `providers:`. Settings that are no such option are left out. Throws
- * `provider_disabled` for what could not be written in the configuration either.
+ * The settings of an integration as options of `providers:`. Other settings are left out. Throws `provider_disabled` for
+ * settings that would be invalid in the configuration, too.
  */
 export function storedOptions(
   { slug, data }: StoredRecord<'integration'>,
@@ -50,11 +50,11 @@ export function storedOptions(
     if (typeof value === 'string' && !templateValue.test(value))
       throw unusable(slug, `its setting ${name} may hold letters, digits and hyphens, 63 at the most`);
   }
-  // A provider that people of an organisation set up keeps the name of its host, by which it is priced and counted.
+  // A stored provider keeps the name of its kind, which is the key of its prices and counts.
   return { ...found, service: row.service ?? data.aiProviderId };
 }
 
-/** Headers that are kept as one secret. Throws `provider_disabled`. */
+/** Parses headers that are stored as one secret. Throws `provider_disabled`. */
 export function headersOf(text: string, integration: string): Record<string, string> {
   const found: unknown = parseJson(text);
   const isObject = typeof found === 'object' && found !== null && !Array.isArray(found);
@@ -66,7 +66,7 @@ export function headersOf(text: string, integration: string): Record<string, str
   throw unusable(integration, 'its headers are no JSON object');
 }
 
-/** The refusal of requests to an integration that nothing can be made of. */
+/** The refusal of requests to an integration with invalid settings. */
 export function unusable(integration: string, reason: string): GatewayError {
   return new GatewayError(
     'provider_disabled',
@@ -75,18 +75,18 @@ export function unusable(integration: string, reason: string): GatewayError {
   );
 }
 
-/** Whose providers are looked for. */
+/** Organisation and workspace of a look-up. */
 export type ProviderPlace = Pick<KeyRecord, 'organisationId' | 'workspaceId'>;
 
-/** Where the secrets of integrations come from. */
+/** Sources of the secrets of integrations. */
 interface StoredSecrets {
   readonly directory: Pick<Directory, 'record'>;
   readonly box: SecretBox;
-  /** Absent: integrations that refer to secrets elsewhere cannot be used. */
+  /** Absent: integrations with external secrets cannot be used. */
   readonly managers?: SecretManagers | undefined;
 }
 
-/** Where an integration sends its secrets, and the references that may be sent there: each state is judged once. */
+/** Origins that an integration sends its secrets to, and the references that were already checked against them. */
 export interface ReferenceBounds {
   readonly origins: readonly SecretOrigin[];
   readonly found: WeakSet<StoredRecord<'secret_reference'>>;
@@ -94,7 +94,7 @@ export interface ReferenceBounds {
 
 /**
  * The values of an integration's references, in the order of its mappings. A promise only while one has to be fetched.
- * Throws, or rejects with, `credentials_failed` for one that there is not, or not for this workspace.
+ * Throws, or rejects with, `credentials_failed` for a reference that is missing, or not allowed for this workspace.
  */
 export function referredValues(
   integration: StoredRecord<'integration'>,
@@ -141,7 +141,7 @@ function referredValue(
   return managers.value(reference, box, secretKey === '' ? undefined : secretKey);
 }
 
-/** All secrets of an integration in clear: those that stand in its record, and `referred` for its mappings. */
+/** All secrets of an integration in plain text: those of its record, and `referred` for its mappings. */
 export function openSecrets(
   { id, data, secrets }: StoredRecord<'integration'>,
   referred: readonly string[],

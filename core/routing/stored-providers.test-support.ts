@@ -8,9 +8,9 @@ import type { StoredRecord } from '../ports/records.ts';
 import type { RouteConfigInput } from '../organisation/route-config.ts';
 import { integration, provider, recordsDirectory } from './stored-records.test-support.ts';
 
-/** Where the tests ask. */
+/** Path of the tests' requests. */
 export const path = '/v1/chat/completions';
-/** What they ask with. */
+/** Body of the tests' requests. */
 export const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }] };
 /** A config in its header. */
 export const asHeader = (config: RouteConfigInput) => ({ 'x-service-config': JSON.stringify(config) });
@@ -34,13 +34,13 @@ export async function started(
   return { ...all, directory, ask };
 }
 
-/** The credential that an upstream server got. */
+/** The credential that an upstream server received. */
 export const bearer = (text: string) => ({
   authorization: `Bearer ${text}`,
   boxed: undefined,
   azure: undefined,
 });
-/** What a refusal says. */
+/** Status, code and message of a refusal. */
 export const refusal = (answer: Awaited<ReturnType<typeof send>>) => {
   const { error } = answer.json() as { error: { code: string; message: string } };
   const { code, message } = error;

@@ -27,29 +27,29 @@ import type { TrustedHosts } from '../base/host-rules.ts';
 import type { Target, TargetModels } from '../pipeline/router.ts';
 import { mustBeGuarded } from '../providers/base-url.ts';
 
-/** What stored providers are made with; the same for all of a generation. */
+/** Dependencies of stored providers; the same for all of a generation. */
 interface StoredTargetSetup {
   readonly maker: TargetMaker;
   readonly trustedHosts: TrustedHosts;
 }
 
-/** What one stored provider is made of. */
+/** Parts of one stored provider. */
 interface StoredTargetParts {
-  /** As requests name it. */
+  /** Name of the provider in requests. */
   readonly slug: string;
   readonly integration: StoredRecord<'integration'>;
-  /** Of the provider table. */
+  /** Row of the provider table. */
   readonly row: ProviderRow;
   readonly models: StoredModels;
   readonly secrets: OpenedSecrets;
-  /** What each attempt at it is counted in; undefined for no limit. */
+  /** Limits that count each attempt; undefined for none. */
   readonly limits: LimitCharges | undefined;
 }
 
-/** Variants of one provider that are kept, by model. */
+/** Upper bound of cached variants of one provider, by model. */
 const maxVariants = 200;
 
-/** A provider of the store, compiled with its secrets: an address, a credential, and what its models may cost. */
+/** A provider of the store, compiled with its secrets: an address, a credential, and the prices of its models. */
 class StoredTarget implements TargetModels {
   readonly known: KnownProvider;
   readonly #parts: StoredTargetParts;
@@ -57,7 +57,7 @@ class StoredTarget implements TargetModels {
   readonly #options: ProviderOptions;
   readonly #variants = new Map<string, Target | undefined>();
 
-  /** Throws `provider_disabled` or `custom_host_refused` for settings that nothing can be made of. */
+  /** Throws `provider_disabled` or `custom_host_refused` for invalid settings. */
   constructor(parts: StoredTargetParts, setup: StoredTargetSetup) {
     this.#parts = parts;
     this.#setup = setup;
@@ -86,19 +86,20 @@ class StoredTarget implements TargetModels {
   }
 
   /**
-   * Only what the provider itself would have got goes elsewhere: a config or a request that names an address means it.
+   * The variant of the target for a model. Only requests to the provider's own target get one: an address in a config or
+   * request is kept.
    */
   targetOf(model: string, target: Target): Target | undefined {
     if (target !== this.known.target) return undefined;
     if (this.#variants.has(model)) return this.#variants.get(model);
     const options = this.#optionsOf(model);
     const variant = options === undefined ? undefined : this.#provider(options).target;
-    // Names that requests make up are not worth a place.
+    // Undefined variants are not cached, so that arbitrary model names do not fill the cache.
     if (variant !== undefined && this.#variants.size < maxVariants) this.#variants.set(model, variant);
     return variant;
   }
 
-  /** The settings with what this model has of its own: an address, headers, a deployment. */
+  /** The settings with the model's own ones: an address, headers, a deployment. */
   #optionsOf(model: string): ProviderOptions | undefined {
     const { integration, models, secrets } = this.#parts;
     const deployment = models.deployment(model);
@@ -125,7 +126,7 @@ class StoredTarget implements TargetModels {
       {
         ...source,
         builtIn: false,
-        // The machine's identity is the operator's; people of one workspace may not act with it.
+        // The machine's identity is the operator's; an integration of one workspace may not use it.
         machineIdentity: integration.workspaceId === undefined,
         guarded: isOwn && this.#isGuarded(source.row.base_url ?? ''),
         models: this,
@@ -144,33 +145,33 @@ class StoredTarget implements TargetModels {
   }
 }
 
-/** What looking up stored providers needs. */
+/** Dependencies of `StoredProviders`. */
 interface StoredProvidersSetup extends StoredTargetSetup {
   readonly directory: Pick<Directory, 'standing' | 'record' | 'records'>;
   readonly table: ProviderTable;
   readonly box: SecretBox;
-  /** Absent: integrations that refer to secrets elsewhere cannot be used. */
+  /** Absent: integrations with external secrets cannot be used. */
   readonly managers?: SecretManagers | undefined;
   readonly clock: Clock;
 }
 
-/** What has been compiled of one provider, for as long as its records are the same objects. */
+/** Compiled form of one provider, valid while its records are the same objects. */
 interface Compiled {
   readonly integration: StoredRecord<'integration'>;
-  /** Whose limits were looked at. */
+  /** Workspace of `limits`. */
   readonly workspaceId: string;
   readonly row: ProviderRow;
   readonly models: StoredModels;
   readonly limits: LimitCharges | undefined;
   readonly bounds: ReferenceBounds;
-  /** The values of references that `target` was made with. */
+  /** Values of references that `target` was built with. */
   referred: readonly string[];
   target: StoredTarget | undefined;
 }
 
 /**
- * Providers that workspaces have in the store. Everything comes from memory; each is compiled once for each state of
- * its records, its secrets opened only then.
+ * Providers of workspaces in the store. All look-ups are in memory; a provider is compiled, and its secrets are opened,
+ * once for each state of its records.
  */
 export class StoredProviders {
   readonly #setup: StoredProvidersSetup;
@@ -185,7 +186,7 @@ export class StoredProviders {
     return this.#setup.directory.record('provider', place, slug) !== undefined;
   }
 
-  /** True while a provider that is not found may exist: the store cannot be read. */
+  /** True while the store cannot be read, so that a provider that is not found may exist. */
   get isBehind(): boolean {
     return this.#setup.directory.standing() !== 'current';
   }
@@ -195,7 +196,7 @@ export class StoredProviders {
     return this.#setup.directory.records('provider', place);
   }
 
-  /** The kind of provider and the prices of a model at it; undefined when there is none. */
+  /** The kind of provider, or the integration's prices of the model; undefined when there is no such provider. */
   pricesOf(place: ProviderPlace, slug: string, model: string): string | PricedModels | undefined {
     const record = this.#setup.directory.record('provider', place, slug);
     const integration = record && this.#integrationOf(record, place);
@@ -204,16 +205,15 @@ export class StoredProviders {
   }
 
   /**
-   * The provider of this slug, ready to be used; undefined when the workspace has none. A promise only while a secret
-   * has to be fetched. Throws `provider_disabled` when it may not be used now, `credentials_failed` without its
-   * secrets.
+   * The provider of this slug, ready for use; undefined when the workspace has none. A promise only while a secret has
+   * to be fetched. Throws `provider_disabled` when it may not be used now, `credentials_failed` without its secrets.
    */
   find(place: ProviderPlace, slug: string): MaybePromise<KnownProvider> | undefined {
     const record = this.#setup.directory.record('provider', place, slug);
     return record === undefined ? undefined : this.ready(record, place);
   }
 
-  /** The same for a record that is known. */
+  /** As `find`, for a record. */
   ready(record: StoredRecord<'provider'>, place: ProviderPlace): MaybePromise<KnownProvider> {
     const integration = this.#usable(record, place);
     const compiled = this.#compiledOf(record, integration, place);
@@ -224,7 +224,7 @@ export class StoredProviders {
     return this.#withValues(record, compiled, referred);
   }
 
-  /** The integration, when the provider may be used now. */
+  /** The integration of the provider. Throws `provider_disabled` when the provider may not be used now. */
   #usable(record: StoredRecord<'provider'>, place: ProviderPlace): StoredRecord<'integration'> {
     const { slug, data } = record;
     if (data.expiresAt !== undefined && data.expiresAt <= this.#setup.clock.now()) {
@@ -315,8 +315,8 @@ function disabled(slug: string, reason: string): GatewayError {
 }
 
 /**
- * What attempts at a provider are counted in: its own limits, and those of what its workspace may use of its
- * integration, which all providers of that workspace share. Undefined for no limit.
+ * Limits that count attempts at a provider: its own, and those of its workspace at the integration, which all providers
+ * of that workspace share. Undefined for no limit.
  */
 function storedLimits(
   { id, slug, name, data, createdAt }: StoredRecord<'provider'>,

@@ -33,7 +33,7 @@ function record<K extends RecordKind>(
   };
 }
 
-/** An integration of workspace `ws-1` that holds these secrets; `data` says what is special about it. */
+/** An integration of workspace `ws-1` with these secrets; `data` overrides its defaults. */
 export function integration(
   secrets: Readonly<Record<string, string>>,
   data: Partial<IntegrationData> = {},
@@ -74,7 +74,7 @@ export function provider(
   );
 }
 
-/** A model that an integration has enabled. */
+/** An enabled model of an integration. */
 export function model(slug: string, more: Partial<IntegrationModel> = {}): IntegrationModel {
   return {
     slug,

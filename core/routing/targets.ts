@@ -12,7 +12,7 @@ import { sha256 } from '../base/sha256.ts';
 import { type BaseUrl, fillBaseUrl, splitBaseUrl } from '../providers/base-url.ts';
 import { providerCredential } from './credentials.ts';
 
-/** What hosts of a wire want where their row does not say otherwise; every other wire: `Authorization: Bearer`. */
+/** Default row by dialect, overridden by the host's own row. Every other dialect: `Authorization: Bearer`. */
 const defaults: Readonly<Partial<Record<DialectName, ProviderRow>>> = {
   'anthropic-messages': {
     credentials: 'x-api-key',
@@ -26,7 +26,7 @@ const defaults: Readonly<Partial<Record<DialectName, ProviderRow>>> = {
   'bedrock-converse': { credentials: 'sigv4' },
 };
 
-/** The row with what its wire wants filled in. */
+/** The row with the defaults of its dialect filled in. */
 export function withDialectDefaults(row: ProviderRow): ProviderRow {
   const own = defaults[row.dialect ?? 'openai-chat'];
   return own === undefined ? row : { ...own, ...row, headers: { ...own.headers, ...row.headers } };
@@ -34,10 +34,10 @@ export function withDialectDefaults(row: ProviderRow): ProviderRow {
 
 export type Fields = Readonly<Record<string, string>>;
 
-/** What making targets needs from outside. */
+/** Dependencies for building targets. */
 export interface TargetMaker {
   readonly factory: CredentialFactory;
-  /** Of the gateway's own headers, for messages: `x-service`. */
+  /** Prefix of the gateway's own headers, for messages: `x-service`. */
   readonly headerPrefix: string;
 }
 
@@ -46,7 +46,7 @@ const secretFields: ReadonlySet<string> = new Set(
 );
 const fieldNames: ReadonlySet<string> = new Set(providerFields.map(({ name }) => name));
 
-/** Settings that travel as a header of their wire. */
+/** Settings that are sent as a header of their dialect. */
 const settingHeaders: Readonly<Record<string, string>> = {
   anthropic_beta: 'anthropic-beta',
   anthropic_version: 'anthropic-version',
@@ -55,13 +55,13 @@ const settingHeaders: Readonly<Record<string, string>> = {
   openai_beta: 'openai-beta',
 };
 
-/** A provider that can be addressed by name: its row laid out, and what the gateway holds for it. */
+/** A provider that can be addressed by name: its row, and the gateway's settings and credential for it. */
 export class KnownProvider {
   readonly name: string;
   readonly row: ProviderRow;
-  /** Defined in YAML, and so addressable as a slug or virtual key. */
+  /** Defined in YAML, so addressable as a slug or virtual key. */
   readonly configured: boolean;
-  /** The caller's own credential may be used: a built-in name for which the gateway holds none. */
+  /** Callers may use their own credential: a built-in provider for which the gateway holds none. */
   readonly takesCallers: boolean;
   private readonly machineIdentity: boolean;
   private readonly guarded: boolean;
@@ -91,17 +91,17 @@ export class KnownProvider {
     this.takesCallers = builtIn && !holds;
   }
 
-  /** The built-in provider that answers in this process: addressable as a slug without being configured. */
+  /** The built-in provider that answers in this process: addressable as a slug without configuration. */
   get isInProcess(): boolean {
     return !this.configured && this.name === inProcessProvider;
   }
 
-  /** People of an organisation set it up, the operator did not. */
+  /** Created by users of an organisation, not by the operator. */
   get isStored(): boolean {
     return this.models !== undefined;
   }
 
-  /** With the credential that is held, or none. Throws `invalid_request` when a field is missing or wrong. */
+  /** Target with the held credential, or none. Throws `invalid_request` when a field is missing or invalid. */
   get target(): Target {
     if (this.ownTarget !== undefined) return this.ownTarget;
     const { fields, apiKey, machineIdentity: configured } = this;
@@ -109,7 +109,7 @@ export class KnownProvider {
     return this.ownTarget;
   }
 
-  /** With the caller's own credential, and the caller's fields beside the settings of the configuration. */
+  /** Target with the caller's own credential, and the caller's fields beside the settings of the configuration. */
   callerTarget(given: Fields): Target {
     if (Object.keys(given).length > 0) return this.buildForCaller(given);
     this.plainCallerTarget ??= this.buildForCaller(given);
@@ -117,22 +117,22 @@ export class KnownProvider {
   }
 
   /**
-   * At an address that the request or a config named. Built without the gateway's secrets: that host must never see
-   * one. Headers of a row in YAML may hold one, too. `apiKey` is what came with the address.
+   * Target at an address that the request or a config named. Built without the gateway's secrets, which that host must
+   * never receive; headers of a row in YAML may hold one, too. `apiKey` is the credential that came with the address.
    */
   customTarget(given: Fields, address: BaseUrl, apiKey?: string): Target {
     const holding = { fields: this.callerFields(given), apiKey, configured: false };
     return passing(this.build(holding, address, this.configured ? [] : rowHeaders(this.row)), apiKey);
   }
 
-  /** With the credential that a config brings along; `configured`: the operator wrote it. */
+  /** Target with the credential of a config; `configured`: the operator wrote it. */
   configTarget({ fields: given, apiKey, configured }: Holding): Target {
     const fields = { ...withoutSecrets(this.fields), ...given };
     const holding = { fields, apiKey, configured };
     return passing(this.build(holding, this.address(fields), rowHeaders(this.row)), apiKey);
   }
 
-  /** With the credential that is held, and settings that the operator's config has beside it. */
+  /** Target with the held credential, and further settings of the operator's config. */
   heldTarget(given: Fields): Target {
     const { apiKey, machineIdentity: configured } = this;
     const fields = { ...this.fields, ...given };
@@ -185,12 +185,12 @@ export class KnownProvider {
   }
 }
 
-/** The caller's Authorization goes along, unless a key or his fields already make a credential. */
+/** Forwards the caller's Authorization, unless a key or the fields already provide a credential. */
 function passing(target: Target, apiKey?: string): Target {
   return { ...target, passAuthorization: target.credentials === undefined && apiKey === undefined };
 }
 
-/** What a target is built with. */
+/** Fields and credential of a target. */
 interface Holding {
   readonly fields: Fields;
   readonly apiKey: string | undefined;
@@ -198,7 +198,7 @@ interface Holding {
   readonly configured: boolean;
 }
 
-/** Where a provider comes from: a row of the table, the configuration, or both. */
+/** Source of a provider: a row of the table, the configuration, or both. */
 interface KnownProviderSource {
   readonly name: string;
   readonly row: ProviderRow;
@@ -206,13 +206,13 @@ interface KnownProviderSource {
   readonly apiKey: string | undefined;
   readonly builtIn: boolean;
   readonly configured: boolean;
-  /** The identity of the gateway's own machine may stand for a credential. Default: when `configured`. */
+  /** The identity of the gateway's own machine may serve as a credential. Default: when `configured`. */
   readonly machineIdentity?: boolean;
-  /** The address is none of the operator's: public ones only. Default false. */
+  /** The address is not the operator's, so it must be public. Default false. */
   readonly guarded?: boolean;
-  /** What may be asked for, and at what price. Default: everything, at the known prices. */
+  /** Allowed models and their prices. Default: all models, at the known prices. */
   readonly models?: TargetModels;
-  /** What each attempt at it is counted in. Default: no limit. */
+  /** Limits that count each attempt. Default: none. */
   readonly limits?: LimitCharges | undefined;
 }
 
@@ -232,14 +232,14 @@ export function compileTargets(
   return known;
 }
 
-/** A provider as options describe it, over the row that they are for. */
+/** The source of a provider from its options and their base row. */
 export function configuredSource(
   name: string,
   { api_key: apiKey, ...given }: GatewayConfig['providers'][string],
   base: ProviderRow | undefined,
 ): KnownProviderSource {
   const { row: own, fields } = separate(given);
-  // A wire that is named is the only one that the host is known to speak.
+  // A host with an explicit dialect is assumed to speak no other.
   const inherited = own.dialect === undefined ? base : { ...base, also_speaks: [] };
   const address = own.base_url ?? fields['azure_foundry_url'] ?? fields['huggingface_base_url'];
   const row = { ...inherited, ...own, headers: { ...base?.headers, ...own.headers } };
@@ -276,8 +276,8 @@ function headersOfSettings(settings: Fields, dialect: DialectName): string[] {
 }
 
 /**
- * What dialects may know of the fields. The project of a service account is that of its key unless another one is
- * named.
+ * The fields without secrets, for dialects. The project of a service account is that of its key, unless another one is
+ * set.
  */
 function settingsOf(fields: Fields): Fields {
   const settings = withoutSecrets(fields);
@@ -289,14 +289,14 @@ function settingsOf(fields: Fields): Fields {
   return typeof own === 'string' ? { ...settings, vertex_project_id: own } : settings;
 }
 
-/** A secret, or an identity of the machine that stands for one. */
+/** Whether the fields hold a secret, or an identity of the machine that serves as one. */
 function holdsCredential(fields: Fields): boolean {
   return Object.keys(fields).some(
     (name) => secretFields.has(name) || name === 'azure_auth_mode' || name === 'aws_role_arn',
   );
 }
 
-/** One of the fields is a secret. */
+/** Whether one of the fields is a secret. */
 export function holdsSecret(fields: Fields): boolean {
   return Object.keys(fields).some((name) => secretFields.has(name));
 }

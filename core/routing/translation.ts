@@ -38,8 +38,8 @@ import { noteAnswer } from './note-call.ts';
 import type { ChatEvent } from '../dialects/canonical/chat-event.ts';
 
 /**
- * A provider's stream in the client's wire: bytes → events → bytes, with back-pressure both ways. An error event, a
- * stream that ends too early and a broken connection all reach the client as an error of its own wire, never as an end.
+ * A provider's stream in the client's dialect: bytes → events → bytes, with back-pressure both ways. An error event, a
+ * truncated stream and a broken connection all reach the client as an error of its own dialect, never as an end.
  */
 export class TranslatedStream implements StreamSource, StreamTarget {
   private readonly source: StreamSource;
@@ -84,7 +84,7 @@ export class TranslatedStream implements StreamSource, StreamTarget {
   end(): void {
     if (this.over) return;
     this.emit(this.reader.finish());
-    // Set meanwhile when the last events were an error.
+    // `over` is already set when the last events were an error.
     if (this.over) return;
     this.over = true;
     this.target?.end();
@@ -129,7 +129,7 @@ export class TranslatedStream implements StreamSource, StreamTarget {
     return room && !this.over;
   }
 
-  /** Tells the client of an error in its own wire. `cancels`: the source still flows. */
+  /** Sends the client an error in its own dialect. `cancels`: the source still flows. */
   private stop(event: ChatEvent, error: GatewayError, cancels: boolean): void {
     if (this.over) return;
     this.over = true;
@@ -137,7 +137,7 @@ export class TranslatedStream implements StreamSource, StreamTarget {
     this.target?.fail(error, this.tell(event));
   }
 
-  /** The event in the client's wire; undefined when its writer is what broke. */
+  /** The event in the client's dialect; undefined when its writer failed. */
   private tell(event: ChatEvent): Buffer | undefined {
     try {
       return this.writer.write([event]);
@@ -163,9 +163,9 @@ export class TranslatedStream implements StreamSource, StreamTarget {
   }
 }
 
-/** A compressed answer may grow to this. */
+/** Upper bound of a decompressed answer. */
 const maxDecodedBytes = 64 * 1024 * 1024;
-/** They describe the provider's bytes and not the client's. */
+/** Headers that describe the provider's bytes, not the client's. */
 const ofTheBody: ReadonlySet<string> = new Set([
   'content-type',
   'content-length',
@@ -175,7 +175,7 @@ const ofTheBody: ReadonlySet<string> = new Set([
   'etag',
 ]);
 
-/** What the provider answered, in the client's wire. Throws `upstream_invalid` for what cannot be read. */
+/** The provider's answer in the client's dialect. Throws `upstream_invalid` for an answer that cannot be parsed. */
 export async function translatedAnswer(
   exchange: Exchange,
   raw: Answer,
@@ -214,7 +214,7 @@ export async function translatedAnswer(
   return { status: raw.status, headers, body: whole.body, source: 'provider', isJson, facts: whole.facts };
 }
 
-/** An answer that cannot be read is the provider's fault, and says whose. */
+/** Translates a complete answer. The error for one that cannot be parsed names the provider. */
 function readWhole(
   exchange: Exchange,
   translation: Translation,
@@ -259,17 +259,17 @@ function headersAs(headers: HeaderList, contentType: string): string[] {
   return kept;
 }
 
-/** Translating a shorter body takes fewer milliseconds than others may wait for. */
+/** Size from which a body is translated on a thread; shorter ones block other requests only briefly. */
 const threadBytes = 1_048_576;
 
-/** An answer in the client's wire, and what it tells. */
+/** An answer in the client's dialect, and its facts. */
 interface TranslatedBody {
   readonly body: Buffer;
   readonly contentType: string;
   readonly facts: AnswerFacts;
 }
 
-/** One request that goes to its target in another wire than it came in, and the way back. */
+/** Translation of one request to its target's dialect, and of the answer back. */
 export interface Translation {
   readonly encoded: EncodedRequest;
   readonly report: EncodeReport;
@@ -294,7 +294,7 @@ export function bodyObject(json: unknown): JsonObject {
   throw new GatewayError('invalid_json', 'The request body is no JSON object. Send one.');
 }
 
-/** What the translation of an exchange needs beside the codecs. */
+/** Inputs for the translation of an exchange, beside the codecs. */
 interface TranslationSetup {
   readonly exchange: Exchange;
   readonly body: JsonObject;
@@ -304,7 +304,7 @@ interface TranslationSetup {
   readonly now: number;
 }
 
-/** Chat through the canonical form. Throws what the codecs refuse. */
+/** Translates chat through the canonical form. Throws the codecs' refusal. */
 export function translateChat(setup: TranslationSetup, codec: ChatProviderCodec): Translation {
   return encodedChat(setup, codec, decodedChat(setup));
 }
@@ -400,7 +400,7 @@ function chatTranslation(
   };
 }
 
-/** An operation beyond chat, in the host's own shape. Throws what the codec refuses. */
+/** Translates an operation other than chat to the host's own format. Throws the codec's refusal. */
 export function translateOperation(setup: TranslationSetup, codec: OperationCodec): Translation {
   const { body, host } = setup;
   const client = clientCodec(setup.exchange);
@@ -424,14 +424,14 @@ export function translateOperation(setup: TranslationSetup, codec: OperationCode
   };
 }
 
-/** A list of images tells when it was made; codecs have no clock. */
+/** Adds the creation time to a list of images, because codecs have no clock. */
 function documentOf(body: JsonObject, { exchange, now }: TranslationSetup): Buffer {
   const isUndated = exchange.endpoint.id === 'images.generations' && body['created'] === undefined;
   const dated = isUndated ? { created: Math.floor(now / 1000), ...body } : body;
   return Buffer.from(JSON.stringify(dated), 'utf8');
 }
 
-/** What a provider reported, as an error that can be thrown. */
+/** A provider's error as a `GatewayError`. */
 function reportedError(error: ProviderError): GatewayError {
   return new GatewayError('provider_error', error.message, {
     param: error.param ?? null,

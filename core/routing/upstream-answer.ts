@@ -26,16 +26,16 @@ import { withoutHeader } from '../pipeline/response-view.ts';
 import type { Transform } from 'node:stream';
 import type { AttemptOptions } from '../pipeline/router.ts';
 
-/** Copies of answers that are kept for scanning stay under this; a longer one goes unscanned. */
+/** Upper bound of the copy of an answer for the scan; a longer answer is not scanned. */
 const maxScanBytes = 1024 * 1024;
-/** Compressed bytes of a stream that may wait to be decoded for the scan. */
+/** Upper bound of a stream's compressed bytes that wait for decoding for the scan. */
 const maxBacklogBytes = 4 * 1024 * 1024;
-/** A compressed copy may grow to this. */
+/** Upper bound of a decompressed copy. */
 const maxDecodedBytes = 16 * 1024 * 1024;
 
 /**
- * Reads usage, model and finish reason from an answer beside its way to the client. The bytes that leave are
- * never touched, except that the one usage event which the gateway asked for is taken out again.
+ * Reads usage, model and finish reason from an answer while it flows to the client. Outgoing bytes stay unchanged, except
+ * that the usage event that the gateway itself requested is removed.
  */
 export class AnswerScan {
   private readonly exchange: Exchange;
@@ -65,12 +65,12 @@ export class AnswerScan {
     else this.decoder = this.decodeCopy(createDecoder(coding), this.scanner);
   }
 
-  /** Bytes leave through `strip` instead of as they are. */
+  /** Whether outgoing bytes must pass through `strip`. */
   get strips(): boolean {
     return this.stripper !== undefined;
   }
 
-  /** `push` will tell when a token comes. */
+  /** Whether `push` detects tokens. */
   get tellsTokens(): boolean {
     return this.scanner !== undefined;
   }
@@ -78,7 +78,7 @@ export class AnswerScan {
   /** Returns true once a token has been seen. */
   push(chunk: Buffer): boolean {
     if (this.decoder) {
-      // A copy that falls far behind its original would fill the memory: then usage stays unknown.
+      // A copy far behind its original would fill the memory: give up, and usage stays unknown.
       if (this.decoder.writableLength > maxBacklogBytes) this.decoder.destroy();
       else this.decoder.write(chunk);
       return this.decodedToken;
@@ -99,12 +99,12 @@ export class AnswerScan {
     return this.stripper?.finish();
   }
 
-  /** A collected answer, at once. Returns what it tells; undefined when it has to be decoded first. */
+  /** Scans a collected answer. Returns its facts; undefined when it has to be decoded first. */
   pushWhole(body: Buffer): AnswerFacts | undefined {
     if (this.coding === 'identity') {
       const { exchange } = this;
       const found = exchange.dialect.scanAnswer(exchange.endpoint.id, body);
-      // Large embeddings are scanned around their vectors and not parsed; for the others usage proves a whole parse.
+      // Large embeddings are scanned around their vectors, not parsed; for other endpoints usage proves a complete parse.
       exchange.answerIsJson = found.usage !== undefined && exchange.endpoint.id !== 'embeddings';
       learnFacts(this.exchange, found);
       return found;
@@ -113,7 +113,7 @@ export class AnswerScan {
     return undefined;
   }
 
-  /** The stream is over, however it ended. */
+  /** Call it at the end of the stream, complete or not. */
   finish(): void {
     if (this.decoder) this.decoder.end();
     else if (this.scanner) learnFacts(this.exchange, this.scanner.facts);
@@ -125,7 +125,7 @@ export class AnswerScan {
     decoder.on('data', (chunk: Buffer) => {
       if (scanner.scan(chunk)) this.decodedToken = true;
     });
-    // The answer has left as it came; a copy that cannot be decoded only means that nothing is known of it.
+    // The answer has been forwarded unchanged; a copy that cannot be decoded only leaves its facts unknown.
     this.exchange.pendingFacts = new Promise((resolve) => {
       const done = (): void => {
         learnFacts(this.exchange, scanner.facts);
@@ -148,13 +148,13 @@ export class AnswerScan {
 interface UpstreamAnswerOptions {
   readonly clock: Clock;
   readonly maxAnswerBytes: number;
-  /** The gateway asked for usage on the client's behalf: the extra event must not reach the client. */
+  /** The gateway requested usage on the client's behalf: the extra event must not reach the client. */
   readonly stripUsage: boolean;
-  /** The answer is read by a codec: nothing is scanned here, and only a stream that was asked for flows. */
+  /** A codec reads the answer: no scan here, and only a requested stream flows. */
   readonly translated: { readonly streams: boolean } | undefined;
 }
 
-/** An attempt that brought no answer. */
+/** An attempt without an answer. */
 class FailedAttempt {
   readonly error: GatewayError;
   readonly facts: FailureFacts;
@@ -166,8 +166,8 @@ class FailedAttempt {
 }
 
 /**
- * One answer of a provider: collected when it is a modelled JSON answer, else handed on as a stream while it
- * flows. The bytes stay as they are; usage is scanned beside them.
+ * One answer of a provider: collected when it is a modelled JSON answer, else handed on as a stream while it flows. The
+ * bytes stay unchanged; usage is scanned beside them.
  */
 class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private readonly exchange: Exchange;
@@ -181,7 +181,7 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
   private streaming = false;
   private bodiless = false;
   private scan: AnswerScan | undefined;
-  /** Collected bytes, or what came before `pipe`. */
+  /** Collected bytes, or those that arrived before `pipe`. */
   private chunks: Buffer[] = [];
   private size = 0;
   private over: 'no' | 'ended' | GatewayError = 'no';
@@ -196,7 +196,7 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
     this.options = options;
   }
 
-  /** `timers` are the bounds that reach across the answer's phases. */
+  /** `timers` are the timeouts that span the answer's phases. */
   started(call: UpstreamCall, timers?: AttemptTimers): void {
     this.call = call;
     this.timers = timers;
@@ -232,12 +232,12 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
       source: 'provider',
       ...(eventStream ? { dialect: exchange.endpoint.dialect } : {}),
     };
-    // It was asked for identity and compressed all the same: the event that the client did not ask for is inside.
+    // The provider compressed despite `identity`: the usage event that the client did not request is inside.
     const compressed = strips && coding !== 'identity' && coding !== 'unknown';
     this.flow(compressed ? strippedAnswer(answer, coding, exchange.dialect) : answer);
   }
 
-  /** Hands the answer on, and keeps nothing of its head: a stream may be open for long. */
+  /** Hands the answer on and releases its head, because a stream may be open for long. */
   private flow(answer: Answer): void {
     const { resolve } = this;
     this.resolve = ignore;
@@ -253,7 +253,7 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
     const first = this.scan?.push(chunk) ?? false;
     if (first && facts.firstTokenAt === 0) facts.firstTokenAt = this.options.clock.monotonic();
     const room = this.pass(chunk);
-    // The translation of the stream has seen its tokens by now.
+    // The stream's translation has detected its tokens by now.
     if (this.timers !== undefined && (facts.firstTokenAt !== 0 || !this.tellsTokens))
       this.timers.firstToken();
     return room;
@@ -323,7 +323,7 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
     return false;
   }
 
-  /** Events can be told apart, here or by whoever translates them. */
+  /** Whether tokens are detected, here or by the translation. */
   private get tellsTokens(): boolean {
     return this.options.translated !== undefined || this.scan?.tellsTokens === true;
   }
@@ -362,15 +362,15 @@ class UpstreamAnswer implements UpstreamHandler, StreamSource {
 const noHeaders: HeaderList = Object.freeze([]);
 
 function ignore(): void {
-  // An answer has been handed on already.
+  // The answer has already been handed on.
 }
 
-/** One document. Some hosts stream under odd types, so that everything else may be a stream. */
+/** Whether the type means one document. Some hosts stream under unusual types, so any other type may be a stream. */
 function isWholeJson(contentType: string): boolean {
   return contentType.startsWith('application/json') || contentType.startsWith('text/html');
 }
 
-/** A compressed stream, decoded and without the usage event for which the gateway asked on the client's behalf. */
+/** A compressed stream, decoded and without the usage event that the gateway requested on the client's behalf. */
 function strippedAnswer(
   answer: Answer & { readonly body: StreamSource },
   coding: Coding,
@@ -397,31 +397,31 @@ function strippedAnswer(
   return { ...answer, headers: withoutHeader(answer.headers, 'content-encoding'), body };
 }
 
-/** One request on its way to its provider. */
+/** One request to a provider. */
 export interface Sending {
   readonly exchange: Exchange;
   readonly options: AttemptOptions;
   readonly transport: Transport;
   readonly clock: Clock;
   readonly request: UpstreamRequest;
-  /** The usage event for which the gateway asked is taken out again. */
+  /** Remove the usage event that the gateway requested. */
   readonly stripUsage: boolean;
   /** Set when a codec reads the answer. */
   readonly translated: { readonly streams: boolean } | undefined;
 }
 
 /**
- * Sends it, once more on a fresh connection when a pooled one turns out to be stale. Rejects with what it fails with.
+ * Sends the request, once more on a fresh connection when a pooled one is stale. Rejects with the failure.
  */
 export function sendRequest(sending: Sending): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { exchange } = sending;
     begin(sending, (result) => {
       if (!(result instanceof FailedAttempt)) return resolve(result);
-      // A pooled connection that the provider had closed meanwhile: not the provider's failure, and nothing was served.
+      // The provider had closed the pooled connection: not a failure of the provider, and no byte was served.
       if (!result.facts.stale || !isResendable(sending) || exchange.aborted) return reject(result.error);
       exchange.facts.resent = true;
-      // Not from within the callback of the connection that has just failed.
+      // Do not send within the callback of the failed connection.
       queueMicrotask(() =>
         begin(sending, (again) => {
           if (again instanceof FailedAttempt) reject(again.error);
@@ -441,7 +441,7 @@ function begin(sending: Sending, resolve: (result: Answer | FailedAttempt) => vo
   exchange.onAbort(abortOf(exchange, call));
 }
 
-// Closures that live as long as a stream are made where they hold nothing but what they need.
+// Functions outside of the class, so that closures that live as long as a stream capture only what they need.
 
 function timersOf(options: AttemptOptions, clock: Clock, call: UpstreamCall): AttemptTimers | undefined {
   if (options.requestTimeoutMs === 0 && options.firstTokenTimeoutMs === 0) return undefined;

@@ -33,33 +33,33 @@ import { runsNoModel } from '../pipeline/named-models.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { LargeTranslation } from '../ports/large-translation.ts';
 
-/** What preparing requests needs beside their parts; one per generation. */
+/** Dependencies for the preparation of requests; one per generation. */
 export interface PrepareSetup {
   readonly config: GatewayConfig;
   readonly wires: ProviderDialects;
   readonly clock: Clock;
-  /** Absent: large requests are translated beside others. */
+  /** Absent: large requests are translated on the main thread. */
   readonly largeTranslation?: LargeTranslation | undefined;
 }
 
-/** Operations whose bodies flow by unread, unless their host wants them in another shape. */
+/** Operations whose bodies are streamed unread, unless their host needs another format. */
 const translatable: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
 
-/** The body has to be in memory: it is signed, said in other words, changed by the config, or judged. */
+/** Whether the body must be in memory: it is signed, translated, changed by the config, or checked by guardrails. */
 export function needsBody(exchange: Exchange, parts: AttemptParts): boolean {
   const { target, params } = parts;
   const { endpoint, body, method, path, upgrade } = exchange;
   if (!body.present) return false;
   const naming = { method, path, isUpgrade: upgrade !== undefined };
   if (target.signsBody) return true;
-  // The model that it names has to be allowed.
+  // The model in the body must be checked against the allowed ones.
   if (target.models?.isRestricted === true && !runsNoModel(naming)) return true;
   const { input = [] } = guardrailsOf(parts) ?? {};
   if (input.length > 0 && mayHoldJson(exchange)) return true;
   return translatable.has(endpoint.id) && (target.dialect !== 'openai-chat' || params !== undefined);
 }
 
-/** A request ready to go out. */
+/** A request ready to send. */
 export interface PreparedRequest {
   readonly outgoing: OutgoingRequest;
   /** Undefined: the bytes are passed on both ways. */
@@ -67,8 +67,8 @@ export interface PreparedRequest {
 }
 
 /**
- * The request as its target wants it; a promise for a large one that is translated. Throws what the target cannot be
- * asked.
+ * The request in the form of its target; a promise for a large one that is translated. Throws the refusal of a request
+ * that the target does not support.
  */
 export function prepareRequest(
   parts: AttemptParts,
@@ -92,7 +92,7 @@ export function prepareRequest(
       body = editedBody(exchange, plan.edit, report);
       reportDropped(parts, report.dropped, prefix);
     } else if (facts.dropped.length > 0) {
-      // This target is told the parts that an earlier one could not be told.
+      // This target supports the parts that were dropped for an earlier one.
       reportDropped(parts, nothingDropped, prefix);
     }
     return { outgoing: passedRequest(parts, plan.path, body, trace), translation: undefined };
@@ -119,7 +119,7 @@ export function prepareRequest(
 
 const nothingDropped: readonly string[] = [];
 
-/** Tells the client and the log what the target's wire cannot say, or refuses the request for it. */
+/** Reports to client and log the parts that the target's dialect cannot express, or refuses the request for them. */
 function reportDropped(
   { exchange, target, options }: AttemptParts,
   dropped: readonly string[],
@@ -141,7 +141,7 @@ function reportDropped(
   exchange.replaceResponseHeader(header, dropped.join(', ').replace(/[^\x20-\x7e]/g, '?'));
 }
 
-/** What happens where a target cannot be told all that is asked: what the config says, the provider, the plugin. */
+/** Handling of parts that the target cannot express: the setting of the config, else of the provider, else of the plugin. */
 export function onDropOf(
   target: Target,
   { configOnDrop, onDrop }: AttemptParts['options'],
@@ -149,13 +149,13 @@ export function onDropOf(
   return configOnDrop ?? target.onDrop ?? onDrop;
 }
 
-/** The request's body, or what config and attempt hooks made of it. */
+/** The request's body, or the one changed by config and attempt hooks. */
 type SentBody = Pick<AttemptBody, 'loaded' | 'changed' | 'json' | 'text' | 'bytes' | 'outgoing' | 'hold'> &
   MayBeLarge;
 
 interface OutgoingRequest {
   readonly request: UpstreamRequest;
-  /** Usage was asked for on the client's behalf. */
+  /** The gateway requested usage on the client's behalf. */
   readonly stripUsage: boolean;
 }
 
@@ -165,7 +165,7 @@ export function sentBody(exchange: Exchange): SentBody {
   return sent?.changed === true ? sent : exchange.body;
 }
 
-/** The body that this attempt sends, with what its host wants otherwise; `report` is told what that leaves out. */
+/** The body that this attempt sends, with the edits that its host needs; `report` collects the parts that they drop. */
 function editedBody(
   exchange: Exchange,
   edit: NonNullable<Extract<UpstreamPlan, { readonly kind: 'pass' }>['edit']>,
@@ -216,7 +216,7 @@ function passedRequest(
   return { request, stripUsage: usage !== undefined };
 }
 
-/** The request in the wire of its target. */
+/** The request in the dialect of its target. */
 function translatedRequest(
   parts: AttemptParts,
   { encoded }: Translation,
@@ -253,7 +253,7 @@ function upstreamRequest(
   };
 }
 
-/** A model becomes a part of some hosts' paths, and may not lead out of them. Throws `invalid_request`. */
+/** Rejects dot segments with `invalid_request`: a model is part of some hosts' paths and must not lead out of them. */
 function withoutDotSegments(path: string): string {
   const end = path.indexOf('?');
   if (!hasDotSegment(end === -1 ? path : path.slice(0, end))) return path;
@@ -280,7 +280,7 @@ function clientHeaders(
   });
 }
 
-/** The credential always; the row's other headers where the client has not sent its own. */
+/** Adds the credential, and the row's other headers where the client has not sent its own. */
 function addTargetHeaders(headers: string[], target: Target): void {
   const { headers: own } = target;
   for (let i = 0; i < own.length; i += 2) {
@@ -309,14 +309,14 @@ function bytesWith(body: SentBody, path: JsonPath, value: JsonValue): Buffer {
   return body.large?.set(path, value).bytes ?? Buffer.from(setAt(body.text, path, value), 'utf8');
 }
 
-/** What one attempt at one target is made of. */
+/** Parts of one attempt at one target. */
 export interface AttemptParts {
   readonly exchange: Exchange;
   readonly target: Target;
   readonly options: AttemptOptions;
-  /** What service keys begin with. */
+  /** Prefix of service keys. */
   readonly keyPrefix: string;
-  /** What the config changes in the body. */
+  /** The config's edits of the body. */
   readonly params: ParamEdits | undefined;
   readonly cache: CacheSettings | undefined;
   readonly guardrails: GuardrailSpecs | undefined;
@@ -325,8 +325,8 @@ export interface AttemptParts {
 }
 
 /**
- * Checks what an attempt is about to send to a modelled endpoint against the rules of its dialect, after plugins and
- * config have had their say, and learns what is asked for. Throws `invalid_json` or `invalid_request` with the field.
+ * Checks the body for a modelled endpoint against the rules of its dialect, after the changes of plugins and config, and
+ * records its facts. Throws `invalid_json` or `invalid_request` with the field.
  */
 export function checkRequest(exchange: Exchange, body: SentBody, strictByDefault: boolean): void {
   const { endpoint, facts } = exchange;
@@ -354,13 +354,13 @@ export function isStrict(exchange: Exchange, byDefault: boolean): boolean {
   return header === undefined ? byDefault : header.toLowerCase() !== 'false';
 }
 
-/** The provider's side of every wire, by name. */
+/** The provider's side of every dialect, by name. */
 export type ProviderDialects = ReadonlyMap<DialectName, ProviderDialect>;
 
 /** Every plan but a refusal. */
 type ServedPlan = Exclude<UpstreamPlan, { readonly kind: 'refuse' }>;
 
-/** What the codecs may know of the target, for this request's model. */
+/** Facts about the target for the codecs, for this request's model. */
 export function hostFacts(target: Target, model: string): HostFacts {
   return {
     provider: target.provider,
@@ -371,13 +371,13 @@ export function hostFacts(target: Target, model: string): HostFacts {
   };
 }
 
-/** What of a request decides how it reaches its target. */
+/** Parts of a request that determine its plan. */
 export interface PlannedCall extends Pick<Exchange, 'endpoint' | 'method' | 'path' | 'query'> {
   readonly dialect: Pick<Exchange['dialect'], 'name'>;
   readonly facts: Pick<Exchange['facts'], 'stream'>;
 }
 
-/** How this request reaches its target. Throws `not_supported` when the target has no such operation. */
+/** Plan for this request to its target. Throws `not_supported` when the target has no such operation. */
 export function planCall(
   exchange: PlannedCall,
   target: Target,
@@ -393,7 +393,7 @@ export function planCall(
   return plan;
 }
 
-/** What a wire may know of a request when it plans it. */
+/** Facts about a request that a dialect needs to plan it. */
 function callFacts(
   { dialect, endpoint, method, path, query, facts }: PlannedCall,
   host: HostFacts,

@@ -7,25 +7,25 @@ import { chosenDeployments, providerFieldsOf, type Destination } from './inherit
 import type { LeafProvider } from './plan-node.ts';
 import type { KnowsProvider } from './config-names.ts';
 
-/** Takes what is wrong, with the place within the node. */
+/** Reports an issue with its place within the node. */
 export type Refuse = (place: ConfigPlace, message: string) => void;
 
-/** Keys that say nothing of where a request goes or how it is made. */
+/** Keys that affect neither the target of a request nor its attempts. */
 const silentKeys: ReadonlySet<string> = new Set(['name', 'weight', 'fetch_integrated_models']);
 
-/** True when a config leaves everything open, so that it could as well be left out. */
+/** True when a config has no effect and could be omitted. */
 export function saysNothing(config: RouteConfigInput): boolean {
   return !Object.entries(config).some(([key, value]) => value !== undefined && !silentKeys.has(key));
 }
 
-/** What decides over the keys of a node. */
+/** Context for the checks of a node's keys. */
 interface NodeRules {
   readonly knowsProvider: KnowsProvider;
-  /** What the gateway's own headers begin with, each with its dash. Default none. */
+  /** Prefixes of the gateway's own headers, each with its dash. Default none. */
   readonly servicePrefixes?: readonly string[];
 }
 
-/** What is wrong with the keys of one node by themselves, its strategy and its targets left aside. */
+/** Checks the keys of one node, without its strategy and its targets. */
 export function checkNode(
   own: RouteConfigInput,
   { knowsProvider, servicePrefixes }: NodeRules,
@@ -76,7 +76,7 @@ function checkFields(own: RouteConfigInput, refuse: Refuse): void {
     );
 }
 
-/** What is wrong with where a target leads, with all that it inherits. */
+/** Checks the destination of a target, with its inherited parts. */
 export function checkDestination({ provider, apiKey, customHost }: Destination, refuse: Refuse): void {
   if (apiKey === undefined) return;
   if (provider === undefined) {

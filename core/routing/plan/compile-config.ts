@@ -24,7 +24,7 @@ import type { GuardrailSpec, GuardrailSpecs } from '../../ports/guardrails.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
 import { maxRetries } from '../attempts/attempt-times.ts';
 
-/** How the attempts at a target with these settings are made. */
+/** Compiles the settings for the attempts at a target. */
 function attemptSettings(own: Inherited, params: ParamEdits | undefined): AttemptSettings {
   return {
     params,
@@ -43,7 +43,7 @@ function attemptSettings(own: Inherited, params: ParamEdits | undefined): Attemp
   };
 }
 
-/** Zero is how a target undoes what it would inherit. */
+/** A target writes 0 to undo an inherited timeout. */
 function timeoutMs(written: number | undefined): number | undefined {
   return written === 0 ? undefined : written;
 }
@@ -66,10 +66,10 @@ function cacheSettings(cache: RouteConfigInput['cache']): CacheSettings | undefi
   return { mode, maxAgeMs: maxAge === undefined ? undefined : maxAge * 1000, threshold };
 }
 
-/** Below this many requests within the minute the share of failures says nothing. */
+/** Minimum number of requests within the minute for the share of failures to count. */
 const minimumRequests = 10;
 
-/** When a target is left alone. */
+/** Compiles the breaker of a target. */
 function breakerSettings(breaker: BreakerInput | undefined): BreakerSettings | undefined {
   if (breaker === undefined) return undefined;
   const codes = breaker.failure_status_codes;
@@ -82,15 +82,15 @@ function breakerSettings(breaker: BreakerInput | undefined): BreakerSettings | u
   };
 }
 
-/** What a config is compiled with. */
+/** Context for the compilation of a config. */
 export interface CompileSetup {
   /** `CompiledConfig.id`. */
   readonly id: string;
-  /** Its name; undefined for one that a request brought along. */
+  /** Name of the config; undefined for an inline one. */
   readonly slug: string | undefined;
   /** All configs that targets may refer to, this one included. */
   readonly configs: ReadonlyMap<string, RouteConfigInput>;
-  /** Those of a store, that targets may refer to where `configs` has none of the name. Default none. */
+  /** Configs of a store, for references to names that `configs` lacks. Default none. */
   readonly saved?: SavedConfigs | undefined;
   /** `CompiledConfig.version`. */
   readonly version?: number | undefined;
@@ -99,11 +99,11 @@ export interface CompileSetup {
   readonly knowsProvider: KnowsProvider;
   /** The checks of guardrails; undefined: no guardrail is accepted. */
   readonly checks?: Checks | undefined;
-  /** What the gateway's own headers begin with, each with its dash: none of them can be forwarded. Default none. */
+  /** Prefixes of the gateway's own headers, each with its dash; such headers cannot be forwarded. Default none. */
   readonly servicePrefixes?: readonly string[];
 }
 
-/** A compiled config, or everything that is wrong with it; `warnings` are what has no effect. */
+/** A compiled config, or all of its issues; `warnings` name parts without effect. */
 export type CompileResult =
   | { readonly ok: true; readonly config: CompiledConfig; readonly warnings: readonly ConfigIssue[] }
   | {
@@ -112,16 +112,16 @@ export type CompileResult =
       readonly warnings: readonly ConfigIssue[];
     };
 
-/** Deepest nesting of targets, references to other configs included. */
+/** Upper bound of the nesting of targets, including references to other configs. */
 const maxDepth = 16;
-/** Most targets without targets of their own, references followed. */
+/** Upper bound of leaf targets, including those of referenced configs. */
 const maxLeaves = 256;
-/** Most parameters that all targets together change, each with what it inherits. */
+/** Upper bound of the parameters that all targets together change, inherited ones included. */
 const maxParams = 4096;
 
 /**
- * Compiles a config that the schema has passed: fills in what targets inherit, resolves references to other configs,
- * and checks all that a schema cannot. Never throws; reports all mistakes at once.
+ * Compiles a config that the schema has accepted: fills in inherited settings, resolves references to other configs, and
+ * makes the checks that a schema cannot. Never throws; reports all issues at once.
  */
 export function compileConfig(input: RouteConfigInput, setup: CompileSetup): CompileResult {
   const compilation = new Compilation(setup);
@@ -156,9 +156,9 @@ class Compilation {
   readsBody = false;
   readonly #patterns = new PatternBudget();
   readonly #setup: CompileSetup;
-  /** Ends of the tree, sound or not. */
+  /** Number of leaves, valid or not. */
   #ends = 0;
-  /** Parameters that the targets so far change, those of equal targets once. */
+  /** Number of parameters that the targets so far change; neighbours with equal parameters count once. */
   #params = 0;
   #lastParams:
     | (Pick<Inherited, 'defaults' | 'overrides' | 'drops'> & { readonly edits: ParamEdits | undefined })
@@ -186,7 +186,7 @@ class Compilation {
     return this.#branch(input, spot, { own, targets });
   }
 
-  /** What the node itself says of guardrails, of each phase that it speaks of. */
+  /** The node's own guardrails, for each phase that it sets. */
   #guardrails(input: RouteConfigInput, spot: Spot, refuse: Refuse): Partial<GuardrailSpecs> {
     const { saved, checks } = this.#setup;
     const find = (name: string) => saved?.findGuardrail(name) ?? unknownGuardrail(name, []);
@@ -229,14 +229,14 @@ class Compilation {
 
   #paramEdits({ defaults, overrides, drops }: Inherited, spot: Spot, refuse: Refuse): ParamEdits | undefined {
     const last = this.#lastParams;
-    // Targets side by side mostly inherit the very same.
+    // Neighbouring targets mostly inherit the same objects.
     if (last?.defaults === defaults && last.overrides === overrides && last.drops === drops)
       return last.edits;
     this.#params += Object.keys(defaults).length + Object.keys(overrides).length + drops.length;
     if (this.#params > maxParams)
       return this.#tooLarge(spot, `all targets together change more than ${maxParams} parameters`);
     const { edits, issues } = compileParamEdits({ defaults, overrides, drops });
-    // Mistakes have been reported where they are written; what is left comes of what a target inherits.
+    // Issues were reported where they are written; remaining ones come from inherited parameters.
     if (this.issues.found.length === 0)
       for (const { path, message } of issues) refuse(placeOfParam(path), message);
     this.#lastParams = { defaults, overrides, drops, edits };
@@ -276,7 +276,7 @@ class Compilation {
   }
 
   /**
-   * Another config in the place of this target. It takes over settings, but neither provider nor credential nor host.
+   * Compiles a reference: another config replaces this target. It inherits settings, but no provider, credential or host.
    */
   #referred(input: RouteConfigInput, named: string, spot: Spot, parent: Inherited): PlanNode | undefined {
     const { configs, saved, slug: ownSlug } = this.#setup;
@@ -296,7 +296,7 @@ class Compilation {
       else {
         const names = [...spot.slugs.slice(circle), slug].join(' → ');
         const message = `the configs refer to each other in a circle: ${names}`;
-        // A circle through this very config is its own mistake, wherever it closes.
+        // A circle through this config is reported at its own reference, wherever it closes.
         if (circle === 0 && ownSlug !== undefined)
           this.issues.add(spot.reference?.place ?? [...spot.path, 'config'], message);
         else refuse(['config'], message);
@@ -330,7 +330,7 @@ class Compilation {
     return unknownConfig(slug, [...configs.keys(), ...saved.slugs()]);
   }
 
-  /** Ends the walk: the rest would only be more of the same. */
+  /** Reports the issue and ends the walk, because further issues would repeat it. */
   #tooLarge(spot: Spot, message: string): undefined {
     this.issues.add(spot.reference?.place ?? spot.path, `${message}; a config this large is refused`);
     this.#ends = maxLeaves + 1;
@@ -343,7 +343,7 @@ function usesLatency(node: PlanNode): boolean {
   return node.strategy.mode === 'least-latency' || node.children.some(usesLatency);
 }
 
-/** That a config does not exist, and what may have been meant. */
+/** The message for an unknown config, with a suggestion. */
 export function unknownConfig(slug: string, slugs: Iterable<string>): string {
   const meant = didYouMean(slug, slugs);
   const remedy =
@@ -368,25 +368,25 @@ function hedgeSettings(hedge: RouteConfigInput['hedge']): HedgeSettings | undefi
   return hedge === undefined ? undefined : { afterMs: hedge.after_ms, max: hedge.max ?? 1 };
 }
 
-/** Where the walk over a config is. */
+/** Position of the walk over a config. */
 interface Spot {
   /** In the whole tree: continues through references. */
   readonly path: ConfigPlace;
   readonly name: string | undefined;
   readonly weight: number;
   readonly depth: number;
-  /** The configs that this spot is within, outermost first. */
+  /** Configs around this spot, outermost first. */
   readonly slugs: readonly string[];
   /** The reference that led here, when the spot is within another config. */
   readonly reference: Reference | undefined;
 }
 
-/** A target that stands for another config. */
+/** A target that refers to another config. */
 interface Reference {
   readonly slug: string;
-  /** Of the reference in the config that is compiled. */
+  /** Place of the reference in the compiled config. */
   readonly place: ConfigPlace;
-  /** Length of the tree's path at the beginning of the other config. */
+  /** Length of the tree's path at the root of the other config. */
   readonly start: number;
   /** The other config is a saved one, not the operator's. */
   readonly isSaved: boolean;
@@ -403,7 +403,7 @@ function spotOf(target: RouteConfigInput, index: number, parent: Spot): Spot {
   };
 }
 
-/** Takes what is wrong at a spot. Within another config the reference is the place, and the message names the rest. */
+/** Reports issues at a spot. Within another config the place is that of the reference, and the message names the rest. */
 function reporter(issues: ConfigIssues, { path, reference }: Spot): Refuse {
   if (reference === undefined) return (place, message) => issues.add([...path, ...place], message);
   const inside = path.slice(reference.start);

@@ -2,22 +2,22 @@ import { describeValue } from '../../config/describe-schema.ts';
 import { linearPattern } from '../../base/linear-pattern.ts';
 
 const longestPattern = 1000;
-/** Steps that all expressions of one config may have together: what building them costs hangs on it. */
+/** Upper bound of the steps of all expressions of one config together, which bounds the cost of compiling them. */
 const mostSteps = 2048;
-/** Steps times characters that all of them may take on the texts of one request. */
+/** Upper bound of steps times characters for all expressions on one request. */
 const mostWork = mostSteps * 256;
-/** Characters of a text that an expression looks at, at the most. */
+/** Upper bound of the characters of a text that an expression examines. */
 const longestReach = 4096;
 
 /**
- * The regular expressions of one config. They share a budget, so that neither their number nor their texts can hold up
- * the gateway: the larger they are together, the fewer characters of a text each looks at, from 4,096 down to 256.
+ * The regular expressions of one config. They share a budget, so that neither their number nor their texts can block the
+ * gateway: the larger they are together, the fewer characters of a text each examines, from 4,096 down to 256.
  */
 export class PatternBudget {
   #steps = 0;
   #reach = longestReach;
 
-  /** The test of `$regex`, or what is wrong with its operand. */
+  /** The test of `$regex`, or the issue of its operand. */
   compile(operand: unknown): ((value: unknown) => boolean) | string {
     if (typeof operand !== 'string') return `must be a text, not ${describeValue(operand)}`;
     if (operand.length > longestPattern)
@@ -25,7 +25,7 @@ export class PatternBudget {
     if (this.#steps >= mostSteps)
       return `is one expression too many: those of one config may expand to ${mostSteps} steps together; list values with "$in" or compare with "$eq"`;
     const pattern = linearPattern(operand, mostSteps - this.#steps);
-    // Refused ones count too: each cost something, and a config may hold many.
+    // Refused expressions count too: each costs time, and a config may hold many.
     this.#steps += typeof pattern === 'string' ? operand.length : pattern.steps;
     if (typeof pattern === 'string') return pattern;
     this.#reach = Math.min(longestReach, Math.floor(mostWork / this.#steps));

@@ -6,19 +6,19 @@ import type { ConfigPlace } from './config-issue.ts';
 import { type FieldPath, parseFieldPath } from './field-path.ts';
 import type { Strategy, StrategyMode } from './plan-node.ts';
 
-/** What a strategy is compiled with. */
+/** Context for the compilation of a strategy. */
 interface StrategySetup {
   /** The targets in file order. */
   readonly targets: readonly { readonly name: string | undefined; readonly weight: number }[];
-  /** What the expressions of the whole config share. */
+  /** Budget that all expressions of the config share. */
   readonly patterns: PatternBudget;
-  /** Takes what is wrong, with the place within the strategy. */
+  /** Reports an issue with its place within the strategy. */
   readonly refuse: (place: ConfigPlace, message: string) => void;
-  /** Takes what has no effect. */
+  /** Reports a part without effect. */
   readonly warn: (place: ConfigPlace, message: string) => void;
 }
 
-/** A strategy, and whether it looks into the request's body. */
+/** A strategy, and whether it reads the request's body. */
 interface CompiledStrategy {
   readonly strategy: Strategy;
   readonly readsBody: boolean;
@@ -33,13 +33,13 @@ const compileMode: Readonly<Record<StrategyMode, Compile>> = {
   loadbalance: compileLoadBalance,
   conditional: compileConditional,
   'least-latency': () => plain({ mode: 'least-latency' }),
-  // The price depends on what the request asks for.
+  // The price depends on the body of the request.
   'least-cost': () => ({ strategy: { mode: 'least-cost' }, readsBody: true }),
   'round-robin': () => plain({ mode: 'round-robin' }),
   canary: compileCanary,
 };
 
-/** The keys that only one mode looks at. */
+/** Keys that only one mode reads. */
 const keysOfModes: readonly (readonly [mode: StrategyMode, key: keyof StrategyInput])[] = [
   ['fallback', 'on_status_codes'],
   ['loadbalance', 'sticky'],
@@ -49,7 +49,7 @@ const keysOfModes: readonly (readonly [mode: StrategyMode, key: keyof StrategyIn
   ['canary', 'hash_fields'],
 ];
 
-/** Compiles how a branch chooses among its targets. Reports all that is wrong; the result is then of no use. */
+/** Compiles the strategy of a branch. Reports all issues; the result is then unusable. */
 export function compileStrategy(written: StrategyInput, setup: StrategySetup): CompiledStrategy {
   for (const [mode, key] of keysOfModes) {
     if (mode !== written.mode && written[key] !== undefined)
@@ -163,12 +163,12 @@ export function usesWeights(mode: StrategyMode): boolean {
   );
 }
 
-/** Whether a request has its one target, with no other behind it. */
+/** Whether the strategy gives each request a single target, without alternatives. */
 export function namesTarget(mode: StrategyMode): boolean {
   return mode === 'single' || mode === 'conditional';
 }
 
-/** Whether targets with an open breaker are left out; one that is named is taken, open or not. */
+/** Whether targets with an open breaker are skipped; a single target is tried even then. */
 export function usesBreakers(mode: StrategyMode): boolean {
   return !namesTarget(mode);
 }

@@ -5,12 +5,12 @@ import { PatternBudget } from './compile-pattern.ts';
 import type { Condition } from './plan-node.ts';
 import { describeFieldPath, type FieldPath, parseFieldPath } from './field-path.ts';
 
-/** Values that `$in` and `$nin` compare with. */
+/** Upper bound of the values of `$in` and `$nin`. */
 const maxValues = 10_000;
-/** Levels of a list or object that a field is compared with. */
+/** Upper bound of the levels of a list or object to compare with. */
 const maxComparedDepth = 32;
 
-/** The test of `$eq`, or what is wrong with its operand. */
+/** The test of `$eq`, or the issue of its operand. */
 function equalTo(operand: unknown): Meets | string {
   if (operand === null) return (value) => value === null;
   const text = scalarText(operand);
@@ -19,7 +19,7 @@ function equalTo(operand: unknown): Meets | string {
   return wrong ?? ((value) => deepEqual(operand, value));
 }
 
-/** The test of `$in`, or what is wrong with its operand. */
+/** The test of `$in`, or the issue of its operand. */
 function oneOf(operand: unknown): Meets | string {
   if (!Array.isArray(operand))
     return `must be a list of values, not ${describeValue(operand)}; put it in brackets`;
@@ -42,13 +42,13 @@ function oneOf(operand: unknown): Meets | string {
   };
 }
 
-/** A text, number or boolean as text, in which alone they are compared; undefined for anything else. */
+/** A text, number or boolean as text, the form in which they are compared; undefined for any other value. */
 function scalarText(value: unknown): string | undefined {
   switch (typeof value) {
     case 'string':
       return value;
     case 'number':
-      // As the same digits as the bigint that another reader makes of it.
+      // The same digits as those of the bigint that another JSON parser makes of it.
       return Number.isInteger(value) && !Number.isSafeInteger(value) ? String(BigInt(value)) : String(value);
     case 'bigint':
     case 'boolean':
@@ -58,7 +58,7 @@ function scalarText(value: unknown): string | undefined {
   }
 }
 
-/** Within lists and objects types count: "3" is not 3 there. As deep as `expected` goes. */
+/** Deep equality, as deep as `expected` goes. Within lists and objects types count: "3" is not 3. */
 function deepEqual(expected: unknown, value: unknown): boolean {
   if (expected === value) return true;
   if (Array.isArray(expected))
@@ -103,10 +103,10 @@ function problemOf(operand: unknown, depth = 1): string | undefined {
 
 const decimal = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,4})?$/i;
 const integer = /^[+-]?\d+$/;
-/** More characters than any number that is meant as one. */
+/** Upper bound of characters of a number. */
 const longestNumber = 400;
 
-/** A number, or the number that a text is, whole ones with all their digits; undefined for anything else. */
+/** The numeric value of a number or text, whole ones with all their digits; undefined for any other value. */
 function numberOf(value: unknown): number | bigint | undefined {
   if (typeof value === 'bigint') return value;
   if (typeof value === 'number') return Number.isNaN(value) ? undefined : value;
@@ -118,18 +118,18 @@ function numberOf(value: unknown): number | bigint | undefined {
 }
 
 function bigInteger(text: string): bigint {
-  // `BigInt` knows no plus sign.
+  // `BigInt` rejects a plus sign.
   return text.startsWith('+') ? BigInt(text.slice(1)) : BigInt(text);
 }
 
-/** Whether the value of a field, undefined for none, meets an operator. */
+/** Whether the value of a field (undefined for none) satisfies an operator. */
 type Meets = (value: unknown) => boolean;
-/** Makes the test for an operand; a text says what is wrong with the operand and what to do. */
+/** Compiles the test for an operand; a text names the issue of the operand and the remedy. */
 type CompileOperator = (operand: unknown, patterns: PatternBudget) => Meets | string;
 
 type Comparable = number | bigint;
 
-/** Every operator that a field can be given. */
+/** The operators of fields. */
 const conditionOperators: ReadonlyMap<string, CompileOperator> = new Map<string, CompileOperator>([
   ['$eq', equalTo],
   ['$ne', (operand) => unless(equalTo(operand))],
@@ -157,14 +157,14 @@ function comparing(holds: (value: Comparable, limit: Comparable) => boolean): Co
   };
 }
 
-/** How deep `$and` and `$or` may stand within each other. */
+/** Upper bound of the nesting of `$and` and `$or`. */
 const maxDepth = 16;
-/** Comparisons of one query. */
+/** Upper bound of comparisons in one query. */
 const maxConditions = 256;
 
 const operatorNames = [...conditionOperators.keys()];
 
-/** What is wrong with a query, and where in it: `$or[1].metadata.user.$in`; an empty path for the query itself. */
+/** An issue of a query with its place, such as `$or[1].metadata.user.$in`; an empty path for the query itself. */
 interface ConditionIssue {
   readonly path: string;
   readonly message: string;
@@ -175,18 +175,18 @@ type CompiledCondition =
   | { readonly ok: false; readonly issues: readonly ConditionIssue[] };
 
 /**
- * A query of a conditional strategy as a test, with the fields that it reads. All members of an object must hold:
- * fields, `$and` and `$or` alike. A field is given a value that it must equal, or an object of operators all of which
- * must hold.
+ * Compiles a query of a conditional strategy to a test, with the fields that it reads. All members of an object must
+ * match: fields, `$and` and `$or` alike. The operand of a field is a value that it must equal, or an object of operators
+ * that must all match.
  *
- * - `$eq`, `$ne`, `$in`, `$nin` and bare values compare as text where both sides are a text, number or boolean, for
- *   metadata are always texts: 3 equals "3". Lists and objects are compared with all that they hold, null with null.
+ * - `$eq`, `$ne`, `$in`, `$nin` and bare values compare as text where both sides are a text, number or boolean, because
+ *   metadata are always texts: 3 equals "3". Lists and objects compare by their whole content, null equals null.
  * - `$gt`, `$gte`, `$lt`, `$lte` compare numbers and texts that are decimal numbers; nothing else ever matches.
  * - `$regex` is RE2's syntax, found anywhere in the first 4,096 characters of a text or number (fewer where the
  *   expressions that share `patterns` are large); look-around and back-references are refused.
- * - A field that the request does not have meets `$ne` and `$nin` alone.
+ * - A missing field matches `$ne` and `$nin` only.
  *
- * Everything wrong is told here, nothing when a request is tested. At most 256 comparisons, 16 levels of `$and`, `$or`.
+ * All issues are reported here, none when a request is tested. At most 256 comparisons, 16 levels of `$and`, `$or`.
  */
 export function compileCondition(query: unknown, patterns = new PatternBudget()): CompiledCondition {
   const compiler = new ConditionCompiler(patterns);
@@ -283,7 +283,7 @@ class ConditionCompiler {
     return undefined;
   }
 
-  /** Counts what was looked at, so that no query is too long to be refused. */
+  /** Counts comparisons and stops at the bound, so that even a huge query is refused quickly. */
   #hasRoom(path: string): boolean {
     this.#conditions++;
     if (this.#conditions === maxConditions + 1)

@@ -4,7 +4,7 @@ import { providerFieldsOf } from './inherit.ts';
 
 const secretFields = providerFields.filter(({ secret }) => secret).map(({ name }) => name);
 
-/** The places of credentials in a config, each with what to do instead: a config that is saved is shown to many. */
+/** Places of credentials in a config, each with the remedy: many users can read a saved config. */
 export function heldSecrets(
   config: RouteConfigInput,
   place: ConfigPlace = [],
@@ -22,7 +22,7 @@ export function heldSecrets(
   ];
 }
 
-/** The same of guardrails that are written out. */
+/** Places of credentials in inline guardrails. */
 function heldInGuardrails(
   config: RouteConfigInput,
   place: ConfigPlace,
@@ -48,25 +48,25 @@ function parametersOf(check: unknown): unknown {
   return typeof check === 'object' && check !== null && 'parameters' in check ? check.parameters : undefined;
 }
 
-/** Where in a config something stands: `['targets', 1, 'provider']`. */
+/** A place in a config: `['targets', 1, 'provider']`. */
 export type ConfigPlace = readonly (string | number)[];
 
-/** Something wrong in what a config means. */
+/** A semantic issue of a config. */
 export interface ConfigIssue {
-  /** For people: `config.targets[1].provider`. */
+  /** Readable place: `config.targets[1].provider`. */
   readonly path: string;
   /** Without a full stop. */
   readonly message: string;
   /** The same place for programs, without the leading `config`. */
   readonly place: ConfigPlace;
-  /** The config that it is in, when that is another one that is referred to; `place` is then the reference. */
+  /** Name of the referenced config that contains the issue; `place` is then the reference. */
   readonly within: string | undefined;
 }
 
-/** No reader takes in more at once, and a hostile config may have thousands. */
+/** Upper bound of reported issues; a hostile config may have thousands. */
 const maxIssues = 100;
 
-/** Collects what is wrong with one config; what is beyond 100 is left out. */
+/** Collects the issues of one config, at most 100. */
 export class ConfigIssues {
   readonly found: ConfigIssue[] = [];
 
@@ -78,7 +78,7 @@ export class ConfigIssues {
 
 const plainName = /^[A-Za-z_$][\w$-]*$/;
 
-/** A place as people write it: `config.targets[1].metadata["a.b"]`. */
+/** A place in readable form: `config.targets[1].metadata["a.b"]`. */
 export function placeText(place: ConfigPlace): string {
   let text = 'config';
   for (const part of place) {

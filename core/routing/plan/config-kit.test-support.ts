@@ -11,7 +11,7 @@ export const knowsProvider = providerLookup({
   configured: ['openai-prod', 'claude-prod'],
 });
 
-/** A config as the schema leaves it. */
+/** A config after validation by the schema. */
 export function checked(config: unknown): RouteConfigInput {
   const parsed = parseInlineConfig(JSON.stringify(config));
   if (!parsed.ok) throw new assert.AssertionError({ message: JSON.stringify(parsed.issues) });
@@ -43,7 +43,7 @@ export function leavesOf(config: unknown, others?: Readonly<Record<string, unkno
   return new Map(compiled(config, others).leaves.map((leaf) => [leaf.path, leaf]));
 }
 
-/** What is wrong with a config, as `path: message`. */
+/** Issues of a config, as `path: message`. */
 export function issuesOf(
   config: unknown,
   others?: Readonly<Record<string, unknown>>,

@@ -7,8 +7,9 @@ import { inProcessProvider } from '../../providers/provider-row.ts';
 import type { LeafProvider } from './plan-node.ts';
 
 /**
- * The names in a config of the configuration that are not in it: each may be that of something saved, which is looked up
- * when a request uses the config. Providers are taken to be there, configs are not: nothing can be compiled without them.
+ * Names in a config of the configuration that the configuration does not define. Each may belong to a saved record,
+ * which is looked up when a request uses the config. Providers are assumed to exist; configs are not, because nothing
+ * can be compiled without them.
  */
 export class LaterNames implements SavedConfigs, SavedProviders {
   /** Configs and guardrails. */
@@ -38,31 +39,31 @@ export class LaterNames implements SavedConfigs, SavedProviders {
   }
 }
 
-/** Where saved configs and providers are looked up: in memory. */
+/** In-memory source of saved configs and providers. */
 export type SavedRecords = Pick<Directory, 'standing' | 'record' | 'records'>;
 
-/** A config of a store that another one refers to. */
+/** A saved config that another config refers to. */
 export interface SavedConfig {
   readonly slug: string;
-  /** Undefined for one that is not valid any more: `problem` says why. */
+  /** Undefined for a config that is no longer valid; `problem` has the reason. */
   readonly input: RouteConfigInput | undefined;
   readonly problem?: string;
 }
 
-/** The configs of a store, as one workspace sees them, and the guardrails that they can name. */
+/** Saved configs that one workspace can use, and the guardrails that they can name. */
 export interface SavedConfigs {
   /** By slug or id. */
   find(name: string): SavedConfig | undefined;
   /** For suggestions. */
   slugs(): Iterable<string>;
-  /** By slug or id; else a sentence that says that there is none. */
+  /** By slug or id; else the message that it does not exist. */
   findGuardrail(name: string): GuardrailRecord | string;
 }
 
-/** What of a stored guardrail decides how it acts. */
+/** Fields of a stored guardrail that determine its behaviour. */
 export type GuardrailRecord = Pick<StoredRecord<'guardrail'>, 'id' | 'slug' | 'version' | 'data' | 'secrets'>;
 
-/** That a guardrail does not exist, and what may have been meant. */
+/** The message for an unknown guardrail, with a suggestion. */
 export function unknownGuardrail(name: string, slugs: Iterable<string>): string {
   const meant = didYouMean(name, slugs);
   const remedy =
@@ -72,20 +73,20 @@ export function unknownGuardrail(name: string, slugs: Iterable<string>): string 
   return `there is no guardrail ${quoted(name)}; ${remedy}`;
 }
 
-/** What was found of the store under a name; undefined: nothing. */
+/** Result of a look-up in the store; `record` is undefined when there is none. */
 interface Use {
   readonly kind: 'config' | 'provider' | 'guardrail';
   readonly name: string;
   readonly record: StoredRecord | undefined;
 }
 
-/** Names that are offered when another one was not found, of each kind. */
+/** Upper bound of names of each kind that are considered for suggestions. */
 const maxOffered = 1000;
 
-/** Configs by their record: a record never changes, a new version is a new one. */
+/** Parsed configs by their record. Records are immutable: a new version is a new object. */
 const readConfigs = new WeakMap<StoredRecord<'config'>, InlineConfig>();
 
-/** What a saved config says, brought into the form of the schema; read once for each version of its record. */
+/** A saved config in the form of the schema; parsed once for each version of its record. */
 export function configOfRecord(record: StoredRecord<'config'>): InlineConfig {
   let read = readConfigs.get(record);
   if (read === undefined) readConfigs.set(record, (read = readConfigObject(record.data.config)));
@@ -93,8 +94,8 @@ export function configOfRecord(record: StoredRecord<'config'>): InlineConfig {
 }
 
 /**
- * The names of one workspace's saved configs and providers, for compiling one config. It remembers what it was asked
- * for: the compiled config holds while the store says the same.
+ * Look-up of one workspace's saved configs and providers, for the compilation of one config. It records its look-ups:
+ * the compiled config is valid while they have the same results.
  */
 export class SavedNames implements SavedConfigs, SavedProviders {
   readonly #records: SavedRecords;
@@ -106,12 +107,12 @@ export class SavedNames implements SavedConfigs, SavedProviders {
     this.#place = place;
   }
 
-  /** True when the store was asked for nothing. */
+  /** True when there was no look-up. */
   get isUnused(): boolean {
     return this.#uses.length === 0;
   }
 
-  /** Whether the store still says what it said. */
+  /** Whether all look-ups still have the same results. */
   holds(): boolean {
     for (const { kind, name, record } of this.#uses)
       if (this.#records.record(kind, this.#place, name) !== record) return false;
@@ -155,12 +156,12 @@ function slugsOf(records: readonly StoredRecord[]): readonly string[] {
 }
 
 /**
- * Undefined for a provider that exists, else a sentence that says that it does not and what may have been meant.
- * `saved`: those of a store, which count like those of the configuration.
+ * Undefined for a provider that exists, else the message that it does not, with a suggestion. `saved`: providers of a
+ * store, which count like those of the configuration.
  */
 export type KnowsProvider = (provider: LeafProvider, saved?: SavedProviders) => string | undefined;
 
-/** Providers of a store, as one workspace sees them. */
+/** Stored providers that one workspace can use. */
 export interface SavedProviders {
   /** By slug or id. */
   hasProvider(name: string): boolean;
@@ -168,11 +169,11 @@ export interface SavedProviders {
   providerSlugs(): Iterable<string>;
 }
 
-/** The providers that a configuration has. */
+/** Names of the providers of a configuration. */
 interface ProviderNames {
   /** Rows of the provider table. */
   readonly builtIn: Iterable<string>;
-  /** Those under `providers` in the configuration: only they, and `mock`, can be named as virtual key or with an `@`. */
+  /** Names under `providers` in the configuration: only these, and `mock`, can be a virtual key or follow an `@`. */
   readonly configured: Iterable<string>;
 }
 

@@ -21,9 +21,9 @@ import {
   type SavedRecords,
 } from './config-names.ts';
 
-/** What a generation knows of configs. */
+/** Options of `ConfigStore`. */
 interface ConfigStoreOptions {
-  /** Those of the configuration by name, checked. */
+  /** Configs of the configuration by name, validated. */
   readonly configs: Readonly<Record<string, RouteConfigInput>>;
   /** The providers that targets may name: `providerLookup`. */
   readonly knowsProvider: KnowsProvider;
@@ -31,45 +31,45 @@ interface ConfigStoreOptions {
   readonly servicePrefixes?: readonly string[];
   /** As in `CompileSetup`. */
   readonly checks?: Checks | undefined;
-  /** Where saved configs and providers are looked up. Default: there are none. */
+  /** Source of saved configs and providers. Default: none. */
   readonly saved?: SavedRecords;
 }
 
-/** Texts that are remembered, each of 64 KiB at the most. */
+/** Upper bound of cached inline configs, each of 64 KiB at the most. */
 const maxTexts = 500;
-/** Mistakes that an answer lists, and that its message names. */
+/** Upper bounds of the issues that an answer lists, and that its message names. */
 const maxListed = 20;
 const maxNamed = 3;
-/** Longest name of a config that a message repeats. */
+/** Upper bound of the name of a config in a message. */
 const maxShown = 200;
 
 type Issues = readonly { readonly path: string; readonly message: string }[];
 type Compiled = { readonly config: CompiledConfig } | { readonly issues: Issues };
-/** Something compiled, and what of the store it was made of. */
+/** A compiled config with the look-ups that it depends on. */
 interface Remembered {
   readonly compiled: Compiled;
   readonly names: SavedNames;
 }
 
 /**
- * The configs of one generation: those of the configuration by name, those that were saved, by slug or id, and those that
- * requests bring along. Saved ones are those of a `place`; without one there are none.
+ * The configs of one generation: configs of the configuration by name, saved ones by slug or id, and inline ones of
+ * requests. Saved ones belong to a `place`; without a place there are none.
  */
 export class ConfigStore {
   readonly #setup: Omit<CompileSetup, 'id' | 'slug' | 'version' | 'saved' | 'isSaved'>;
   readonly #records: SavedRecords;
   readonly #compiled = new Map<string, CompiledConfig>();
-  /** Those of the configuration that name configs which are not in it: they mean something else in each workspace. */
+  /** Configs of the configuration that refer to saved configs, whose meaning depends on the workspace. */
   readonly #open = new Map<string, RouteConfigInput>();
   readonly #saved = new WeakMap<StoredRecord<'config'>, Remembered>();
-  /** Those of the whole organisation, by workspace. */
+  /** Saved configs of the organisation, compiled by workspace. */
   readonly #shared = new WeakMap<StoredRecord<'config'>, RecentMap<Remembered>>();
-  /** Refusals too: a client that sends a wrong config sends it again. Null: it means something else in each workspace. */
+  /** Inline configs by text; refusals too, because clients resend an invalid config. Null: it depends on the workspace. */
   readonly #inline = new RecentMap<Compiled | null>(maxTexts);
-  /** Those that name something saved, by workspace and text. */
+  /** Inline configs that name saved records, by workspace and text. */
   readonly #placed = new RecentMap<Remembered>(maxTexts);
 
-  /** Throws an `Error` for a config that is not valid; `checkConfigs` has reported it before. */
+  /** Throws an `Error` for an invalid config, which `checkConfigs` has reported before. */
   constructor(options: ConfigStoreOptions) {
     const { configs, knowsProvider, servicePrefixes = [], saved = withoutStore, checks } = options;
     const byName = new Map(Object.entries(configs));
@@ -90,7 +90,7 @@ export class ConfigStore {
     }
   }
 
-  /** The config of this name, if there is one. Throws `invalid_config` for a saved one that is not valid any more. */
+  /** The config of this name, if there is one. Throws `invalid_config` for a saved one that is no longer valid. */
   find(slug: string, place?: RecordPlace): CompiledConfig | undefined {
     const own = this.#compiled.get(slug);
     if (own !== undefined) return own;
@@ -101,7 +101,7 @@ export class ConfigStore {
     return record === undefined ? undefined : this.#ofRecord(record, place);
   }
 
-  /** Throws `config_unknown` when there is none of this name, `store_unavailable` while that cannot be known. */
+  /** Throws `config_unknown` for an unknown name, `store_unavailable` while the store cannot confirm that. */
   bySlug(slug: string, place?: RecordPlace): CompiledConfig {
     const found = this.find(slug, place);
     if (found !== undefined) return found;
@@ -114,7 +114,7 @@ export class ConfigStore {
     });
   }
 
-  /** Whether there is a config of this name, valid or not; a sentence that says so when not. */
+  /** The message that no config has this name; undefined when one exists, valid or not. */
   missing(slug: string, place?: RecordPlace): string | undefined {
     if (this.#compiled.has(slug) || this.#open.has(slug)) return undefined;
     if (place !== undefined && this.#records.record('config', place, slug) !== undefined) return undefined;
@@ -128,7 +128,7 @@ export class ConfigStore {
     );
   }
 
-  /** The config that this JSON text is; compiled once per text. Throws `invalid_config` with everything that is wrong. */
+  /** The config of this JSON text; compiled once per text. Throws `invalid_config` with all issues. */
   inline(text: string, place?: RecordPlace): CompiledConfig {
     const compiled = this.#inline.touch(text) ?? this.#ofText(text, place);
     if ('config' in compiled) return compiled.config;
@@ -157,7 +157,7 @@ export class ConfigStore {
 
   #ofRecord(record: StoredRecord<'config'>, place: RecordPlace): CompiledConfig {
     const { id, slug, version } = record;
-    // One of the organisation means what each workspace has of the names in it.
+    // In a config of the organisation, names refer to the records of each workspace.
     if (record.workspaceId === undefined) {
       let known = this.#shared.get(record);
       if (known === undefined) this.#shared.set(record, (known = new RecentMap(maxTexts)));
@@ -169,7 +169,7 @@ export class ConfigStore {
     }
     let remembered = this.#saved.get(record);
     if (remembered === undefined || !remembered.names.holds()) {
-      // Its own place, not that of the request: it means the same to everybody who may use it.
+      // Names refer to its own place, not to that of the request: it means the same for all of its users.
       const names = new SavedNames(this.#records, record);
       const compiled = this.#compile(configOfRecord(record), { id, slug, version, isSaved: true, names });
       this.#saved.set(record, (remembered = { compiled, names }));
@@ -185,7 +185,7 @@ export class ConfigStore {
     return compiledOf(compiled, `The config "${slug}" cannot be used in this workspace.`);
   }
 
-  /** What is compiled for each workspace, as long as the names in it mean the same there. */
+  /** The config compiled for one workspace; cached while its look-ups there have the same results. */
   #inPlace({ known, key, place }: InPlace, compile: (names: SavedNames) => Compiled): Compiled {
     let remembered = known.touch(key);
     if (remembered === undefined || !remembered.names.holds()) {
@@ -201,7 +201,7 @@ export class ConfigStore {
       this.#inline.set(text, names.isUnused ? compiled : null);
       if (names.isUnused) return compiled;
     }
-    // The state of its targets (breakers, turns) belongs to this workspace alone, too.
+    // The state of its targets (breakers, turns) also belongs to this workspace alone.
     const key = place === undefined ? text : `${placeKey(place)} ${text}`;
     let remembered = this.#placed.touch(key);
     if (remembered === undefined || !remembered.names.holds())
@@ -229,30 +229,30 @@ export class ConfigStore {
   }
 }
 
-/** Where something compiled for one workspace is remembered. */
+/** Cache slot of a config that is compiled for one workspace. */
 interface InPlace {
   readonly known: RecentMap<Remembered>;
   readonly key: string;
   readonly place: RecordPlace | undefined;
 }
 
-/** Tells one workspace from another. */
+/** Cache key of a workspace. */
 export function placeKey(place: RecordPlace | undefined): string {
   return place === undefined ? '' : `${place.organisationId}/${place.workspaceId ?? ''}`;
 }
 
-/** Throws `invalid_config`, saying `head` and what is wrong. */
+/** The compiled config. Throws `invalid_config` with `head` and the issues. */
 function compiledOf(compiled: Compiled, head: string): CompiledConfig {
   if ('config' in compiled) return compiled.config;
   throw refusal(head, compiled.issues);
 }
 
-/** Those of a request of nobody. */
+/** Look-up for a request without a key: it finds nothing. */
 function noNames(): SavedNames {
   return new SavedNames(withoutStore, { organisationId: '' });
 }
 
-/** How a config is compiled that may name saved ones. */
+/** Options for the compilation of a config that may refer to saved records. */
 interface CompilingSaved extends Pick<CompileSetup, 'id' | 'slug' | 'version' | 'isSaved'> {
   readonly names: SavedNames;
 }
@@ -266,21 +266,21 @@ function refusal(head: string, issues: Issues): GatewayError {
 
 const placeParts = /\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([\w$-]+)/g;
 
-/** `config.targets[0].retry` as the pointer of a body: `/config/targets/0/retry`. */
+/** `config.targets[0].retry` as a JSON pointer into the body: `/config/targets/0/retry`. */
 function pointerOf(place: string): string {
   return [...place.matchAll(placeParts)]
     .map(([, index, quoted, plain]) => index ?? quoted ?? plain ?? '')
     .reduce<string>(childPointer, '');
 }
 
-/** The first mistakes, for people: `config.targets[0].provider: there is no …`. */
+/** The first issues as a sentence: `config.targets[0].provider: there is no …`. */
 function sentence(issues: Issues): string {
   const named = issues.slice(0, maxNamed).map(({ path, message }) => `${path}: ${message}`);
   const rest = issues.length - named.length;
   return withFullStop(`${named.join(' | ')}${rest === 0 ? '' : ` | and ${rest} more`}`);
 }
 
-/** The mistakes, for programs, in the form that existing clients know. */
+/** The issues as a list, in the format of existing clients. */
 function listed(code: 'invalid_config' | 'config_unknown', issues: Issues): string[] {
   const head = errorTable[code].admin;
   return issues

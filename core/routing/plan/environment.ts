@@ -9,7 +9,7 @@ import { estimatedUsage } from '../../pipeline/estimated-usage.ts';
 import type { RoutingState } from './routing-state.ts';
 import { callerKey } from '../../pipeline/keys.ts';
 
-/** What plans of all requests share. */
+/** Dependencies that the plans of all requests share. */
 export interface SharedEnvironment {
   readonly state: RoutingState;
   readonly breakers: Breakers;
@@ -17,13 +17,13 @@ export interface SharedEnvironment {
   /** A number of at least 0 and below 1. */
   random(): number;
   /**
-   * Kind of the provider that a target names (`openai`), or what its integration says of the price of this model; empty
-   * when the request names it.
+   * Kind of the provider that a target names (`openai`), or its integration's prices of this model; empty when the
+   * request names the provider.
    */
   serviceOf(leaf: PlanLeaf, exchange: Exchange, model: string): string | PricedModels;
 }
 
-/** What the strategies of one request may know. */
+/** Environment of the strategies for one request. */
 export class RequestEnvironment implements PlanEnvironment {
   readonly trace: PlanTrace | undefined;
   private readonly exchange: Exchange;
@@ -82,7 +82,7 @@ export class RequestEnvironment implements PlanEnvironment {
   }
 }
 
-/** The model that a target would be asked for: what its config sets, else what the request names, else its default. */
+/** The model that a target would receive: from its config, else from the request, else the config's default. */
 export function modelAt(params: ParamEdits | undefined, { body, dialect, path }: Exchange): string {
   const set = params?.overrides.find(([name]) => name === 'model')?.[1];
   if (typeof set === 'string') return set;
@@ -96,17 +96,17 @@ export function modelAt(params: ParamEdits | undefined, { body, dialect, path }:
   return typeof fallback === 'string' ? fallback : '';
 }
 
-/** One attempt of the plan, and who may race it. */
+/** One attempt of the plan, and the targets that may race it. */
 export interface PlanStep {
   readonly leaf: PlanLeaf;
-  /** The targets that are started beside it, one after the other, each after `afterMs` without a byte; undefined without hedging. */
+  /** Targets to start beside it, one after the other, each after `afterMs` without a byte; undefined without hedging. */
   readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
 }
 
-/** How a step came out; a step of several is told by the one that won, else by the last that failed. */
+/** Result of a step; that of a race is the winner's, else that of the last failure. */
 export interface StepResult {
-  /** What a client would see: the provider's status, or the status of the gateway's error. */
+  /** Status that a client would see: the provider's, or that of the gateway's error. */
   readonly status: number;
-  /** No other target would do better: the client has left, or its request is wrong. */
+  /** True when another target cannot do better: the client has disconnected, or its request is invalid. */
   readonly final: boolean;
 }

@@ -1,15 +1,15 @@
-/** Names and indices of one path, its root included. */
+/** Upper bound of the names and indices of one path, its root included. */
 const maxDepth = 32;
-/** Further than this no list of a request reaches. */
+/** Upper bound of digits of an index; no list of a request is longer. */
 const maxIndexDigits = 9;
 
 /** A bare name, a quoted one in brackets, or an index in brackets. */
 const part = /\.?([^.[\]"]+)|\[("(?:[^"\\]|\\.)*")\]|\[(\d+)\]/y;
 
 /**
- * A path as configs write it: `metadata.user`, `params.tools[0].function.name`, `url.pathname`, `trace_id`,
- * `api_key.id`. A name with dots or brackets is quoted: `metadata["a.b"]`. Undefined for anything else: another
- * root, a wildcard, a root without a member, or more than 32 parts.
+ * Parses a path of a config: `metadata.user`, `params.tools[0].function.name`, `url.pathname`, `trace_id`,
+ * `api_key.id`. A name with dots or brackets is quoted: `metadata["a.b"]`. Undefined for any other text: another root,
+ * a wildcard, a root without a member, or more than 32 parts.
  */
 export function parseFieldPath(text: string): FieldPath | undefined {
   const path: (string | number)[] = [];
@@ -17,7 +17,7 @@ export function parseFieldPath(text: string): FieldPath | undefined {
   while (part.lastIndex < text.length) {
     const dotted = text.charAt(part.lastIndex) === '.';
     const found = part.exec(text);
-    // A name is set off by a dot, save the first one.
+    // Every name but the first needs a dot before it.
     const bare = found?.[1];
     if (found === null || bare === '*' || (bare !== undefined && dotted !== path.length > 0))
       return undefined;
@@ -27,7 +27,7 @@ export function parseFieldPath(text: string): FieldPath | undefined {
   return isKnown(path) ? path : undefined;
 }
 
-/** The text that `parseFieldPath` reads as this path. */
+/** Inverse of `parseFieldPath`. */
 export function describeFieldPath(path: FieldPath): string {
   let text = '';
   for (const next of path) {
@@ -54,7 +54,7 @@ function unquoted(json: string): string | undefined {
   }
 }
 
-/** Only paths that can ever have a value: a misspelt one would otherwise never match, and nobody would learn why. */
+/** Whether the path can ever have a value. A misspelt path is an error, because it would silently never match. */
 function isKnown(path: FieldPath): boolean {
   const [root, member] = path;
   switch (root) {
@@ -73,13 +73,13 @@ function isKnown(path: FieldPath): boolean {
   }
 }
 
-/** Where a value stands in what is known of a request: `metadata.user`, `params.tools[0].type`, `url.pathname`. */
+/** Path to a field of a request: `metadata.user`, `params.tools[0].type`, `url.pathname`. */
 export type FieldPath = readonly (string | number)[];
 
-/** What is known of a request when its plan is made. */
+/** Fields of a request that its plan can read. */
 export interface RequestFields {
   readonly metadata: Readonly<Record<string, string>>;
-  /** The parsed body; undefined for one that is empty, no JSON or not read. */
+  /** The parsed body; undefined for a body that is empty, not JSON or not read. */
   readonly params: unknown;
   readonly url: { readonly pathname: string };
   readonly traceId: string;
@@ -88,8 +88,8 @@ export interface RequestFields {
 }
 
 /**
- * The value at a path of `parseFieldPath`, undefined when there is none. Own members alone count
- * (`params.constructor` is nothing), and lists are read by index alone. Never throws.
+ * The value at a path of `parseFieldPath`, undefined when there is none. Reads only own members (`params.constructor` is
+ * undefined), and lists only by index. Never throws.
  */
 export function readField(sources: RequestFields, path: FieldPath): unknown {
   switch (path[0]) {

@@ -4,7 +4,7 @@ import type { AttemptSettings, LeafProvider } from './plan-node.ts';
 import type { JsonObject } from '../../pipeline/context.ts';
 import type { GuardrailSpecs } from '../../ports/guardrails.ts';
 
-/** What a node hands down to its targets. */
+/** Settings that the targets of a node inherit. */
 export interface Inherited {
   readonly destination: Destination;
   readonly defaults: JsonObject;
@@ -22,7 +22,7 @@ export interface Inherited {
   readonly guardrails: GuardrailSpecs;
 }
 
-/** A destination that leaves everything to the request. */
+/** A destination that the request determines. */
 export const noDestination: Destination = {
   provider: undefined,
   apiKey: undefined,
@@ -31,7 +31,7 @@ export const noDestination: Destination = {
   fields: {},
 };
 
-/** What the root of a config inherits. */
+/** Inherited settings of the root of a config. */
 export const nothingInherited: Inherited = {
   destination: noDestination,
   defaults: {},
@@ -50,9 +50,9 @@ export const nothingInherited: Inherited = {
 };
 
 /**
- * The settings of a node: its own, and what it does not say from its parent. Parameters are merged, paths to drop
- * added up; everything else is replaced whole. Hedging is not among them: it belongs to its node alone. `guardrails`: its
- * own, of the phases that it speaks of.
+ * The settings of a node: its own, and the others from its parent. Parameters are merged, paths to drop are combined;
+ * every other setting is replaced as a whole. Hedging is not inherited. `guardrails`: the node's own, for the phases
+ * that it sets.
  */
 export function inheritSettings(
   parent: Inherited,
@@ -82,17 +82,17 @@ function merged(parent: JsonObject, own: JsonObject | undefined): JsonObject {
   return own === undefined ? parent : { ...parent, ...own };
 }
 
-/** Provider and credential of a node, and the address that they are for: these go together or not at all. */
+/** Provider, credential and address of a node: they are inherited together or not at all. */
 export interface Destination {
   readonly provider: LeafProvider | undefined;
   readonly apiKey: string | undefined;
   readonly customHost: string | undefined;
-  /** The custom host was given without a provider, so it is meant for those of all targets below. */
+  /** The custom host was set without a provider, so it applies to the providers of all targets below. */
   readonly hostIsGeneral: boolean;
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** A node that names its own provider takes no credential from its parent: it was meant for another provider's host. */
+/** A node with its own provider does not inherit a credential, which belongs to another provider's host. */
 function inheritDestination(parent: Destination, own: RouteConfigInput): Destination {
   const provider = providerOf(own);
   const isOwn = provider !== undefined || own.passthrough === true;
@@ -114,13 +114,13 @@ function inheritDestination(parent: Destination, own: RouteConfigInput): Destina
   };
 }
 
-/** The provider that a node itself names; a virtual key wins. */
+/** The node's own provider; a virtual key takes precedence. */
 function providerOf(own: RouteConfigInput): LeafProvider | undefined {
   if (own.virtual_key !== undefined) return { name: own.virtual_key, kind: 'virtual-key' };
   return own.provider === undefined ? undefined : { name: own.provider, kind: 'provider' };
 }
 
-/** The provider's fields that a node itself gives, by their own names. */
+/** The node's own provider fields, by their names. */
 export function providerFieldsOf(own: RouteConfigInput): Record<string, string> {
   const fields: Record<string, string> = {};
   const [deployment] = chosenDeployments(own);

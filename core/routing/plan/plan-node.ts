@@ -5,64 +5,63 @@ import type { ParamEdits } from '../params/param-edits.ts';
 import type { FieldPath } from './field-path.ts';
 
 /**
- * A compiled config: where requests go, and how each attempt is made. Immutable; shared by all requests that use it.
+ * A compiled config: targets, strategies and attempt settings. Immutable; shared by all requests that use it.
  */
 export interface CompiledConfig {
   /**
-   * The slug, the id of a saved one, or `inline:` and a digest of the text: names its state (breakers, turns,
+   * The slug, the id of a saved config, or `inline:` and a digest of the text: key of its state (breakers, turns,
    * latencies) across requests and reloads.
    */
   readonly id: string;
-  /** Undefined for one that a request brought along. */
+  /** Undefined for an inline config. */
   readonly slug: string | undefined;
-  /** Of a saved one. */
+  /** Version of a saved config. */
   readonly version?: number | undefined;
-  /** People of an organisation saved it: like one that a request brings along, it is not the operator's word. */
+  /** Saved by users of an organisation: like an inline config, it is not trusted as the operator's. */
   readonly isSaved: boolean;
   readonly root: PlanNode;
-  /** All of them, in file order. */
+  /** All leaves, in file order. */
   readonly leaves: readonly PlanLeaf[];
   /**
-   * A condition, a hash or an estimate reads the request's body, which therefore has to be in memory before the plan is
-   * made.
+   * A condition, a hash or an estimate reads the request's body, so the body must be in memory before the plan is made.
    */
   readonly readsBody: boolean;
-  /** Every target names its provider: nothing is left to the request. */
+  /** Every target names its provider, so the request needs to name none. */
   readonly isComplete: boolean;
-  /** A strategy ranks its targets by their latency, which is measured only then. */
+  /** A strategy ranks its targets by latency. Latency is measured only when this is true. */
   readonly ranksByLatency: boolean;
 }
 
 export type PlanNode = PlanLeaf | PlanBranch;
 
-/** One target, everything that it inherits filled in. */
+/** One target with its inherited settings. */
 export interface PlanLeaf {
   readonly kind: 'leaf';
   /** `${CompiledConfig.id}#${path}`. */
   readonly id: string;
-  /** Where it stands: `config.targets[1].targets[0]`; `config` for a config without targets. */
+  /** Place in the config: `config.targets[1].targets[0]`; `config` for a config without targets. */
   readonly path: string;
   readonly name: string | undefined;
-  /** Share of its branch's requests; 0 takes it out of weighted choices. Default 1. */
+  /** Share of its branch's requests; 0 excludes it from weighted choices. Default 1. */
   readonly weight: number;
-  /** As addressed (`openai`, `@slug`); undefined leaves it to the request. */
+  /** As addressed (`openai`, `@slug`); undefined: the request names it. */
   readonly provider: LeafProvider | undefined;
   /**
-   * The config that provider, credential and host come from, when a reference to one of the operator's led there, also
-   * where a request brought along what refers to it: its credential is a held one. Undefined for saved ones.
+   * The operator's config that provides provider, credential and host through a reference, even from an inline config:
+   * its credential is a held one. Undefined for saved ones.
    */
   readonly definedIn?: string | undefined;
-  /** It stands in a saved config, which one of the operator's may refer to: it is not the operator's word. */
+  /** Part of a saved config, to which an operator's config may refer: it is not trusted as the operator's. */
   readonly isSaved?: boolean;
   readonly settings: AttemptSettings;
   readonly breaker: BreakerSettings | undefined;
   readonly hedge: HedgeSettings | undefined;
 }
 
-/** Which provider a target names. */
+/** Provider of a target. */
 export interface LeafProvider {
   readonly name: string;
-  /** `virtual-key`: named as one, and so always a provider of the configuration. */
+  /** `virtual-key`: addressed as a virtual key, so always a provider of the configuration. */
   readonly kind: 'provider' | 'virtual-key';
 }
 
@@ -80,13 +79,13 @@ export interface PlanBranch {
 
 export type Strategy =
   | { readonly mode: 'single' }
-  /** Without codes every answer but 2xx goes on to the next target. */
+  /** Without codes every answer but 2xx continues with the next target. */
   | { readonly mode: 'fallback'; readonly onStatusCodes: ReadonlySet<number> | undefined }
   | { readonly mode: 'loadbalance'; readonly sticky: StickySettings | undefined }
   | {
       readonly mode: 'conditional';
       readonly conditions: readonly { readonly test: Condition; readonly then: number }[];
-      /** Index of the child for requests that meet no condition; undefined refuses them. */
+      /** Index of the child for requests that match no condition; undefined refuses them. */
       readonly otherwise: number | undefined;
     }
   | { readonly mode: 'least-latency' }
@@ -100,60 +99,60 @@ export type StrategyMode = Strategy['mode'];
 /** Requests with equal values of these fields go to the same target. */
 export interface StickySettings {
   readonly hashFields: readonly FieldPath[];
-  /** How long an assignment outlives its last use. */
+  /** Lifetime of an assignment after its last use. */
   readonly ttlMs: number;
 }
 
-/** Starts another attempt when the first has brought no byte after a while; the first good answer wins. */
+/** Hedging: starts another attempt when the first has received no byte after `afterMs`; the first good answer wins. */
 export interface HedgeSettings {
   readonly afterMs: number;
   /** Attempts beside the first one, 1 to 3. */
   readonly max: number;
 }
 
-/** When a target is left alone for a while. */
+/** Settings of a circuit breaker. */
 export interface BreakerSettings {
   /** Failures within a minute that open it. */
   readonly failureThreshold: number;
   /** Share of failures, in percent, that opens it as well, once `minimumRequests` were made within the minute. */
   readonly failureThresholdPercentage: number | undefined;
   readonly minimumRequests: number;
-  /** How long it stays open before one request may try. */
+  /** Time for which it stays open before a probe request. */
   readonly cooldownMs: number;
-  /** What counts as a failure; undefined: every status of 500 and above, no answer at all, and none in time (408). */
+  /** Statuses that count as failures; undefined: 500 and above, no answer at all, and no answer in time (408). */
   readonly failureStatusCodes: ReadonlySet<number> | undefined;
 }
 
-/** How the attempts at one target are made. Undefined leaves a matter to the options of the `provider` plugin. */
+/** Settings for the attempts at one target. Undefined: the options of the `provider` plugin apply. */
 export interface AttemptSettings {
   readonly params: ParamEdits | undefined;
   readonly retry: RetrySettings | undefined;
-  /** The whole attempt, streams to their last byte. */
+  /** Timeout of the whole attempt, streams to their last byte. */
   readonly requestTimeoutMs: number | undefined;
-  /** From sending until the first token (first byte where the answer has none). */
+  /** Timeout from the send until the first token (first byte where the answer has none). */
   readonly firstTokenTimeoutMs: number | undefined;
-  /** Between two pieces of an answer. */
+  /** Timeout between two pieces of an answer. */
   readonly idleTimeoutMs: number | undefined;
   readonly cache: CacheSettings | undefined;
-  /** What judges requests and answers; undefined for nothing. */
+  /** Guardrails for requests and answers; undefined for none. */
   readonly guardrails: GuardrailSpecs | undefined;
   readonly customHost: string | undefined;
-  /** Lower-case names of the client's headers that reach the provider in any case. */
+  /** Lower-case names of the client's headers that are always forwarded to the provider. */
   readonly forwardHeaders: readonly string[];
   readonly strictOpenAiCompliance: boolean | undefined;
   readonly onDrop: 'report' | 'refuse' | undefined;
-  /** The provider's credential, as the config brings it along. A secret. */
+  /** The provider's credential from the config. A secret. */
   readonly apiKey: string | undefined;
   /** Fields of the provider (`azure_resource_name`, `aws_region` …), secrets among them. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** Trying the same target again. */
+/** Settings for retries at the same target. */
 export interface RetrySettings {
   /** Attempts after the first one, 0 to 5. */
   readonly attempts: number;
   readonly onStatusCodes: ReadonlySet<number>;
-  /** Waits as long as an answer with 429 or 503 asks. */
+  /** Takes the wait from the header of an answer with 429 or 503. */
   readonly useRetryAfter: boolean;
 }
 
@@ -165,8 +164,7 @@ export function isNodeOpen(environment: PlanEnvironment, node: PlanNode): boolea
 }
 
 /**
- * The target that stands for a node where targets are compared: its first one with a closed breaker, else its first
- * one.
+ * The target that represents a node in comparisons: its first one with a closed breaker, else its first one.
  */
 export function leadingLeaf(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
   return firstClosed(environment, node) ?? firstLeaf(node);
@@ -190,29 +188,28 @@ function firstLeaf(node: PlanNode): PlanLeaf | undefined {
   return undefined;
 }
 
-/** A compiled query: whether the fields of a request meet it. Pure, never throws. */
+/** A compiled query: whether the fields of a request match it. Pure, never throws. */
 export type Condition = (field: (path: FieldPath) => unknown) => boolean;
 
-/** Everything that a strategy may know; the walk itself is pure. One object per request. */
+/** All inputs of a strategy; the walk itself is pure. One object per request. */
 export interface PlanEnvironment {
   /** A number of at least 0 and below 1. */
   random(): number;
   /**
-   * Value of a field of the request: `metadata.…`, `params.…`, `url.pathname`, `trace_id`, `api_key`. Undefined when it
-   * has none.
+   * Value of a field of the request: `metadata.…`, `params.…`, `url.pathname`, `trace_id`, `api_key`. Undefined for none.
    */
   field(path: FieldPath): unknown;
-  /** The breaker of this target is open: it is left out while others are not. */
+  /** Whether the breaker of this target is open: it is skipped while others are available. */
   isOpen(leaf: PlanLeaf): boolean;
   /** Moving average of the time to the first token, in milliseconds; undefined before the first measurement. */
   latency(leaf: PlanLeaf): number | undefined;
-  /** Estimated price of this request there, in US dollars; undefined when no price is known. */
+  /** Estimated price of this request at the target, in US dollars; undefined when no price is known. */
   cost(leaf: PlanLeaf): number | undefined;
-  /** Counts the requests of a branch from 0 on. */
+  /** Counts the requests of a branch from 0. */
   turn(branch: PlanBranch): number;
-  /** The child to which a hash was assigned, while that holds. */
+  /** The child to which a hash is assigned; undefined after its expiry. */
   assigned(branch: PlanBranch, hash: string): number | undefined;
   assign(branch: PlanBranch, hash: string, child: number, ttlMs: number): void;
-  /** Set when somebody wants to know why. */
+  /** Set when the request is traced. */
   readonly trace: PlanTrace | undefined;
 }

@@ -48,12 +48,12 @@ export function leaf(path: string, { name, weight = 1, hedge }: NodeOptions = {}
   return { kind: 'leaf', id: path, path, name, weight, provider: undefined, settings, breaker, hedge };
 }
 
-/** A target that no breaker guards. */
+/** A target without a breaker. */
 export function unguardedLeaf(path: string): PlanLeaf {
   return { ...leaf(path), breaker: undefined };
 }
 
-/** A branch whose path is `config` unless another is given. */
+/** A branch, by default with the path `config`. */
 export function branch(
   strategy: Strategy,
   children: readonly PlanNode[],
@@ -67,7 +67,7 @@ export function leaves(...weights: readonly number[]): PlanLeaf[] {
   return weights.map((weight, index) => leaf(String.fromCharCode(97 + index), { weight }));
 }
 
-/** What a test says of the world. Everything else is closed, unknown, absent and zero. */
+/** A test's environment. By default breakers are closed, measurements unknown, fields absent and numbers zero. */
 interface Scene {
   readonly random?: () => number;
   /** Paths as configs write them. */
@@ -134,7 +134,7 @@ export function seeded(seed: number): () => number {
   return () => hashFraction(String(turn++), seed);
 }
 
-/** How often each target was picked in so many requests. */
+/** Number of picks of each target in `requests` requests. */
 export function tally(
   root: PlanNode,
   requests: number,

@@ -26,31 +26,31 @@ import type { BranchDecision, CandidateNote } from '../../pipeline/decision-trac
 
 type Race = PlanStep['hedge'];
 
-/** Hands a branch that is looked into a race that nobody will run, so that it plans none of its own. */
+/** An unused race for a branch that is only inspected, so that it plans none of its own. */
 const noRace: NonNullable<Race> = { afterMs: 0, others: [] };
 
-/** A fallback that was entered, and where it stands. */
+/** A fallback on the way to the present attempt, with its position. */
 interface FallbackPlace {
   readonly branch: PlanBranch;
-  /** All its children have open breakers, so breakers are not looked at. */
+  /** All its children have open breakers, so breakers are ignored. */
   readonly bypass: boolean;
-  /** Children that race its first attempt. */
+  /** Indices of the children that race its first attempt. */
   readonly raced: readonly number[];
-  /** Index of the child that is looked at next. */
+  /** Index of the next child. */
   next: number;
 }
 
 /**
- * The attempts of one request, one after the other: `first`, and after the result of each the `next`. Pure but for what
- * `environment` does.
+ * The attempts of one request, one after the other: `first`, and after the result of each the `next`. Pure except for
+ * `environment`.
  *
- * Throws `invalid_request` for a request that meets no condition of a branch without a default, and for a branch all of
- * whose targets have weight 0.
+ * Throws `invalid_request` for a request that matches no condition of a branch without a default, and for a branch whose
+ * targets all have weight 0.
  */
 export class PlanWalk {
   private readonly root: PlanNode;
   private readonly choice: BranchChoice;
-  /** Those that the present attempt is within, the innermost last. No other branch is ever come back to. */
+  /** Fallbacks around the present attempt, the innermost last. The walk returns to no other branch. */
   private readonly fallbacks: FallbackPlace[] = [];
 
   constructor(root: PlanNode, environment: PlanEnvironment) {
@@ -63,7 +63,7 @@ export class PlanWalk {
     return this.descend(this.root, undefined);
   }
 
-  /** The attempt after one that came out like this; undefined when that was the last. */
+  /** The attempt after one with this result; undefined after the last one. */
   next(result: StepResult): PlanStep | undefined {
     const { fallbacks } = this;
     for (let place = fallbacks.at(-1); place !== undefined; place = fallbacks.at(-1)) {
@@ -74,23 +74,23 @@ export class PlanWalk {
     return undefined;
   }
 
-  /** The target that would be tried first, by itself; undefined when this request has none there. */
+  /** The first target to try, without hedging; undefined when this request has none there. */
   static firstTarget(root: PlanNode, environment: PlanEnvironment): PlanLeaf | undefined {
     try {
       return new PlanWalk(root, environment).descend(root, noRace).leaf;
     } catch (error) {
-      // It cannot race, which is no reason to refuse what the first one may answer.
+      // This branch cannot race, but the first target may still answer.
       if (GatewayError.is(error) && error.code === 'invalid_request') return undefined;
       throw error;
     }
   }
 
-  /** From a node down to a target. `race` was planned by a branch above, in which the target is the first one. */
+  /** Descends from a node to a target. `race` was planned by a branch above, whose first target this is. */
   private descend(from: PlanNode, race: Race): PlanStep {
     const { choice } = this;
     let node = from;
     let racing = race;
-    // Of a branch above that has no other target to race.
+    // Hedging of a branch above that has no other target to race.
     let settings: HedgeSettings | undefined;
     while (node.kind === 'branch') {
       settings = node.hedge ?? settings;
@@ -120,7 +120,7 @@ export class PlanWalk {
     return { leaf: node, hedge: racing ?? raceOfLeaf(node, settings) };
   }
 
-  /** `hedge` is set when its first attempt is raced by further children. */
+  /** Enters a fallback. `hedge` is set when further children race its first attempt. */
   private enter(branch: PlanBranch, hedge: HedgeSettings | undefined): FallbackPlace {
     const { choice, fallbacks } = this;
     choice.begin(branch, false);
@@ -133,7 +133,7 @@ export class PlanWalk {
     return place;
   }
 
-  /** The next child to try; those that raced the first one had their attempt when there is a result. */
+  /** The next child to try. With a result, children that raced the first one have had their attempt. */
   private childOf(place: FallbackPlace, hasResult: boolean): PlanNode | undefined {
     const { branch, bypass, raced } = place;
     const { children } = branch;
@@ -177,7 +177,7 @@ function raceOfLeaf(leaf: PlanLeaf, inherited: HedgeSettings | undefined): Race 
   return { afterMs: settings.afterMs, others: Array.from({ length: settings.max }, () => leaf) };
 }
 
-/** The children behind the first one as racers; undefined when it stands alone. */
+/** The children after the first one as a race; undefined when there are none. */
 function raceAmong(
   choice: BranchChoice,
   branch: PlanBranch,
@@ -206,8 +206,8 @@ function nothingToAsk(branch: PlanBranch): GatewayError {
 }
 
 /**
- * The index of the child that the strategy of a branch prefers among those not taken yet; -1 when it has none. Only for
- * strategies that pick one: a fallback goes through its children itself.
+ * Index of the child that the strategy of a branch prefers among those not taken yet; -1 for none. Only for strategies
+ * that pick one: a fallback iterates over its children itself.
  */
 function pickChild(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
   const { strategy } = branch;
@@ -232,7 +232,7 @@ function pickChild(choice: BranchChoice, branch: PlanBranch, taken: readonly num
   }
 }
 
-/** What a branch decided, for whoever traces: `order` are its children in the order of trying. */
+/** Reports the decision of a branch to the trace; `order` are its children in the order of attempts. */
 function describeDecision(
   choice: BranchChoice,
   branch: PlanBranch,

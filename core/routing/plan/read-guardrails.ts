@@ -15,18 +15,18 @@ import { type GuardrailSpec, guardrailSpec } from '../../ports/guardrails.ts';
 import type { GuardrailRecord } from './config-names.ts';
 import type { ConfigPlace } from './config-issue.ts';
 
-/** Takes what is wrong, with the place below the list. */
+/** Reports an issue with its place below the list. */
 type Refuse = (place: ConfigPlace, message: string) => void;
 
-/** Where guardrails are looked up by slug, and checks by id. */
+/** Look-up of guardrails by slug, and of checks by id. */
 interface GuardrailNames {
-  /** Undefined where no guardrail can run: every one is refused then. */
+  /** Undefined where no guardrail can run; every guardrail is then refused. */
   readonly checks: Checks | undefined;
-  /** The stored guardrail of this name, or a sentence that says that there is none. */
+  /** The stored guardrail of this name, or the message that it does not exist. */
   find(name: string): GuardrailRecord | string;
 }
 
-/** Members that may stand beside the checks of a guardrail that is written out. */
+/** Members of an inline guardrail beside its checks. */
 const Controls = {
   id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
   name: Type.Optional(Type.String({ maxLength: 255 })),
@@ -41,7 +41,7 @@ const WrittenOut = Type.Object(
 const controlNames: ReadonlySet<string> = new Set(Object.keys(Controls));
 const mostMistakes = 20;
 
-/** What a list of guardrails comes to; what is wrong in it is refused, each at its place. */
+/** Compiles a list of guardrails; reports each issue with its place. */
 export function readGuardrails(
   list: readonly (string | JsonObject)[],
   {
@@ -74,10 +74,10 @@ function ofRecord(name: string, names: GuardrailNames, refuse: Refuse): Guardrai
   return undefined;
 }
 
-/** By record: a record never changes, a new version is a new one. */
+/** Compiled guardrails by record. Records are immutable: a new version is a new object. */
 const specs = new WeakMap<GuardrailRecord, GuardrailSpec>();
 
-/** A stored guardrail as it acts. */
+/** Compiles a stored guardrail. */
 function specOfRecord(record: GuardrailRecord): GuardrailSpec {
   let spec = specs.get(record);
   if (spec === undefined) {
@@ -117,7 +117,7 @@ function ofWritten(
     { id, version: undefined, type, checks: compiled, sealed: undefined },
     {
       ...said,
-      // Without a word about it none is given.
+      // Without this setting it records no feedback.
       on_success: on_success === undefined ? null : said.on_success,
       on_fail: on_fail === undefined ? null : said.on_fail,
     },
@@ -126,7 +126,7 @@ function ofWritten(
 
 type WrittenGuardrail = Static<typeof WrittenOut>;
 
-/** `{ "default.contains": { … }, "deny": true }` with its checks in a list; what has one already stays as it is. */
+/** Converts shorthand, `{ "default.contains": { … }, "deny": true }`, to the form with a list of checks. */
 function longhand(written: JsonObject): unknown {
   if (Object.hasOwn(written, 'checks')) return written;
   const checks: unknown[] = [];
@@ -138,7 +138,7 @@ function longhand(written: JsonObject): unknown {
   return { ...controls, checks };
 }
 
-/** Members of shorthand parameters that say how the check runs. */
+/** Splits shorthand parameters from the members that control how the check runs. */
 function shorthandCheck(key: string, value: unknown): unknown {
   const id = key.includes('.') ? key : `default.${key}`;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return { id, parameters: value };
@@ -152,7 +152,7 @@ function shorthandCheck(key: string, value: unknown): unknown {
   };
 }
 
-/** The place in what was written: shorthand has no list of checks. */
+/** The place in the original form: shorthand has no list of checks. */
 function placeOf(pointer: string, written: JsonObject): ConfigPlace {
   const steps = pointer
     .split('/')
@@ -167,13 +167,13 @@ function placeOf(pointer: string, written: JsonObject): ConfigPlace {
   return [key, ...(member === 'parameters' ? below : member === 'id' ? [] : rest)];
 }
 
-/** Whether one of the checks cannot be asked there; says so. */
+/** Whether one of the checks does not support the phase or the stream mode; reports it. */
 function misplaced(spec: GuardrailSpec, phase: CheckPhase, checks: Checks, refuse: Refuse): boolean {
   let found = false;
   for (const { id, isEnabled, parameters } of spec.checks) {
     const definition = checks.definition(id);
     if (!isEnabled) continue;
-    // A stored one may be older than this configuration: its check breaks whenever it is asked.
+    // A stored guardrail may be older than this configuration; its unknown check then fails at run time.
     if (definition === undefined) continue;
     if (!definition.phases.includes(phase)) {
       const other =

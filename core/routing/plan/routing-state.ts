@@ -1,18 +1,18 @@
 import type { Clock } from '../../ports/clock.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 
-/** Targets, and branches, that are remembered; those not used for the longest time go first. */
+/** Upper bound of remembered targets, and of branches; the least recently used are evicted first. */
 const maxIds = 10_000;
 const maxAssignments = 100_000;
-/** A measurement that is this old has lost two thirds of its weight. */
+/** Age at which a measurement has lost two thirds of its weight. */
 const memoryMs = 30_000;
-/** What a failure counts for: twice what the target took so far, within these bounds. */
+/** Bounds of the latency that a failure counts as: twice the average of the target. */
 const leastPenaltyMs = 1000;
 const mostPenaltyMs = 60_000;
-/** What a failure counts for at a target that never answered. */
+/** Latency that a failure counts as at a target without an average. */
 const firstPenaltyMs = 10_000;
 
-/** What strategies remember between requests. One per process; it survives reloads of the configuration, not restarts. */
+/** State of strategies between requests. One per process; it survives reloads of the configuration, not restarts. */
 export class RoutingState {
   readonly #clock: Clock;
   readonly #latencies = new RecentMap<{ ms: number; at: number }>(maxIds);
@@ -28,7 +28,7 @@ export class RoutingState {
     return this.#latencies.get(id)?.ms;
   }
 
-  /** A target's first token came after `ms`. The longer the last measurement is ago, the more this one counts. */
+  /** Records that a target's first token came after `ms`. The older the last measurement, the more this one counts. */
   recordLatency(id: string, ms: number): void {
     if (!Number.isFinite(ms) || ms < 0) return;
     const at = this.#clock.monotonic();
@@ -42,7 +42,7 @@ export class RoutingState {
     known.at = at;
   }
 
-  /** A target failed: fast refusals must not make it look fast. */
+  /** Records a failure with a penalty, so that fast refusals do not make a target look fast. */
   recordFailure(id: string): void {
     const at = this.#clock.monotonic();
     const known = this.#latencies.touch(id);
@@ -62,13 +62,13 @@ export class RoutingState {
     return 0;
   }
 
-  /** The child of a branch that a hash is assigned to; undefined when nobody assigned it or it was not renewed in time. */
+  /** The child of a branch to which a hash is assigned; undefined without an assignment or after its expiry. */
   assigned(id: string, hash: string): number | undefined {
     const found = this.#assignments.get(`${id}\n${hash}`);
     return found === undefined || found.until <= this.#clock.monotonic() ? undefined : found.child;
   }
 
-  /** Assigns a hash to a child of a branch for `ttlMs` from now on, in place of what it was assigned to. */
+  /** Assigns a hash to a child of a branch for `ttlMs` from now, and replaces an earlier assignment. */
   assign(id: string, hash: string, child: number, ttlMs: number): void {
     const key = `${id}\n${hash}`;
     const until = this.#clock.monotonic() + ttlMs;

@@ -12,9 +12,9 @@ import { sha256 } from '../../base/sha256.ts';
 const branchSalts = new WeakMap<PlanBranch, number>();
 
 /**
- * The second child for `percentage` of the requests, the first one for the others: by the hash of the hash fields, so
- * that whoever is among the canaries stays so while the percentage grows, or at random without any of them. A child
- * whose breaker is open gives way to the other one.
+ * The second child for `percentage` of the requests, the first one for the others. The hash of the hash fields decides,
+ * so that a canary stays one while the percentage grows; the choice is random for a request without these fields. A
+ * child whose breaker is open is replaced by the other one.
  */
 export function pickCanary(
   choice: BranchChoice,
@@ -23,7 +23,7 @@ export function pickCanary(
   taken: readonly number[],
 ): number {
   const [first] = taken;
-  // A second pick can be the other child alone.
+  // A second pick can only be the other child.
   if (first !== undefined) return taken.length === 1 && isFree(choice, branch, 1 - first) ? 1 - first : -1;
   const key = hashOfFields(strategy.hashFields, choice.field);
   const fraction = key === undefined ? choice.environment.random() : hashFraction(key, saltOfBranch(branch));
@@ -42,19 +42,19 @@ function isFree(choice: BranchChoice, branch: PlanBranch, index: number): boolea
   return child !== undefined && (choice.bypass || !isNodeOpen(choice.environment, child));
 }
 
-/** Places differ, lest the canaries of one branch be those of the next; digests of texts do not, lest an edit move everybody. */
+/** Salt from the branch's path, so that branches pick different canaries, and an edit of the config moves no user. */
 function saltOfBranch(branch: PlanBranch): number {
   let salt = branchSalts.get(branch);
   if (salt === undefined) branchSalts.set(branch, (salt = saltOf(branch.path)));
   return salt;
 }
 
-/** Share of the requests that go anywhere, so that a target that was slow once is measured again. */
+/** Share of the requests with a random target, so that a target that was slow once is measured again. */
 const exploring = 1 / 50;
 
 /**
- * The quicker one of two that are drawn by weight: near to the best, and unlike the very best never everybody's choice
- * at the same moment. One that was never measured goes first.
+ * The faster of two children that are drawn by weight. The result is close to the fastest child and avoids sending all
+ * requests to one target at the same moment. A child without a measurement is preferred.
  */
 export function pickFastest(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
   const one = pickWeighted(choice, branch, taken);
@@ -77,14 +77,14 @@ function because(picked: number | undefined, passed: number | undefined): string
   return `${picked.toFixed(0)} ms against ${passed.toFixed(0)} ms`;
 }
 
-/** Milliseconds to the first token of the target that stands for a child. */
+/** Milliseconds to the first token of the target that represents a child. */
 export function latencyOfChild(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
   const child = branch.children[index];
   const leaf = child === undefined ? undefined : leadingLeaf(choice.environment, child);
   return leaf === undefined ? undefined : choice.environment.latency(leaf);
 }
 
-/** Turns of one period, as far as the number of targets allows. Weights that need more are rounded to it. */
+/** Upper bound of turns in one period, unless there are more targets. Weights that need more are rounded. */
 const longestPeriod = 1000;
 /** Weights with up to this many decimals keep their ratio exactly. */
 const decimals = [1, 10, 100, 1000];
@@ -92,13 +92,13 @@ const decimals = [1, 10, 100, 1000];
 const schedules = new WeakMap<PlanBranch, Uint32Array>();
 
 /**
- * The child whose turn it is, each as often as its weight says and spread evenly; one that may not be picked is passed
- * over for the next in the schedule. -1 when none may be picked.
+ * The child whose turn it is; turns are proportional to weights and evenly spread. A child that may not be picked is
+ * skipped for the next in the schedule. -1 when none may be picked.
  */
 export function pickInTurn(choice: BranchChoice, branch: PlanBranch, taken: readonly number[]): number {
   const schedule = scheduleOf(branch);
   if (schedule.length === 0) return -1;
-  // The second and third pick of a request go on from its turn and take none.
+  // Further picks of a request continue from its turn and take none.
   if (taken.length === 0) choice.position = choice.environment.turn(branch) % schedule.length;
   if (choice.traced && taken.length === 0)
     choice.reason = `turn ${choice.position + 1} of ${schedule.length}`;
@@ -118,7 +118,7 @@ function scheduleOf(branch: PlanBranch): Uint32Array {
 }
 
 /**
- * One period of smooth weighted round-robin: each index as often as its weight says, never bunched. Made once per
+ * One period of smooth weighted round-robin: each index in proportion to its weight, evenly spread. Computed once per
  * branch, so that a turn is one look-up.
  */
 export function smoothSchedule(weights: readonly number[]): Uint32Array {
@@ -138,7 +138,7 @@ export function smoothSchedule(weights: readonly number[]): Uint32Array {
   return schedule;
 }
 
-/** Whole numbers in the ratio of the weights whose sum is at most a period; nobody with a weight goes empty. */
+/** Integers in the ratio of the weights, with a sum of at most a period; at least 1 for every positive weight. */
 function integerShares(weights: readonly number[]): readonly number[] {
   for (const factor of decimals) {
     const scaled = weights.map((weight) => Math.round(Math.max(weight, 0) * factor));
@@ -160,13 +160,13 @@ function greatestCommonDivisor(left: number, right: number): number {
   return right === 0 ? left : greatestCommonDivisor(right, left % right);
 }
 
-/** Salts of the children of a branch; they follow names rather than places, so that a target may move in its list. */
+/** Salts of the children of a branch; derived from names rather than places, so that a target may move in its list. */
 const salts = new WeakMap<PlanBranch, readonly number[]>();
 
 /**
- * The child that the request's hash fields are assigned to, while that holds and it may be picked; else the one that
- * weighted rendezvous hashing gives, on which all replicas agree without talking, and which is then assigned. Random
- * for a request without any of the fields.
+ * The child to which the request's hash fields are assigned, if it may be picked; else the result of weighted rendezvous
+ * hashing, on which all replicas agree without communication, and which is then assigned. Random for a request without
+ * any of the fields.
  */
 export function pickSticky(
   choice: BranchChoice,
@@ -187,7 +187,7 @@ export function pickSticky(
   const holds = assigned !== undefined && choice.isEligible(branch, assigned, taken);
   if (choice.traced) choice.reason = holds ? 'sticky assignment' : 'assigned by hash';
   const picked = holds ? assigned : pickByHash(choice, branch, taken);
-  // Each use lengthens it.
+  // Each use renews the assignment.
   if (picked !== -1) environment.assign(branch, key, picked, sticky.ttlMs);
   return picked;
 }
@@ -220,13 +220,13 @@ function saltsOf(branch: PlanBranch): readonly number[] {
   return made;
 }
 
-/** Longer keys are kept as their digest, which bounds the memory of whoever remembers them. */
+/** Upper bound of a key; longer ones are replaced by their digest, which bounds the memory of assignments. */
 const longestKey = 128;
 
 /**
- * A number of at least 0 and below 1 that depends on the text and the salt alone: the same in every process, runtime
- * and release, for people's assignments hang on it. Well mixed, but no cryptography: somebody who chooses his own text
- * can choose his number.
+ * A number of at least 0 and below 1 that depends only on the text and the salt: the same in every process, runtime and
+ * release, because assignments depend on it. Well mixed but not cryptographic: the author of a text can choose its
+ * number.
  */
 export function hashFraction(text: string, salt = 0): number {
   let low = 0xdeadbeef ^ salt;
@@ -242,12 +242,12 @@ export function hashFraction(text: string, salt = 0): number {
   return ((mixedHigh >>> 11) * 4_294_967_296 + (mixedLow >>> 0)) / 9_007_199_254_740_992;
 }
 
-/** A salt for `hashFraction`, so that two places that hash the same text do not agree. */
+/** A salt for `hashFraction`, so that two places that hash the same text get different numbers. */
 export function saltOf(text: string): number {
   return Math.floor(hashFraction(text) * 4_294_967_296) | 0;
 }
 
-/** Every bit of the outcome hangs on every bit of the input (the finalizer of MurmurHash3). */
+/** The finalizer of MurmurHash3: every bit of the result depends on every bit of the input. */
 function mixed(bits: number): number {
   let hash = bits;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
@@ -270,7 +270,7 @@ export function hashOfFields(
     if (text === undefined) key += '-';
     else {
       present = true;
-      // With its length before it, no value can pass for the end of another one.
+      // The length prefix makes the concatenation unambiguous.
       key += `${text.length}:${text}`;
     }
   }
@@ -278,14 +278,14 @@ export function hashOfFields(
   return key.length <= longestKey ? key : sha256(key, 'base64url');
 }
 
-/** Numbers and texts of the same digits are one (metadata knows texts alone). */
+/** Numbers and texts of the same digits are equal, because metadata holds only texts. */
 function textOf(value: unknown): string | undefined {
   if (typeof value === 'string' || value === undefined) return value;
   if (typeof value === 'bigint') return String(value);
   try {
     return JSON.stringify(value, integersAsText);
   } catch {
-    // Nested deeper than the stack reaches: no field that anybody could have meant.
+    // Nested deeper than the stack allows: not a usable field.
     return undefined;
   }
 }
@@ -294,19 +294,19 @@ function integersAsText(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
 
-/** Nothing was picked yet. */
+/** For the first pick. */
 export const nothingTaken: readonly number[] = [];
 
-/** What a strategy notes while it picks among the children of one branch. One object per walk, begun anew at each branch. */
+/** State of the picks among the children of one branch. One object per walk, reset at each branch. */
 export class BranchChoice {
   readonly environment: PlanEnvironment;
-  /** Every child that could be picked has an open breaker, so breakers are not looked at. */
+  /** Every eligible child has an open breaker, so breakers are ignored. */
   bypass = false;
-  /** Why it came out so; kept only while somebody traces. */
+  /** Reason of the choice; kept only for a traced request. */
   reason: string | undefined;
-  /** Where round-robin stands in its schedule. */
+  /** Position of round-robin in its schedule. */
   position = 0;
-  /** What the request's hash fields come to. */
+  /** Key from the request's hash fields. */
   key: string | undefined;
   #field: ((path: FieldPath) => unknown) | undefined;
 
@@ -319,12 +319,12 @@ export class BranchChoice {
     return (this.#field ??= (path) => this.environment.field(path));
   }
 
-  /** Whether anybody hears the reasons: texts are made for them alone. */
+  /** Whether the request is traced; reasons are composed only then. */
   get traced(): boolean {
     return this.environment.trace !== undefined;
   }
 
-  /** Before the first pick among the children of `branch`. */
+  /** Call it before the first pick among the children of `branch`. */
   begin(branch: PlanBranch, weighted: boolean): void {
     this.reason = undefined;
     this.bypass = true;
@@ -335,7 +335,7 @@ export class BranchChoice {
     }
   }
 
-  /** Whether the child may be picked by weight: it has some, its breaker is closed, and it was not picked before. */
+  /** Whether the child may be picked by weight: its weight is positive, its breaker closed, and it was not picked before. */
   isEligible(branch: PlanBranch, index: number, taken: readonly number[]): boolean {
     const child = branch.children[index];
     if (child === undefined || child.weight <= 0 || taken.includes(index)) return false;
@@ -343,7 +343,7 @@ export class BranchChoice {
   }
 }
 
-/** A random child, each with the chance of its weight; -1 when none may be picked. `besides` is left out as well. */
+/** A random child with a probability by weight; -1 when none may be picked. `besides` is excluded as well. */
 export function pickWeighted(
   choice: BranchChoice,
   branch: PlanBranch,
@@ -360,13 +360,13 @@ export function pickWeighted(
     if (index === besides || !choice.isEligible(branch, index, taken)) continue;
     picked = index;
     left -= children[index]?.weight ?? 0;
-    // Rounding may leave a crumb behind the last one, which is then the pick.
+    // Rounding may leave a remainder after the last one, which is then the pick.
     if (left < 0) break;
   }
   return picked;
 }
 
-/** The child of the first condition that holds, else the default one; -1 when there is none. */
+/** The child of the first matching condition, else the default one; -1 when there is none. */
 export function pickByCondition(
   choice: BranchChoice,
   strategy: Extract<Strategy, { readonly mode: 'conditional' }>,
@@ -398,7 +398,7 @@ export function pickCheapest(choice: BranchChoice, branch: PlanBranch, taken: re
   return picked;
 }
 
-/** US dollars of this request at the target that stands for a child. */
+/** Estimated price in US dollars of this request at the target that represents a child. */
 export function costOfChild(choice: BranchChoice, branch: PlanBranch, index: number): number | undefined {
   const child = branch.children[index];
   const leaf = child === undefined ? undefined : leadingLeaf(choice.environment, child);

@@ -3,9 +3,9 @@ import type { StoredRecord } from './records.ts';
 
 /** Sources on the gateway's own machine that secret references may read (`security.secret_sources`). */
 export interface SecretSources {
-  /** Names of environment variables that may be read begin with it; empty: none may. */
+  /** Prefix of readable environment variables; empty: none is readable. */
   readonly environment_prefix: string;
-  /** Absolute folder whose files may be read; empty: none may. */
+  /** Absolute folder of readable files; empty: none is readable. */
   readonly folder: string;
   /** Whether the gateway may use the machine's identity at managers: AWS keys of the environment, a managed identity, … */
   readonly machine_identity: boolean;

@@ -178,7 +178,7 @@ export interface BroughtSettings {
 
 interface TargetChoice {
   readonly isVirtualKey: boolean;
-  /** Addressed with an `@`. */
+  /** Addressed with an `@` or as a virtual key. */
   readonly isSlug: boolean;
   readonly rules: TargetRules;
   readonly brought: BroughtSettings | undefined;

@@ -309,7 +309,7 @@ export function translateChat(setup: TranslationSetup, codec: ChatProviderCodec)
   return encodedChat(setup, codec, decodedChat(setup));
 }
 
-/** The same for a large request, in a thread of its own where there is one; else others have a turn in between. */
+/** As `translateChat` for a large request: on a thread where there is one, else in steps between which others run. */
 export async function translateLargeChat(
   setup: TranslationSetup,
   codec: ChatProviderCodec,
@@ -323,7 +323,7 @@ export async function translateLargeChat(
       report.emulated.push(...emulated);
       return chatTranslation(setup, codec, { request, encoded, report });
     } catch (error) {
-      // Without a thread it takes longer, and is done all the same.
+      // Without a thread, translate here.
       if (GatewayError.is(error)) throw error;
     }
   }

@@ -13,7 +13,6 @@ const guards = {
   ids: ['addPrefix'],
   issues: (id: string) => (id === 'addPrefix' ? [] : undefined),
   definition: () => undefined,
-  onlyPluginOf: () => undefined,
 };
 
 /** What is wrong with `organisation`, which begins on line 6 below its workspace and its key. */

@@ -11,36 +11,35 @@ import {
 } from '../pipeline/plugin.ts';
 import { guardsOf, guardsOfGeneration } from './offered-checks.ts';
 
-const deny = definePlugin({
-  name: 'deny',
-  checks: ['default.deny'],
-  capabilities: { guardrail: true },
+const words = defineCheck({
+  id: 'default.deny',
+  aliases: ['deny'],
+  description: 'Fails for words.',
+  phases: ['input'],
   schema: Type.Object({ words: Type.Array(Type.String()) }, { additionalProperties: false }),
-  create: () => ({}),
+  check: ({ words }) => (words.length > 0 ? [] : [{ path: '/words', message: 'must not be empty' }]),
+  create: () => () => passed(),
 });
+const deny = definePlugin({ name: 'deny-words', offers: [words], create: () => ({}) });
 const plain = definePlugin({ name: 'plain', capabilities: { guardrail: true }, create: () => ({}) });
-const other = definePlugin({ name: 'logs', checks: ['default.logs'], create: () => ({}) });
 
 describe('guardsOf', () => {
-  const guards = guardsOf([plain, deny, other]);
+  const guards = guardsOf([plain, deny]);
 
-  test('names guardrails alone, by every id', () => {
-    assert.deepEqual(guards.ids, ['default.deny', 'deny', 'plain']);
-    assert.equal(guards.issues('logs', {}), undefined);
-    assert.equal(guards.issues('constructor', {}), undefined);
+  test('names checks alone, by every id', () => {
+    assert.deepEqual(guards.ids, ['default.deny', 'deny']);
+    for (const id of ['plain', 'deny-words', 'constructor'])
+      assert.equal(guards.issues(id, {}), undefined, id);
   });
 
   for (const id of ['deny', 'default.deny']) {
-    test(`${id}: parameters are the options of the plugin`, () => {
+    test(`${id}: parameters are looked at by the schema, then by the check`, () => {
       assert.deepEqual(guards.issues(id, { words: ['a'] }), []);
       const paths = guards.issues(id, { words: [1], x: 2 })?.map(({ path }) => path);
       assert.deepEqual([...(paths ?? [])].sort(), ['/words/0', '/x']);
+      assert.deepEqual(guards.issues(id, { words: [] }), [{ path: '/words', message: 'must not be empty' }]);
     });
   }
-
-  test('a guardrail without options takes any object', () => {
-    assert.deepEqual(guards.issues('plain', {}), []);
-  });
 });
 
 describe('guardsOfGeneration', () => {

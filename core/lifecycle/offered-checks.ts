@@ -1,4 +1,3 @@
-import { Type } from 'typebox';
 import { compileSchema } from '../config/ajv.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type { Problem } from '../config/problem.ts';
@@ -8,35 +7,27 @@ import type { AnyCheck, AnyPlugin, CheckResult, Checks, Judge } from '../pipelin
 import { problemAt } from './problem-at.ts';
 
 const mostExplained = 20;
-const withoutOptions = Type.Object({}, { additionalProperties: false });
 
 /** What begins so comes with the gateway. */
 export const ownPrefix = 'default.';
 
 /**
- * The checks of these plugins: those that they offer, and the guardrails among them, which run only in a pipeline.
+ * The checks that these plugins offer.
  * `isComplete: false`: the code of other plugins has not been run, so that any id may be that of one of their checks.
  */
 export function guardsOf(plugins: Iterable<AnyPlugin>, { isComplete = true } = {}): Checks {
-  const plugged = new Map<string, AnyPlugin>();
   const offered = new Map<string, AnyCheck>();
-  for (const plugin of plugins) {
-    for (const check of plugin.offers ?? []) for (const id of idsOf(check)) offered.set(id, check);
-    if (plugin.capabilities?.guardrail !== true) continue;
-    for (const id of [plugin.name, ...(plugin.checks ?? [])]) plugged.set(id, plugin);
-  }
+  for (const { offers = [] } of plugins)
+    for (const check of offers) for (const id of idsOf(check)) offered.set(id, check);
   return {
-    ids: [...new Set([...plugged.keys(), ...offered.keys()])].sort(),
+    ids: [...offered.keys()].sort(),
     definition: (id) => offered.get(id),
-    onlyPluginOf: (id) => (offered.has(id) ? undefined : plugged.get(id)?.name),
     issues(id, parameters): readonly CheckIssue[] | undefined {
       const check = offered.get(id);
-      const schema = check?.schema ?? plugged.get(id)?.schema;
-      if (schema === undefined && !plugged.has(id))
-        return isComplete || id.startsWith(ownPrefix) ? undefined : [];
-      const validate = compileSchema(schema ?? withoutOptions, { all: true, most: mostExplained });
+      if (check === undefined) return isComplete || id.startsWith(ownPrefix) ? undefined : [];
+      const validate = compileSchema(check.schema, { all: true, most: mostExplained });
       const issues = validate(parameters).map(({ path, message }) => ({ path, message }));
-      return issues.length > 0 || check?.check === undefined ? issues : check.check(parameters);
+      return issues.length > 0 || check.check === undefined ? issues : check.check(parameters);
     },
   };
 }

@@ -13,7 +13,7 @@ export const Check = Type.Object(
       minLength: 1,
       maxLength: 255,
       examples: ['default.requestParametersCheck'],
-      description: 'What is checked: the name of a guard plugin, or what existing guardrails call it.',
+      description: 'What is checked: `default.contains`, or what a plugin offers.',
     }),
     name: Type.Optional(Name('For people. Default: the id.')),
     is_enabled: Type.Optional(Type.Boolean({ default: true })),
@@ -92,12 +92,9 @@ export type GuardrailParameters = GuardrailData['checks'][number]['parameters'];
 /** Checks of the member `checks` that do not exist, or whose parameters do not fit. */
 export function checkIssues(given: readonly Static<typeof Check>[], guards: Guards): readonly LimitIssue[] {
   return given.flatMap((check, index): readonly LimitIssue[] => {
-    const { id, parameters = {}, is_enabled: isEnabled = true } = check;
+    const { id, parameters = {} } = check;
     const issues = guards.issues(id, parameters);
     if (issues === undefined) return [{ path: `/checks/${index}/id`, message: unknownCheck(id, guards.ids) }];
-    const plugin = guards.onlyPluginOf(id);
-    if (plugin !== undefined && isEnabled)
-      return [{ path: `/checks/${index}/id`, message: onlyInPipelines(id, plugin) }];
     return issues.map(({ path, message }) => ({ path: `/checks/${index}/parameters${path}`, message }));
   });
 }
@@ -164,11 +161,6 @@ function feedbackOf(given: Static<typeof Actions>['on_fail'], usual: number) {
   return { feedback: { value, weight, metadata } };
 }
 
-/** Reason why a guardrail cannot run a check that only a plugin of a pipeline does. */
-function onlyInPipelines(id: string, plugin: string): string {
-  return `is ${JSON.stringify(id)}, which only the plugin ${JSON.stringify(plugin)} of a pipeline does: put it there, or say "is_enabled": false`;
-}
-
 function unknownCheck(id: string, known: readonly string[]): string {
   const shown = JSON.stringify(id.slice(0, 64));
   const near = didYouMean(id.slice(0, 64), known);
@@ -186,14 +178,10 @@ export interface CheckIssue {
   readonly message: string;
 }
 
-/** Checks available to guardrails: those of guard plugins, built in or listed. */
+/** Available checks of guardrails. */
 export interface Guards {
-  /**
-   * Every id, sorted: names of plugins (`add-prefix`), and their names in existing guardrails (`default.addPrefix`).
-   */
+  /** Every id, sorted: `acme.tone`, `default.addPrefix`, and other names for the same (`add-prefix`). */
   readonly ids: readonly string[];
   /** Violations in the parameters of a check; undefined for an unknown check. */
   issues(id: string, parameters: unknown): readonly CheckIssue[] | undefined;
-  /** The plugin of a check that runs only in pipelines, not in guardrails; undefined for all others. */
-  onlyPluginOf(id: string): string | undefined;
 }

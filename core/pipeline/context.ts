@@ -75,6 +75,17 @@ export interface AttemptBody extends Pick<
   hold(bytes: number): void;
 }
 
+/** What a request keeps under the key, made by the first who asks. */
+export function onceIn<T>(
+  context: Pick<RequestContext, 'get' | 'set'>,
+  key: ContextKey<T>,
+  make: () => T,
+): T {
+  let value = context.get(key);
+  if (value === undefined) context.set(key, (value = make()));
+  return value;
+}
+
 /** What every hook of a request sees. One object per request; hooks share it. */
 export interface RequestContext {
   /** The request id: `x-service-request-id`, and the id of the row in the log. */

@@ -32,11 +32,13 @@ import type { CheckPhase } from '../ports/guardrails.ts';
 import type { Answer } from './answer.ts';
 import type {
   AttemptContext,
+  ContextKey,
   HookResult,
   JsonPath,
   JsonValue,
   MaybePromise,
   Outcome,
+  Replacement,
   RequestContext,
   ResponseContext,
   StreamTap,
@@ -212,9 +214,7 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   readonly description?: string;
   /** Schema of the options; unknown options are refused with a suggestion. */
   readonly schema?: S;
-  /** Of a guardrail: ids by which checks of stored guardrails name it, beside its own name. */
-  readonly checks?: readonly string[];
-  /** Checks that guardrails can be made of, once the gateway has this plugin built in. */
+  /** Checks that guardrails can be made of wherever the plugin is listed. */
   readonly offers?: readonly AnyCheck[];
   readonly capabilities?: Capabilities;
   /**
@@ -267,10 +267,14 @@ export interface SubjectText {
 
 /** What one check judges: a request as this attempt sends it, or a complete answer. */
 export interface CheckSubject {
+  /** Of the request, as the log has it. */
+  readonly id: string;
   readonly phase: CheckPhase;
   readonly endpoint: EndpointId;
   /** As addressed: a name, or a slug with its `@`. */
   readonly provider: string;
+  /** The kind of provider: `anthropic`. */
+  readonly service: string;
   /** The model that the request names; empty for none. */
   readonly model: string;
   /** All texts, oldest first. A check that looks for something looks at all of them. */
@@ -298,6 +302,12 @@ export interface CheckSubject {
   setTexts(change: (text: SubjectText) => string): void;
   /** Replaces or adds a value of the JSON. For checks that declare `changes`. */
   set(path: JsonPath, value: JsonValue): void;
+  /** Replaces several values in one pass, which long ones want; each place must exist. For checks that declare `changes`. */
+  replaceAll(replacements: readonly Replacement[]): void;
+  /** What is kept for this request under the key, at its later attempts too; made by the first that asks. */
+  once<T>(key: ContextKey<T>, make: () => T): T;
+  /** Counts bytes that are kept for this request against `server.max_buffered_bytes`. Throws `overloaded` when there is no room. */
+  hold(bytes: number): void;
 }
 
 /** What a check came to. */

@@ -1,5 +1,5 @@
 import { noteVerdict, type RequestFacts, type Verdict } from '../../core/pipeline/facts.ts';
-import { type Judge, type JsonValue, type CheckResult, type Scope } from '../../core/pipeline/plugin.ts';
+import type { CheckResult, CheckSubject, ContextKey, Judge, JsonValue, Scope } from '../../core/pipeline/plugin.ts';
 import { withCredentials } from '../../core/organisation/guardrails.ts';
 import { checkCredentials, type GuardrailSpec } from '../../core/ports/guardrails.ts';
 import { secretContext } from '../../core/ports/secret-managers.ts';
@@ -202,7 +202,10 @@ export class RunningGuardrail {
         asked.end();
         reject(new Error(`it has not judged within ${timeoutMs} ms`));
       });
-      pending.then(resolve, reject).finally(cancel);
+      pending.then(resolve, reject).finally(() => {
+        cancel();
+        asked.close();
+      });
     });
   }
 
@@ -312,16 +315,21 @@ interface Asking {
 }
 
 /** The subject as one check sees it: with a signal of its own, and knowing whether it was changed. */
-class AskedSubject {
+class AskedSubject implements CheckSubject {
   isChanged = false;
   readonly #subject: Judged;
   readonly #mayChange: boolean;
   #controller: AbortController | undefined;
+  #forget: (() => void) | undefined;
   #isOver = false;
 
   constructor(subject: Judged, mayChange: boolean) {
     this.#subject = subject;
     this.#mayChange = mayChange;
+  }
+
+  get id() {
+    return this.#subject.id;
   }
 
   get phase() {
@@ -334,6 +342,10 @@ class AskedSubject {
 
   get provider() {
     return this.#subject.provider;
+  }
+
+  get service() {
+    return this.#subject.service;
   }
 
   get model() {
@@ -373,7 +385,11 @@ class AskedSubject {
   }
 
   get signal(): AbortSignal {
-    return (this.#controller ??= new AbortController()).signal;
+    if (this.#controller === undefined) {
+      const controller = (this.#controller = new AbortController());
+      this.#forget = this.#subject.onAbort(() => controller.abort());
+    }
+    return this.#controller.signal;
   }
 
   header(name: string): string | undefined {
@@ -393,6 +409,26 @@ class AskedSubject {
     this.#requireRight();
     this.#subject.set(path, value);
     this.isChanged = true;
+  }
+
+  replaceAll(replacements: Parameters<Judged['replaceAll']>[0]): void {
+    this.#requireRight();
+    if (replacements.length === 0) return;
+    this.#subject.replaceAll(replacements);
+    this.isChanged = true;
+  }
+
+  once<T>(key: ContextKey<T>, make: () => T): T {
+    return this.#subject.once(key, make);
+  }
+
+  hold(bytes: number): void {
+    this.#subject.hold(bytes);
+  }
+
+  /** It has judged, or cannot any more: a client that leaves concerns it no longer. */
+  close(): void {
+    this.#forget?.();
   }
 
   /** Time is up: what the check waits for is broken off. */

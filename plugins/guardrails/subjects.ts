@@ -1,8 +1,10 @@
 import type { AnswerText } from '../../core/dialects/dialect.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
+import { onceIn, type Replacement } from '../../core/pipeline/context.ts';
 import type {
   AttemptContext,
   CheckSubject,
+  ContextKey,
   JsonPath,
   JsonValue,
   ResponseView,
@@ -10,7 +12,7 @@ import type {
 } from '../../core/pipeline/plugin.ts';
 
 /** A subject without what only one judgement of it has. */
-export type Judged = Omit<CheckSubject, 'signal'>;
+export type Judged = Omit<CheckSubject, 'signal'> & Pick<AttemptContext, 'onAbort'>;
 
 /** Roles whose texts are instructions, not the message that a request is about. */
 const instructing: ReadonlySet<string> = new Set(['system', 'developer']);
@@ -23,12 +25,20 @@ abstract class AttemptSubject {
     this.context = context;
   }
 
+  get id(): string {
+    return this.context.id;
+  }
+
   get endpoint(): CheckSubject['endpoint'] {
     return this.context.endpoint.id;
   }
 
   get provider(): string {
     return this.context.attempt.provider;
+  }
+
+  get service(): string {
+    return this.context.attempt.aiService;
   }
 
   get model(): string {
@@ -57,6 +67,18 @@ abstract class AttemptSubject {
 
   header(name: string): string | undefined {
     return this.context.header(name);
+  }
+
+  once<T>(key: ContextKey<T>, make: () => T): T {
+    return onceIn(this.context, key, make);
+  }
+
+  hold(bytes: number): void {
+    this.context.attempt.body.hold(bytes);
+  }
+
+  onAbort(run: () => void): () => void {
+    return this.context.onAbort(run);
   }
 }
 
@@ -97,6 +119,11 @@ export class RequestSubject extends AttemptSubject implements Judged {
 
   set(path: JsonPath, value: JsonValue): void {
     this.context.attempt.body.set(path, value);
+    this.#texts = undefined;
+  }
+
+  replaceAll(replacements: readonly Replacement[]): void {
+    this.context.attempt.body.replaceAll(replacements);
     this.#texts = undefined;
   }
 
@@ -141,6 +168,10 @@ export class AnswerSubject extends AttemptSubject implements Judged {
   set(path: JsonPath, value: JsonValue): void {
     this.#response.set(path, value);
   }
+
+  replaceAll(replacements: readonly Replacement[]): void {
+    for (const { path, value } of replacements) this.#response.set(path, value);
+  }
 }
 
 /** Texts of a streamed answer, as far as they have come. */
@@ -164,6 +195,10 @@ export class StreamedSubject extends AttemptSubject implements Judged {
   }
 
   set(): void {
+    this.setTexts();
+  }
+
+  replaceAll(): void {
     this.setTexts();
   }
 }

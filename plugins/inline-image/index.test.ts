@@ -7,6 +7,7 @@ import { ChangedBody } from '../../core/pipeline/request-body.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { connect, send, startUpstream, until, type Answering } from '../../tests/kit/http-kit.ts';
 import { optionErrors, TestContext, testScope } from '../../tests/kit/plugin-kit.ts';
+import guardrails from '../guardrails/index.ts';
 import inlineImage, { type InlineImageOptions } from './index.ts';
 
 const png = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), Buffer.alloc(1_000, 7)]);
@@ -21,17 +22,22 @@ const serve =
 interface Options {
   readonly options?: Readonly<Record<string, unknown>>;
   readonly images?: Answering;
+  /** The provider answers with an empty object by default. */
+  readonly answers?: Answering;
   readonly gateway?: TestGatewayOptions;
 }
 
 /** A gateway with the plugin, a provider, and a server of images that it trusts. */
 async function inlining(
   t: NodeTestContext,
-  { options = {}, images = serve(png, 'image/png'), gateway }: Options = {},
+  {
+    options = {},
+    images = serve(png, 'image/png'),
+    answers = serve('{}', 'application/json'),
+    gateway,
+  }: Options = {},
 ) {
-  const provider = await startUpstream(t, (_request, response) => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
-  });
+  const provider = await startUpstream(t, answers);
   const server = await startUpstream(t, images);
   const weir = await startTestGateway(t, {
     plugins: [{ plugin: inlineImage, options }, providerPlugin({ default: 'up' })],
@@ -378,6 +384,106 @@ describe('inline-image: all images together have 64 MiB', () => {
       assert.equal(fetched.length, fetches);
     });
   }
+});
+
+describe('default.inlineImage, the same as a check of guardrails', () => {
+  /** Two attempts at most, with guardrails of the config. */
+  const guarded = async (
+    t: NodeTestContext,
+    parameters: object,
+    actions: object = {},
+    servers: Pick<Options, 'images' | 'answers'> = {},
+  ) => {
+    const inlined = await inlining(t, {
+      ...servers,
+      gateway: { plugins: [guardrails, providerPlugin({ default: 'up' })] },
+    });
+    const target = { provider: '@up', request_timeout: 5_000 };
+    const config = {
+      strategy: { mode: 'fallback', on_status_codes: [500, 446] },
+      targets: [{ ...target, retry: { attempts: 1, on_status_codes: [500] } }, target],
+      input_guardrails: [{ id: 'images', 'default.inlineImage': parameters, ...actions }],
+    };
+    const ask = (...urls: string[]) =>
+      send(inlined.weir.url, {
+        ...chat(...urls),
+        headers: { 'x-service-config': JSON.stringify(config) },
+      });
+    const records = async () =>
+      (await inlined.weir.untilSettled(1)).facts.verdicts.map(({ verdict }) => verdict);
+    return { ...inlined, ask, records };
+  };
+
+  test('sends the images, tells how many, and says that it changed something', async (t) => {
+    const { server, ask, received, records } = await guarded(t, {});
+    const answer = await ask(`${server.url}/a`, `${server.url}/b`);
+    assert.equal(answer.status, 200);
+    assert.deepEqual(urlsOf(received()), Array(2).fill(dataUrl(png, 'image/png')));
+    const [hook] = answer.json().hook_results.before_request_hooks;
+    assert.deepEqual(
+      [hook.verdict, hook.transformed, hook.checks[0].data],
+      [true, true, { inlined: 2, left: [] }],
+    );
+    assert.deepEqual(await records(), ['changed']);
+  });
+
+  test('has nothing to judge without images, and at other providers', async (t) => {
+    for (const [parameters, urls] of [
+      [{}, []],
+      [{ providers: ['anthropic'] }, ['https://images.example.com/a']],
+    ] as const) {
+      const { ask, received, records } = await guarded(t, parameters);
+      assert.equal((await ask(...urls)).status, 200);
+      assert.deepEqual(urlsOf(received()), [...urls]);
+      assert.deepEqual(await records(), ['skipped']);
+    }
+  });
+
+  test('fetches nothing again at a later attempt', async (t) => {
+    let asked = 0;
+    const answers: Answering = (_request, response) => {
+      asked += 1;
+      response.writeHead(asked < 3 ? 500 : 200, { 'content-type': 'application/json' }).end('{}');
+    };
+    const inlined = await guarded(t, {}, {}, { answers });
+    assert.equal((await inlined.ask(`${inlined.server.url}/a`)).status, 200);
+    assert.deepEqual([asked, inlined.server.requests.length], [3, 1]);
+    for (const { body } of inlined.provider.requests)
+      assert.deepEqual(urlsOf(JSON.parse(String(body))), [dataUrl(png, 'image/png')]);
+  });
+
+  const broken = serve('<svg/>', 'image/png');
+  for (const [name, parameters, actions, status] of [
+    ['its URL stays, and it is no check that passed', {}, { deny: true }, 200],
+    ['refused where the guardrail denies', { failOnError: true }, { deny: true }, 446],
+    ['marked where it does not', { failOnError: true }, {}, 246],
+  ] as const)
+    test(`an image that cannot be fetched: ${name}`, async (t) => {
+      const { server, ask, provider, records } = await guarded(t, parameters, actions, { images: broken });
+      const answer = await ask(`${server.url}/a?secret`);
+      assert.equal(answer.status, status, answer.text);
+      const [check] = answer.json().hook_results.before_request_hooks[0].checks;
+      const said = status === 200 ? check.data.left[0] : check.error.message;
+      assert.match(said, /messages\[0\]\.content\[1\]\.image_url\.url.*no PNG/);
+      assert.doesNotMatch(answer.text, /secret/);
+      assert.equal(provider.requests.length, status === 446 ? 0 : 1);
+      assert.equal((await records())[0], status === 200 ? 'skipped' : 'failed');
+    });
+
+  test('a client that leaves ends the fetches', async (t) => {
+    const { weir, server, provider } = await guarded(t, {}, {}, { images: () => undefined });
+    const body = JSON.stringify(chat(`${server.url}/a`).body);
+    const config = JSON.stringify({ provider: '@up', input_guardrails: [{ 'default.inlineImage': {} }] });
+    const client = await connect(t, weir.port);
+    client.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-service-config: ${config}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    await until(() => server.requests.length === 1, 'the fetch');
+    client.socket.destroy();
+    await until(() => server.requests[0]?.cut === true, 'the fetch has ended');
+    assert.equal((await weir.untilSettled()).outcome.kind, 'cancelled');
+    assert.equal(provider.requests.length, 0);
+  });
 });
 
 test('inline-image: options', () => {

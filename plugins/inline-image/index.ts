@@ -1,12 +1,23 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type {
-  AttemptContext,
-  JsonObject,
-  JsonPath,
-  JsonValue,
-  Replacement,
+import {
+  type JsonObject,
+  type JsonPath,
+  type JsonValue,
+  onceIn,
+  type Replacement,
 } from '../../core/pipeline/context.ts';
-import { defineKey, definePlugin, judged, type Static, Type } from '../../core/pipeline/plugin.ts';
+import {
+  type CheckSubject,
+  defineCheck,
+  defineKey,
+  definePlugin,
+  judged,
+  passed,
+  type Scope,
+  skipped,
+  type Static,
+  Type,
+} from '../../core/pipeline/plugin.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { GuardedFetch } from '../../core/ports/transport.ts';
@@ -62,9 +73,7 @@ class ImageFetcher {
   private readonly bounds: ImageBounds;
   private readonly hold: (bytes: number) => void;
   private readonly results = new Map<string, ImageResult>();
-  private readonly underWay = new Set<() => void>();
   private totalBytes = 0;
-  private stopped = false;
 
   /** `hold` counts memory that is kept, and throws when there is no room. */
   constructor(fetcher: GuardedFetch, clock: Clock, bounds: ImageBounds, hold: (bytes: number) => void) {
@@ -74,28 +83,22 @@ class ImageFetcher {
     this.hold = hold;
   }
 
-  /** What came of each URL. Never rejects. */
-  async fetchAll(urls: readonly string[]): Promise<ReadonlyMap<string, ImageResult>> {
+  /** What came of each URL. Never rejects. `signal` gives up what is under way; a later attempt may ask again. */
+  async fetchAll(urls: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, ImageResult>> {
     const missing = [...new Set(urls)].filter((url) => !this.results.has(url));
     const until = this.clock.monotonic() + this.bounds.timeoutMs;
     const next = async (): Promise<void> => {
-      for (let url = missing.shift(); url !== undefined; url = missing.shift()) {
-        this.results.set(url, await this.fetch(url, until));
+      for (let url = missing.shift(); url !== undefined && !signal.aborted; url = missing.shift()) {
+        const result = await this.fetch(url, until, signal);
+        if (!signal.aborted) this.results.set(url, result);
       }
     };
     await Promise.all(Array.from({ length: Math.min(maxParallel, missing.length) }, next));
     return this.results;
   }
 
-  /** Gives up what is under way; nothing is fetched any more. */
-  stop(): void {
-    this.stopped = true;
-    for (const abort of this.underWay) abort();
-  }
-
-  private async fetch(url: string, until: number): Promise<ImageResult> {
+  private async fetch(url: string, until: number, signal: AbortSignal): Promise<ImageResult> {
     const timeoutMs = Math.ceil(until - this.clock.monotonic());
-    if (this.stopped) return failed('The client left before the image was fetched.');
     if (timeoutMs <= 0) {
       return failed(`The images did not all come within ${this.bounds.timeoutMs} ms (timeoutMs).`);
     }
@@ -108,14 +111,14 @@ class ImageFetcher {
         if (status !== 200) throw failed('Its server does not answer with an image (status 200).');
       },
     });
-    this.underWay.add(abort);
+    signal.addEventListener('abort', abort);
     try {
       return this.inline((await answer).body);
     } catch (error) {
       if (GatewayError.is(error)) return error;
       throw error;
     } finally {
-      this.underWay.delete(abort);
+      signal.removeEventListener('abort', abort);
     }
   }
 
@@ -190,6 +193,97 @@ const maxTotalBytes = 67_108_864;
 /** Images of one request that are fetched. */
 const maxImages = 64;
 
+/** The request of one attempt, as far as its images are concerned. */
+type Inlinable = Pick<CheckSubject, 'id' | 'endpoint' | 'json' | 'provider' | 'service'> &
+  Pick<CheckSubject, 'once' | 'hold' | 'replaceAll' | 'signal'>;
+
+/** What came of the images of an attempt. */
+interface Inlined {
+  readonly count: number;
+  /** Those whose URLs stay, by their place. */
+  readonly left: readonly { readonly place: string; readonly error: GatewayError }[];
+}
+
+/** Sends images themselves in place of their addresses: a plugin of a pipeline and a check of guardrails alike. */
+class Inliner {
+  readonly #scope: Scope;
+  readonly #providers: ReadonlySet<string> | undefined;
+  readonly #bounds: ImageBounds;
+  readonly #failOnError: boolean;
+  /** Of this instance: another one may have other bounds. */
+  readonly #fetcher = defineKey<ImageFetcher>('inline-image');
+
+  constructor(options: InlineImageOptions, scope: Scope) {
+    const { providers, maxSizeBytes = 20_971_520, timeoutMs = 30_000, failOnError = false } = options;
+    this.#scope = scope;
+    this.#providers = providers && new Set(providers.map(withoutAt));
+    this.#bounds = { maxSizeBytes, timeoutMs, maxTotalBytes: Math.max(maxTotalBytes, maxSizeBytes) };
+    this.#failOnError = failOnError;
+  }
+
+  /** Undefined where there is nothing to do. Rejects for an image that cannot be sent, with `failOnError`. */
+  inline(request: Inlinable): Promise<Inlined> | undefined {
+    const { provider, service, endpoint, json } = request;
+    const isMeant = [withoutAt(provider), service].some((name) => this.#providers?.has(name) !== false);
+    const images = isMeant ? findImages(endpoint, json) : [];
+    return images.length === 0 ? undefined : this.#inline(request, images);
+  }
+
+  async #inline(request: Inlinable, images: readonly FoundImage[]): Promise<Inlined> {
+    const { guardedFetch, clock, log } = this.#scope;
+    const { signal } = request;
+    const hold = (bytes: number): void => request.hold(bytes);
+    const fetcher = request.once(
+      this.#fetcher,
+      () => new ImageFetcher(guardedFetch, clock, this.#bounds, hold),
+    );
+    const urls = images.slice(0, maxImages).map(({ url }) => url);
+    const results = await fetcher.fetchAll(urls, signal);
+    if (signal.aborted) return { count: 0, left: [] };
+    const { replacements, left, size } = judge(images, results, this.#bounds.maxTotalBytes);
+    const [first] = left;
+    if (this.#failOnError && first !== undefined) throw refusal(first.place, first.error);
+    if (first !== undefined) {
+      log.warn('Images could not be fetched; their URLs stay', {
+        request_id: request.id,
+        count: left.length,
+        images: left.slice(0, maxImages).map(({ place, error }) => `${place}: ${error.message}`),
+      });
+    }
+    // Memory of the request that goes out, beside the images that are kept for later attempts.
+    request.hold(Math.ceil((size * 4) / 3));
+    request.replaceAll(replacements);
+    return { count: replacements.length, left };
+  }
+}
+
+/** The same for guardrails of configs, headers, defaults and the store. */
+const inlineImageCheck = defineCheck({
+  id: 'default.inlineImage',
+  aliases: ['inline-image'],
+  description:
+    'Sends the images that a chat request names by an http or https URL inline as base64, for attempts at the listed providers, and passes. With failOnError, an image that cannot be fetched counts as an error of the check.',
+  phases: ['input'],
+  changes: true,
+  // Its own timeoutMs bounds it.
+  timeoutMs: 610_000,
+  schema: InlineImageSchema,
+  create(options, scope) {
+    const inliner = new Inliner(options, scope);
+    return (subject) => {
+      const inlining = inliner.inline(subject);
+      if (inlining === undefined) return skipped('The request names no image that is to be sent inline.');
+      return inlining.then(({ count, left }) => {
+        const data = {
+          inlined: count,
+          left: left.slice(0, maxImages).map(({ place, error }) => `${place}: ${error.message}`),
+        };
+        return count > 0 ? passed(data) : { verdict: 'skipped', data };
+      });
+    };
+  },
+});
+
 /** Replaces the addresses of images by the images themselves, for providers that do not fetch them. */
 export default definePlugin({
   name: 'inline-image',
@@ -198,54 +292,34 @@ export default definePlugin({
   schema: InlineImageSchema,
   // Its own timeoutMs bounds it. No `changes`: that would hold the uploads of other endpoints in memory, and modelled
   // bodies are read before an attempt.
-  checks: ['default.inlineImage'],
+  offers: [inlineImageCheck],
   capabilities: { guardrail: true, timeoutMs: 0 },
   create(options, scope) {
-    const { maxSizeBytes = 20_971_520, timeoutMs = 30_000, failOnError = false } = options;
-    const providers = options.providers && new Set(options.providers.map(withoutAt));
-    const bounds = { maxSizeBytes, timeoutMs, maxTotalBytes: Math.max(maxTotalBytes, maxSizeBytes) };
-    // Of this instance: another one may have other bounds.
-    const fetcherKey = defineKey<ImageFetcher>('inline-image');
-
-    const inline = async (context: AttemptContext, images: readonly FoundImage[]): Promise<void> => {
-      const { body } = context.attempt;
-      let fetcher = context.get(fetcherKey);
-      if (fetcher === undefined) {
-        fetcher = new ImageFetcher(scope.guardedFetch, scope.clock, bounds, (bytes) => body.hold(bytes));
-        context.set(fetcherKey, fetcher);
-      }
-      const running = fetcher;
-      const forget = context.onAbort(() => running.stop());
-      const results = await running.fetchAll(images.slice(0, maxImages).map(({ url }) => url));
-      forget();
-      if (context.aborted) return;
-      const { replacements, left, size } = judge(images, results, bounds.maxTotalBytes);
-      const [first] = left;
-      if (failOnError && first !== undefined) throw refusal(first.place, first.error);
-      if (first !== undefined) {
-        scope.log.warn('Images could not be fetched; their URLs stay', {
-          request_id: context.id,
-          count: left.length,
-          images: left.slice(0, maxImages).map(({ place, error }) => `${place}: ${error.message}`),
-        });
-      }
-      // Memory of the request that goes out, beside the images that are kept for later attempts.
-      body.hold(Math.ceil((size * 4) / 3));
-      body.replaceAll(replacements);
-      context.set(judged, replacements.length === 0 ? 'skipped' : 'changed');
-    };
-
+    const inliner = new Inliner(options, scope);
     return {
       attempt(context) {
-        const { attempt, endpoint } = context;
-        if (providers && !providers.has(withoutAt(attempt.provider)) && !providers.has(attempt.aiService)) {
+        const { id, attempt, endpoint } = context;
+        const { body, provider, aiService: service } = attempt;
+        const left = new AbortController();
+        const inlining = inliner.inline({
+          id,
+          endpoint: endpoint.id,
+          json: body.loaded ? body.json : undefined,
+          provider,
+          service,
+          signal: left.signal,
+          once: (key, make) => onceIn(context, key, make),
+          hold: (bytes) => body.hold(bytes),
+          replaceAll: (replacements) => body.replaceAll(replacements),
+        });
+        if (inlining === undefined) {
           context.set(judged, 'skipped');
           return undefined;
         }
-        const images = attempt.body.loaded ? findImages(endpoint.id, attempt.body.json) : [];
-        if (images.length > 0) return inline(context, images);
-        context.set(judged, 'skipped');
-        return undefined;
+        const forget = context.onAbort(() => left.abort());
+        return inlining.finally(forget).then(({ count }) => {
+          context.set(judged, count === 0 ? 'skipped' : 'changed');
+        });
       },
     };
   },

@@ -195,7 +195,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     resources: undefined,
     exports: undefined,
     features: readFeatures({}),
-    guards: { ids: [], issues: () => undefined, definition: () => undefined, onlyPluginOf: () => undefined },
+    guards: { ids: [], issues: () => undefined, definition: () => undefined },
     dialects,
     router: {
       answer: absent,

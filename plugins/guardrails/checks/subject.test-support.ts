@@ -12,7 +12,9 @@ import type {
 } from '../../../core/pipeline/plugin.ts';
 import { testScope } from '../../../tests/kit/plugin-kit.ts';
 
-type Given = Partial<Omit<CheckSubject, 'texts' | 'header' | 'setTexts' | 'set' | 'request'>> & {
+type Given = Partial<
+  Omit<CheckSubject, 'texts' | 'header' | 'setTexts' | 'set' | 'replaceAll' | 'request'>
+> & {
   /** What was asked, of an answer. */
   readonly request?: Partial<CheckSubject['request']>;
   readonly texts?: readonly (string | Partial<SubjectText>)[];
@@ -44,9 +46,11 @@ export function subject(given: string | Given): TestSubject {
     }),
   );
   const built: TestSubject = {
+    id: 'request-1',
     phase: 'input',
     endpoint: 'chat.completions',
     provider: 'openai',
+    service: 'openai',
     model: 'gpt-4o',
     text: texts.at(-1)?.text ?? '',
     json: { model: 'gpt-4o' },
@@ -66,6 +70,10 @@ export function subject(given: string | Given): TestSubject {
       built.texts = built.texts.map((one) => ({ ...one, text: change(one) }));
     },
     set: (path, value) => void built.values.push([path, value]),
+    replaceAll: (all) =>
+      void built.values.push(...all.map(({ path, value }) => [path, value] as [JsonPath, JsonValue])),
+    once: (_, make) => make(),
+    hold: () => undefined,
   };
   return built;
 }

@@ -92,7 +92,6 @@ describe('guardrails', () => {
       ids: ['default.contains', 'lasso.classify'],
       issues: () => undefined,
       definition,
-      onlyPluginOf: () => undefined,
     };
     const { scope } = testScope({ guards });
     for (const method of ['POST', 'PUT']) {
@@ -158,7 +157,6 @@ describe('guardrails', () => {
       /\/checks\/1\/id .*this gateway has no such check; list the plugin that offers it, or use one of /,
     ],
     [{ checks: [{ id: 'logger' }] }, /no such check/],
-    [{ checks: [{ id: 'default.inlineImage' }] }, /only the plugin \\"inline-image\\" of a pipeline does/],
     [{ checks: [{ id: 'add-prefix' }] }, /\/checks\/0\/parameters\/prefix/],
     [{ checks: [{ ...check, parameters: { parms: {} } }] }, /\/checks\/0\/parameters\/parms/],
     [{ actions: { deny: 'yes' } }, /\/actions\/deny/],

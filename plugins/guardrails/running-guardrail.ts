@@ -1,5 +1,12 @@
 import { noteVerdict, type RequestFacts, type Verdict } from '../../core/pipeline/facts.ts';
-import type { CheckResult, CheckSubject, ContextKey, Judge, JsonValue, Scope } from '../../core/pipeline/plugin.ts';
+import type {
+  CheckResult,
+  CheckSubject,
+  ContextKey,
+  Judge,
+  JsonValue,
+  Scope,
+} from '../../core/pipeline/plugin.ts';
 import { withCredentials } from '../../core/organisation/guardrails.ts';
 import { checkCredentials, type GuardrailSpec } from '../../core/ports/guardrails.ts';
 import { secretContext } from '../../core/ports/secret-managers.ts';

@@ -1,6 +1,6 @@
-// The beginning: reads the command line and loads what the command needs. `main/` is the composition root: `start.ts`
-// opens stores and has `serve.ts` listen with the gateway that `assemble.ts` puts together. Everything else lives in core (what a gateway
-// is), plugins (what operators compose), adapters (providers) and storage.
+// Entry point: reads the command line and loads the modules of the command. `main/` is the composition root: `start.ts`
+// opens the stores and has `serve.ts` listen with the gateway that `assemble.ts` builds. Everything else is in core
+// (the parts of a gateway), plugins (composed by operators), adapters (providers) and storage.
 import { type Command, helpText, readArguments, version } from './core/administration/cli/arguments.ts';
 import { loadConfig } from './core/config/load-config.ts';
 import { systemClock as clock } from './core/ports/clock.ts';
@@ -63,8 +63,8 @@ function help({ topic, problem }: Extract<Command, { name: 'help' }>): number {
   return problem === undefined ? 0 : 2;
 }
 
-// A reader of our output may leave (`weir start 2>&1 | head`). That is no reason to end, and an error that is reported
-// where nobody reads would raise the next one, without end.
+// A reader of the output may leave (`weir start 2>&1 | head`). The process continues; reporting the error to the closed
+// output would raise the next one, without end.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 writePrivately();
 const code = await run(readArguments(process.argv.slice(2), env));

@@ -1,5 +1,4 @@
-// A part of the composition root: what `weir export`, `weir import`, `weir audit verify` and `weir
-// rotate-secrets` work with.
+// Composition root: dependencies of `weir export`, `weir import`, `weir audit verify` and `weir rotate-secrets`.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { AdministrationTools } from '../core/administration/cli/administration-tools.ts';
@@ -16,15 +15,15 @@ import type { Clock } from '../core/ports/clock.ts';
 
 /** Keys for one rotation. */
 interface RotationKeys extends SealingKeys {
-  /** Drops the keys before from the key file; says what the operator can drop. */
+  /** Removes the previous keys from the key file; returns a note for the operator. */
   finish(): Promise<string>;
   release(): Promise<void>;
 }
 
 /**
- * The key that a variable gives, or a new one in the key file; a file with several keys is that of a rotation that was
- * cut short, and goes on with its newest. Throws one sentence when the key file is in use by a gateway, which would not
- * know the new key. `ownsData` says that this process has the data folder's lock already.
+ * The key from a variable, or a new one in the key file; a file with several keys belongs to an interrupted rotation,
+ * which continues with its newest key. Throws one sentence when a running gateway uses the key file, because it would
+ * not have the new key. `ownsData` is true when this process holds the data folder's lock already.
  */
 export async function rotationKeys(
   data: string,
@@ -74,7 +73,7 @@ async function lockOf(data: string, clock: Clock) {
   }
 }
 
-/** The tools of `runAdministrationCommand`; `configFile` gives the file that is named, or the usual one. */
+/** The tools of `runAdministrationCommand`; `configFile` resolves the named file, or the default one. */
 export function administrationTools(
   parts: ToolParts & { readonly environment: Readonly<Record<string, string | undefined>> },
 ): AdministrationTools {
@@ -89,7 +88,7 @@ export function administrationTools(
     atStore({ config: named, data: folder, mayBeNew = false }, use) {
       const data = path.resolve(folder);
       return useConfiguration(parts, named, async ({ config, file, log, opened }) => {
-        // A server takes several processes, the embedded engine one.
+        // A server accepts several processes, the embedded engine one.
         const { url } = config.storage.resources;
         if (url.startsWith('pglite:')) {
           const store = embeddedFolder(url, data);
@@ -111,7 +110,7 @@ export function administrationTools(
     atKeys(place, use) {
       const data = path.resolve(place.data);
       return tools.atStore(place, async (resources) => {
-        // An embedded store is opened with the lock of the data folder.
+        // An embedded store requires the lock of the data folder.
         const ownsData = locked;
         const keys = await rotationKeys(data, { variables: keyVariables(environment), clock, ownsData });
         try {

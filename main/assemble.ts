@@ -1,5 +1,5 @@
-// A part of the composition root: how the parts of a gateway are put together, whoever starts it: `weir start` in a process
-// of its own (`serve.ts`), or a test of a plugin in its process (`testing/`).
+// Composition root: assembles the parts of a gateway, either for `weir start` in a process of its own (`serve.ts`), or
+// for a plugin's test in its process (`testing/`).
 import path from 'node:path';
 import { createCredentialFactory } from '../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../adapters/dialects/index.ts';
@@ -54,7 +54,7 @@ import type { GuardedFetch, Transport } from '../core/ports/transport.ts';
 import { TrustedHosts } from '../core/base/host-rules.ts';
 import { createSecretStore, type SecretManagersOptions } from '../adapters/secret-managers/index.ts';
 
-/** Makes the secret managers of each configuration; what they hold is shared. */
+/** Creates the secret managers of each configuration; their cached secrets are shared. */
 function openSecretManagers(
   options: SecretManagersOptions,
 ): (security: GatewayConfig['security'], guardedFetch: GuardedFetch) => SecretManagers {
@@ -67,9 +67,9 @@ function openSecretManagers(
     });
 }
 
-/** What a gateway is made of; everything in it is open, and what is opened here goes onto `opened`. */
+/** Parts of a gateway; all of them are open, and resources opened here are added to `opened`. */
 interface AssemblyOptions {
-  /** The configuration's file, and what it said when the stores were opened. */
+  /** The configuration's file, and its content when the stores were opened. */
   readonly file: string;
   readonly config: GatewayConfig;
   /** The data folder, absolute. */
@@ -79,14 +79,14 @@ interface AssemblyOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly features: Features;
-  /** What secrets at rest are in. */
+  /** The box of secrets at rest. */
   readonly secrets: SecretBox;
-  /** Everything of it may reach plugins. */
+  /** Plugins may get all of it. */
   readonly stores: Omit<Stores, 'identity'>;
   readonly opened: UndoStack;
-  /** Tells when a file has changed (`Reloader`). */
+  /** Reports changes of a file (`Reloader`). */
   readonly watch: ConstructorParameters<typeof Reloader>[0]['watch'];
-  /** Instead of the built-in mock provider: what answers at `mock:`. */
+  /** Replaces the built-in mock provider as the answering side of `mock:`. */
   readonly inProcess?: Transport;
 }
 
@@ -94,13 +94,13 @@ interface AssemblyOptions {
 interface Assembly {
   readonly gateway: Gateway;
   readonly reloader: Reloader<ReturnType<typeof compilePipelines>>;
-  /** The third-party plugin in whose code something was thrown. */
+  /** The third-party plugin whose code threw this value. */
   attribute(thrown: unknown): string | undefined;
-  /** Builds the first generation; what is wrong with the configuration when there is none. */
+  /** Builds the first generation; returns the faults of the configuration when there is none. */
   start(): Promise<readonly Problem[]>;
 }
 
-/** Puts the parts together. Nothing runs before `start`. */
+/** Assembles the parts. Nothing runs before `start`. */
 export function assembleGateway(options: AssemblyOptions): Assembly {
   const { file, config, data, environment: env, log, clock, metrics, features, secrets, opened } = options;
   const { counters, limiter, directory, fileRecords, owned, following, alerts, ...stores } = options.stores;
@@ -262,7 +262,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
   };
 }
 
-/** What is done with each request that has settled. */
+/** Actions for each settled request. */
 function settledOf(count: EngineRuntime['onSettled'], tracer: TracerInUse): EngineRuntime['onSettled'] {
   return (exchange, outcome) => {
     count(exchange, outcome);

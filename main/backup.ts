@@ -1,4 +1,4 @@
-// A part of the composition root: `weir backup` and `weir restore`.
+// Composition root: `weir backup` and `weir restore`.
 import { existsSync } from 'node:fs';
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -36,13 +36,15 @@ import { configFile } from './config-file.ts';
 import { embeddedFolder } from './open-resources.ts';
 
 const sealedFiles = ['identity.json', 'secret.key'] as const;
-/** The embedded engine has one session, which the gateway waits for; one that answers nothing for 20 s is replaced. */
+/**
+ * The embedded engine has one session, which the gateway waits for; an engine without an answer for 20 s is replaced.
+ */
 const longestSnapshotMs = 10_000;
 const longestPassphrase = 4096;
 
 type Place = PostgresPlace | EmbeddedPlace;
 
-/** Runs one of them; resolves to its exit code. */
+/** Runs one of the two commands; resolves to its exit code. */
 export async function runBackupCommand(command: BackupCommand): Promise<number> {
   const log = createLog({
     level: 'warn',
@@ -151,7 +153,7 @@ async function filesOf(data: string): Promise<Record<string, string>> {
   return files;
 }
 
-/** The store as it runs, or opened for this command; shared when a gateway uses the same session. */
+/** The running store, or one opened for this command; shared when a gateway uses the same session. */
 async function placeToRead(work: Work): Promise<{ readonly place: Place; readonly isShared: boolean }> {
   const { config, file, data } = work;
   const { url } = config.storage.resources;
@@ -242,7 +244,7 @@ async function requireEmptyFolder(data: string): Promise<void> {
   );
 }
 
-/** The steps of the schema that the rows are of: later ones are applied by the next start. */
+/** The schema steps of the rows: the next start applies later ones. */
 function migrationsFor(file: string, head: BackupHead, known: readonly Migration[]): readonly Migration[] {
   const isKnown = head.migrations.every(({ sha256 }, index) => known[index]?.sha256 === sha256);
   if (isKnown) return known.slice(0, head.migrations.length);

@@ -1,4 +1,4 @@
-// A part of the composition root: `weir check`.
+// Composition root: `weir check`.
 import path from 'node:path';
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import { loadConfig } from '../core/config/load-config.ts';
@@ -12,15 +12,15 @@ import { serverOptions } from '../storage/clickhouse/open-server.ts';
 
 const env = process.env;
 
-/** How a configuration is checked. */
+/** Options of checking a configuration. */
 interface CheckOptions {
   readonly data: string;
   readonly withoutCode: boolean;
 }
 
 /**
- * `weir check`: says everything that is wrong with a configuration; the exit code. Runs the modules of third-party
- * plugins, unless `withoutCode`. `data` is the folder that a start would use.
+ * `weir check`: reports all faults of a configuration; returns the exit code. Runs the modules of third-party plugins,
+ * unless `withoutCode`. `data` is the folder that a start would use.
  */
 export async function check(file: string, { data, withoutCode }: CheckOptions): Promise<number> {
   const loaded = await loadConfig(file, { env });
@@ -45,7 +45,7 @@ export async function check(file: string, { data, withoutCode }: CheckOptions): 
   const { analytics } = config.storage;
   if (analytics.url.startsWith('http')) {
     try {
-      // What a start reads before it connects.
+      // Files that a start reads before it connects.
       await serverOptions(analytics, path.dirname(file));
     } catch (error) {
       console.error(`${file}: ${error instanceof Error ? error.message : String(error)}`);

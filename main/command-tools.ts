@@ -1,4 +1,4 @@
-// A part of the composition root: the configuration and the analytics store as one command uses them.
+// Composition root: the configuration and the analytics store for one command.
 import { createLog } from '../adapters/telemetry/line-log.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
 import { formatProblem } from '../core/config/problem.ts';
@@ -10,7 +10,7 @@ import type { Log } from '../core/ports/log.ts';
 import { lockData } from '../storage/embedded/data-lock.ts';
 import { openAnalytics } from './open-analytics.ts';
 
-/** What tools of commands are made with; `configFile` gives the file that is named, or the usual one. */
+/** Dependencies of command tools; `configFile` resolves the named file, or the default one. */
 export interface ToolParts {
   readonly configFile: (named: string | undefined) => string;
   readonly load: (file: string) => Promise<LoadResult>;
@@ -19,27 +19,27 @@ export interface ToolParts {
   readonly complain: (text: string) => void;
 }
 
-/** Where the store is, and what using it takes. */
+/** Location of the store, and its requirements. */
 interface AnalyticsPlace {
-  /** The configuration's file as it is named; undefined for the usual one. */
+  /** Path of the configuration as named; undefined for the default one. */
   readonly config: string | undefined;
   /** The data folder. */
   readonly data: string;
-  /** Whether the data folder has to be ours alone. Throws when the store cannot be used. */
+  /** True when the data folder must be locked. Throws when the store cannot be used. */
   needsLock(config: GatewayConfig): boolean;
 }
 
-/** The configuration that a command works with, and what it opens beside it. */
+/** The configuration of a command, with the resources that it opens. */
 export interface CommandPlace {
   readonly config: GatewayConfig;
   /** The configuration's file. */
   readonly file: string;
   readonly log: Log;
-  /** What has to be closed again. */
+  /** Resources to close. */
   readonly opened: UndoStack;
 }
 
-/** Loads the configuration, and closes what `use` has opened when it has settled. Rejects with what is wrong. */
+/** Loads the configuration, and closes the resources of `use` when it has settled. Rejects with the fault. */
 export async function useConfiguration<T>(
   { configFile, load, clock }: Pick<ToolParts, 'configFile' | 'load' | 'clock'>,
   named: string | undefined,

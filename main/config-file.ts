@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
-/** The file named, the one in this folder, or the one that comes with the gateway. */
+/** The named file, the one in this folder, or the one shipped with the gateway. */
 export function configFile(named: string | undefined): string {
   const local = path.resolve('gateway.config.yaml');
   if (named !== undefined) return path.resolve(named);

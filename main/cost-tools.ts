@@ -1,4 +1,4 @@
-// A part of the composition root: what `weir reconcile` and `weir reprice` work with.
+// Composition root: dependencies of `weir reconcile` and `weir reprice`.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { createPrices, pricedModelName } from '../adapters/pricing/genai-prices.ts';
@@ -36,7 +36,7 @@ export function costTools(parts: ToolParts): CostTools {
     untilInterrupted,
     async compareBudgets({ config, data: folder, isDryRun }) {
       const data = path.resolve(folder);
-      // What usage limits have counted is in the data folder unless a server has it.
+      // Counts of usage limits are in the data folder unless a server has them.
       const isOwn = ({ storage }: GatewayConfig): boolean => !storage.resources.url.startsWith('postgres');
       const place = { config, data, needsLock: (one: GatewayConfig) => needsLock(one, data, isOwn(one)) };
       return useAnalytics(parts, place, async (analytics, at) => {
@@ -103,7 +103,7 @@ async function pricesAt(
   return prices;
 }
 
-/** Where the providers of requests stand: the relational store, behind the configuration. Undefined for nowhere. */
+/** Source of the providers of requests: the relational store, after the configuration. Undefined without one. */
 async function providersAt(
   at: CommandPlace,
   data: string,
@@ -133,11 +133,11 @@ const withoutSecrets: SecretBox = {
   isCurrent: () => true,
 };
 
-/** `usesFolder`: more of the data folder than the embedded engine of analytics is needed. */
+/** `usesFolder`: the command needs more of the data folder than the embedded analytics engine. */
 function needsLock(config: GatewayConfig, data: string, usesFolder = false): boolean {
   if (config.storage.analytics.url === 'none:')
     throw new Error('Nothing is recorded: storage.analytics.url is "none:". Name a store there.');
-  // A server takes several processes, the embedded engine one.
+  // A server accepts several processes, the embedded engine one.
   if (isServer(config) && !usesFolder) return false;
   if (existsSync(data)) return true;
   throw new Error(`There is no data folder ${data}. Name it (--data, WEIR_DATA).`);

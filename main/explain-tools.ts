@@ -1,4 +1,4 @@
-// A part of the composition root: what the command `weir explain` works with.
+// Composition root: dependencies of the command `weir explain`.
 import type { ExplainTools } from '../core/administration/cli/explain-command.ts';
 import type { LoadResult } from '../core/config/load-config.ts';
 import { GatewayError } from '../core/errors/gateway-error.ts';
@@ -18,12 +18,12 @@ import { builtInPlugins } from '../plugins/index.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
 import { builtIns } from './built-ins.ts';
 
-/** The tools of `runExplainCommand`; `configFile` gives the file that is named, or the usual one. */
+/** The tools of `runExplainCommand`; `configFile` resolves the named file, or the default one. */
 export function explainTools(parts: {
   readonly configFile: (named: string | undefined) => string;
   readonly load: (file: string) => Promise<LoadResult>;
   readonly clock: Clock;
-  /** Between 0 and 1, as `Math.random` (the default): what decides between targets where chance decides. */
+  /** Between 0 and 1, like `Math.random` (the default): random choices between targets. */
   readonly random?: () => number;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly print: (text: string) => void;
@@ -65,7 +65,7 @@ export function explainTools(parts: {
   };
 }
 
-/** Nothing leaves this process. */
+/** Sends nothing. */
 const noTransport: Transport = {
   send() {
     throw new GatewayError('internal', 'A plan that is only explained sends nothing.');

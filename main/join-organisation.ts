@@ -1,4 +1,4 @@
-// A part of the composition root: a gateway that is new on a server whose store has an organisation already.
+// Composition root: a new gateway on a server whose store already has an organisation.
 import { sql } from 'drizzle-orm';
 import { ensureDefaultRecords } from '../core/administration/directory/default-records.ts';
 import { defaultWorkspaceSlug } from '../core/organisation/organisation-block.ts';
@@ -20,22 +20,25 @@ interface JoinParts {
   readonly log: Log;
 }
 
-/** Of all gateways that start for the first time on one server, one at a time looks, and makes what is not there. */
+/**
+ * Advisory lock: of all gateways that start for the first time on one server, one at a time looks for an organisation
+ * and creates a missing one.
+ */
 const lockNumber = '7310579625114302';
 const owners = { offset: 0, limit: 100 };
 
-/** The identity that a gateway begins with. */
+/** The initial identity of a gateway. */
 interface Joining {
   readonly identity: Identity;
-  /** Undefined when the store has answered. Otherwise for the moment when it does: see `joinOrganisation`. */
+  /** Undefined when the store has answered. Otherwise to be called when it does: see `joinOrganisation`. */
   readonly joinLater: (() => Promise<void>) | undefined;
 }
 
 /**
- * The identity that a gateway serves with: where the store has one organisation, a data folder that was made just now
- * joins it, as replicas on one server are meant to, and a gateway after an import; everywhere else it is its own.
- * While the server is away the gateway serves with its own; when the server answers and has an organisation, the
- * gateway joins that and ends with the exit code for a restart, before anything is written to the store.
+ * The identity that a gateway serves with: a new data folder joins the single organisation of its store, like replicas
+ * on one server, or a gateway after an import; otherwise the gateway keeps its own. While the server is unavailable the
+ * gateway serves with its own; when the server answers and has an organisation, the gateway joins that and ends with
+ * the exit code for a restart, before anything is written to the store.
  */
 export async function joinOrganisation(parts: JoinParts): Promise<Joining> {
   const { identity } = parts;
@@ -48,11 +51,11 @@ export async function joinOrganisation(parts: JoinParts): Promise<Joining> {
   }
 }
 
-/** Joins once the store answers. The directory asks again and again: a second signal would cut what is under way. */
+/** Joins once the store answers. The directory calls it repeatedly: a second signal would interrupt running work. */
 function joinLater(parts: JoinParts): () => Promise<void> {
   let isEnding = false;
   return async () => {
-    // Before that a signal would end the process without closing what is open.
+    // Before that, a signal would end the process without closing open resources.
     if (process.listenerCount('SIGTERM') === 0)
       throw new GatewayError('store_unavailable', 'The gateway is still starting.');
     if (!isEnding && (await joinedIdentity(parts)) === parts.identity) return;
@@ -71,7 +74,7 @@ function joinLater(parts: JoinParts): () => Promise<void> {
   };
 }
 
-/** Rejects with `store_unavailable` while the server is away. */
+/** Rejects with `store_unavailable` while the server is unavailable. */
 async function joinedIdentity(parts: JoinParts): Promise<Identity> {
   const { identity, database, log } = parts;
   // The embedded engine serves one process, on one connection.
@@ -90,7 +93,7 @@ async function joinedIdentity(parts: JoinParts): Promise<Identity> {
   return joined;
 }
 
-/** Undefined when there is none, or more than one; where there is none, ours is made. */
+/** Undefined when there is none, or more than one; when there is none, this gateway's own is created. */
 async function organisationToJoin({
   identity,
   store,

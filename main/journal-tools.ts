@@ -1,4 +1,4 @@
-// A part of the composition root: what the commands `weir journal …` work with.
+// Composition root: dependencies of the commands `weir journal …`.
 import type { JournalTools } from '../core/administration/cli/journal-command.ts';
 import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
 import { boundOn, diskUnder } from '../storage/journal/disk-room.ts';

@@ -1,4 +1,4 @@
-// A part of the composition root: telling of usage and of keys.
+// Composition root: alerts on usage and keys.
 import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
 import { sendMail } from '../adapters/mail/send-mail.ts';
 import {
@@ -11,16 +11,16 @@ import { defineKeyNotices, type KeyNoticesPlace } from '../core/administration/a
 import type { Metrics } from '../core/ports/metrics.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 
-/** What of the configuration alerts follow. */
+/** Parts of the configuration that alerts depend on. */
 type AlertsConfig = Pick<GatewayConfig, 'alerts' | 'security'>;
 
 /** Alerts that follow the configuration. */
 export interface OpenedAlerts extends StoredUsageAlerts {
-  /** From now on this one says who is told, and where webhooks may go. */
+  /** Applies the recipients and the allowed webhook hosts of this configuration. */
   use(config: AlertsConfig): void;
 }
 
-/** Defines the jobs of alerts, with what `config` says until another one is used. */
+/** Defines the jobs of alerts, with the settings of `config` until another one is applied. */
 export function openAlerts({
   config,
   ...place

@@ -1,4 +1,4 @@
-// A part of the composition root: which analytics store a configuration means.
+// Composition root: the analytics store of a configuration.
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import type { GatewayConfig } from '../core/config/schema.ts';
@@ -27,27 +27,27 @@ import { createNoAnalytics } from '../storage/none/no-analytics.ts';
 /** Options of `openAnalytics`. */
 export interface AnalyticsOptions {
   readonly config: Pick<GatewayConfig, 'storage' | 'retention'>;
-  /** The configuration's file: relative names in it are meant from there. */
+  /** The configuration's file: relative paths in it start from its folder. */
   readonly file: string;
-  /** The data folder, absolute; its lock is ours. */
+  /** The data folder, absolute; this process holds its lock. */
   readonly data: string;
   readonly log: Log;
   readonly clock: Clock;
   /** Undefined for a command, whose queries pass no gate. */
   readonly metrics?: Metrics;
-  /** Is told of the embedded engine when it runs. */
+  /** Called with the embedded engine when it runs. */
   readonly started?: (engine: Pick<EmbeddedChdb, 'pid' | 'trouble'>) => void;
   readonly opened: UndoStack;
 }
 
 const queriesOfServer = 4;
-/** Beyond the time that the engine may take to start. */
+/** In addition to the time limit of the engine's start. */
 const patienceForSchemaMs = 120_000;
 const longestSaid = 500;
 
 /**
- * Opens the analytics store that the configuration names; what has to be closed again goes onto `opened`. Throws one
- * sentence with the remedy.
+ * Opens the analytics store of the configuration; resources to close are added to `opened`. Throws one sentence with
+ * the remedy.
  */
 export async function openAnalytics(options: AnalyticsOptions): Promise<Analytics> {
   const { config, clock, metrics } = options;
@@ -73,7 +73,7 @@ async function openStore(options: AnalyticsOptions): Promise<Analytics> {
   const embedded = new EmbeddedStore(options);
   opened.push(() => embedded.close());
   const folder = engineFolder(options);
-  // A start on a new folder that fails is told at once: nothing is lost by it, and often a setting is to be changed.
+  // A failed start on a new folder is reported at once: no data are lost, and often a setting has to be changed.
   const store = (await holdsTables(folder))
     ? await openWhenReachable({
         open: () =>
@@ -89,7 +89,7 @@ async function openStore(options: AnalyticsOptions): Promise<Analytics> {
   return store;
 }
 
-/** The embedded engine and the store on it, opened anew as often as it takes. */
+/** The embedded engine and the store on it, reopened as often as necessary. */
 class EmbeddedStore {
   readonly #options: AnalyticsOptions;
   #engine: EmbeddedChdb | undefined;
@@ -127,7 +127,7 @@ class EmbeddedStore {
   }
 }
 
-/** An engine that cannot read its folder is no reason to serve nothing: administration and requests do without it. */
+/** With an unreadable engine folder the gateway still serves: administration and requests do not need it. */
 function damaged(error: unknown, url: string): unknown {
   const isSetting = error instanceof AnalyticsStartError && error.cause instanceof SchemaChanged;
   if (isSetting || !(error instanceof AnalyticsStartError || error instanceof CannotOpenFolder)) return error;
@@ -143,7 +143,7 @@ function damaged(error: unknown, url: string): unknown {
   return new AnalyticsStartError(place, finding, error);
 }
 
-/** Starts the embedded engine as the configuration wants it. */
+/** Starts the embedded engine with the settings of the configuration. */
 export async function startEngine({
   config,
   data,
@@ -165,18 +165,18 @@ export async function startEngine({
   });
 }
 
-/** Where the embedded engine keeps its tables. */
+/** Folder of the embedded engine's tables. */
 function engineFolder({ config, data }: Pick<AnalyticsOptions, 'config' | 'data'>): string {
   const named = config.storage.analytics.url.slice('chdb:'.length);
   return named === '' ? path.join(data, 'analytics') : path.resolve(named);
 }
 
-/** What the configuration says of every query, and of how long rows are kept. */
+/** Query limits and retention of the configuration. */
 export function rulesOf(config: AnalyticsOptions['config']): StoreRules {
   const { query_timeout_s: seconds, max_memory_bytes: memoryBytes } = config.storage.analytics;
   const { logs_days: logsDays, bodies_days: bodiesDays, metrics_days: metricsDays } = config.retention;
   const queries = engineQueries(config);
-  // All queries together may not take more cores than there are: one alone then leaves some to the gateway.
+  // All queries together may not use more cores than there are: one alone then leaves some to the gateway.
   const threads = Math.ceil(availableParallelism() / queries);
   const ofEngine = { memoryBytes: memoryBudget(memoryBytes, queries).query, threads };
   return {
@@ -185,7 +185,7 @@ export function rulesOf(config: AnalyticsOptions['config']): StoreRules {
   };
 }
 
-/** Whether the store is a server, and not the embedded engine. */
+/** True when the store is a server, not the embedded engine. */
 export function isServer({ storage }: AnalyticsOptions['config']): boolean {
   return storage.analytics.url.startsWith('http');
 }

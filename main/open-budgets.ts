@@ -1,4 +1,4 @@
-// A part of the composition root: what is used of usage limits, and how it is compared with what is recorded.
+// Composition root: the use of usage limits, and its comparison with the recorded requests.
 import { rm, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -19,9 +19,9 @@ import type { Resources } from '../core/ports/resources.ts';
 import { createBudgets } from '../storage/memory/budgets.ts';
 import { openUsageFile } from '../storage/memory/usage-file.ts';
 
-/** Others have told the ledger by then what they had counted before. */
+/** By then, other gateways have reported earlier counts to the ledger. */
 export const ledgerLagMs = 3000;
-/** Rows of the run before may wait in the journal while the store is away. */
+/** Rows of the previous run may wait in the journal while the store is unavailable. */
 const drainMs = 60_000;
 const mostTold = 100;
 
@@ -42,8 +42,8 @@ interface BudgetsPlace {
 }
 
 /**
- * Opens what is counted of usage limits. When the run before has not ended in order, what the ledger says is compared
- * with the rows of requests beside serving, as soon as what waited in the journal is stored. Never waits for that.
+ * Opens the counts of usage limits. When the previous run did not end cleanly, the ledger is compared with the rows of
+ * requests in the background, as soon as the rows in the journal are stored. Never waits for that.
  */
 export async function openBudgets(place: BudgetsPlace): Promise<ReturnType<typeof createBudgets>> {
   const { config, data, features, ledger, alerts, clock, log, opened } = place;
@@ -64,7 +64,7 @@ export async function openBudgets(place: BudgetsPlace): Promise<ReturnType<typeo
   opened.push(async () => {
     isClosed = true;
     cancel();
-    // What is not in the ledger, or not yet compared, is looked for after the next start.
+    // Counts missing in the ledger, or not compared yet, are checked after the next start.
     if ((await budgets.close()) && !isOwed) await rm(mark, { force: true });
   });
   if (!isOwed) return budgets;
@@ -102,7 +102,7 @@ export async function openBudgets(place: BudgetsPlace): Promise<ReturnType<typeo
     else if (!isClosed) cancel = clock.after(drainMs, () => void run(rows));
   };
   if (ledger.isShared) cancel = clock.after(ledgerLagMs, () => void run());
-  // Nothing is counted before requests are served: exact.
+  // Nothing is counted before requests are served, so the counts are exact.
   else
     void run(
       await ledger.exchange([], '').then(
@@ -113,7 +113,7 @@ export async function openBudgets(place: BudgetsPlace): Promise<ReturnType<typeo
   return budgets;
 }
 
-/** Where usage is kept without a relational store: in the data folder, unless gateways share it on a server. */
+/** Location of usage counts without a relational store: in the data folder, unless gateways share them on a server. */
 export async function openOwnLedger({
   config,
   data,
@@ -128,7 +128,7 @@ export async function openOwnLedger({
   return ledger;
 }
 
-/** Why rows do not say what keys have used; undefined when they do. */
+/** Reason why rows do not show the use of keys; undefined when they do. */
 export function uncountedPipelines({ pipelines }: Pick<GatewayConfig, 'pipelines'>): string | undefined {
   for (const { name, plugins } of pipelines) {
     const has = (plugin: string): boolean => plugins.some(({ use }) => use === plugin);

@@ -1,4 +1,4 @@
-// A part of the composition root: what is done beside requests, and where it waits.
+// Composition root: background jobs and their queue.
 import path from 'node:path';
 import type { Features } from '../core/access/features.ts';
 import { defineExpiryJobs, defineRefusedAttemptsJob } from '../core/administration/jobs/expiry-jobs.ts';
@@ -38,7 +38,7 @@ interface BlobsOptions {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** The store that the configuration names; nothing is asked of it yet. Throws one sentence when keys are missing. */
+/** The configured store; not contacted yet. Throws one sentence when keys are missing. */
 export async function openBlobs({ settings, data, environment, clock }: BlobsOptions): Promise<Blobs> {
   const { url, region } = settings;
   if (!url.startsWith('s3:')) {
@@ -47,7 +47,7 @@ export async function openBlobs({ settings, data, environment, clock }: BlobsOpt
   }
   const keys = keysOf(settings, environment);
   const signer = new SigV4Signer({ keys, region, service: 's3' });
-  // A gateway that keeps files on a disk loads no client.
+  // A gateway with files on disk loads no client.
   const { createS3Blobs } = await import('../storage/blobs/s3-blobs.ts');
   return createS3Blobs({
     place: s3Place(settings),
@@ -72,7 +72,7 @@ function keysOf(settings: ExportSettings, environment: Environment): AwsKeys {
   return { accessKeyId, secretAccessKey, sessionToken };
 }
 
-/** Defines the jobs of exports, and makes what routes need of them. */
+/** Defines the jobs of exports, and creates the interface for routes. */
 function openExports(place: Omit<ExportPlace, 'formats' | 'rule'>): LogExports {
   return createLogExports({ ...place, formats: fileFormats, rule: dataVisibility });
 }
@@ -90,28 +90,28 @@ interface JobsOptions {
   readonly opened: UndoStack;
 }
 
-/** What jobs work on. */
+/** Stores used by jobs. */
 interface JobsStores {
   readonly resources: Resources | undefined;
-  /** There when `resources` are. */
+  /** Present when `resources` are. */
   readonly ledger: UsageLedger | undefined;
   readonly directory: Directory;
   readonly analytics: Analytics;
 }
 
-/** What jobs do for others, and what `/readyz` asks of them. */
+/** Interfaces of the jobs, and their checks for `/readyz`. */
 interface OpenedJobs {
   /** Undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
   /** Undefined when `storage.resources` is `none:`. */
   readonly alerts: OpenedAlerts | undefined;
-  /** The store of exported files is none of them: without it requests are served all the same. */
+  /** The store of exported files is not among them: requests are served without it. */
   readonly dependencies: readonly Dependency[];
 }
 
 /**
- * Opens the jobs that the configuration names and starts those that look after `resources`; without resources there is
- * nothing to do. Throws one sentence with the remedy.
+ * Opens the configured jobs and starts those that maintain `resources`; without resources there are no jobs. Throws one
+ * sentence with the remedy.
  */
 export async function openJobs(options: JobsOptions, stores: JobsStores): Promise<OpenedJobs> {
   const { resources, ledger, directory, analytics } = stores;
@@ -156,13 +156,13 @@ async function openQueue({
     const jobs = await openLocalJobs({ directory: path.join(data, 'jobs'), log, clock, metrics });
     return { jobs, dependencies: [] };
   }
-  // A gateway that needs no server loads no client.
+  // A gateway without a server loads no client.
   const { openBullmqJobs } = await import('../storage/redis/bullmq-jobs.ts');
   const jobs = openBullmqJobs({ url, log, clock, metrics });
   return { jobs, dependencies: [{ name: 'redis (jobs)', check: () => jobs.ping() }] };
 }
 
-/** Gateways that share their limits share their jobs. */
+/** Gateways with shared limits share their jobs. */
 function sharedUrl({ storage }: Pick<JobsOptions['config'], 'storage'>): string {
   return storage.counters.url === 'memory:' ? 'file:' : storage.counters.url;
 }

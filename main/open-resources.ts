@@ -1,4 +1,4 @@
-// A part of the composition root: which relational store a configuration means.
+// Composition root: the relational store of a configuration.
 import path from 'node:path';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
@@ -12,36 +12,36 @@ import { postgresPlace } from '../storage/postgres/postgres-address.ts';
 import { startVacuum } from '../storage/postgres/vacuum.ts';
 import { openDatabaseWhenReachable } from '../storage/postgres/waiting-database.ts';
 
-/** Replicas that start for the first time at one moment bring the schema up to date one after the other. */
+/** Replicas that start for the first time at the same moment migrate the schema one after the other. */
 const newFolderPatienceMs = 60_000;
 
 /** Options of `openResources`. */
 interface ResourcesOptions {
   readonly config: Pick<GatewayConfig, 'storage'>;
-  /** The configuration's file: relative names in it are meant from there. */
+  /** The configuration's file: relative paths in it start from its folder. */
   readonly file: string;
   /** The data folder, absolute. */
   readonly data: string;
   readonly log: Log;
   readonly clock: Clock;
   readonly opened: UndoStack;
-  /** Is told of the embedded engine when it runs. */
+  /** Called with the embedded engine when it runs. */
   readonly started?: (engine: Pick<EmbeddedPglite, 'trouble'>) => void;
   /**
-   * True for a gateway, which starts without a server that is away and looks after the embedded engine. Default false,
+   * True for a gateway, which starts without an unavailable server and maintains the embedded engine. Default false,
    * for a command: it waits half a minute for the server, and then fails.
    */
   readonly serves?: boolean;
   /**
-   * True for a data folder that was made just now: which organisation it serves is for the store to say, so that a store
-   * that is being opened is waited for longer. Default false.
+   * True for a new data folder: the store decides its organisation, so that the wait for an opening store is longer.
+   * Default false.
    */
   readonly isNew?: boolean;
 }
 
 /**
- * Opens the relational store that the configuration names and brings its schema up to date; undefined for `none:`.
- * Everything that has to be closed again goes onto `opened`. Throws one sentence with the remedy.
+ * Opens the relational store of the configuration and migrates its schema; undefined for `none:`. Resources to close
+ * are added to `opened`. Throws one sentence with the remedy.
  */
 export async function openResources(options: ResourcesOptions): Promise<Database | undefined> {
   const { config, file, data, log, clock, opened, serves = false, isNew = false } = options;
@@ -60,14 +60,14 @@ export async function openResources(options: ResourcesOptions): Promise<Database
   }
   const place = await postgresPlace(settings, path.dirname(file));
   if (!serves) return closedWith(opened, await openDatabase({ place, log, clock }));
-  // Waiting is done here, so that it can be gone on with after the start.
+  // Waiting happens here, so that it can continue after the start.
   const open = (): Promise<Database> => openDatabase({ place, log, clock, patienceMs: 0 });
   const openingPatienceMs = isNew ? newFolderPatienceMs : undefined;
   const parts = { label: place.label, open, log, clock, openingPatienceMs };
   return closedWith(opened, await openDatabaseWhenReachable(parts));
 }
 
-/** The folder of the embedded store that a URL like `pglite:` or `pglite:DIR` means. */
+/** The folder of the embedded store for a URL such as `pglite:` or `pglite:DIR`. */
 export function embeddedFolder(url: string, data: string): string {
   const named = url.slice('pglite:'.length);
   return named === '' ? path.join(data, 'resources') : path.resolve(named);

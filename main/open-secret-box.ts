@@ -1,4 +1,4 @@
-// A part of the composition root: with which keys secrets are sealed.
+// Composition root: the keys that seal secrets.
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
@@ -7,7 +7,7 @@ import { createSecretBox } from '../storage/secrets/secret-box.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The variables that keys are read from. */
+/** Variables with keys. */
 export function keyVariables(environment: Environment): KeyVariables {
   return { current: environment['WEIR_SECRET_KEY'], previous: environment['WEIR_SECRET_KEY_PREVIOUS'] };
 }
@@ -15,15 +15,15 @@ export function keyVariables(environment: Environment): KeyVariables {
 /** Options of `openSecrets`. */
 interface SecretsOptions {
   readonly config: Pick<GatewayConfig, 'storage'>;
-  /** The data folder, absolute; its lock is ours. */
+  /** The data folder, absolute; this process holds its lock. */
   readonly data: string;
   readonly environment: Environment;
   readonly log: Log;
 }
 
 /**
- * Opens the box that secrets at rest are in. Throws one sentence with the remedy; warns when the key is in a folder that
- * other gateways on the same store do not have.
+ * Opens the box of secrets at rest. Throws one sentence with the remedy; warns when the key is in a folder that other
+ * gateways on the same store do not have.
  */
 export async function openSecrets({ config, data, environment, log }: SecretsOptions): Promise<SecretBox> {
   const keys = await openKeys(data, keyVariables(environment));

@@ -1,4 +1,4 @@
-// A part of the composition root: everything that is kept somewhere, opened in the order in which it is needed.
+// Composition root: all stores, opened in order of need.
 import path from 'node:path';
 import type { Features } from '../core/access/features.ts';
 import type { ConfigSource } from '../core/config/config-source.ts';
@@ -56,14 +56,14 @@ interface StoresOptions {
     | 'pipelines'
   >;
   readonly source: ConfigSource;
-  /** The configuration's file: relative names in it are meant from there. */
+  /** The configuration's file: relative paths in it start from its folder. */
   readonly file: string;
-  /** The data folder, absolute; its lock is ours. */
+  /** The data folder, absolute; this process holds its lock. */
   readonly data: string;
-  /** What is known without a store, and who owns it. */
+  /** Organisation and owner known without a store. */
   readonly identity: Identity;
   readonly features: Features;
-  /** Seals what the configuration's integrations hold. */
+  /** Seals secrets of the configuration's integrations. */
   readonly secrets: SecretBox;
   readonly log: Log;
   readonly clock: Clock;
@@ -71,9 +71,9 @@ interface StoresOptions {
   readonly opened: UndoStack;
 }
 
-/** The open stores, and what the pages for operators tell of them. */
+/** The open stores, and their state for the operators' pages. */
 export interface Stores {
-  /** The one that is served with: a new gateway may have joined the organisation of its store. */
+  /** The identity in use: a new gateway may have joined the organisation of its store. */
   readonly identity: Identity;
   readonly analytics: Analytics;
   readonly journal: Journal;
@@ -84,27 +84,24 @@ export interface Stores {
   readonly vectors: VectorIndex;
   /** Undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
-  /** What the configuration owns, for reading; undefined beside `resources`. */
+  /** Records owned by the configuration, for reading; undefined beside `resources`. */
   readonly owned: Pick<Resources, 'read'> | undefined;
   readonly directory: Directory;
-  /** What the configuration owns of `resources` and `directory`: it has to follow the one that serves. */
+  /** Records of `resources` and `directory` that the configuration owns: they follow the active configuration. */
   readonly fileRecords: FileRecordsInUse;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
-  /** Undefined when `storage.resources` is `none:`. They have to follow the configuration that serves. */
+  /** Undefined when `storage.resources` is `none:`. They follow the active configuration. */
   readonly alerts: Pick<OpenedAlerts, 'use'> | undefined;
   readonly dependencies: readonly Dependency[];
-  /** How well `directory` follows its store; undefined when there is none. */
+  /** Synchronisation state of `directory` with its store; undefined without a store. */
   readonly following: Pick<LiveDirectory, 'unready' | 'status' | 'limitAge'> | undefined;
 }
 
-/**
- * Opens every store that the configuration names; what has to be closed again goes onto `opened`. Throws one sentence
- * with the remedy.
- */
+/** Opens every configured store; resources to close are added to `opened`. Throws one sentence with the remedy. */
 export async function openStores(options: StoresOptions): Promise<Stores> {
   const { config, log, clock, metrics, opened } = options;
-  // Both embedded engines take seconds when they are new: at the same time.
+  // Both new embedded engines take seconds to start: in parallel.
   const engines: Engines = {};
   const [analytics, administration] = await Promise.all([
     openAnalytics({ ...options, started: (engine) => (engines.analytics = engine) }),
@@ -156,18 +153,18 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   };
 }
 
-/** The embedded engines of this gateway, as far as it has any. */
+/** The embedded engines of this gateway, if any. */
 interface Engines {
   analytics?: Engine;
   resources?: Engine;
 }
 
 interface Engine {
-  /** Why it does not run now, and when it is started again. */
+  /** Reason why it is not running, and time of the next start. */
   readonly trouble: string | undefined;
 }
 
-/** Of a store whose engine does not run, the reason is known; asked, it would say that nothing answers. */
+/** While a store's engine is not running, its reason is reported; a ping would only report a missing answer. */
 function checkOf(engine: () => Engine | undefined, store: Pick<Resources, 'ping'>): Dependency['check'] {
   return async () => {
     const trouble = engine()?.trouble;
@@ -214,7 +211,7 @@ async function checkJournal(journal: Journal): Promise<void> {
   if (journal.lastError !== undefined) throw new Error(journal.lastError);
 }
 
-/** Without a store, requests are let in by what is known without one. */
+/** Without a store, the configuration and the data folder alone decide which requests are authorised. */
 async function openAdministration(
   options: StoresOptions,
   started: (engine: Engine) => void,
@@ -250,7 +247,7 @@ async function openAdministration(
     };
   }
   const { store } = opening;
-  // The embedded store is in the same folder, where a snapshot would be, and nobody else changes what is in it.
+  // The embedded store is in the same folder as a snapshot would be, and no other process changes its content.
   const isShared = !opening.database.embedded;
   const directory = createDirectory({
     base,

@@ -1,4 +1,4 @@
-// A part of the composition root: the gateway of `weir start`: when it listens, what it says, how signals end it.
+// Composition root: the gateway of `weir start`: listening, startup output and termination by signals.
 import path from 'node:path';
 import { url as inspectorUrl } from 'node:inspector';
 import type { Command } from '../core/administration/cli/arguments.ts';
@@ -20,10 +20,10 @@ import { assembleGateway } from './assemble.ts';
 
 const env = process.env;
 
-/** What serving begins with; everything in it is open and goes onto `opened`. */
+/** Resources for serving; all of them are open and added to `opened`. */
 interface Serving {
   readonly command: Extract<Command, { name: 'start' }>;
-  /** The configuration's file, and what it says. */
+  /** The configuration's file and content. */
   readonly file: string;
   readonly config: GatewayConfig;
   /** The data folder, absolute. */
@@ -31,15 +31,15 @@ interface Serving {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly features: Features;
-  /** How long it listens on after a signal to end. */
+  /** Time of continued listening after a termination signal, milliseconds. */
   readonly drainDelayMs: number;
-  /** What secrets at rest are in. */
+  /** The box of secrets at rest. */
   readonly secrets: SecretBox;
   readonly stores: Stores;
   readonly opened: UndoStack;
 }
 
-/** Builds the first generation, listens and says so. Throws one sentence with the remedy. */
+/** Builds the first generation, listens and announces it. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
   const { command, file, config, data, log, metrics, features, opened } = serving;
   const { identity, ...stores } = serving.stores;
@@ -87,7 +87,7 @@ export async function serve(serving: Serving): Promise<void> {
     off: features.off,
     leftOut: leftOutPlugins(reloader.current.compiled),
   });
-  // A key whose line could not be written, or that was not reached because the start failed, is made anew by the next one.
+  // A key whose line was not written, or not reached because the start failed, is replaced by the next start.
   process.stdout.write(`${text}\n`, (error) => {
     if (error) return;
     identity
@@ -96,7 +96,7 @@ export async function serve(serving: Serving): Promise<void> {
   });
 }
 
-/** Where log rows are kept, in words. */
+/** Location of log rows, in words. */
 function analyticsPlace({ storage }: GatewayConfig, data: string): string {
   const { url } = storage.analytics;
   if (url === 'none:') return 'kept in the journal (storage.analytics.url is "none:")';
@@ -112,17 +112,17 @@ interface SignalParts {
   reload(): void;
 }
 
-/** How the process was told to end. */
+/** State of the termination signals. */
 interface Signals {
-  /** Aborted by a second signal: nothing is waited for any more. */
+  /** Aborted by a second signal: no further waiting. */
   readonly hurry: AbortSignal;
-  /** True when it ends because it cannot go on safely. */
+  /** True when the process ends because it cannot continue safely. */
   isFatal(): boolean;
 }
 
-/** One Ctrl-C arrives several times: from the terminal, and handed on by npm and by the process that npm starts. */
+/** One Ctrl-C arrives several times: from the terminal, from npm and from the process that npm starts. */
 const sameSignalMs = 300;
-/** After a second signal closing takes so long at most. */
+/** Upper bound of closing after a second signal, milliseconds. */
 const hurriedCloseMs = 2000;
 
 function handleSignals({ log, opened, metrics, attribute, reload }: SignalParts): Signals {

@@ -1,5 +1,5 @@
-// A part of the composition root: `weir start`. The stores are opened while the rest of the gateway is being loaded:
-// their engines take as long to start as our modules do.
+// Composition root: `weir start`. The stores are opened while the rest of the gateway is being loaded: their engines
+// take as long to start as the gateway's modules.
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { createLog } from '../adapters/telemetry/line-log.ts';
@@ -25,7 +25,7 @@ const env = process.env;
 
 type Start = Extract<Command, { name: 'start' }>;
 
-/** Starts a gateway; the exit code when it could not be started, undefined while it serves. */
+/** Starts a gateway; returns the exit code when the start fails, undefined while it serves. */
 export async function start(command: Start): Promise<number | undefined> {
   const file = configFile(command.config);
   const first = await loadConfig(file, { env });
@@ -58,7 +58,7 @@ interface Beginning {
   readonly drainDelayMs: number;
 }
 
-/** A person who stops it with Ctrl-C has no balancer in front of it, and waits for the end. */
+/** A person who stops it with Ctrl-C has no load balancer in front of it, and waits for the end. */
 function isOnTerminal(): boolean {
   return process.stdin.isTTY || process.stdout.isTTY;
 }
@@ -87,7 +87,7 @@ async function openAndServe(command: Start, beginning: Beginning): Promise<void>
   await serve({ ...beginning, command, data, metrics, features, secrets, stores });
 }
 
-/** The folder belongs to another process now: nothing more may be written to it, not even in order. */
+/** Another process owns the folder now: this one must not write to it any more, not even to close cleanly. */
 function endAtOnce(log: Log): (reason: string) => never {
   return (reason) => {
     log.error(`Ending at once: ${reason}`);

@@ -1,6 +1,6 @@
-// Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check`,
-// `npm run bench`, `npm run seed:demo` and their `:deno` come through here; each installs from the lock file first when node_modules is
-// missing or stale.
+// Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check`, `npm run
+// bench`, `npm run seed:demo` and their `:deno` variants use it; each first installs from the lock file when
+// node_modules is missing or stale.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 }
 
 const [command, ...rest] = process.argv.slice(2);
-// A gateway that serves needs none of the packages of tests, checks and benchmarks.
+// A serving gateway needs no packages of tests, checks and benchmarks.
 install(command === 'start' ? ['--omit=dev'] : []);
 if (!isBundled()) await bundleModules();
 const tsx = ['--import', 'tsx'];
@@ -47,7 +47,7 @@ else
       .join(', ')}, check, bench or seed:demo.`,
   );
 
-/** Packages that are here already may be more than these: a start after the tests installs nothing. */
+/** Installed packages may be more than these: a start after the tests installs nothing. */
 function install(omitted) {
   const lock = createHash('sha256')
     .update(readFileSync(path.join(root, 'package-lock.json')))
@@ -56,7 +56,7 @@ function install(omitted) {
   const installed = existsSync(stamp) ? readFileSync(stamp, 'utf8') : '';
   if (installed === lock || installed === wanted) return;
   console.error('Installing dependencies from the lock file (once) …');
-  // Without warnings: npm looks at the engines of packages that are not installed, too.
+  // Without warnings: npm also checks the engines of packages that are not installed.
   const done = spawnSync('npm', ['ci', ...omitted, '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: root,
     stdio: ['ignore', 2, 2],
@@ -65,12 +65,12 @@ function install(omitted) {
   writeFileSync(stamp, wanted);
 }
 
-/** The files of a suite that has its own command. */
+/** The files of a suite with its own command. */
 function suiteFiles(name) {
   return testFiles(root).filter((file) => suites[name].test(file.replaceAll('\\', '/')));
 }
 
-/** What `npm test` runs: some folders as groups, and every other file that has no command of its own. */
+/** The files of `npm test`: some folders as groups, and every other file without a command of its own. */
 function allTests() {
   const grouped = Object.values(groups).flat();
   const alone = testFiles(root).filter((file) => {
@@ -88,11 +88,11 @@ function deno() {
 }
 
 function test(files, env = process.env) {
-  // This reporter repeats what failed at the end, where a reader of a long log looks.
+  // This reporter repeats failures at the end, where a reader of a long log looks.
   run([...tsx, '--test', '--test-reporter=spec', '--test-concurrency=2', ...files], { env });
 }
 
-/** Runs in a child, hands signals on, and ends as the child ended. */
+/** Runs a child process, forwards signals, and ends with its exit status. */
 function run(args, { env = process.env } = {}) {
   supervise(process.execPath, args, {
     restart: false,

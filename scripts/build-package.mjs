@@ -1,6 +1,6 @@
-// `npm pack` runs this (`prepack`): what of the package is made of the sources goes into `dist/`. The gateway and its
-// entries for authors of plugins as JavaScript, with the libraries of scripts/built-sources.mjs in it and their licences
-// beside it, and the declarations that the entries' types need.
+// `npm pack` runs this (`prepack`): builds the package's generated files in `dist/`. The gateway and its entries for
+// plugin authors as JavaScript, including the libraries of scripts/built-sources.mjs with their licences, and the
+// declarations that the entries' types need.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -9,14 +9,15 @@ import { bundle, entryPoints } from './built-sources.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const dist = path.join(root, 'dist');
-/** What other packages import of this one, by the name of its file in `dist/`. */
+/** Entries that other packages import from this one, by file name in `dist/`. */
 const authorEntries = { plugin: 'core/pipeline/plugin.ts' };
 
 rmSync(dist, { recursive: true, force: true });
 const made = await bundle({
   outdir: dist,
   entryPoints: { ...entryPoints, ...authorEntries },
-  // The sources stay here; what lies beside them (migrations, the first configuration) is in the package, at its place.
+  // The package does not contain the sources, but the files next to them (migrations, the first configuration) in their
+  // places.
   placeOf: (file) => `../${path.relative(root, file).replaceAll(path.sep, '/')}`,
 });
 writeFileSync(path.join(dist, 'LICENSES.txt'), licences(made));
@@ -39,7 +40,7 @@ function licences(files) {
     .join(`\n${'-'.repeat(72)}\n\n`);
 }
 
-/** Writes the declarations of the entries, and of what they name, into `dist/types`. */
+/** Writes the declarations of the entries, and of the modules that they reference, to `dist/types`. */
 function declare() {
   const all = path.join(dist, 'all-types');
   const compiler = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
@@ -49,7 +50,7 @@ function declare() {
   const wanted = Object.values(authorEntries).map((file) => file.replace(/\.ts$/, '.d.ts'));
   const seen = new Set(wanted);
   for (const file of wanted) {
-    // A name that ends with .ts is one of a source, which is not in the package.
+    // A name with the ending .ts refers to a source, which is not in the package.
     const text = readFileSync(path.join(all, file), 'utf8').replace(
       /((?:from|import\()\s*)(['"])(\.[^'"]+)\.ts\2/g,
       (_, before, quote, name) => {
@@ -61,7 +62,7 @@ function declare() {
     );
     const target = path.join(dist, 'types', file);
     mkdirSync(path.dirname(target), { recursive: true });
-    // Streams and buffers: compilers look for these types only where they are named.
+    // Streams and buffers: compilers load these types only when they are referenced.
     writeFileSync(target, `/// <reference types="node" />\n${text}`);
   }
   rmSync(all, { recursive: true });

@@ -1,7 +1,7 @@
-// The gateway's own sources, and the libraries that it begins with, made into a few files of JavaScript. tsx takes a
-// millisecond and more for each of the thousand files, in every process that starts: more than the gateway itself. They
-// are made again at the next start when a source has changed. Where they cannot be made (a folder that may not be
-// written to, a source with a mistake in it) tsx runs the sources, as it does for tests and tools.
+// The gateway's own sources, and the libraries loaded at its start, compiled into a few JavaScript files. tsx takes at
+// least a millisecond for each of the thousand files, in every process that starts: more than the gateway itself. They
+// are rebuilt at the next start when a source has changed. When the build fails (a read-only folder, a faulty source),
+// tsx runs the sources, as it does for tests and tools.
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -11,13 +11,13 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const here = fileURLToPath(import.meta.url);
 const root = path.dirname(path.dirname(here));
 const folder = path.join(root, 'node_modules', '.weir');
-/** Names the folder of the newest files, and what they were made of. */
+/** Names the folder of the newest files, and the hash of their sources. */
 const index = path.join(folder, 'sources.json');
 const lockFile = path.join(root, 'package-lock.json');
-/** Gateways that run may still load a part of what they were started from. */
+/** Running gateways may still load parts of their build. */
 const keptBuilds = 4;
 
-/** What runs: the gateway, and what it starts as a process or a thread. */
+/** Entry points: the gateway, and the files that it starts as a process or a thread. */
 export const entryPoints = {
   main: 'main.ts',
   'pglite-child': 'storage/embedded/pglite-child.ts',
@@ -28,25 +28,25 @@ export const entryPoints = {
 const bundled =
   /^(@hono\/node-server|ajv|ajv-formats|drizzle-orm|hono|jose|lossless-json|mustache|prom-client|typebox|yaml)(\/|$)/;
 
-/** The URL of what was made of `main.ts`; undefined where nothing could be made. */
+/** The URL of the compiled `main.ts`; undefined when the build failed. */
 export async function builtMain() {
   const built = builtFolder() ?? (await build());
   return built && pathToFileURL(path.join(built, 'main.mjs')).href;
 }
 
-/** The folder with what was made of the sources as they are now; undefined when there is none. */
+/** The folder with the build of the present sources; undefined when there is none. */
 function builtFolder() {
   try {
     const { name, inputs, hash } = JSON.parse(readFileSync(index, 'utf8'));
     const built = path.join(folder, name);
     return existsSync(path.join(built, 'main.mjs')) && hashOf(inputs) === hash ? built : undefined;
   } catch {
-    // Not made yet, or damaged: it is made anew.
+    // Missing or damaged: it is rebuilt.
     return undefined;
   }
 }
 
-/** Of the files' text and not of their times, which images and copies change; it takes 20 ms. */
+/** Hash of the files' text, not of their times, which images and copies change; it takes 20 ms. */
 function hashOf(files) {
   const hash = createHash('sha256');
   for (const file of files) {
@@ -64,7 +64,7 @@ async function build() {
     const made = await bundle({ outdir: built, entryPoints, placeOf: (file) => pathToFileURL(file).href });
     const own = made.filter((file) => !file.startsWith('node_modules/'));
     const inputs = [...[lockFile, here].map((file) => path.relative(root, file)), ...own];
-    // All or nothing: others may be starting at the same time.
+    // Atomic: other processes may be starting at the same time.
     const temporary = `${index}.${name}`;
     await writeFile(temporary, JSON.stringify({ name, inputs, hash: hashOf(inputs) }));
     await rename(temporary, index);
@@ -77,8 +77,8 @@ async function build() {
 }
 
 /**
- * Makes the files; the sources and the files of libraries that they were made of, from the root. `placeOf` says where a
- * source takes itself to be: a URL, from the root or relative to the files that are made.
+ * Builds the files; returns the sources and library files that they contain, relative to the root. `placeOf` returns
+ * the location that a source assumes for itself: a URL, from the root or relative to the built files.
  */
 export async function bundle({ outdir, entryPoints, placeOf }) {
   // Loaded here: this file is read before anything is installed.
@@ -103,7 +103,7 @@ export async function bundle({ outdir, entryPoints, placeOf }) {
     },
     plugins: [{ name: 'weir-sources', setup: (builder) => resolveSources(builder, placeOf) }],
   });
-  // Its process would stay with 300 MB for as long as the gateway runs.
+  // Its process would keep 300 MB for as long as the gateway runs.
   await esbuild.stop();
   return Object.keys(metafile.inputs);
 }
@@ -119,20 +119,23 @@ function resolveSources(builder, placeOf) {
   }));
 }
 
-/** The imports of a bundled library go with it, unless they are Node's. */
+/** The imports of a bundled library are bundled too, unless they are Node's. */
 function isPartOfBundled(importer) {
   const [, name] = importer.split(`${path.sep}node_modules${path.sep}`);
   return name !== undefined && bundled.test(name.replaceAll(path.sep, '/'));
 }
 
-/** A source finds its neighbours where it stands; children of the gateway have been made as well, beside all others. */
+/**
+ * A source resolves its neighbours from its own location; children of the gateway are compiled as well, beside all
+ * others.
+ */
 function withPlace(place, source) {
   if (!source.includes('import.meta.url')) return source;
   const text = source.replace(
     /new URL\('\.\/([a-z-]+)\.ts', import\.meta\.url\)/g,
     "new URL(import.meta.resolve('./$1.mjs'))",
   );
-  // On the first line, so that the numbers of the lines stay right.
+  // On the first line, so that line numbers stay correct.
   return `const weirSourceUrl = new URL(${JSON.stringify(place)}, weirBuiltUrl).href;${text}`;
 }
 

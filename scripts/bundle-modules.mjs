@@ -1,6 +1,6 @@
-// Libraries of hundreds of small files, made into a few: under tsx each file costs most of a millisecond, in every
-// process that starts. tsconfig.run.json tells tsx where they are (`runEnvironment`); types come from the libraries, and
-// without the bundles everything runs as well, only slower.
+// Libraries of hundreds of small files, bundled into a few: under tsx each file costs most of a millisecond, in every
+// process that starts. tsconfig.run.json tells tsx their location (`runEnvironment`); types come from the libraries,
+// and without the bundles everything works too, only slower.
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,10 +12,10 @@ const made = Object.entries(JSON.parse(readFileSync(configuration, 'utf8')).comp
   ([, [file]]) => file.startsWith('./node_modules/.weir/'),
 );
 
-/** What tsx has to find in the environment of a process that shall use the bundles. */
+/** Environment variables with which tsx uses the bundles. */
 export const runEnvironment = { TSX_TSCONFIG_PATH: configuration };
 
-/** Makes the bundles anew. */
+/** Rebuilds the bundles. */
 export async function bundleModules() {
   const names = made.map(([name]) => name);
   // Loaded here: this file is read before anything is installed.

@@ -1,5 +1,5 @@
-// Loaded with NODE_OPTIONS=--import into test files and into the gateways that they start: writes down which requests reached a
-// gateway, and in which test. `scripts/record-calls.ts` runs the suites with it.
+// Loaded with NODE_OPTIONS=--import into test files and into the gateways that they start: records which requests reach
+// a gateway, and in which test. `scripts/record-calls.ts` runs the suites with it.
 import { subscribe } from 'node:diagnostics_channel';
 import { appendFileSync } from 'node:fs';
 import { Server } from 'node:http';
@@ -24,7 +24,7 @@ if (folder !== undefined && file !== undefined) {
     // Fake providers run in the same process; only gateways answer `Expect: 100-continue` themselves.
     if (server.listenerCount('checkContinue') > 0) write(request, response.statusCode);
   });
-  // No channel tells of upgrades.
+  // No channel reports upgrades.
   const { emit } = Server.prototype;
   Server.prototype.emit = function (event, ...rest) {
     if (event === 'upgrade' && this.listenerCount('checkContinue') > 0) write(rest[0], 101);

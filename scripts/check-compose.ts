@@ -1,14 +1,14 @@
 import { parse } from 'yaml';
 import { checkImage } from './check-dockerfile.ts';
 
-/** What a compose file is checked against. */
+/** Context of checking a compose file. */
 interface ComposeContext {
   readonly text: string;
-  /** The text of the example of its environment file. */
+  /** The text of its example environment file. */
   readonly example: string;
-  /** Whether a path below the folder of the compose file exists. */
+  /** True when a path below the folder of the compose file exists. */
   exists(path: string): boolean;
-  /** Seconds that a service which is built here must be given to end. */
+  /** Required stop time of a locally built service, seconds. */
   readonly stopSeconds: number;
 }
 
@@ -17,7 +17,7 @@ type Section = Readonly<Record<string, unknown>>;
 const reference = /(?<!\$)\$\{(\w+)(:[?-][^}]*)?\}/g;
 const secretName = /(PASSWORD|SECRET|TOKEN|KEY)$/;
 
-/** Everything that is wrong with the compose file. */
+/** All faults of the compose file. */
 export function checkCompose(context: ComposeContext): string[] {
   let file: Section;
   try {
@@ -35,7 +35,7 @@ export function checkCompose(context: ComposeContext): string[] {
   ];
 }
 
-/** Every variable stands in the example; a secret without which nothing starts has no value of its own. */
+/** Checks that the example lists every variable, and that a required secret has no default value. */
 function checkReferences({ text, example }: ComposeContext): string[] {
   const listed = new Set([...example.matchAll(/^(\w+)=/gm)].map(([, name]) => name));
   return [...text.replace(/^\s*#.*$/gm, '').matchAll(reference)].flatMap(([whole, name = '', rest = '']) => {
@@ -71,7 +71,7 @@ function checkService(service: Section, file: Section, context: ComposeContext):
   return problems;
 }
 
-/** `${NAME:-image}` is that image, unless somebody names another. */
+/** `${NAME:-image}` is that image by default. */
 function withDefault(image: string): string {
   return /^\$\{\w+:-([^}]*)\}$/.exec(image)?.[1] ?? image;
 }

@@ -1,5 +1,5 @@
-// The files that put Weir into containers and services. No container engine is needed: what can be told from the
-// files themselves is checked here, and by `docker compose config` and `systemd-analyze verify` where they are.
+// The files that deploy Weir in containers and services. No container engine is needed: checks that need only the files
+// run here, and `docker compose config` and `systemd-analyze verify` run where they are installed.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,11 +10,11 @@ import { checkUnit } from './check-unit.ts';
 import { importsOf, type Source } from './read-sources.ts';
 import { runtimeFlags } from './runtime-flags.mjs';
 
-/** `server.drain_delay_ms` and `server.shutdown_timeout_ms` by default, and the closing of journal and stores after them. */
+/** Default of `server.drain_delay_ms` and `server.shutdown_timeout_ms`, plus the closing of journal and stores. */
 const stopSeconds = 50;
 const gatewayConfig = 'deploy/config/gateway.config.yaml';
 
-/** Everything that is wrong with the deployment files; `sources` are those of the project. */
+/** All faults of the deployment files; `sources` are those of the project. */
 export function checkDeploy(sources: readonly Source[]): string[] {
   const dockerfile = readFileSync('Dockerfile', 'utf8');
   const ignore = readFileSync('.dockerignore', 'utf8');
@@ -32,10 +32,12 @@ export function checkDeploy(sources: readonly Source[]): string[] {
   ];
 }
 
-/** What runs `main.ts` and goes into what is made of it, which it must not find changed. */
+/** Files that run `main.ts`. The hash of the build includes them, so the image must contain the same ones. */
 const runner = ['scripts/run.mjs', 'scripts/built-sources.mjs', 'package-lock.json'];
 
-/** What main.ts reaches by imports and by `new URL('./x', import.meta.url)`; migrations as a whole; what runs it. */
+/**
+ * Files that main.ts reaches by imports and by `new URL('./x', import.meta.url)`; migrations as a whole; the runner.
+ */
 export function neededFiles(sources: readonly Source[]): string[] {
   const byName = new Map(sources.map((source) => [source.file, source]));
   const found = new Set(['main.ts']);
@@ -64,7 +66,7 @@ function treeFiles(): string[] {
   return walk('.');
 }
 
-/** Values for every variable of the example, so that nothing is missing. */
+/** Values for every variable of the example, so that none is missing. */
 function filled(example: string): Record<string, string> {
   const names = [...example.matchAll(/^(\w+)=(.*)$/gm)];
   return Object.fromEntries(names.map(([, name = '', value = '']) => [name, value || 'wk_0123456789abcdef']));
@@ -86,12 +88,12 @@ function composeConfig(example: string): string[] {
 function verifyUnit(): string[] {
   if (spawnSync('systemd-analyze', ['--version']).status !== 0) return [];
   return problemsOf('systemd-analyze', ['verify', 'deploy/weir.service']).filter(
-    // Where Node is elsewhere the unit is still right for the place that it names.
+    // Where Node is elsewhere, the unit is still correct for its own path.
     (line) => line !== '' && !/is not executable: No such file|Failed to (connect|prepare)/.test(line),
   );
 }
 
-/** The configuration that compose mounts, as `weir check` sees it. */
+/** Checks the configuration that compose mounts with `weir check`. */
 function checkConfiguration(example: string): string[] {
   const env = { ...process.env, ...filled(example) };
   const args = ['--import', 'tsx', 'main.ts', 'check', gatewayConfig];
@@ -99,7 +101,7 @@ function checkConfiguration(example: string): string[] {
   return status === 0 ? [] : `${stdout}${stderr}`.trim().split('\n');
 }
 
-/** What a tool prints when it does not accept a file. */
+/** Output of a tool that rejects a file. */
 function problemsOf(command: string, args: readonly string[]): string[] {
   const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
   return status === 0 ? [] : `${stdout}${stderr}`.trim().split('\n');

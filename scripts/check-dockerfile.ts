@@ -2,7 +2,7 @@ import path from 'node:path';
 import { validate } from 'dockerfile-utils';
 import { execForm, globExpression, isIgnored, readDockerfile, type Instruction } from './dockerfile.ts';
 
-/** What a Dockerfile is checked against. */
+/** Context of checking a Dockerfile. */
 interface BuildContext {
   readonly dockerfile: string;
   /** The text of `.dockerignore`. */
@@ -11,11 +11,11 @@ interface BuildContext {
   readonly files: readonly string[];
   /** Files that the program needs at run time; each must be in the image. */
   readonly needed: readonly string[];
-  /** Flags that Node must be started with. */
+  /** Required flags of Node. */
   readonly nodeFlags: readonly string[];
 }
 
-/** Everything that is wrong with the Dockerfile, each with its line. */
+/** All faults of the Dockerfile, each with its line. */
 export function checkDockerfile(context: BuildContext): string[] {
   const instructions = readDockerfile(context.dockerfile);
   return [
@@ -53,13 +53,13 @@ function checkStages(instructions: readonly Instruction[]): string[] {
   return problems;
 }
 
-/** Why an image's name may mean another image tomorrow: it has neither a digest nor the tag of an exact version. */
+/** Reason why an image name is not pinned: it has neither a digest nor the tag of an exact version. */
 export function checkImage(image: string): string[] {
   if (image === '') return ['the image has no name'];
   if (/@sha256:[0-9a-f]{64}$/.test(image)) return [];
   const tag = /:([^/:]+)$/.exec(image)?.[1];
   if (tag === undefined) return [`the image ${image} has no tag; name an exact version, or a digest`];
-  // Versions of PostgreSQL have two numbers; for others such a tag names the newest of a line.
+  // Versions of PostgreSQL have two numbers; for other images such a tag names the newest of a line.
   const isExact = /(?:^|\/)postgres:/.test(image) ? /^\d+\.\d+/ : /^v?\d+\.\d+\.\d+/;
   return isExact.test(tag) ? [] : [`the tag of ${image} moves; name an exact version, or a digest`];
 }
@@ -112,7 +112,7 @@ function checkLastStage(instructions: readonly Instruction[], { nodeFlags }: Bui
   return problems;
 }
 
-/** Flags that Node is not started with. */
+/** Required flags that the Node command lacks. */
 export function checkNodeFlags(words: readonly string[], nodeFlags: readonly string[]): string[] {
   return nodeFlags
     .filter((flag) => !words.includes(flag))

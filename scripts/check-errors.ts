@@ -1,9 +1,9 @@
-// docs/errors.md lists exactly the codes of the table, with their status, and names a test for each that exists and
+// docs/errors.md lists exactly the codes of the table, with their status, and names an existing test for each that
 // mentions the code.
 import { existsSync, readFileSync } from 'node:fs';
 import { errorTable } from '../core/errors/codes.ts';
 
-/** Rows look like: `| \`code\` | 400 | when | remedy | \`path/to/test.ts\` |` */
+/** Form of a row: `| \`code\` | 400 | when | remedy | \`path/to/test.ts\` |` */
 const row = /^\|\s*`([a-z_]+)`\s*\|\s*(\d+)\s*\|.*\|\s*`([^`]+\.test\.ts)`\s*\|$/;
 
 /** Every difference between the documentation and the table. */

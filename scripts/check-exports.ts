@@ -1,16 +1,16 @@
 import { resolveImport, type Source } from './read-sources.ts';
 
-/** The package's entry for authors of plugins: its exports are imported from outside. */
+/** The package's entry for plugin authors: external code imports its exports. */
 const publicEntries = new Set(['core/pipeline/plugin.ts']);
 
 const declaration =
   /^export (?:declare )?(?:abstract )?(?:async )?(?:const|let|function\*?|class|interface|type|enum) (\w+)/gm;
 const named = /^(?:import|export) (?:type )?(?:\w+, )?\{([^}]*)\} from '([^']+)'/gm;
-/** These take every export of a file. */
+/** Imports of all exports of a file. */
 const whole =
   /^(?:import (?:type )?\* as \w+|export (?:type )?\*(?: as \w+)?) from '([^']+)'|\bimport\('([^']+)'\)/gm;
 
-/** Every export that no other file imports, with its place; tests and tools count as importers. */
+/** Every export that no other file imports, with its position; tests and tools count as importers. */
 export function checkExports(sources: readonly Source[]): readonly string[] {
   const taken = new Set<string>();
   const takenWhole = new Set(publicEntries);

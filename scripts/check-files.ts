@@ -1,4 +1,4 @@
-// House rules that a linter does not know: names of files, their size, and what may not be switched off.
+// House rules outside a linter's scope: names of files, their size, and rules that may not be disabled.
 import { existsSync, readFileSync } from 'node:fs';
 import type { Source } from './read-sources.ts';
 
@@ -33,7 +33,7 @@ export function checkFileRules(sources: readonly Source[]): readonly string[] {
   });
 }
 
-/** Documents that lead a reader through the sources: every path that they name in code marks is there. */
+/** Documents that guide a reader through the sources: every path in code marks must exist. */
 export function checkNamedPaths(): readonly string[] {
   return ['ARCHITECTURE.md', 'CONTRIBUTING.md'].flatMap((document) =>
     [...readFileSync(document, 'utf8').matchAll(/`((?:[a-z-]+\/)+(?:[a-z0-9.-]+\.[a-z]+)?)`/g)]

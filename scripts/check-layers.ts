@@ -1,7 +1,8 @@
-// Who may import whom: the rule of the README (core, plugins, adapters, storage) as code. Type imports count.
+// Allowed imports between layers: the rule of the README (core, plugins, adapters, storage) as code. Type imports
+// count.
 import { importsOf, isProduction, type Source } from './read-sources.ts';
 
-/** The part of core that the other layers may see. */
+/** The part of core that other layers may import. */
 const contracts = [
   /^core\/(access|base|errors|organisation|ports|providers|redaction)\//,
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
@@ -63,12 +64,12 @@ function folderOf(file: string): string {
 }
 
 /**
- * The folders of core from the bottom to the top: a file imports from its own folder and from those before it. First what
- * knows nothing of requests: errors, the wires' words (`dialects`), the interfaces (`ports`), small shared pieces (`base`),
- * hosts and their fields (`providers`), rights and limits (`access`), what an organisation declares in the file or over the
- * API (`organisation`), the configuration. Then a request's way from below: the client's connection, what is taken out of
- * texts (`redaction`), the pipeline, the router, the server (`http`), generations of all that (`lifecycle`). What
- * administers stands above, so that nothing which serves requests imports it.
+ * The folders of core from the bottom to the top: a file imports from its own folder and from those before it. First
+ * the folders without requests: errors, the wires' types (`dialects`), the interfaces (`ports`), small shared pieces
+ * (`base`), hosts and their fields (`providers`), rights and limits (`access`), declarations of an organisation in the
+ * file or over the API (`organisation`), the configuration. Then the path of a request from below: the client's
+ * connection, redaction of texts (`redaction`), the pipeline, the router, the server (`http`), generations of all that
+ * (`lifecycle`). Administration is above, so that no module which serves requests imports it.
  */
 const floors = [
   'errors',
@@ -88,7 +89,7 @@ const floors = [
   'administration',
 ];
 
-/** Imports inside core that go from a lower folder to a higher one. */
+/** Imports inside core from a lower folder to a higher one. */
 export function checkUpward(sources: readonly Source[]): readonly string[] {
   return sources
     .filter((source) => isProduction(source) && source.file.startsWith('core/'))
@@ -151,12 +152,12 @@ function stronglyConnected(graph: ReadonlyMap<string, readonly string[]>): strin
   return groups;
 }
 
-/** Import cycles of what runs, over all sources: groups of files that import each other. */
+/** Import cycles at run time, over all sources: groups of files that import each other. */
 export function checkCycles(sources: readonly Source[]): readonly string[] {
   return circlesOf(new Map(sources.map((source) => [source.file, valueImports(source)])));
 }
 
-/** Type imports vanish before anything runs, so they close no cycle. */
+/** Type imports are erased before run time, so they close no cycle. */
 function valueImports(source: Source): readonly string[] {
   const text = source.text.replace(/(^|\n)\s*(import|export)\s+type\s[^;]*;/g, '\n');
   return importsOf({ file: source.file, text }).filter((name) => name.endsWith('.ts'));

@@ -1,16 +1,16 @@
 import { checkNodeFlags } from './check-dockerfile.ts';
 
-/** What a systemd unit is checked against. */
+/** Context of checking a systemd unit. */
 interface UnitContext {
   readonly text: string;
-  /** Seconds that the gateway may take to end. */
+  /** Time limit of the gateway's end, seconds. */
   readonly stopSeconds: number;
-  /** Flags that Node must be started with. */
+  /** Required flags of Node. */
   readonly nodeFlags: readonly string[];
 }
 
 const known = new Set(['Unit', 'Service', 'Install']);
-/** What the service promises, and may not lose by a slip. */
+/** Settings that the service promises and must keep. */
 const required: readonly [key: string, pattern: RegExp][] = [
   ['User', /^(?!root$|0$)\S+$/],
   ['ProtectSystem', /^strict$/],
@@ -27,7 +27,7 @@ const required: readonly [key: string, pattern: RegExp][] = [
   ['ExecStart', /^\/\S+/],
 ];
 
-/** Everything that is wrong with the unit. */
+/** All faults of the unit. */
 export function checkUnit({ text, stopSeconds, nodeFlags }: UnitContext): string[] {
   const problems: string[] = [];
   const values = new Map<string, string>();

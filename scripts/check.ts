@@ -1,4 +1,4 @@
-// `npm run check`: every gate, each with its name and result. Fails if any of them fails.
+// `npm run check`: every check, each with its name and result. Fails if any of them fails.
 import { spawnSync } from 'node:child_process';
 import { checkCircles, checkCycles, checkLayers, checkUpward } from './check-layers.ts';
 import { checkDeploy } from './check-deploy.ts';

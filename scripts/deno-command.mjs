@@ -1,5 +1,5 @@
-// How Deno is started for the gateway. Permissions: everything, because the configuration decides which files, hosts
-// and variables are used. Packages come from node_modules, as on Node, and nothing is fetched at run time.
+// Command line of Deno for the gateway. Permissions: all, because the configuration decides which files, hosts and
+// variables are used. Packages come from node_modules, as on Node, and nothing is fetched at run time.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -11,7 +11,7 @@ export function denoProgram() {
   try {
     const folder = path.dirname(require.resolve('deno/package.json'));
     const program = path.join(folder, process.platform === 'win32' ? 'deno.exe' : 'deno');
-    // The package puts its program there when it is installed; an installation without scripts leaves that to us.
+    // The package adds its program at installation; an installation without scripts leaves that to this code.
     return existsSync(program) ? program : require('deno/install_api.cjs').runInstall();
   } catch {
     return undefined;

@@ -1,4 +1,4 @@
-/** One instruction of a Dockerfile: continued lines joined, comments left out. */
+/** One instruction of a Dockerfile: continued lines joined, comments removed. */
 export interface Instruction {
   /** 1-based. */
   readonly line: number;
@@ -6,11 +6,11 @@ export interface Instruction {
   readonly keyword: string;
   /** `--from=x` as `from` → `x`. */
   readonly flags: ReadonlyMap<string, string>;
-  /** What follows the flags. */
+  /** The text after the flags. */
   readonly rest: string;
 }
 
-/** Reads the instructions. Says nothing about mistakes: `dockerfile-utils` does. */
+/** Reads the instructions. Reports no faults: `dockerfile-utils` does. */
 export function readDockerfile(text: string): Instruction[] {
   const found: Instruction[] = [];
   let start = 0;
@@ -44,7 +44,7 @@ export function execForm(text: string): string[] | undefined {
   }
 }
 
-/** Whether a path (from the root, forward slashes) stays out of the build, by the rules of `.dockerignore`. */
+/** True when `.dockerignore` excludes a path (from the root, forward slashes) from the build. */
 export function isIgnored(patterns: string, path: string): boolean {
   const parts = path.split('/');
   const candidates = parts.map((_, index) => parts.slice(0, index + 1).join('/'));

@@ -1,4 +1,4 @@
-// `npm run check -- --figures`: the size and the shape of the house, each figure beside its bound.
+// `npm run check -- --figures`: size and shape of the code base, each figure with its bound.
 import { checkCircles, checkUpward } from './check-layers.ts';
 import { importsOf, isProduction, type Source } from './read-sources.ts';
 import { walkOfRequests } from './walk.ts';
@@ -12,7 +12,7 @@ interface Figure {
 const declaration =
   /^export (?:default |declare )?(?:abstract )?(?:async )?(?:const|let|function\*?|class|interface|type|enum) /gm;
 
-/** Prints every figure, and how many are over their bound; these fail nothing. */
+/** Prints every figure, and the number of those over their bound; these do not fail the check. */
 export async function printFigures(all: readonly Source[]): Promise<void> {
   const sources = all.filter((source) => isProduction(source));
   const walk = await walkOfRequests();

@@ -21,9 +21,9 @@ export const recordedCalls = JSON.parse(
 ) as Readonly<Record<string, { readonly file: string; readonly test: string; readonly status: number }>>;
 
 const target = fileURLToPath(new URL('../docs/api-coverage.md', import.meta.url));
-/** What records the calls anew; takes as long as all suites. */
+/** Command that records the calls again; takes as long as all suites. */
 export const recordCommand = 'node --import tsx scripts/record-calls.ts';
-/** What writes the table anew. */
+/** Command that writes the table. */
 export const coverageCommand = 'node --import tsx scripts/generate-api-coverage.ts';
 
 const introduction = `# API coverage
@@ -38,7 +38,7 @@ passed on by the pipeline that takes their paths; their scopes are in docs/authe
 are named only where no other test calls the operation.
 `;
 
-/** The operations that are wanted, without those of providers, and are not served by any of these routes. */
+/** Wanted operations, except those of providers, that none of these routes serves. */
 export function missingOperations(routes: readonly RouteDefinition[]): readonly Operation[] {
   return Object.entries(wantedOperations)
     .filter(([resource]) => !ofProviders.has(resource))
@@ -78,7 +78,7 @@ function scopesOf(routes: readonly RouteDefinition[]): string {
   return [...scopes].map((scope) => `\`${scope}\``).join(', ');
 }
 
-/** The recorded test of an operation, as the table shows it. */
+/** The recorded test of an operation, in the table's form. */
 function testOf(operation: Operation): string {
   const call = recordedCalls[operationKey(operation)];
   if (call === undefined) return '**none**';

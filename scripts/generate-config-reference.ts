@@ -107,8 +107,8 @@ function cell(text: string): string {
 const deepest = 6;
 
 /**
- * One row for every key below a schema: `url`, `journal.flush_ms`, `<name>.api_key`, `[].match.path`. What holds itself
- * (a config's targets are configs) is described once: `around` are the definitions that a schema stands within.
+ * One row for every key below a schema: `url`, `journal.flush_ms`, `<name>.api_key`, `[].match.path`. A recursive
+ * definition (a config's targets are configs) is described once: `around` are the enclosing definitions.
  */
 function rows(
   schema: SchemaObject,
@@ -129,7 +129,7 @@ function rows(
   );
   const items = isObject(resolved.items) ? rows(resolved.items, `${path}[]`, root, within) : [];
   const branches = unionBranches(resolved).flatMap((branch) => rows(branch, path, root, within));
-  // A union may name a key again, to require it; its first row is the one that describes it.
+  // A union may repeat a key to require it; its first row has the description.
   const all = [...members, ...named, ...items, ...branches];
   return all.filter((row, index) => all.findIndex(({ key }) => key === row.key) === index);
 }

@@ -1,4 +1,5 @@
-// Writes docs/dialects.md from what the dialects do; with --check it only compares, and fails when they differ.
+// Writes docs/dialects.md from the behaviour of the dialects; with --check it only compares, and fails when they
+// differ.
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { dialects, providerDialects } from '../adapters/dialects/index.ts';

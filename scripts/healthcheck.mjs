@@ -1,4 +1,5 @@
-// For a container's HEALTHCHECK: ends with 0 when the gateway answers /healthz. Node alone, since the image has no curl.
+// For a container's HEALTHCHECK: ends with 0 when the gateway answers /healthz. Uses Node alone, because the image has
+// no curl.
 const port = process.env.PORT || '8787';
 const named = process.env.WEIR_HOST ?? '';
 const host = ['', '0.0.0.0', '::'].includes(named) ? '127.0.0.1' : named;

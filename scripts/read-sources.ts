@@ -25,7 +25,7 @@ function walk(folder: string): string[] {
     .sort();
 }
 
-/** True for what runs in a gateway: no tests, no test support, no tools. */
+/** True for run-time code of a gateway: no tests, test support or tools. */
 export function isProduction({ file }: Source): boolean {
   return (
     /^(main\.ts$|main\/|core\/|plugins\/|adapters\/|storage\/)/.test(file) &&
@@ -33,7 +33,7 @@ export function isProduction({ file }: Source): boolean {
   );
 }
 
-/** What a source imports (also types and re-exports): relative ones resolved to project paths, packages as they are. */
+/** The imports of a source (also types and re-exports): relative ones resolved to project paths, packages unchanged. */
 export function importsOf(source: Source): readonly string[] {
   const pattern =
     /(?:^|\n)\s*(?:import|export)\s(?:[^'"`;]*?\sfrom\s)?\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/g;
@@ -41,7 +41,7 @@ export function importsOf(source: Source): readonly string[] {
   return found.map((name) => resolveImport(source, name));
 }
 
-/** A relative name in an import of this source as a path of the project; a package as it is. */
+/** A relative import of this source as a path of the project; a package unchanged. */
 export function resolveImport({ file }: Source, name: string): string {
   return name.startsWith('.') ? path.posix.normalize(path.posix.join(path.posix.dirname(file), name)) : name;
 }

@@ -1,5 +1,6 @@
-// Writes tests/fixtures/recorded-calls.json: for each operation of the API, a test whose request reached a gateway while
-// every test file ran alone. Takes as long as all suites, or as the files that are named, whose operations are added; `scripts/generate-api-coverage.ts` makes the table of it.
+// Writes tests/fixtures/recorded-calls.json: for each operation of the API, a test whose request reached a gateway,
+// from a run of every test file alone. Takes as long as all suites, or as the named files, whose operations are added;
+// `scripts/generate-api-coverage.ts` makes the table from it.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -11,7 +12,7 @@ import { operationKey, ofProviders, operationsOf, routesFor, wantedOperations } 
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const target = path.join(root, 'tests/fixtures/recorded-calls.json');
-/** Tests of these call everything at once, and prove less than a test of the operation. */
+/** Tests in this folder call everything at once, and prove less than a test of the operation. */
 const sweeping = /^tests\/property\//;
 
 type Line = readonly [method: string, url: string, status: number, file: string, test: string];
@@ -27,13 +28,16 @@ try {
   const given = process.argv.slice(2);
   runTests(given.length > 0 ? given : callingFiles());
   const found = reduced(readLines(), await patterns());
-  // Of some files alone: what other files call stays as it was recorded.
+  // From some files alone: calls of the other files keep their record.
   writeRecord(given.length > 0 ? new Map([...found, ...Object.entries(readRecord())]) : found);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** What knows no process, file or socket calls no gateway; one on Deno loads no recorder. */
+/**
+ * Test files that can call a gateway: without those free of processes, files and sockets, and those on Deno, which
+ * loads no recorder.
+ */
 function callingFiles(): string[] {
   return testFiles(root).filter(
     (file) => !groups.pure.some((one) => file.startsWith(`${one}/`)) && !file.includes('runtime/deno'),

@@ -1,5 +1,5 @@
-// Records what this version reads and writes of the resources store, for the releases that will run beside it. Run it when
-// a release is made: `node --import tsx scripts/record-release-schema.ts`.
+// Records which parts of the resources store this version reads and writes, for later releases that run beside it. Run
+// it for each release: `node --import tsx scripts/record-release-schema.ts`.
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { getTableColumns, is } from 'drizzle-orm';

@@ -1,7 +1,7 @@
-// main.ts on Node: what was made of it, or the source itself through tsx where nothing could be made.
+// main.ts on Node: its build, or the source itself through tsx when the build failed.
 import { existsSync } from 'node:fs';
 
-// Errors name the lines of the sources.
+// Errors show the lines of the sources.
 process.setSourceMapsEnabled(true);
 const source = new URL('../main.ts', import.meta.url);
 if (existsSync(source)) {

@@ -1,4 +1,4 @@
-// `npm run seed:demo -- --rows 10000000 --bodies 0.01`: fills the analytics store with a month that looks real.
+// `npm run seed:demo -- --rows 10000000 --bodies 0.01`: fills the analytics store with a realistic month.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { createLog } from '../adapters/telemetry/line-log.ts';

@@ -1,6 +1,6 @@
-// Starts the gateway as a child, hands signals on, and starts it again when it could not go on: after the exit code 70
-// (its event loop stood still, or an exception was not caught) or a signal that it did not ask for. Waits 1 s before
-// the second start, doubled up to 60 s as long as it does not live for a minute. Everything else ends as the child ended.
+// Starts the gateway as a child, forwards signals, and restarts it when it could not continue: after the exit code 70
+// (its event loop was blocked, or an exception was not caught) or an unrequested signal. Waits 1 s before the second
+// start, doubled up to 60 s as long as it does not live for a minute. Otherwise ends with the child's exit status.
 import { spawn } from 'node:child_process';
 
 const restartExitCode = 70;
@@ -8,7 +8,7 @@ const fatalSignals = new Set(['SIGKILL', 'SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGILL
 const longestWaitMs = 60_000;
 const healthyMs = 60_000;
 
-/** Runs the program until it ends for good, and then ends this process the same way. */
+/** Runs the program until it ends permanently, and then ends this process the same way. */
 export function supervise(program, args, { restart, options = {} }) {
   let child;
   let timer;

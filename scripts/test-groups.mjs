@@ -1,15 +1,15 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 
-// Folders whose tests run together in one process: to start one for each of their files takes longer than most of the
-// tests. They leave nothing behind and have no hooks outside of a `describe`.
+// Folders whose tests run together in one process: starting one per file takes longer than most of the tests. They
+// leave nothing behind and have no hooks outside of a `describe`.
 export const groups = {
-  /** Code that knows no process, file or socket. */
+  /** Code without processes, files or sockets. */
   pure: ['adapters/dialects', 'adapters/framing', 'core/dialects'],
   /** Requests through a gateway in the same process. */
   core: ['core/connection', 'core/http', 'core/pipeline', 'core/routing', 'tests/integration/resilience'],
   plugins: ['plugins', 'tests/golden'],
-  /** What a configuration, a key and a directory say, with no process and no store. */
+  /** Rules of configurations, keys and directories, without processes and stores. */
   rules: [
     'adapters/credentials',
     'adapters/mcp',
@@ -27,20 +27,20 @@ export const groups = {
 
 // Suites with a command of their own (`npm run test:…`), which `npm test` leaves out: paths of their files, with `/`.
 export const suites = {
-  /** The relational store on both engines, and what administers it: each file opens a store, which takes seconds. */
+  /** The relational store on both engines, and its administration: each file opens a store, which takes seconds. */
   postgres:
     /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/(administration|organisation-records)|tests\/sdk\/portkey-(admin|configs|integrations|mcp|policies|prompts))/,
-  /** The analytics store on the real engine: what fills it, asks it and survives its end. */
+  /** The analytics store on the real engine: writes, queries and recovery. */
   analytics:
     /^(storage\/clickhouse\/(embedded|server|views|retention|table-layout)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|logs|telemetry))/,
-  /** Gateways as processes that are killed, fed and looked at from outside. */
+  /** Gateways as processes that are killed, called and inspected from outside. */
   processes:
     /^(tests\/(chaos\/|package\/|runtime\/node|integration\/(clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|reload|third-party))|scripts\/built-sources|core\/lifecycle\/watchdog|storage\/embedded\/data-lock)/,
-  /** Everything that sees a gateway from outside, against one on Deno. */
+  /** All tests that use a gateway from outside, against one on Deno. */
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };
 
-/** True for the files that `npm test` leaves to another command. */
+/** True for the files that another command runs instead of `npm test`. */
 export function hasOwnCommand(file) {
   const { analytics, postgres, processes } = suites;
   return (
@@ -49,7 +49,9 @@ export function hasOwnCommand(file) {
   );
 }
 
-/** Every test file below the root, as a path from there, found here because `--test` with a pattern needs a newer Node. */
+/**
+ * Every test file below the root, as a relative path; listed here because `--test` with a pattern needs a newer Node.
+ */
 export function testFiles(root) {
   const found = [];
   const walk = (folder) => {

@@ -1,4 +1,4 @@
-// Loaded with --import into a gateway: each SIGUSR2 writes the source files whose functions ran since the last one.
+// Loaded with --import into a gateway: each SIGUSR2 writes the source files whose functions ran since the previous one.
 // `scripts/walk.ts` starts the gateway with it.
 import { writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector';

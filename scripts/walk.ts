@@ -1,5 +1,5 @@
-// The files that one chat request and one config write pass through, seen by the coverage of V8: functions that ran
-// between the moment before the request and the moment after its answer. Timers that fire in between count as well.
+// The files that one chat request and one config write pass through, from V8's coverage: functions that ran between the
+// moment before the request and the moment after its answer. Timers that fire in between count as well.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
@@ -15,7 +15,9 @@ interface Walk {
   readonly write: readonly string[];
 }
 
-/** Starts the shipped configuration on a free port and an empty folder, and sends each request until it is a usual one. */
+/**
+ * Starts the shipped configuration on a free port and an empty folder, and repeats each request until it is warmed up.
+ */
 export async function walkOfRequests(): Promise<Walk> {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'weir-walk-'));
   const file = path.join(folder, 'walk.json');
@@ -36,7 +38,7 @@ export async function walkOfRequests(): Promise<Walk> {
         try {
           return JSON.parse(readFileSync(file, 'utf8')) as string[];
         } catch {
-          // It is not written to its end yet.
+          // The file is not complete yet.
         }
       }
       throw new Error('The gateway did not say which files ran.');

@@ -6,7 +6,7 @@ export interface Operation {
   readonly path: string;
 }
 
-/** The operations of the API that clients of this interface know, by what they are about: `METHOD,METHOD /path`. */
+/** API operations known to clients of this interface, by topic: `METHOD,METHOD /path`. */
 export const wantedOperations: Readonly<Record<string, readonly string[]>> = {
   Chat: ['POST /chat/completions'],
   Realtime: ['GET /realtime'],
@@ -145,13 +145,13 @@ export const wantedOperations: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Operations that are passed on to a provider; everything else is answered by the gateway itself. */
+/** Operations forwarded to a provider; the gateway itself answers all others. */
 export const ofProviders: ReadonlySet<string> = new Set([
   ...['Chat', 'Realtime', 'Completions', 'Images', 'Embeddings', 'Rerank', 'Audio', 'Files', 'Fine-tuning'],
   ...['Models', 'Moderations', 'Assistants', 'Responses', 'Vector stores', 'Batches'],
 ]);
 
-/** Paths that a plugin on the way of requests takes, and no route: the scope that it asks for. */
+/** Paths served by a plugin in the request pipeline, not by a route, with the required scope. */
 export const takenByPlugins: Readonly<Record<string, string>> = {
   '/prompts/{promptId}/completions': 'completions.write',
 };
@@ -162,7 +162,10 @@ export function operationsOf(text: string): readonly Operation[] {
   return methods.split(',').map((method) => ({ method, path }));
 }
 
-/** The routes of a wanted operation: names of parameters may differ, and one operation may be several routes with words in the place of a parameter. */
+/**
+ * The routes of a wanted operation: parameter names may differ, and one operation may correspond to several routes with
+ * literal segments instead of a parameter.
+ */
 export function routesFor(
   { method, path }: Operation,
   routes: readonly RouteDefinition[],
@@ -180,7 +183,7 @@ export function routesFor(
     });
 }
 
-/** `METHOD /path` without the names of parameters. */
+/** `METHOD /path` without parameter names. */
 export function operationKey({ method, path }: Operation): string {
   return `${method} ${shape(path)}`;
 }

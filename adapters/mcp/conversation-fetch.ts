@@ -318,7 +318,7 @@ function linesIn(chunk: Buffer): number {
   return lines;
 }
 
-/** Members of a failure beside its sentence. */
+/** Members of a failure in addition to its sentence. */
 interface McpFailureDetails {
   /** HTTP status of the server's answer; shown as `status` in the body of the error. */
   readonly status?: number;

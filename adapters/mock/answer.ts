@@ -1,6 +1,6 @@
 import { wordOfStatus } from '../dialects/google-gemini/errors.ts';
 
-/** Members of an error answer beside its status and message. */
+/** Members of an error answer in addition to its status and message. */
 interface ProblemDetails {
   readonly param?: string;
   readonly code?: string;

@@ -1,6 +1,6 @@
 import type { RequestFeature } from './request-feature.ts';
 
-/** Who asks and how it is booked, and what only one wire knows. */
+/** Caller, billing, and members of a single wire. */
 export const accountFeatures: readonly RequestFeature[] = [
   {
     name: 'end user',

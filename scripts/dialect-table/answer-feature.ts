@@ -1,4 +1,4 @@
-/** Something that an answer can say: what of it must be found in the provider's answer and in the client's. */
+/** A feature of an answer: the text to find in the provider's answer and in the client's. */
 export interface AnswerFeature {
   readonly name: string;
   /** `tests/fixtures/wire/<dialect>/grid-<fixture>.json`. */
@@ -6,7 +6,7 @@ export interface AnswerFeature {
   readonly marker: RegExp;
 }
 
-/** What answers can say. */
+/** Features of answers. */
 export const answerFeatures: readonly AnswerFeature[] = [
   { name: 'text', fixture: 'text', marker: /The Danube flows/ },
   { name: 'tool call', fixture: 'tool-call', marker: /get_weather/ },

@@ -14,7 +14,7 @@ const responsesText = (role: string, text: string) => ({
   content: [{ type: role === 'assistant' ? 'output_text' : 'input_text', text }],
 });
 
-/** What messages can hold. */
+/** Features of message content. */
 export const contentFeatures: readonly RequestFeature[] = [
   {
     name: 'system prompt',

@@ -10,7 +10,7 @@ import type { Ingress, RequestFeature } from './request-feature.ts';
 import { settingFeatures } from './setting-features.ts';
 import { toolFeatures } from './tool-features.ts';
 
-/** Everything that is asked of every pair, in the order of the tables. */
+/** All features tested for every pair, in the order of the tables. */
 const requestFeatures: readonly (readonly [string, readonly RequestFeature[]])[] = [
   ['Messages', contentFeatures],
   ['Tools', toolFeatures],

@@ -9,12 +9,12 @@ import type { AnswerFeature } from './answer-feature.ts';
 import { askedModels, endpoints, type Pair } from './judge-request.ts';
 import { plainRequests } from './request-feature.ts';
 
-/** What becomes of a part of an answer: `when not strict` needs `strict_openai_compliance: false`. */
+/** Fate of a part of an answer: `when not strict` needs `strict_openai_compliance: false`. */
 type AnswerFate = 'as is' | 'kept' | 'when not strict' | 'dropped' | '–';
 
 const fixtures = new URL('../../tests/fixtures/wire/', import.meta.url);
 
-/** What a client hears of it; `–` when this provider's wire does not say it. */
+/** Fate of the feature for a client; `–` when this provider's wire does not have it. */
 export function answerFateOf(pair: Pair, feature: AnswerFeature): AnswerFate {
   const body = fixture(pair.host.name, feature.fixture);
   if (body === undefined || !feature.marker.test(body.toString())) return '–';

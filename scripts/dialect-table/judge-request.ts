@@ -7,13 +7,13 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { plainRequests, type Ingress, type RequestFeature } from './request-feature.ts';
 
 /**
- * What becomes of a feature: `as is` (the client's bytes go on), `kept`, `emulated` (said in other words, reported as
+ * Fate of a feature: `as is` (the client's bytes pass), `kept`, `emulated` (expressed by other means, reported as
  * such), `partly` (a part is reported as dropped), `dropped` (reported), `refused` (the request is), `–` (the client's
- * wire cannot say it), `LOST` (neither sent nor reported: a defect).
+ * wire cannot express it), `LOST` (neither sent nor reported: a defect).
  */
 type Fate = 'as is' | 'kept' | 'emulated' | 'partly' | 'dropped' | 'refused' | '–' | 'LOST';
 
-/** The models that are asked for, by the provider's wire: one for everything, one that thinks. */
+/** Requested models by the provider's wire: one for everything, one that thinks. */
 export const askedModels: Readonly<Partial<Record<DialectName, readonly [string, string]>>> = {
   'openai-chat': ['gpt-4.1', 'gpt-5.1'],
   'openai-responses': ['gpt-4.1', 'gpt-5.1'],
@@ -36,20 +36,20 @@ export const endpoints: Readonly<Record<Ingress, readonly [EndpointId, string]>>
 };
 
 interface Encoding {
-  /** Path, headers and body as they go to the provider. */
+  /** Path, headers and body of the provider's request. */
   readonly text: string;
   readonly dropped: readonly string[];
   readonly emulated: readonly string[];
 }
 
-/** One client's wire, one provider's wire. */
+/** A client's wire and a provider's wire. */
 export interface Pair {
   readonly ingress: Ingress;
   readonly client: Dialect;
   readonly host: ProviderDialect;
 }
 
-/** What becomes of a feature between the two. `base` is the feature that it stands over. */
+/** Fate of a feature between the two. `base` is the feature that it extends. */
 export function fateOf(pair: Pair, feature: RequestFeature, base: RequestFeature | undefined): Fate {
   const members = requestOf(pair, feature);
   if (members === undefined) return '–';
@@ -62,7 +62,7 @@ export function fateOf(pair: Pair, feature: RequestFeature, base: RequestFeature
   const fate = compare(encoding, plain, feature);
   if (fate !== 'LOST') return fate;
   if (feature.inherent?.includes(pair.host.name) === true) return 'kept';
-  // What is a part of something that was dropped is dropped with it.
+  // A part of a dropped feature is dropped with it.
   return base !== undefined && fateOf(pair, base, undefined) === 'dropped' ? 'dropped' : 'LOST';
 }
 

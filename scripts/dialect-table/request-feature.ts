@@ -1,29 +1,35 @@
 import type { JsonObject } from '../../core/dialects/canonical/chat-part.ts';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 
-/** Wires in which a client asks for the next turn of a conversation. */
+/** Wires with a request for the next turn of a conversation. */
 export type Ingress =
   'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'google-gemini' | 'openai-completions';
 
-/** Something that a request can say. */
+/** A feature of a request. */
 export interface RequestFeature {
   readonly name: string;
-  /** Request members by the client's wire; wires that cannot say it are absent. They stand over the wire's plain request. */
+  /**
+   * Request members by the client's wire; wires that cannot express it are absent. They override the wire's plain
+   * request.
+   */
   readonly said: Readonly<Partial<Record<Ingress, JsonObject>>>;
-  /** The request without the feature is not the plain one, but one with this feature. */
+  /** The request without the feature is one with this other feature, not the plain one. */
   readonly over?: string;
-  /** Must stand in the provider's request when it is kept. Without it, any difference to the request without the feature counts. */
+  /**
+   * Must occur in the provider's request when the feature is kept. Without it, any difference from the request without
+   * the feature counts.
+   */
   readonly marker?: RegExp;
-  /** Only a model that thinks can be asked for it. */
+  /** Requires a model that thinks. */
   readonly thinks?: true;
   readonly stream?: true;
-  /** Wires that do so without being told. */
+  /** Wires that do so by default. */
   readonly inherent?: readonly DialectName[];
   /** Members that depend on the provider's wire. */
   readonly saidTo?: (egress: DialectName) => JsonObject;
 }
 
-/** The request of each wire that says nothing but one word. */
+/** The minimal request of each wire: one word. */
 export const plainRequests: Readonly<Record<Ingress, JsonObject>> = {
   'openai-chat': { messages: [{ role: 'user', content: 'Hello.' }] },
   'openai-responses': {
@@ -34,7 +40,7 @@ export const plainRequests: Readonly<Record<Ingress, JsonObject>> = {
   'openai-completions': { prompt: 'Hello.' },
 };
 
-/** A chat completions request whose user says hello and these parts. */
+/** A chat completions request with a greeting and these parts from the user. */
 export function chatUser(...parts: readonly JsonObject[]): JsonObject {
   return { messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello.' }, ...parts] }] };
 }

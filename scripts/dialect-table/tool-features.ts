@@ -45,7 +45,7 @@ const result = (members: JsonObject): JsonObject => ({
 const png =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
 
-/** What can be said of tools. */
+/** Features of tools. */
 export const toolFeatures: readonly RequestFeature[] = [
   {
     name: 'functions',

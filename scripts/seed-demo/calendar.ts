@@ -1,17 +1,17 @@
 import { chanceOf } from './chance.ts';
 
-/** What a calendar is made of. */
+/** Settings of a calendar. */
 interface CalendarOptions {
   readonly rows: number;
   readonly days: number;
   /** Milliseconds since the epoch, excluded. */
   readonly end: number;
   readonly seed: number;
-  /** Rows after which a block is full; up to as many more may come with its last span. */
+  /** Rows after which a block is full; its last span may at most double them. */
   readonly blockRows: number;
 }
 
-/** Rows that are stored as one block, in the order of their times. */
+/** Rows that are stored as one block, in order of time. */
 export interface Block {
   /** Number of the first row. */
   readonly first: number;
@@ -19,15 +19,15 @@ export interface Block {
   /** Milliseconds since the epoch; `to` is excluded. */
   readonly from: number;
   readonly to: number;
-  /** The spans of time that it is made of: when each begins, and the number of the first row in it, from 0. */
+  /** The time spans of the block: start of each, and the number of its first row, from 0. */
   readonly starts: readonly number[];
   readonly before: readonly number[];
 }
 
 const hourMs = 3_600_000;
-/** Bodies have a partition for each day, and an insert may touch a hundred. */
+/** Bodies have daily partitions, and an insert may touch a hundred. */
 const mostHoursPerBlock = 7 * 24;
-/** How much is going on at each hour of a working day (UTC); the rest of the world never sleeps quite. */
+/** Activity at each hour of a working day (UTC); other time zones keep it above zero. */
 const workingDay = [
   2, 2, 1, 1, 2, 3, 6, 12, 22, 30, 33, 31, 25, 30, 33, 32, 29, 24, 17, 11, 8, 6, 4, 3,
 ] as const;

@@ -9,7 +9,7 @@ export function chanceOf(seed: number): () => number {
   };
 }
 
-/** An urn of `size` lots: each index as often as its weight says, and every one at least once. */
+/** An urn of `size` lots: each index in proportion to its weight, and at least once. */
 export function urnOf(weights: readonly number[], size: number): number[] {
   const sum = weights.reduce((total, weight) => total + weight, 0);
   let drawn = 0;

@@ -1,10 +1,10 @@
 /**
- * Statements that make the rows of one block inside the engine. Every choice is a hash of the seed, of the row's number
- * (or of the number of the first row of its trace) and of a number of its own, so that a block always has the same
- * rows.
+ * Statements that generate the rows of one block inside the engine. Every choice is a hash of the seed, of the row's
+ * number (or of the number of the first row of its trace) and of the choice's own number, so that a block always has
+ * the same rows.
  */
 
-/** A number from 0 to 1, its own for each `choice`; `of` is the row `n`, or its trace `e`. */
+/** A number from 0 to 1, independent for each `choice`; `of` is the row `n`, or its trace `e`. */
 const chance = (of: 'n' | 'e', choice: number): string =>
   `(cityHash64(${of}, {seed:UInt64}, ${choice}) / 18446744073709551616.)`;
 /** Normally distributed around 0. */
@@ -12,20 +12,20 @@ const normal = (choice: number): string =>
   `(sqrt(-2 * log(${chance('n', choice)} + 1e-12)) * cos(6.283185307179586 * ${chance('n', choice + 1)}))`;
 const pick = (list: string, type: string, place: string): string =>
   `arrayElement({${list}:Array(${type})}, ${place})`;
-/** Of a list of as many lots as the parameter's name says: the place from 1 on that was drawn. */
+/** Drawn position, from 1 on, in a list with as many lots as the parameter of this name holds. */
 const draw = (urn: string, of: 'n' | 'e', choice: number): string =>
   `1 + arrayElement({${urn}:Array(UInt16)}, 1 + toUInt32(floor(${chance(of, choice)} * length({${urn}:Array(UInt16)}))))`;
 const idOf = (number: string, kind: number): string =>
   `reinterpretAsUUID(concat(reinterpretAsFixedString(cityHash64(${number}, {seed:UInt64}, {origin:UInt64}, ${kind})), reinterpretAsFixedString(bitOr(bitAnd(sipHash64(${number}, {seed:UInt64}, {origin:UInt64}, ${kind}), 0x3fffffffffffffff), 0x8000000000000000))))`;
 
 /**
- * What is known of a request, in steps that build upon those before them: each is a query of its own, because the
- * engine writes an expression out again wherever it is named in the same one.
+ * Expressions of a request, in steps that build on earlier ones: each step is a separate query, because the engine
+ * repeats an expression for every use of its name in the same one.
  */
 const steps: readonly Readonly<Record<string, string>>[] = [
   { group_k: 'intDiv(k, 6) * 6' },
   {
-    // Rows stand in groups of six, and the first few of a group may be the spans of one trace.
+    // Rows are in groups of six, and the first few of a group may be the spans of one trace.
     group_spans:
       '[1, 1, 1, 1, 1, 1, 2, 3, 4, 6][1 + cityHash64(group_k + {first:UInt64}, {seed:UInt64}, 1) % 10]',
     in_group: 'k - group_k',
@@ -54,7 +54,7 @@ const steps: readonly Readonly<Record<string, string>>[] = [
     service_asked: `1 + ${pick('modelServices', 'UInt16', 'model_asked')}`,
     is_embedding: `${pick('outputPrices', 'UInt64', 'model_asked')} = 0`,
     has_config: 'key % 3 = 0',
-    // A model that makes no text answers nobody who asked for text.
+    // A model without text output does not answer requests for text.
     answering: `if(${pick('outputPrices', 'UInt64', 'model_other')} = 0, 1, model_other)`,
   },
   { at: `least(root_at + span * toInt64(700 + 900 * ${chance('n', 3)}), {to:Int64} - 1)` },
@@ -84,7 +84,7 @@ const steps: readonly Readonly<Record<string, string>>[] = [
     is_stream: `NOT is_embedding AND ${chance('n', 15)} < 0.55`,
     tokens_in: `toUInt64(least(120000, exp(6.3 + 1.0 * ${normal(16)}))) + 12`,
     tokens_out: `if(is_embedding OR status_now != 200, 0, toUInt64(least(8000, exp(5.1 + 0.9 * ${normal(18)}))) + 1)`,
-    // Attempts that were in vain take time too.
+    // Failed attempts take time too.
     lost_ms: 'slowness * multiIf(by_retry, 900, by_fallback, 2400, is_failed, 1500, 0)',
   },
   {
@@ -101,7 +101,7 @@ const steps: readonly Readonly<Record<string, string>>[] = [
   },
 ];
 
-/** Everything that is known of those rows of the block for which the condition on `n` holds. */
+/** All expressions for the rows of the block that match the condition on `n`. */
 const known = (condition: string): string =>
   steps.reduce(
     (inner, columns) =>
@@ -116,7 +116,7 @@ const workspace = pick('keyWorkspaces', 'String', 'key');
 const modelName = (place: string): string => pick('models', 'String', place);
 const service = (place: string): string => pick('services', 'String', place);
 
-/** The attempts of a request, each by the number of its target and its status. */
+/** The attempts of a request, each with the number of its target and its status. */
 const attemptsOf = (...attempts: readonly (readonly [target: number, status: number])[]): string =>
   `'${JSON.stringify(
     attempts.map(([target, status], place) => {
@@ -191,7 +191,7 @@ const requestColumns: Readonly<Record<string, string>> = {
   sdk: "['openai-python 1.99.0', 'openai-js 5.12.0', 'anthropic-python 0.60.0', ''][1 + key % 4]",
 };
 
-/** Words of a text that is another one in every row, yet the same each time. */
+/** Words of a text that differs between rows and is constant per row. */
 const words = (count: string, choice: number): string =>
   `arrayStringConcat(arrayMap(place -> ['the', 'river', 'carries', 'less', 'water', 'than', 'last', 'year', 'and', 'our', 'customer', 'asks', 'whether', 'the', 'invoice', 'of', 'March', 'can', 'be', 'paid', 'later', 'please', 'summarise', 'what', 'happened', 'in', 'three', 'sentences', 'without', 'technical', 'terms', 'measured'][1 + cityHash64(n, place, ${choice}) % 32], range(toUInt32(${count}))), ' ')`;
 
@@ -229,7 +229,7 @@ const insert = (
 ): string =>
   `INSERT INTO ${table} (${Object.keys(columns).join(', ')}) SELECT ${Object.values(columns).join(', ')} FROM (${known(those)}) WHERE ${where}`;
 
-/** One statement for each table; requests come last, so that a block whose requests are there is there whole. */
+/** One statement per table; requests come last, so that a block with requests is complete. */
 export const demoInserts = {
   bodies: insert('bodies', bodyColumns, { those: `${chance('n', 27)} < {bodies:Float64}` }),
   feedback: insert('feedback', feedbackColumns, { those: `${chance('n', 33)} < 0.02`, where: 'span = 0' }),

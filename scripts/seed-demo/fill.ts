@@ -4,7 +4,7 @@ import { calendar, type Block } from './calendar.ts';
 import { demoInserts } from './demo-sql.ts';
 import { populate, type Home, type Population } from './population.ts';
 
-/** What a fill is made of; the same options always make the same rows. */
+/** Settings of a fill; equal settings always produce equal rows. */
 export interface FillOptions {
   readonly rows: number;
   readonly days: number;
@@ -12,33 +12,33 @@ export interface FillOptions {
   readonly bodies: number;
   readonly seed: number;
   readonly home: Home;
-  /** Milliseconds since the epoch, excluded: where a fill ends that has not begun yet. */
+  /** End of a fill that has not started yet; milliseconds since the epoch, excluded. */
   readonly end: number;
-  /** What one statement may take, bytes. Default: what the store says. Changes no row. */
+  /** Memory limit of one statement, bytes. Default: the store's own. Does not affect the rows. */
   readonly memoryBytes?: number | undefined;
 }
 
-/** What is used of a client. */
+/** Methods used of a client. */
 export type StoreClient = Pick<ClickHouseClient, 'query' | 'command'>;
 
-/** How far a fill is. */
+/** Progress of a fill. */
 export interface FillProgress {
-  /** Request rows that are in the store, of this run and of those before it. */
+  /** Stored request rows, of this run and of earlier ones. */
   readonly stored: number;
   readonly rows: number;
-  /** Those that this run has put there. */
+  /** Rows stored by this run. */
   readonly own: number;
-  /** Where the period ends; of the run before, when this one goes on with it. */
+  /** End of the period; that of the earlier run, when this one continues it. */
   readonly end: number;
 }
 
 const version = 1;
-/** A block holds its rows in memory a few times over; those with bodies are large. */
+/** A block holds its rows in memory several times; those with bodies are large. */
 const rowsPerBlock = 20_000;
 const bodiesPerBlock = 10_000;
 const blockRows = '10000000';
 const settings: ClickHouseSettings = {
-  // A block is made by one thread and stored whole, so that its token covers all of it.
+  // One thread builds a block, which is stored whole, so that its token covers all of it.
   max_threads: 1,
   max_insert_threads: '1',
   max_block_size: blockRows,
@@ -52,9 +52,9 @@ const settings: ClickHouseSettings = {
 };
 
 /**
- * Puts the rows of a demo into the tables of the client's database, block by block, and says after each how far it is.
- * A fill with the same options that was broken off before is gone on with; one that is complete is left as it is.
- * `stop` ends it after the block that is being stored.
+ * Writes the rows of a demo into the tables of the client's database, block by block, and reports progress after each.
+ * Continues an interrupted fill with the same options; leaves a complete one unchanged. `stop` ends it after the
+ * present block.
  */
 export async function fill(
   client: StoreClient,
@@ -69,7 +69,7 @@ export async function fill(
   const blocks = calendar({ ...options, end, blockRows: rowsOfBlock(options.bodies) });
   const common = parametersOf(populate(options.home, options.seed), mark, options, blocks);
   const missing = blocks.filter((block) => begun === undefined || block.to > begun.last);
-  // One that was broken off between two months is stored again, and what is there of it stays out by its token.
+  // A block that was interrupted between two months is stored again; its token excludes the part that is present.
   if (begun !== undefined && (await isWhole(client, missing[0], mark, options.home))) missing.shift();
   let stored = missing[0]?.first ?? options.rows;
   let own = 0;
@@ -85,13 +85,13 @@ export async function fill(
   return progress();
 }
 
-/** Begins the mark of a fill: what its rows depend on, but for its end. */
+/** Prefix of a fill's mark: the settings of its rows, except its end. */
 function prefixOf({ rows, days, bodies, seed, home }: FillOptions): string {
   const told = JSON.stringify([version, rows, days, bodies, seed, home.organisationId, home.workspaceId]);
   return `demo-${createHash('sha256').update(told).digest('hex').slice(0, 12)}-`;
 }
 
-/** The fill of these options that has begun last, and the time of its last row. */
+/** The latest fill with these options, and the time of its last row. */
 async function begunFill(
   client: StoreClient,
   { organisationId }: Home,

@@ -14,12 +14,12 @@ import { memoryBudget } from '../../storage/embedded/memory-budget.ts';
 import { openIdentity } from '../../storage/identity/open-identity.ts';
 import type { Home } from './population.ts';
 
-/** What opening a store for a demo takes. */
+/** Options of opening a store for a demo. */
 interface DemoStoreOptions {
   readonly config: GatewayConfig;
-  /** The configuration's file: relative names in it are meant from there. */
+  /** The configuration's file: relative paths in it start from its folder. */
   readonly file: string;
-  /** The data folder, absolute; it is made when it is not there. */
+  /** The data folder, absolute; created when missing. */
   readonly data: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly log: Log;
@@ -27,21 +27,21 @@ interface DemoStoreOptions {
   readonly opened: UndoStack;
 }
 
-/** A store with an up-to-date schema, and where the data folder's own rows belong. */
+/** A store with an up-to-date schema, and the organisation and workspace of the data folder. */
 export interface DemoStore {
   readonly client: ClickHouseClient;
   readonly home: Home;
-  /** The owner key of a data folder that was made just now. */
+  /** The owner key of a newly created data folder. */
   readonly newOwnerKey: string | undefined;
-  /** What one statement may take; undefined on a server. */
+  /** Memory limit of one statement; undefined on a server. */
   readonly memoryBytes: number | undefined;
 }
 
 const requestTimeoutMs = 600_000;
 
 /**
- * Opens the analytics store that the configuration names; what has to be closed goes onto `opened`. Throws one sentence
- * with the remedy, such as `DataFolderInUse` while a gateway runs on the embedded store.
+ * Opens the analytics store of the configuration; resources to close are added to `opened`. Throws one sentence with
+ * the remedy, such as `DataFolderInUse` while a gateway runs on the embedded store.
  */
 export async function openDemoStore(options: DemoStoreOptions): Promise<DemoStore> {
   const { config, file, data, environment, log, clock, opened } = options;
@@ -49,7 +49,7 @@ export async function openDemoStore(options: DemoStoreOptions): Promise<DemoStor
   if (analytics.url === 'none:')
     throw new Error('There is no analytics store: storage.analytics.url is "none:". Name one there.');
   await mkdir(data, { recursive: true });
-  // A server takes several processes, and its gateway may run; the embedded engine takes one.
+  // A server accepts several processes, and its gateway may run; the embedded engine accepts one.
   if (!isServer(config) || !existsSync(path.join(data, 'identity.json'))) {
     const lock = await lockData(data, { clock });
     opened.push(() => lock.release());
@@ -63,7 +63,7 @@ export async function openDemoStore(options: DemoStoreOptions): Promise<DemoStor
   const place = isServer(config)
     ? await serverOptions(analytics, path.dirname(file))
     : await engineOptions(options);
-  // Brings the schema up to date, with the retention of the configuration.
+  // Migrates the schema, with the retention of the configuration.
   const store = await createAnalytics({ ...place, ...rulesOf(config), log });
   await store.close();
   const client = connect(place);
@@ -99,7 +99,7 @@ function connect({
     application: 'weir-demo',
     request_timeout: requestTimeoutMs,
     ...(certificateAuthority !== undefined && { tls: { ca_cert: certificateAuthority } }),
-    // Its log lines quote statements; what matters is in the errors that it throws.
+    // Its log lines quote statements; its errors carry everything needed.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { chanceOf, urnOf } from './chance.ts';
 
-/** Where the rows belong. */
+/** Organisation and workspace of the rows. */
 export interface Home {
   readonly organisationId: string;
-  /** The workspace that is there already; it gets the largest share. */
+  /** The existing workspace; it gets the largest share. */
   readonly workspaceId: string;
 }
 
-/** Who sends requests, and what answers them, as lists that the generator picks from. */
+/** Callers and models, as lists for the generator. */
 export interface Population {
   readonly organisation: string;
   /** By key: its id, workspace, user and environment. */
@@ -16,15 +16,18 @@ export interface Population {
   readonly keyWorkspaces: readonly string[];
   readonly keyTeams: readonly string[];
   readonly keyEnvironments: readonly string[];
-  /** Indexes of keys, as often as they are used. */
+  /** Indexes of keys, repeated in proportion to their use. */
   readonly keyUrn: readonly number[];
-  /** Ten for each key. */
+  /** Ten per key. */
   readonly users: readonly string[];
   readonly userNames: readonly string[];
   readonly services: readonly string[];
   readonly hosts: readonly string[];
   readonly models: readonly string[];
-  /** By model: index of its service; prices in 10⁻¹² US dollars a token; milliseconds until the first token, and for each. */
+  /**
+   * By model: index of its service; prices in 10⁻¹² US dollars per token; milliseconds until the first token, and per
+   * token.
+   */
   readonly modelServices: readonly number[];
   readonly inputPrices: readonly number[];
   readonly outputPrices: readonly number[];
@@ -98,7 +101,9 @@ const family2 = [
   'yilmaz',
 ];
 
-/** US dollars for a million tokens in and out, ms until the first token and for each further one, share of the requests. */
+/**
+ * US dollars per million tokens in and out, ms until the first token and for each further one, share of the requests.
+ */
 const catalogue: Readonly<
   Record<string, readonly (readonly [string, number, number, number, number, number])[]>
 > = {
@@ -144,10 +149,10 @@ const catalogue: Readonly<
     ['deepseek-reasoner', 0.55, 2.19, 5200, 19, 0.5],
   ],
 };
-/** 10⁻¹² dollars a token for one dollar a million tokens. */
+/** 10⁻¹² dollars per token for one dollar per million tokens. */
 const perMillion = 1_000_000;
 
-/** Twelve workspaces of different size, their keys and users, and models in use; the same for the same seed and home. */
+/** Twelve workspaces of different size, their keys and users, and models in use; equal for equal seed and home. */
 export function populate({ organisationId, workspaceId }: Home, seed: number): Population {
   const chance = chanceOf(seed ^ 0x5eed);
   const id = (name: string, number: number): string => uuidOf(`${organisationId} ${seed} ${name} ${number}`);
@@ -188,7 +193,7 @@ export function populate({ organisationId, workspaceId }: Home, seed: number): P
   };
 }
 
-/** A UUID that a name always has. */
+/** A constant UUID per name. */
 function uuidOf(name: string): string {
   const hex = createHash('sha256').update(name).digest('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;

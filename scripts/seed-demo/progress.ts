@@ -1,6 +1,6 @@
 import type { FillProgress } from './fill.ts';
 
-/** Where progress is shown. */
+/** Output of the progress. */
 interface ProgressOutput {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -11,7 +11,7 @@ const lineEveryMs = 5000;
 const barEveryMs = 100;
 const mostBar = 30;
 
-/** Shows how a fill goes on: a bar on a terminal, else a line every five seconds; `now` is in milliseconds. */
+/** Shows the progress of a fill: a bar on a terminal, else a line every five seconds; `now` is in milliseconds. */
 export function showProgress(output: ProgressOutput, now: () => number): (progress: FillProgress) => void {
   const begin = now();
   const every = output.isTTY === true ? barEveryMs : lineEveryMs;

@@ -14,11 +14,11 @@ Fills the analytics store of a configuration with rows that look real. Broken of
 An embedded store takes one process: stop its gateway, fill, and start it again. To fill beside a gateway that runs, let
 both use an analytics server: storage.analytics.url in the configuration (docs/clickhouse.md).`;
 
-/** What to do where a gateway runs on the data folder that is to be filled. */
+/** Advice when a gateway runs on the target data folder. */
 export const besideGateway =
   'An embedded store takes one process. Stop the gateway, run this again, and start the gateway; or let both use an analytics server (storage.analytics.url, docs/clickhouse.md), which is filled while the gateway runs; or fill another folder with --data DIR, and start a gateway on that.';
 
-/** What is to be made. */
+/** Settings of the demo. */
 interface SeedArguments {
   readonly rows: number;
   readonly bodies: number;
@@ -28,7 +28,7 @@ interface SeedArguments {
   readonly end: number | undefined;
 }
 
-/** Reads what the command line says. Throws one sentence for a value that cannot be meant. */
+/** Reads the command line. Throws one sentence for an invalid value. */
 export function readSeedArguments(values: {
   readonly rows?: string | undefined;
   readonly bodies?: string | undefined;

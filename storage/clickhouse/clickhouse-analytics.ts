@@ -67,7 +67,7 @@ const repricingGraceMs = 30_000;
 /** Bytes per read from a file of rows: little memory, few turns of the event loop. */
 const readBytes = 256 * 1024;
 
-/** Properties of a store beside its address. */
+/** Properties of a store other than its address. */
 interface StoreTraits {
   readonly readsFiles?: boolean | undefined;
   readonly queryBounds?: QueryBounds | undefined;

@@ -47,7 +47,7 @@ export interface Identity {
   /** The owner key in plain text, only when it was just generated: show it once, then call `keyShown`. */
   readonly newOwnerKey: string | undefined;
   /**
-   * Records that the owner key was shown. Until then each start creates a new one, so that a key nobody saw is never
+   * Records that the owner key was shown. Until then each start creates a new one, so that an unseen key is never
    * valid.
    */
   keyShown(): Promise<void>;

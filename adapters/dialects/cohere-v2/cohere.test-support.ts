@@ -34,7 +34,7 @@ export function fixture(name: string): string {
   return readFileSync(new URL(`../../../tests/fixtures/wire/cohere-v2/${name}`, import.meta.url), 'utf8');
 }
 
-/** Events, one JSON text per line, as they stand in a stream. */
+/** Events, one JSON text per line, in stream form. */
 export function asStream(lines: string): Buffer {
   const frames = lines
     .trim()

@@ -49,7 +49,7 @@ export const geminiArrayFrames: FrameCodec = {
 
 type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
-/** Members that stand in every object of a stream. */
+/** Members of every object of a stream. */
 const commonMembers = ['modelVersion', 'model_version', 'responseId', 'response_id', 'createTime'];
 
 /**

@@ -134,7 +134,7 @@ function decodeAnswer(body: Buffer, _contentType: string, request: JsonObject): 
   return embeddingsAnswer(vectors, request, tokens);
 }
 
-/** The version of the Messages API that Vertex AI documents; it stands in the body. */
+/** The version of the Messages API that Vertex AI documents, sent in the body. */
 const anthropicVersion = 'vertex-2023-10-16';
 
 /** Publishers whose models accept chat completions through `rawPredict`; the others share one address. */

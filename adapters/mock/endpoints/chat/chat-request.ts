@@ -192,7 +192,7 @@ function readMessages(body: JsonObject): JsonObject[] {
   });
 }
 
-/** A message costs four tokens beside its text. */
+/** A message costs four tokens in addition to its text. */
 function promptTokens(messages: readonly JsonObject[]): number {
   let tokens = 3;
   for (const message of messages) tokens += 4 + countTokens(textOfContent(message['content']));

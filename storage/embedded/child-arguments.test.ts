@@ -13,6 +13,15 @@ const table: [name: string, given: string[], loader: string | undefined, expecte
     ['--max-old-space-size=99', '--import', 'tsx'],
   ],
   [
+    'how the heap of the gateway is tuned is not',
+    [
+      ...['--max-semi-space-size=64', '--initial-old-space-size=256', '--no-allocation-site-pretenuring'],
+      ...['--no-parallel-scavenge', '--max-inlined-bytecode-size=1500', '--import', 'tsx'],
+    ],
+    loader,
+    ['--max-inlined-bytecode-size=1500', '--import', 'tsx'],
+  ],
+  [
     'debugger ports are not',
     ['--inspect=9229', '--inspect-brk', '--import', 'tsx'],
     loader,

@@ -18,9 +18,12 @@ class OutputTail {
   }
 }
 
-/** Flags of this process that a child must not inherit: they open ports, run tests, watch files or hold code. */
+/**
+ * Flags of this process that must not be handed to a child: they open ports, run tests, watch files, or tune the heap for
+ * many requests. With the gateway's heap a child keeps 200 MiB of garbage before it is collected.
+ */
 const notInherited =
-  /^--?(inspect|debug|test|watch|experimental-test|prof|cpu-prof|heap-prof|diagnostic-dir)/;
+  /^--?(inspect|debug|test|watch|experimental-test|prof|cpu-prof|heap-prof|diagnostic-dir|(?:min|max)-semi-space|initial-(?:heap|old-space)|no-(?:allocation-site-pretenuring|parallel-scavenge))/;
 const withCode = new Set(['-e', '--eval', '-p', '--print', '-pe']);
 
 /**

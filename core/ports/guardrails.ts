@@ -25,7 +25,7 @@ export interface GuardrailSpec {
   readonly isAsync: boolean;
   /** Checks run one after the other; each sees the changes of the one before. */
   readonly isSequential: boolean;
-  /** Mode for streamed answers; undefined: the guardrail's other actions decide. */
+  /** Mode for streamed answers; undefined: `hold` for a guardrail that refuses or changes answers, else `observe`. */
   readonly stream: 'hold' | 'window' | 'observe' | undefined;
   readonly onSuccess: GuardrailFeedback | undefined;
   readonly onFail: GuardrailFeedback | undefined;

@@ -86,7 +86,7 @@ interface StoredSecrets {
   readonly managers?: SecretManagers | undefined;
 }
 
-/** Origins that an integration sends its secrets to, and the references that were already checked against them. */
+/** Origins that an integration sends its secrets to, and the references that have passed the check against them. */
 export interface ReferenceBounds {
   readonly origins: readonly SecretOrigin[];
   readonly found: WeakSet<StoredRecord<'secret_reference'>>;

@@ -35,6 +35,7 @@ import { pluginErrors } from '../core/lifecycle/plugin-errors.ts';
 import { compilePipeline } from '../core/pipeline/compile.ts';
 import { createHookTimes, type HookRuntime, PendingHooks } from '../core/pipeline/call-hook.ts';
 import type { Checks } from '../core/pipeline/plugin.ts';
+import { PluginBreakers } from '../core/pipeline/plugin-breaker.ts';
 import { PluginWork } from '../core/pipeline/plugin-work.ts';
 import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
@@ -114,6 +115,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
 
   const countError = pluginErrors(metrics);
   const work = new PluginWork({ metrics, log, clock });
+  const pluginBreakers = new PluginBreakers({ metrics, log, clock });
   const hooks: HookRuntime = {
     work,
     log,
@@ -194,6 +196,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     providerNames,
     providerRows,
     restartNeeded,
+    breakers: pluginBreakers,
     log,
     metrics,
     clock,
@@ -245,7 +248,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       home: createHomePages(config.server),
       invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
-      status: () => status(reloader, gateway, { dependencies, following, work }),
+      status: () => status(reloader, gateway, { dependencies, following, work, pluginBreakers }),
     }),
   });
   return {
@@ -273,12 +276,13 @@ function settledOf(count: EngineRuntime['onSettled'], tracer: TracerInUse): Engi
 interface StatusParts extends Pick<Stores, 'following'> {
   readonly dependencies: Dependencies;
   readonly work: PluginWork;
+  readonly pluginBreakers: PluginBreakers;
 }
 
 function status(
   reloader: Reloader<unknown>,
   gateway: Gateway,
-  { dependencies, following, work }: StatusParts,
+  { dependencies, following, work, pluginBreakers }: StatusParts,
 ): Record<string, unknown> {
   const { known } = dependencies;
   const reasons = following?.unready() ?? [];
@@ -293,6 +297,7 @@ function status(
     active_requests: gateway.activeRequests,
     buffered_bytes: gateway.bufferedBytes,
     retiring_generations: reloader.retiring,
+    plugin_breakers: pluginBreakers.tripped,
     loop_blocks: work.blocks.map(({ at, ...block }) => ({ ...block, at: new Date(at).toISOString() })),
     config_error: reloader.lastError
       ? {

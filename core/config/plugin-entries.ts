@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { checkValue } from './check-value.ts';
 import type { ConfigSource } from './config-source.ts';
 import { knownKey } from './schema-branch.ts';
@@ -7,6 +7,34 @@ import type { Problem } from './problem.ts';
 import type { PluginEntry } from './schema.ts';
 import { isObject } from './schema-object.ts';
 import { quoted } from '../base/did-you-mean.ts';
+
+const PluginBreakerSchema = Type.Object(
+  {
+    failure_threshold: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1000,
+        description:
+          'Failures of one hook within a minute after which it is left alone. Default: what the plugin declares, else 5.',
+      }),
+    ),
+    cooldown_interval: Type.Optional(
+      Type.Integer({
+        minimum: 1000,
+        maximum: 86_400_000,
+        description:
+          'Milliseconds until one call may try again. Default: what the plugin declares, else 30000.',
+      }),
+    ),
+    when_open: Type.Optional(
+      Type.Union([Type.Literal('bypass'), Type.Literal('refuse')], {
+        description:
+          'What happens to requests meanwhile: `bypass` lets them go on without the plugin, `refuse` refuses them with 503. Default: what the plugin declares, else bypass where `on_error` is skip and refuse where it is fail.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
 
 /** Options of every plugin, handled by the gateway and hidden from the plugin. */
 export const ReservedOptionsSchema = Type.Object(
@@ -23,6 +51,12 @@ export const ReservedOptionsSchema = Type.Object(
         maximum: 600_000,
         description:
           'How long one call of the plugin may take; 0 for no bound. Default: what the plugin declares.',
+      }),
+    ),
+    breaker: Type.Optional(
+      Type.Union([Type.Boolean(), PluginBreakerSchema], {
+        description:
+          'Leaves a hook of the plugin alone for a while when it keeps failing; `true` for the defaults. Default: what the plugin declares, off for those of the gateway.',
       }),
     ),
   },
@@ -71,12 +105,14 @@ function entryOf(
     source,
   });
   problems.push(...checked.problems);
-  const { on_error: onError, timeout_ms: timeoutMs } = isObject(checked.value) ? checked.value : {};
+  const reservedValues: Static<typeof ReservedOptionsSchema> =
+    checked.problems.length === 0 && isObject(checked.value) ? checked.value : {};
   return {
     ...written,
     options: Object.fromEntries(own),
-    onError: onError === 'fail' || onError === 'skip' ? onError : undefined,
-    timeoutMs: typeof timeoutMs === 'number' ? timeoutMs : undefined,
+    onError: reservedValues.on_error,
+    timeoutMs: reservedValues.timeout_ms,
+    ...(reservedValues.breaker !== undefined && { breaker: reservedValues.breaker }),
     file: source.fileOf(written.pointer),
   };
 }

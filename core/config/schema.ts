@@ -374,13 +374,22 @@ export interface PipelineConfig {
   readonly plugins: readonly PluginEntry[];
 }
 
-/** One plugin in a pipeline, with its reserved options (`on_error`, `timeout_ms`) split off. */
+/** When a hook that keeps failing is left alone, as written. */
+export interface PluginBreakerInput {
+  readonly failure_threshold?: number;
+  /** Milliseconds. */
+  readonly cooldown_interval?: number;
+  readonly when_open?: 'bypass' | 'refuse';
+}
+
+/** One plugin in a pipeline, with its reserved options (`on_error`, `timeout_ms`, …) split off. */
 export interface PluginEntry {
   /** Built-in name, package name, or a path as written. */
   readonly use: string;
   readonly options: Readonly<Record<string, unknown>>;
   readonly onError: 'fail' | 'skip' | undefined;
   readonly timeoutMs: number | undefined;
+  readonly breaker?: boolean | PluginBreakerInput;
   /** JSON pointer of the entry, and of its options, for messages. */
   readonly pointer: string;
   readonly optionsPointer: string;

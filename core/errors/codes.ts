@@ -72,6 +72,7 @@ export const errorTable = {
   // Internal failures
   plugin_failed: { status: 500, type: 'plugin_error', admin: 'AB04' },
   plugin_timeout: { status: 500, type: 'plugin_error', admin: 'AB04' },
+  plugin_unavailable: { status: 503, type: 'plugin_error', admin: 'AB04' },
   reply_invalid: { status: 500, type: 'internal_error', admin: 'AB04' },
   internal: { status: 500, type: 'internal_error', admin: 'AB04' },
 } as const satisfies Record<string, ErrorRow>;

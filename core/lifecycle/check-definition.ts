@@ -57,7 +57,34 @@ const capabilityChecks: Readonly<Record<string, Check>> = {
   answers: (value) => (typeof value === 'boolean' ? undefined : 'must be true or false'),
   keepsResponseBytes: atLeastZero,
   timeoutMs: atLeastZero,
+  breaker: breakerFault,
 };
+
+const wholeFrom =
+  (least: number): Check =>
+  (value) =>
+    Number.isInteger(value) && (value as number) >= least
+      ? undefined
+      : `must be a whole number of at least ${least}`;
+
+const breakerChecks: Readonly<Record<string, Check>> = {
+  failureThreshold: wholeFrom(1),
+  cooldownMs: wholeFrom(1000),
+  whenOpen: (value) =>
+    value === 'bypass' || value === 'refuse' ? undefined : 'must be "bypass" or "refuse"',
+};
+
+function breakerFault(value: unknown): string | undefined {
+  if (value === true) return undefined;
+  if (!isObject(value)) return 'must be true, or { failureThreshold, cooldownMs, whenOpen }';
+  const [unknown] = unknownMembers('it', value, Object.keys(breakerChecks));
+  if (unknown !== undefined) return `is wrong: ${unknown}`;
+  for (const [name, check] of Object.entries(breakerChecks)) {
+    const fault = value[name] === undefined ? undefined : check(value[name]);
+    if (fault !== undefined) return `is wrong: its ${name} ${fault}`;
+  }
+  return undefined;
+}
 
 /**
  * Whether something is a plugin definition: returns it typed, or sentences that say what its author must change.

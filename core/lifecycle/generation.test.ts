@@ -336,3 +336,38 @@ test('the hash covers the text and the code of plugins, and only them', async (t
   assert.equal(hashes[0], hashes[1]);
   assert.equal(new Set(hashes).size, 3);
 });
+
+test('the breaker of a plugin is what the operator says, else what its author says, else none', async (t) => {
+  const bench = await testBench(t);
+  const declared = (capabilities: string): string =>
+    `import { definePlugin } from 'weir-gateway/plugin';\n` +
+    `export default definePlugin({ name: 'theirs', capabilities: ${capabilities}, create: () => ({ settled() {} }) });\n`;
+  const settings = async (plugin: string): Promise<unknown> => {
+    await bench.configure([plugin, 'provider']);
+    const { instances } = await good(bench);
+    return instances[0]?.breaker?.settings;
+  };
+  await bench.write({
+    'silent.ts': declared('{}'),
+    'on.ts': declared('{ breaker: true }'),
+    'own.ts': declared('{ breaker: { failureThreshold: 2, cooldownMs: 1000, whenOpen: "refuse" } }'),
+    'wrong.ts': declared('{ breaker: { failureThreshold: 0 } }'),
+  });
+  const usual = { failureThreshold: 5, cooldownMs: 30_000, whenOpen: 'bypass' };
+  assert.equal(await settings('auth'), undefined);
+  assert.equal(await settings('./silent.ts'), undefined);
+  assert.deepEqual(await settings('auth: { breaker: true }'), { ...usual, whenOpen: 'refuse' });
+  assert.deepEqual(await settings('./silent.ts: { breaker: true }'), usual);
+  assert.deepEqual(await settings('./on.ts'), usual);
+  assert.equal(await settings('./on.ts: { breaker: false }'), undefined);
+  assert.deepEqual(await settings('./own.ts: { breaker: { cooldown_interval: 2000, when_open: bypass } }'), {
+    failureThreshold: 2,
+    cooldownMs: 2000,
+    whenOpen: 'bypass',
+  });
+  await bench.configure(['./wrong.ts', 'provider']);
+  assert.match(
+    (await bad(bench)).join(),
+    /breaker is wrong: its failureThreshold must be a whole number of at least 1/,
+  );
+});

@@ -1,7 +1,8 @@
 import type { Problem } from '../config/problem.ts';
 import type { ConfigSource } from '../config/config-source.ts';
-import type { GatewayConfig, PipelineConfig } from '../config/schema.ts';
+import type { GatewayConfig, PipelineConfig, PluginBreakerInput } from '../config/schema.ts';
 import type { PluginInstance } from '../pipeline/call-hook.ts';
+import type { PluginBreakers, PluginBreakerSettings } from '../pipeline/plugin-breaker.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import { problemAt } from './problem-at.ts';
@@ -48,6 +49,8 @@ export interface StartOptions<C> {
   readonly services: (prepared: Pick<Prepared, 'config' | 'source' | 'checks'>) => Services;
   /** Lays out the pipelines, in file order; throwing keeps the generation from starting. */
   readonly compile: (pipelines: readonly CreatedPipeline[]) => C;
+  /** Makes the breakers of plugins. Default: no plugin has one. */
+  readonly breakers?: PluginBreakers;
   /** Longest time for one plugin's `create`, in milliseconds. Default 10000. */
   readonly createTimeoutMs?: number;
 }
@@ -76,7 +79,8 @@ export async function startGeneration<C>(
   };
   try {
     const services = options.services(prepared);
-    const created = await createInstances({ prepared, services, stack, createTimeoutMs });
+    const { breakers } = options;
+    const created = await createInstances({ prepared, services, stack, createTimeoutMs, breakers });
     if (!created.ok) return await refuse(created.problems);
     const compiled = options.compile(created.pipelines);
     const instances = created.pipelines.flatMap((pipeline) => pipeline.instances);
@@ -174,6 +178,7 @@ interface CreateInput {
   readonly stack: UndoStack;
   /** Longest time for one `create` in milliseconds. */
   readonly createTimeoutMs: number;
+  readonly breakers: PluginBreakers | undefined;
 }
 
 /** A pipeline and its plugins in file order. */
@@ -204,7 +209,7 @@ async function createInstances(input: CreateInput): Promise<CreateResult> {
   if (problems.length > 0) return { ok: false, problems };
   const toPipeline = ({ config, plugins }: (typeof pipelines)[number]): CreatedPipeline => ({
     config,
-    instances: plugins.map(toInstance),
+    instances: plugins.map((plugin: CreatedInstance) => toInstance(plugin, input)),
   });
   return { ok: true, pipelines: pipelines.map(toPipeline) };
 }
@@ -258,14 +263,36 @@ function createProblem({ entry, definition }: PreparedPlugin, error: unknown, pr
   );
 }
 
-function toInstance({ definition, hooks, entry, plugin }: CreatedInstance): PluginInstance {
+function toInstance(created: CreatedInstance, { breakers, stack }: CreateInput): PluginInstance {
+  const { definition, hooks, entry, plugin } = created;
+  const onError = entry.onError ?? (onlyObserves(created) ? 'skip' : 'fail');
+  const settings = breakerSettings(created, onError);
+  const breaker = settings && breakers?.create(definition.name, settings);
+  if (breaker !== undefined) stack.push(() => breakers?.release(breaker));
   return {
     definition,
     name: definition.name,
     hooks,
-    onError: entry.onError ?? (onlyObserves({ definition, hooks, entry }) ? 'skip' : 'fail'),
+    onError,
     timeoutMs: entry.timeoutMs ?? definition.capabilities?.timeoutMs ?? 30_000,
+    breaker,
     builtIn: plugin.builtIn,
+  };
+}
+
+/** What the operator says of the breaker, and where that is nothing, the author. */
+function breakerSettings(
+  { definition, entry }: PreparedPlugin,
+  onError: PluginInstance['onError'],
+): PluginBreakerSettings | undefined {
+  const declared = definition.capabilities?.breaker;
+  if (entry.breaker === false || (entry.breaker ?? declared) === undefined) return undefined;
+  const own: PluginBreakerInput = entry.breaker === true || entry.breaker === undefined ? {} : entry.breaker;
+  const authors = declared === true || declared === undefined ? {} : declared;
+  return {
+    failureThreshold: own.failure_threshold ?? authors.failureThreshold ?? 5,
+    cooldownMs: own.cooldown_interval ?? authors.cooldownMs ?? 30_000,
+    whenOpen: own.when_open ?? authors.whenOpen ?? (onError === 'skip' ? 'bypass' : 'refuse'),
   };
 }
 

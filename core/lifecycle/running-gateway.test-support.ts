@@ -3,6 +3,7 @@ import { restartNeeded } from '../config/diff.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { watchFiles } from '../config/watch.ts';
 import { definePlugin, Type, type AnyPlugin } from '../pipeline/plugin.ts';
+import { PluginBreakers } from '../pipeline/plugin-breaker.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type BuildResult, type CreatedPipeline, startGeneration } from './generation.ts';
 import { prepareGeneration } from './prepare.ts';
@@ -68,6 +69,7 @@ export async function testBench(t: TestContext, clock: Clock = realClock): Promi
   add(definePlugin({ name: 'hanging', create: () => new Promise(() => undefined) }));
   const start = {
     builtIns,
+    breakers: new PluginBreakers({ clock, log: services.log, metrics }),
     bundler: where.bundler,
     clock,
     log: services.log,

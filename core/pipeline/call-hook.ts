@@ -2,6 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { AnyPlugin, Hooks } from './plugin.ts';
+import type { CallPart, PluginBreaker } from './plugin-breaker.ts';
 import type { PluginWork } from './plugin-work.ts';
 import type { Histogram, Metrics } from '../ports/metrics.ts';
 
@@ -100,76 +101,107 @@ export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   );
 }
 
+/** How a call stands to the breaker of its plugin. */
+export interface GuardedCall {
+  /** Default: `whole`. */
+  readonly part?: CallPart;
+  /** Told that the hook is not called, because its breaker is open. */
+  passedOver?(whenOpen: 'bypass' | 'refuse'): void;
+}
+
 /**
  * Calls one hook of one plugin. A `GatewayError` is the plugin's refusal and is thrown on; anything else that it
  * throws, and a promise that outlasts its bound, is a failure: `on_error: skip` goes on as if the hook had
- * returned nothing, `fail` throws `plugin_failed` or `plugin_timeout`. Awaits nothing that is no promise.
+ * returned nothing, `fail` throws `plugin_failed` or `plugin_timeout`. A hook whose breaker is open is not called: it
+ * goes on as if it had returned nothing, or throws `plugin_unavailable`. Awaits nothing that is no promise.
  */
 export function callHook<T>(
   instance: PluginInstance,
   hook: string,
   runtime: HookRuntime,
   call: () => T | Promise<T>,
+  guarded?: GuardedCall,
 ): T | undefined | Promise<T | undefined> {
-  if (!instance.builtIn && runtime.work !== undefined)
-    return callMeasured(instance, hook, runtime, runtime.work, call);
-  let result: T | Promise<T>;
-  try {
-    result = call();
-  } catch (error) {
-    return failed(instance, hook, runtime, error);
-  }
-  if (!isPromise(result)) return result;
-  return bounded(instance, hook, runtime, result).catch((error: unknown) =>
-    failed(instance, hook, runtime, error),
+  const { breaker } = instance;
+  if (breaker === undefined) return callOnce(instance, hook, runtime, call);
+  const part = guarded?.part ?? 'whole';
+  const attempt = breaker.begin(hook, part);
+  if (attempt === undefined) return leftAlone(breaker, hook, guarded);
+  return callOnce(instance, hook, runtime, call, (failed) =>
+    attempt.end(failed ? 'failed' : part === 'begin' ? 'unknown' : 'ended'),
   );
 }
 
-/** The same for a third-party plugin: two looks at the clock, and a third one for a hook that waits. */
-function callMeasured<T>(
+/** Hears once how a call came out. */
+type Ended = (failed: boolean) => void;
+
+function callOnce<T>(
   instance: PluginInstance,
   hook: string,
   runtime: HookRuntime,
-  work: PluginWork,
   call: () => T | Promise<T>,
+  ended?: Ended,
 ): T | undefined | Promise<T | undefined> {
-  const { clock } = runtime;
-  const { name } = instance;
-  const startedAt = clock.monotonic();
+  // Plugins of the gateway itself are not measured: two looks at the clock cost more than most hooks.
+  const work = instance.builtIn ? undefined : runtime.work;
+  const startedAt = work === undefined ? 0 : runtime.clock.monotonic();
   let result: T | Promise<T>;
   try {
     result = call();
   } catch (error) {
-    work.returned(name, hook, clock.monotonic() - startedAt);
-    return failed(instance, hook, runtime, error);
+    work?.returned(instance.name, hook, runtime.clock.monotonic() - startedAt);
+    return failed(instance, hook, runtime, error, ended);
   }
-  const heldMs = clock.monotonic() - startedAt;
+  const heldMs = work === undefined ? 0 : runtime.clock.monotonic() - startedAt;
   if (!isPromise(result)) {
-    work.returned(name, hook, heldMs);
+    work?.returned(instance.name, hook, heldMs);
+    ended?.(false);
     return result;
   }
-  work.waits(name, hook, heldMs);
-  const ended = (): void => work.ended(name, hook, clock.monotonic() - startedAt);
+  work?.waits(instance.name, hook, heldMs);
+  const measure = (): void => work?.ended(instance.name, hook, runtime.clock.monotonic() - startedAt);
   return bounded(instance, hook, runtime, result).then(
     (value) => {
-      ended();
+      measure();
+      ended?.(false);
       return value;
     },
     (error: unknown) => {
-      ended();
-      return failed(instance, hook, runtime, error);
+      measure();
+      return failed(instance, hook, runtime, error, ended);
     },
+  );
+}
+
+/** What happens instead of a call. */
+function leftAlone(breaker: PluginBreaker, hook: string, guarded: GuardedCall | undefined): undefined {
+  const { plugin, settings } = breaker;
+  guarded?.passedOver?.(settings.whenOpen);
+  if (settings.whenOpen === 'bypass') return undefined;
+  const seconds = breaker.retryAfter(hook);
+  throw new GatewayError(
+    'plugin_unavailable',
+    `The plugin "${plugin}" keeps failing and is left alone for now, and no request may pass without it. Try again in ${seconds} s; the gateway's log says why it fails.`,
+    { plugin, headers: ['retry-after', String(seconds)] },
   );
 }
 
 /** Decides what a thrown value means: rethrows refusals and failures of `fail` plugins, swallows those of `skip` ones. */
-function failed(instance: PluginInstance, hook: string, runtime: HookRuntime, error: unknown): undefined {
+function failed(
+  instance: PluginInstance,
+  hook: string,
+  runtime: HookRuntime,
+  error: unknown,
+  ended: Ended | undefined,
+): undefined {
   if (GatewayError.is(error) && error.code !== 'plugin_timeout') {
     error.plugin ??= instance.name;
+    ended?.(false);
     throw error;
   }
   runtime.countPluginError(instance.name, hook);
   runtime.log.error('A plugin failed', { plugin: instance.name, hook, on_error: instance.onError, error });
+  ended?.(true);
   if (instance.onError === 'skip') return undefined;
   if (GatewayError.is(error)) throw error;
   throw new GatewayError(
@@ -217,6 +249,8 @@ export interface PluginInstance {
   readonly onError: 'fail' | 'skip';
   /** 0 for no bound. */
   readonly timeoutMs: number;
+  /** Leaves its hooks alone for a while when they keep failing. Default: nothing does. */
+  readonly breaker?: PluginBreaker | undefined;
   /** True for plugins that come with the gateway. */
   readonly builtIn: boolean;
 }

@@ -1,4 +1,4 @@
-import { callHook, type HookRuntime, isPromise, type PluginInstance } from './call-hook.ts';
+import { callHook, type HookRuntime, isPromise, type GuardedCall, type PluginInstance } from './call-hook.ts';
 import type { RequestStep, Step } from './compile.ts';
 import type { Exchange } from './exchange.ts';
 import type { MaybePromise, RequestContext } from './context.ts';
@@ -107,11 +107,31 @@ export function callStep<T>(
 ): T | undefined | Promise<T | undefined> {
   const { trace } = exchange;
   const run = judges ? () => judge(exchange, instance, hook, runtime.clock, call) : call;
-  if (trace === undefined) return callHook(instance, hook, runtime, run);
+  const guarded = judges && instance.breaker !== undefined ? notJudged(exchange, instance, hook) : undefined;
+  if (trace === undefined) return callHook(instance, hook, runtime, run, guarded);
   const isAttemptHook = hook === 'attempt' || hook === 'attempted';
   const attempt = isAttemptHook ? exchange.facts.attempts : undefined;
   const note = trace.begin(instance.name, hook, attempt);
-  return trace.measure(note, () => callHook(instance, hook, runtime, run));
+  const traced: GuardedCall = {
+    passedOver(whenOpen) {
+      note.skipped = 'breaker open';
+      guarded?.passedOver?.(whenOpen);
+    },
+  };
+  return trace.measure(note, () => callHook(instance, hook, runtime, run, traced));
+}
+
+/** A guardrail whose breaker is open has looked at nothing, and must not seem to have: it is skipped, or it fails. */
+export function notJudged(
+  context: RequestContext,
+  { name }: Pick<PluginInstance, 'name'>,
+  hook: Verdict['hook'],
+): GuardedCall {
+  return {
+    passedOver(whenOpen) {
+      noteVerdict(context.facts, name, hook, whenOpen === 'bypass' ? 'skipped' : 'failed');
+    },
+  };
 }
 
 /** What decides whether a body is loaded. */

@@ -64,6 +64,8 @@ interface HookNote {
   ms: number;
   /** Code of the refusal, or `failed`. */
   error?: string;
+  /** Why it was not called. */
+  skipped?: string;
 }
 
 /** What a trace reads of its request, an `Exchange`. */

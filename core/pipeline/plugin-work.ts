@@ -3,7 +3,7 @@ import type { Log } from '../ports/log.ts';
 import type { Counter, Histogram, Metrics } from '../ports/metrics.ts';
 
 /** A call of a third-party plugin that kept everything else from running. */
-export interface LoopBlock {
+interface LoopBlock {
   readonly plugin: string;
   readonly hook: string;
   /** Milliseconds without a turn of the event loop. */

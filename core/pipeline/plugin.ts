@@ -30,6 +30,7 @@ import type { DialectName, EndpointId } from '../dialects/endpoint.ts';
 import type { Guards } from '../organisation/guardrails.ts';
 import type { CheckPhase } from '../ports/guardrails.ts';
 import type { Answer } from './answer.ts';
+import type { PluginBreakerSettings } from './plugin-breaker.ts';
 import type {
   AttemptContext,
   ContextKey,
@@ -101,6 +102,12 @@ export interface Capabilities {
   readonly keepsResponseBytes?: number;
   /** Default bound of one hook call in milliseconds; 0 for none. Default 30000. */
   readonly timeoutMs?: number;
+  /**
+   * Leaves a hook alone for a while when it keeps failing, unless the operator says otherwise: after `failureThreshold`
+   * failures within a minute (default 5) for `cooldownMs` (default 30000). `whenOpen`: requests go on without it
+   * (`bypass`) or are refused; by default as `on_error` says. Default: no breaker.
+   */
+  readonly breaker?: true | Partial<PluginBreakerSettings>;
 }
 
 /** What a plugin instance may use. Everything registered here is undone when its generation retires. */

@@ -2,11 +2,11 @@ import type { FrameCodec, FrameRewriter } from '../dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../dialects/stream-event.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { StreamSource, StreamTarget } from './answer.ts';
-import { callHook, type HookRuntime, isPromise } from './call-hook.ts';
+import { callHook, type GuardedCall, type HookRuntime, isPromise } from './call-hook.ts';
 import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import type { Exchange } from './exchange.ts';
-import { judge, judgedTap } from './call-step.ts';
+import { judge, judgedTap, notJudged } from './call-step.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 import type { StreamTap } from './plugin.ts';
 import { EditableResponse } from './response-view.ts';
@@ -21,6 +21,9 @@ interface Stage {
 
 /** What a tap or a held stream may keep back, in bytes of text. */
 const maxHeldBytes = 8 * 1024 * 1024;
+
+/** A tap that has begun is not left alone: it may hold back a part of the stream. */
+const midway: GuardedCall = { part: 'midway' };
 
 /** Runs a plugin's stream tap event by event; a frame whose events come out unchanged keeps its very bytes. */
 class TapStage implements Stage {
@@ -128,11 +131,12 @@ class TapStage implements Stage {
 
   private guarded(call: () => MaybePromise<void>, onSkip: () => void): MaybePromise<void> {
     let finished = false;
-    const outcome = callHook(this.step.instance, 'stream', this.runtime, () => {
+    const run = (): MaybePromise<void> => {
       const result = call();
       if (!isPromise(result)) finished = true;
       return isPromise(result) ? result.then(() => void (finished = true)) : result;
-    });
+    };
+    const outcome = callHook(this.step.instance, 'stream', this.runtime, run, midway);
     const check = (): void => {
       if (!finished) onSkip();
     };
@@ -222,8 +226,12 @@ class HoldStage implements Stage {
     this.exchange.response = view;
     const call = (): MaybePromise<void> => instance.hooks.response?.(this.exchange);
     const isGuardrail = instance.definition.capabilities?.guardrail === true;
-    const judged = callHook(instance, 'response', this.runtime, () =>
-      isGuardrail ? judge(this.exchange, instance, 'stream', this.runtime.clock, call) : call(),
+    const judged = callHook(
+      instance,
+      'response',
+      this.runtime,
+      () => (isGuardrail ? judge(this.exchange, instance, 'stream', this.runtime.clock, call) : call()),
+      isGuardrail ? notJudged(this.exchange, instance, 'stream') : undefined,
     );
     const replay = (): readonly StreamFrame[] =>
       view.bytes === answer ? this.frames : this.reread(this.codec.disassemble(endpoint, view.bytes));
@@ -434,9 +442,12 @@ export function buildStages(
   const stages = taps.flatMap((step): Stage[] => {
     if (step.mode === 'hold') return [new HoldStage(step, exchange, codec, runtime)];
     place.upTo = step.index;
-    const tap = callHook(step.instance, 'stream', runtime, () => step.instance.hooks.stream?.(exchange));
-    if (tap === undefined || isPromise(tap)) return [];
     const isGuardrail = step.instance.definition.capabilities?.guardrail === true;
+    const tap = callHook(step.instance, 'stream', runtime, () => step.instance.hooks.stream?.(exchange), {
+      part: 'begin',
+      ...(isGuardrail && notJudged(exchange, step.instance, 'stream')),
+    });
+    if (tap === undefined || isPromise(tap)) return [];
     const watched = isGuardrail ? judgedTap(tap, exchange, step.instance, runtime.clock) : tap;
     return [new TapStage(step, watched, codec, runtime)];
   });

@@ -32,6 +32,7 @@ import type { Outcome } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import type { PluginInstance } from '../../core/pipeline/call-hook.ts';
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
+import type { PluginBreaker } from '../../core/pipeline/plugin-breaker.ts';
 import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Cache } from '../../core/ports/cache.ts';
@@ -73,6 +74,7 @@ export interface PlacedPlugin {
   readonly onError?: 'fail' | 'skip';
   /** Default: what the plugin declares, else none. */
   readonly timeoutMs?: number;
+  readonly breaker?: PluginBreaker;
 }
 
 /** What a test says about its gateway; everything has a default. */
@@ -445,7 +447,7 @@ async function createInstance(
   disposers: (() => Promise<void>)[],
 ): Promise<PluginInstance> {
   const placed: PlacedPlugin = 'plugin' in given ? given : { plugin: given };
-  const { plugin, options = {}, onError = 'fail', timeoutMs } = placed;
+  const { plugin, options = {}, onError = 'fail', timeoutMs, breaker } = placed;
   const { scope, dispose } = createPluginScope(plugin.name, services);
   disposers.push(dispose);
   return {
@@ -454,6 +456,7 @@ async function createInstance(
     hooks: await plugin.create(options, scope),
     onError,
     timeoutMs: timeoutMs ?? plugin.capabilities?.timeoutMs ?? 0,
+    breaker,
     builtIn: false,
   };
 }

@@ -1,3 +1,4 @@
+import { Breaker, type BreakerAttempt, type BreakerCounts, type BreakerTurn } from '../../base/breaker.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Counters, Decision, Window } from '../../ports/counters.ts';
 import type { Log } from '../../ports/log.ts';
@@ -14,7 +15,7 @@ const countless = 1_000_000_000;
  * minute, and the mark that the breaker is open. Counters in memory call back before the method returns, remote ones
  * later. While the store is unreachable there is no callback.
  */
-class BreakerCounts {
+class SharedCounts implements BreakerCounts {
   private readonly counters: Counters;
   private readonly group: string;
   private readonly name: string;
@@ -120,9 +121,6 @@ function ignore(): void {
  */
 export type AttemptOutcome = { readonly status: number } | 'abandoned';
 
-/** Transition of a breaker; `half-open` when the probe request starts. */
-type BreakerTurn = 'open' | 'half-open' | 'closed';
-
 /** Dependencies of breakers; shared by all breakers of a process. */
 interface BreakerServices {
   readonly counters: Counters;
@@ -131,163 +129,42 @@ interface BreakerServices {
   turned(leaf: PlanLeaf, turn: BreakerTurn, why: string): void;
 }
 
-/** Interval of the check whether another gateway has opened the same breaker. */
-const refreshMs = 1000;
 /** The client disconnected: the attempt proves nothing about the target. */
 const clientClosed = 499;
 
 /**
- * The breaker of one target and organisation: closed, open, then half-open until one request has succeeded.
- *
- * The request path reads only this local state. Counts and the open mark are shared through `Counters`, which are
- * written and read in the background. The store determines how long it stays open, so that all gateways agree.
+ * The breaker of one target and organisation. Counts and the mark that it is open are shared through `Counters`. The store
+ * says how long it stays open, so that all gateways agree.
  */
-class Breaker {
+class TargetBreaker extends Breaker<AttemptOutcome> {
   /** Time of the last use, on the monotonic clock. */
   usedAt = 0;
+  protected rules: BreakerSettings;
   private leaf: PlanLeaf;
-  private settings: BreakerSettings;
   private readonly services: BreakerServices;
-  private readonly counts: BreakerCounts;
-  /** On the monotonic clock; 0 when it is closed. From that time on it is half-open. */
-  private openUntil = 0;
-  private probe: BreakerAttempt | undefined;
-  /** Number of transitions. Attempts and store answers of an earlier turn are ignored. */
-  private turn = 0;
-  private refreshAt = 0;
-  private isRefreshing = false;
 
   constructor(leaf: PlanLeaf, settings: BreakerSettings, group: string, services: BreakerServices) {
+    super(new SharedCounts(services.counters, leaf.id, group), () => services.clock.monotonic());
     this.leaf = leaf;
-    this.settings = settings;
+    this.rules = settings;
     this.services = services;
-    this.counts = new BreakerCounts(services.counters, leaf.id, group);
   }
 
   /** Takes over a changed config. An open breaker keeps its remaining time. */
   configure(leaf: PlanLeaf, settings: BreakerSettings): void {
     this.leaf = leaf;
-    this.settings = settings;
+    this.rules = settings;
   }
 
-  /** True when it is open or half-open. */
-  get isTripped(): boolean {
-    return this.openUntil > 0;
+  protected judge(result: AttemptOutcome): { readonly failed: boolean; readonly how: string } | undefined {
+    if (result === 'abandoned' || result.status === clientClosed) return undefined;
+    const { status } = result;
+    const failed = this.rules.failureStatusCodes?.has(status) ?? (status >= 500 || status === 408);
+    return { failed, how: `came out with ${status}` };
   }
 
-  /** True when the target should be skipped: open, or half-open while its probe is in flight. */
-  isOpen(now: number): boolean {
-    this.refresh(now);
-    return this.openUntil > 0 && (now < this.openUntil || this.probe !== undefined);
-  }
-
-  /** Notes the start of an attempt, also of one that is made although the breaker is open. */
-  begin(now: number): BreakerAttempt {
-    this.refresh(now);
-    const attempt = new BreakerAttempt(this, this.turn);
-    if (this.openUntil > 0 && now >= this.openUntil && this.probe === undefined) {
-      this.probe = attempt;
-      this.services.turned(this.leaf, 'half-open', 'the cooldown is over, one request tries');
-    }
-    return attempt;
-  }
-
-  /** Notes the end of an attempt; called by `BreakerAttempt`. */
-  ended(attempt: BreakerAttempt, turn: number, result: AttemptOutcome): void {
-    const isProbe = attempt === this.probe;
-    if (isProbe) this.probe = undefined;
-    if (turn !== this.turn || result === 'abandoned' || result.status === clientClosed) return;
-    const failed = this.isFailure(result.status);
-    if (isProbe) {
-      const why = `the request that tried came out with ${result.status}`;
-      if (failed) this.open(why);
-      else this.close(why);
-    } else if (this.openUntil === 0) {
-      this.count(failed);
-    }
-  }
-
-  private count(failed: boolean): void {
-    const inPercent = this.settings.failureThresholdPercentage !== undefined;
-    if (!failed) {
-      if (inPercent) this.counts.countRequest();
-      return;
-    }
-    const { turn } = this;
-    this.counts.countFailure(inPercent, (failures, requests) => {
-      if (turn !== this.turn) return;
-      const why = this.reasonToOpen(failures, requests);
-      if (why !== undefined) this.open(why);
-    });
-  }
-
-  private reasonToOpen(failures: number, requests: number): string | undefined {
-    const { failureThreshold, failureThresholdPercentage: share, minimumRequests } = this.settings;
-    if (failures >= failureThreshold) return `${failures} failures within a minute`;
-    if (share === undefined || requests < minimumRequests || failures * 100 < share * requests)
-      return undefined;
-    return `${failures} failures among ${requests} requests within a minute`;
-  }
-
-  private open(why: string): void {
-    const { cooldownMs } = this.settings;
-    const turn = this.stayOpen(cooldownMs, why);
-    // Another gateway may have been first; all then retry at the same time.
-    this.counts.open(cooldownMs, (ms) => {
-      if (turn === this.turn) this.openUntil = this.services.clock.monotonic() + ms;
-    });
-  }
-
-  private stayOpen(ms: number, why: string): number {
-    this.openUntil = this.services.clock.monotonic() + ms;
-    this.turn++;
-    this.services.turned(this.leaf, 'open', why);
-    return this.turn;
-  }
-
-  private close(why: string): void {
-    this.openUntil = 0;
-    this.turn++;
-    this.counts.clear();
-    this.services.turned(this.leaf, 'closed', why);
-  }
-
-  /** Checks whether another gateway has opened it, or opened it again. */
-  private refresh(now: number): void {
-    if (now < this.refreshAt || this.isRefreshing || now < this.openUntil) return;
-    this.refreshAt = now + refreshMs;
-    this.isRefreshing = true;
-    const { turn } = this;
-    this.counts.look(this.settings.cooldownMs, (ms) => {
-      this.isRefreshing = false;
-      if (ms !== undefined && turn === this.turn) this.stayOpen(ms, 'another gateway has opened it');
-    });
-  }
-
-  private isFailure(status: number): boolean {
-    const { failureStatusCodes } = this.settings;
-    return failureStatusCodes?.has(status) ?? (status >= 500 || status === 408);
-  }
-}
-
-/** One attempt at a target that has a breaker. */
-export class BreakerAttempt {
-  private breaker: Breaker | undefined;
-  private readonly turn: number;
-
-  constructor(breaker: Breaker, turn: number) {
-    this.breaker = breaker;
-    this.turn = turn;
-  }
-
-  /**
-   * Reports the result of the attempt; only the first call counts. Every attempt must end: a probe that never ends keeps
-   * its breaker open.
-   */
-  end(result: AttemptOutcome): void {
-    const { breaker } = this;
-    this.breaker = undefined;
-    breaker?.ended(this, this.turn, result);
+  protected turned(turn: BreakerTurn, why: string): void {
+    this.services.turned(this.leaf, turn, why);
   }
 }
 
@@ -320,7 +197,7 @@ export class Breakers {
   private readonly clock: Clock;
   private readonly maxBreakers: number;
   private readonly services: BreakerServices;
-  private readonly groups = new Map<string, Map<string, Breaker>>();
+  private readonly groups = new Map<string, Map<string, TargetBreaker>>();
   private count = 0;
   private sweepAt = 0;
 
@@ -358,22 +235,22 @@ export class Breakers {
    * Notes the start of an attempt at the target; the caller must end the returned attempt. Undefined for a target
    * without a breaker.
    */
-  begin(leaf: PlanLeaf, group: string): BreakerAttempt | undefined {
+  begin(leaf: PlanLeaf, group: string): BreakerAttempt<AttemptOutcome> | undefined {
     if (leaf.breaker === undefined) return undefined;
     const now = this.clock.monotonic();
     return this.breaker(leaf, group, now)?.begin(now);
   }
 
-  private breaker(leaf: PlanLeaf, group: string, now: number): Breaker | undefined {
+  private breaker(leaf: PlanLeaf, group: string, now: number): TargetBreaker | undefined {
     const { breaker: settings } = leaf;
     if (settings === undefined) return undefined;
     let known = this.groups.get(group);
     let breaker = known?.get(leaf.id);
     if (breaker === undefined) {
       this.makeRoom(now);
-      breaker = new Breaker(leaf, settings, group, this.services);
+      breaker = new TargetBreaker(leaf, settings, group, this.services);
       known = this.groups.get(group);
-      if (known === undefined) this.groups.set(group, (known = new Map<string, Breaker>()));
+      if (known === undefined) this.groups.set(group, (known = new Map<string, TargetBreaker>()));
       known.set(leaf.id, breaker);
       this.count++;
     }
@@ -410,7 +287,7 @@ export class Breakers {
     return tripped;
   }
 
-  private *all(): Generator<Breaker> {
+  private *all(): Generator<TargetBreaker> {
     for (const known of this.groups.values()) yield* known.values();
   }
 }

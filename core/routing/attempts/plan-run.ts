@@ -15,7 +15,8 @@ import { nothingUsed } from '../../ports/budgets.ts';
 import type { BudgetAmounts } from '../../ports/budgets.ts';
 import type { AttemptParts } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';
-import type { BreakerAttempt } from './breakers.ts';
+import type { BreakerAttempt } from '../../base/breaker.ts';
+import type { AttemptOutcome } from './breakers.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { CurrentAttempt } from '../current-attempt.ts';
 
@@ -406,7 +407,7 @@ function leastUsed(exchange: Exchange): BudgetAmounts {
 interface Opening {
   readonly exchange: Exchange;
   readonly leaf: PlanLeaf;
-  readonly watched: BreakerAttempt | undefined;
+  readonly watched: BreakerAttempt<AttemptOutcome> | undefined;
   readonly startedAt: number;
 }
 

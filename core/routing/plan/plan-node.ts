@@ -1,3 +1,4 @@
+import type { BreakerRules } from '../../base/breaker.ts';
 import type { PlanTrace } from '../../pipeline/decision-trace.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
 import type { GuardrailSpecs } from '../../ports/guardrails.ts';
@@ -111,14 +112,7 @@ export interface HedgeSettings {
 }
 
 /** Settings of a circuit breaker. */
-export interface BreakerSettings {
-  /** Failures within a minute that open it. */
-  readonly failureThreshold: number;
-  /** Share of failures, in percent, that opens it as well, once `minimumRequests` were made within the minute. */
-  readonly failureThresholdPercentage: number | undefined;
-  readonly minimumRequests: number;
-  /** Time for which it stays open before a probe request. */
-  readonly cooldownMs: number;
+export interface BreakerSettings extends BreakerRules {
   /** Statuses that count as failures; undefined: 500 and above, no answer at all, and no answer in time (408). */
   readonly failureStatusCodes: ReadonlySet<number> | undefined;
 }

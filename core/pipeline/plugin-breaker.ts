@@ -1,0 +1,246 @@
+import { Breaker, type BreakerAttempt, type BreakerCounts, type BreakerTurn } from '../base/breaker.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Counter, Gauge, Metrics } from '../ports/metrics.ts';
+
+/** When a plugin is left alone for a while, and what happens to requests meanwhile. */
+export interface PluginBreakerSettings {
+  /** Failures of one of its hooks within a minute. */
+  readonly failureThreshold: number;
+  /** Milliseconds until one call may try again. */
+  readonly cooldownMs: number;
+  /** `bypass`: requests go on without the plugin. `refuse`: they are refused. */
+  readonly whenOpen: 'bypass' | 'refuse';
+}
+
+/** Where a call of a hook stands: a tap is begun once and called midway, when it is too late to leave it alone. */
+export type CallPart = 'whole' | 'begin' | 'midway';
+
+/** How a call came out. */
+type CallOutcome = 'ended' | 'failed' | 'unknown';
+
+/** Failures count for this long, in milliseconds. */
+const countedMs = 60_000;
+
+/** The failures of one hook in this process: the times of as many as open the breaker. */
+class OwnCounts implements BreakerCounts {
+  readonly #monotonic: () => number;
+  readonly #most: number;
+  #times: number[] = [];
+
+  constructor(most: number, monotonic: () => number) {
+    this.#most = most;
+    this.#monotonic = monotonic;
+  }
+
+  countRequest(): void {
+    // Only the number of failures counts.
+  }
+
+  countFailure(_withRequest: boolean, heard: (failures: number, requests: number) => void): void {
+    const now = this.#monotonic();
+    this.#times.push(now);
+    if (this.#times.length > this.#most) this.#times.shift();
+    const counted = this.#times.filter((time) => now - time < countedMs).length;
+    heard(counted, counted);
+  }
+
+  clear(): void {
+    this.#times = [];
+  }
+
+  open(): void {
+    this.#times = [];
+  }
+
+  look(_cooldownMs: number, heard: (ms: number | undefined) => void): void {
+    heard(undefined);
+  }
+}
+
+/** What the breakers of a process tell others. */
+interface BreakerListener {
+  turned(plugin: string, hook: string, turn: BreakerTurn, why: string): void;
+  passedOver(plugin: string, hook: string): void;
+}
+
+/** The breaker of one hook of one plugin. */
+class HookBreaker extends Breaker<CallOutcome> {
+  protected readonly rules: {
+    readonly failureThreshold: number;
+    readonly cooldownMs: number;
+    readonly failureThresholdPercentage: undefined;
+    readonly minimumRequests: number;
+  };
+  readonly #turned: (turn: BreakerTurn, why: string) => void;
+
+  constructor(
+    { failureThreshold, cooldownMs }: PluginBreakerSettings,
+    monotonic: () => number,
+    turned: (turn: BreakerTurn, why: string) => void,
+  ) {
+    super(new OwnCounts(failureThreshold, monotonic), monotonic);
+    this.rules = { failureThreshold, cooldownMs, failureThresholdPercentage: undefined, minimumRequests: 0 };
+    this.#turned = turned;
+  }
+
+  protected judge(outcome: CallOutcome): { readonly failed: boolean; readonly how: string } | undefined {
+    if (outcome === 'unknown') return undefined;
+    const failed = outcome === 'failed';
+    return { failed, how: failed ? 'failed again' : 'came out well' };
+  }
+
+  protected turned(turn: BreakerTurn, why: string): void {
+    this.#turned(turn, why);
+  }
+}
+
+/**
+ * The breakers of one plugin instance, one for each of its hooks. A failure is what `on_error` is about: an exception or
+ * a timeout. A refusal is none.
+ */
+export class PluginBreaker {
+  readonly plugin: string;
+  readonly settings: PluginBreakerSettings;
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #listener: BreakerListener;
+  readonly #hooks = new Map<string, HookBreaker>();
+
+  constructor(
+    plugin: string,
+    settings: PluginBreakerSettings,
+    clock: Pick<Clock, 'monotonic'>,
+    listener: BreakerListener,
+  ) {
+    this.plugin = plugin;
+    this.settings = settings;
+    this.#clock = clock;
+    this.#listener = listener;
+  }
+
+  /** A call is about to be made; undefined when it must not be. Every one that is returned has to end. */
+  begin(hook: string, part: CallPart): BreakerAttempt<CallOutcome> | undefined {
+    const breaker = this.#hooks.get(hook) ?? this.#add(hook);
+    const now = this.#clock.monotonic();
+    if (part !== 'midway' && breaker.isOpen(now)) {
+      this.#listener.passedOver(this.plugin, hook);
+      return undefined;
+    }
+    return breaker.begin(now);
+  }
+
+  /** Seconds until the hook may be tried again, at least 1. */
+  retryAfter(hook: string): number {
+    const ms = this.#hooks.get(hook)?.waitMs(this.#clock.monotonic()) ?? 0;
+    return Math.max(1, Math.ceil(ms / 1000));
+  }
+
+  /** Its hooks that have failed or run, and how their breakers are. */
+  states(): { readonly hook: string; readonly state: BreakerTurn }[] {
+    const now = this.#clock.monotonic();
+    return [...this.#hooks].map(([hook, breaker]) => {
+      if (!breaker.isTripped) return { hook, state: 'closed' };
+      return { hook, state: breaker.waitMs(now) > 0 ? 'open' : 'half-open' };
+    });
+  }
+
+  #add(hook: string): HookBreaker {
+    const breaker = new HookBreaker(
+      this.settings,
+      () => this.#clock.monotonic(),
+      (turn, why) => this.#listener.turned(this.plugin, hook, turn, why),
+    );
+    this.#hooks.set(hook, breaker);
+    return breaker;
+  }
+}
+
+/** Options of `PluginBreakers`. */
+interface PluginBreakersOptions {
+  readonly clock: Clock;
+  /** Hears when a breaker opens (warn), lets one call try and closes (info). */
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** What `/status` shows of a breaker that is not closed. */
+interface TrippedBreaker {
+  readonly plugin: string;
+  readonly hook: string;
+  readonly state: BreakerTurn;
+  readonly when_open: PluginBreakerSettings['whenOpen'];
+}
+
+/** The breakers of all plugins that serve. Each belongs to one plugin of one generation: a reload begins anew. */
+export class PluginBreakers {
+  readonly #options: PluginBreakersOptions;
+  readonly #known = new Set<PluginBreaker>();
+  readonly #turns: (labels: { plugin: string; hook: string; to: string }) => Counter;
+  readonly #passedOver: (labels: { plugin: string; hook: string }) => Counter;
+  readonly #open: (labels: { plugin: string; hook: string }) => Gauge;
+  /** Series that were set before: those of hooks that are gone, or closed, must not stay at 1. */
+  readonly #shown = new Map<string, Gauge>();
+
+  constructor(options: PluginBreakersOptions) {
+    this.#options = options;
+    const { metrics } = options;
+    this.#turns = metrics.counter({
+      name: 'weir_plugin_breaker_turns_total',
+      help: 'Turns of the breakers of plugins: opened, half-open with a call that tries, closed again.',
+      labels: ['plugin', 'hook', 'to'],
+    });
+    this.#passedOver = metrics.counter({
+      name: 'weir_plugin_breaker_passed_total',
+      help: 'Calls of plugins that were not made because a breaker was open.',
+      labels: ['plugin', 'hook'],
+    });
+    this.#open = metrics.gauge({
+      name: 'weir_plugin_breaker_open',
+      help: '1 while the breaker of a hook of a plugin is open or half-open.',
+      labels: ['plugin', 'hook'],
+    });
+    metrics.onScrape(() => this.#show());
+  }
+
+  /** Those that are not closed. */
+  get tripped(): readonly TrippedBreaker[] {
+    return [...this.#known].flatMap((breaker) =>
+      breaker
+        .states()
+        .filter(({ state }) => state !== 'closed')
+        .map((one) => ({ plugin: breaker.plugin, ...one, when_open: breaker.settings.whenOpen })),
+    );
+  }
+
+  /** The breaker of one plugin instance; `release` it with the instance. */
+  create(plugin: string, settings: PluginBreakerSettings): PluginBreaker {
+    const { clock, log } = this.#options;
+    const breaker = new PluginBreaker(plugin, settings, clock, {
+      turned: (name, hook, turn, why) => {
+        this.#turns({ plugin: name, hook, to: turn }).inc();
+        const fields = { plugin: name, hook, when_open: settings.whenOpen };
+        const message = `breaker of plugin "${name}" is ${turn}: ${why}`;
+        if (turn === 'open') log.warn(message, fields);
+        else log.info(message, fields);
+      },
+      passedOver: (name, hook) => this.#passedOver({ plugin: name, hook }).inc(),
+    });
+    this.#known.add(breaker);
+    return breaker;
+  }
+
+  /** The instance is gone. */
+  release(breaker: PluginBreaker): void {
+    this.#known.delete(breaker);
+  }
+
+  #show(): void {
+    for (const gauge of this.#shown.values()) gauge.set(0);
+    for (const { plugin, hook } of this.tripped) {
+      const key = `${plugin}\0${hook}`;
+      let gauge = this.#shown.get(key);
+      if (gauge === undefined) this.#shown.set(key, (gauge = this.#open({ plugin, hook })));
+      gauge.set(1);
+    }
+  }
+}

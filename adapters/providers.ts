@@ -160,7 +160,7 @@ const rows: Readonly<Record<string, ProviderRow>> = {
   meshy: { base_url: 'https://api.meshy.ai' },
   milvus: {},
   minimax: { base_url: 'https://api.minimax.io/v1', quirks: { roles: { developer: 'system' } } },
-  // Sends usage with the last event of a stream without being asked.
+  // Always sends usage with the last event of a stream.
   'mistral-ai': { base_url: 'https://api.mistral.ai/v1', usage_in_stream: 'always', quirks: mistral },
   mock: {
     base_url: 'mock:',

@@ -14,7 +14,7 @@ import type { Database } from '../storage/postgres/database.ts';
 interface JoinParts {
   readonly identity: Identity;
   readonly database: Database;
-  /** Of the database. */
+  /** Resources in the database. */
   readonly store: Resources;
   readonly clock: Clock;
   readonly log: Log;

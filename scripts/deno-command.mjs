@@ -18,7 +18,7 @@ export function denoProgram() {
   }
 }
 
-/** Deno's arguments before the file that it runs. */
+/** Deno's arguments before the entry file. */
 export const denoArguments = [
   'run',
   '--allow-all',

@@ -1,2 +1,2 @@
-/** How Node is started for the gateway. */
+/** Flags of Node for the gateway. */
 export const runtimeFlags: readonly string[];

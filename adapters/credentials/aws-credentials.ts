@@ -29,7 +29,7 @@ export function stsEndpoint(region: string): string {
   return `https://sts.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}`;
 }
 
-/** Keys of the role, for about an hour. Rejects with `credentials_failed` and what STS says. */
+/** Keys of the role, for about an hour. Rejects with `credentials_failed` and the message of STS. */
 async function assumeRole(role: AssumedRole, fetch: TokenFetch, clock: Clock): Promise<IssuedToken<AwsKeys>> {
   const step: TokenStep = {
     what: 'The AWS role cannot be assumed',

@@ -12,12 +12,12 @@ export interface TokenRequest {
   readonly timeoutMs: number;
 }
 
-/** Asks a token endpoint; redirects are not followed. Rejects when no whole answer comes. */
+/** Calls a token endpoint; redirects are not followed. Rejects without a complete answer. */
 export type TokenFetch = (
   request: TokenRequest,
 ) => Promise<{ readonly status: number; readonly body: string }>;
 
-/** How long a token endpoint may take: 10 seconds. */
+/** Timeout of a token endpoint: 10 seconds. */
 export const tokenTimeoutMs = 10_000;
 
 /** Same as `fetch`, but rejects with `credentials_failed` of this step. */
@@ -34,7 +34,7 @@ export async function fetchForStep(
   }
 }
 
-/** Longest part of a message that comes from outside, in characters. */
+/** Upper bound of quoted external text in a message, in characters. */
 const maxQuoted = 500;
 
 /** A credential field that is missing or malformed. The message never holds its value. */

@@ -109,7 +109,7 @@ export class TokenCache<T> {
     this.#fetch = fetch;
   }
 
-  /** The token, synchronously when a valid one is cached. Rejects with the error of the fetch otherwise. */
+  /** The token, synchronously when a valid one is cached; else a promise, which rejects with the error of the fetch. */
   get(): T | Promise<T> {
     const held = this.#held;
     if (held === undefined) return this.#renew();

@@ -45,7 +45,7 @@ export async function scripted(
   };
 }
 
-/** Waits until no connection to the server is open any more. */
+/** Waits until all connections to the server are closed. */
 export async function untilClosed(server: McpServer): Promise<void> {
   await eventually(
     () => server.openSockets() === 0 || undefined,

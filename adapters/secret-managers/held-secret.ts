@@ -14,7 +14,7 @@ const renewAfterMs = 240_000;
 const retireAfterMs = 300_000;
 /** Except while the manager is unavailable: then the value is used for up to a day. */
 const keepAfterMs = 86_400_000;
-/** Pause before an unavailable manager is asked again; without a usable value, one second. */
+/** Pause before an unavailable manager is called again; without a usable value, one second. */
 const awayHoldMs = 10_000;
 const failureHoldMs = 1_000;
 const maxMembers = 64;
@@ -41,7 +41,7 @@ export class HeldSecret {
     this.#log = log;
   }
 
-  /** The value, synchronously when a usable one is cached. Rejects with `credentials_failed` otherwise. */
+  /** The value, synchronously when a usable one is cached; else a promise, which rejects with `credentials_failed`. */
   get(read: Read): SecretValue | Promise<SecretValue> {
     const value = this.#value;
     if (value === undefined) return this.#renew(read);

@@ -69,7 +69,7 @@ export function between(from: string, to: string): string {
 /** Decimal places in comparisons of averages: beyond them, sums of fractions depend on their order. */
 const digits = 9;
 
-/** The latest revision comes first. */
+/** Latest revision first. */
 const latestFirst = 'revision DESC, created_at DESC, id DESC';
 
 /**

@@ -35,7 +35,7 @@ export interface JournalOptions {
   readonly flushMs: number;
   /** Age at which a segment is sealed and shipped. While older ones wait for the store, it continues to grow. */
   readonly shipMs: number;
-  /** Time at which written rows are synced. Default `interval`. */
+  /** Policy for syncing written rows. Default `interval`. */
   readonly sync?: JournalSync;
   /** With `interval`, the longest time until the sync, milliseconds. Default 1,000. */
   readonly syncMs?: number;

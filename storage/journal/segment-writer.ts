@@ -151,7 +151,7 @@ interface WriterParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly maxSegmentBytes: number;
-  /** Time at which rows are synced. */
+  /** Policy for syncing rows. */
   readonly sync: JournalSync;
   /** With `interval`, the longest time until the sync. */
   readonly syncMs: number;

@@ -16,7 +16,7 @@ export type Statements = Pick<
   | '$count'
 >;
 
-/** How a transaction runs. */
+/** Options of a transaction. */
 export interface TransactionOptions {
   /** One consistent view of everything, and no writes. Default false: read committed, for writing. */
   readonly readOnly?: boolean;

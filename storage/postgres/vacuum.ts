@@ -16,7 +16,7 @@ const firstLookMs = 60_000;
 const lookEveryMs = 3_600_000;
 /** Between two tables: other users of the single session go first. */
 const pauseMs = 250;
-/** Longest wait for an idle moment per table; a gateway without one vacuums all the same. */
+/** Longest wait for an idle moment per table; after that the table is vacuumed anyway. */
 const quietPatienceMs = 60_000;
 
 /**

@@ -371,7 +371,7 @@ export function decodeAnthropicUsage(value: unknown): Usage | undefined {
   };
 }
 
-/** Facts of a complete message, or of an error that came in its place. */
+/** Facts of a complete message, or of an error in place of one. */
 export function messageFacts(message: JsonObject): AnswerFacts {
   const facts: AnswerFacts = {};
   const usage = decodeAnthropicUsage(message.usage);

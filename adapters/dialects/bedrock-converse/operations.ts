@@ -231,7 +231,7 @@ interface EmbeddingInput {
   readonly image?: string;
 }
 
-/** Embeddings of Titan, Nova and Cohere through `InvokeModel`, asked for and answered in OpenAI's shape. */
+/** Embeddings of Titan, Nova and Cohere through `InvokeModel`, in OpenAI's shape. */
 export const embeddingsOperation: OperationCodec = {
   encodeRequest(body, host, report) {
     const members = new RequestMembers(body);

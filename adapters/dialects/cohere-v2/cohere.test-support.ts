@@ -43,7 +43,7 @@ export function asStream(lines: string): Buffer {
   return Buffer.from(`${frames.join('')}data: [DONE]\n\n`);
 }
 
-/** All events of a stream that comes in these pieces. */
+/** All events of a stream in these pieces. */
 export function readStream(...chunks: readonly Uint8Array[]) {
   const reader = cohereV2Provider.eventReader('text/event-stream', decodeContext());
   return [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.finish()];

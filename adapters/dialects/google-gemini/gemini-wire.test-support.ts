@@ -3,7 +3,7 @@ import type { AnswerContext, DecodeContext } from '../../../core/dialects/canoni
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 
-/** A request that asks for nothing in particular. */
+/** A request without settings. */
 export const emptyRequest: ChatRequest = { model: 'river-1', stream: true, messages: [], tools: [] };
 
 /** Ids are numbered: `call_0`, `call_1` … */

@@ -48,7 +48,7 @@ export class DoneStreamReader implements ChatEventReader {
     return this.builder.take();
   }
 
-  /** The end marker may be missing, the finish reason may not. */
+  /** The end marker is optional, the finish reason is required. */
   private complete(): void {
     if (this.decoder.hasFinished) this.decoder.complete(false);
     else this.builder.error(cutShort);

@@ -211,6 +211,8 @@ export interface AttemptView {
   readonly target: string;
   /** How strictly the answer keeps to the client's wire, and what happens with what the target cannot be told. */
   readonly terms: string;
+  /** False where the client asks for more than its wire has (`strict-open-ai-compliance: false`). */
+  readonly isStrict: boolean;
   /**
    * The client's headers that the provider may read something from, as name (lower-case) and value in turn: not those
    * that describe client, connection or trace, no credentials, none of the gateway's own.

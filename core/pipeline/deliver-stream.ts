@@ -8,6 +8,7 @@ import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { withoutHeader } from './response-view.ts';
+import { type StreamNotes, streamNotes } from './keys.ts';
 import { type EngineRuntime, settle } from './settle.ts';
 import { activeTaps, buildStages, type RefusalPlace, TapChain } from './tap-chain.ts';
 
@@ -84,7 +85,8 @@ export function deliverStream(
         : codecFor(exchange.dialect.frames, headerValue(headers, 'content-type'));
     if (judge !== undefined && codec === undefined) throw unjudged(delivery, judge);
     const stages = codec === undefined ? [] : buildStages(taps, exchange, codec, runtime, delivery);
-    if (stages.length === 0 || codec === undefined) {
+    const notes = codec === undefined ? undefined : exchange.get(streamNotes);
+    if ((stages.length === 0 && notes === undefined) || codec === undefined) {
       delivery.start(source, headers, false);
       source.pipe(delivery);
       return;
@@ -94,8 +96,9 @@ export function deliverStream(
       source = decodedSource(source, coding);
       headers = withoutHeader(headers, 'content-encoding');
     }
+    delivery.notes = notes;
     delivery.start(source, headers, judge !== undefined);
-    source.pipe(new TapChain(stages, codec, exchange, source, delivery));
+    source.pipe(stages.length === 0 ? delivery : new TapChain(stages, codec, exchange, source, delivery));
   } catch (error) {
     const refusal = GatewayError.is(error)
       ? error
@@ -124,6 +127,8 @@ function unjudged(place: RefusalPlace, { instance, index }: TapStep): GatewayErr
 /** The client's end of a stream: head before the first byte, back-pressure, record for the log, honest end. */
 class StreamDelivery implements StreamTarget, RefusalPlace {
   upTo: number;
+  /** What is told beside the answer. */
+  notes: StreamNotes | undefined;
   private readonly exchange: Exchange;
   private readonly status: number;
   private readonly runtime: EngineRuntime;
@@ -137,6 +142,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
   private truncated = false;
   /** The last bytes that were sent end a frame. */
   private atFrameEnd = true;
+  private notesTold = false;
   private cancelHeadTimer: (() => void) | undefined;
   private finished = false;
 
@@ -173,6 +179,17 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
 
   data(chunk: Buffer): boolean {
     if (this.finished) return false;
+    const first = this.notesTold ? undefined : this.firstNote();
+    if (first !== undefined) this.put(first);
+    return this.put(chunk);
+  }
+
+  private firstNote(): Buffer | undefined {
+    this.notesTold = true;
+    return this.notes?.first();
+  }
+
+  private put(chunk: Buffer): boolean {
     const { sink, facts } = this.exchange;
     if (!sink.headSent) this.sendHead();
     if (facts.firstByteAt === 0) facts.firstByteAt = this.runtime.clock.monotonic();
@@ -184,6 +201,9 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
 
   end(): void {
     if (this.finished) return;
+    // A frame begins only where the one before it has ended.
+    const last = this.atFrameEnd ? this.notes?.last() : undefined;
+    if (last !== undefined) this.put(last);
     if (!this.exchange.sink.headSent) this.sendHead();
     this.exchange.sink.end();
     this.finish(this.status, undefined);

@@ -34,6 +34,17 @@ export const keptAnswer = defineKey<{ readonly previousResponseId: string | null
   'kept-answer',
 );
 
+/** What is told beside a streamed answer, in frames of its wire; each is asked for once. */
+export interface StreamNotes {
+  /** Before everything else; undefined for nothing. */
+  first(): Buffer | undefined;
+  /** Behind the end marker of a stream that has come to its end. */
+  last(): Buffer | undefined;
+}
+
+/** Set for the answer to the present attempt; undefined: nothing is told, and every byte stays. */
+export const streamNotes = defineKey<StreamNotes | undefined>('stream-notes');
+
 /** The administration route that the request is for; absent for every other request. */
 export const matchedRoute = defineKey<RouteDefinition>('route');
 

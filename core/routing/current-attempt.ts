@@ -66,10 +66,12 @@ export class CurrentAttempt implements AttemptView {
     return targetIdentity(this.#exchange, this.#target, this.#keyPrefix, this.#options.forwardHeaders);
   }
 
+  get isStrict(): boolean {
+    return isStrict(this.#exchange, this.#options.strictOpenAiCompliance);
+  }
+
   get terms(): string {
-    const { strictOpenAiCompliance } = this.#options;
-    const strictness = isStrict(this.#exchange, strictOpenAiCompliance) ? 'strict' : 'loose';
-    return `${strictness} ${onDropOf(this.#target, this.#options)}`;
+    return `${this.isStrict ? 'strict' : 'loose'} ${onDropOf(this.#target, this.#options)}`;
   }
 
   get clientHeaders(): HeaderList {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
-import { send } from '../../tests/kit/http-kit.ts';
+import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import { defineCheck, definePlugin, Type } from '../../core/pipeline/plugin.ts';
 import { testKey, TestJournal } from '../../tests/kit/plugin-kit.ts';
 import auth from '../auth/index.ts';
@@ -310,6 +311,69 @@ describe('streams', () => {
     const answer = await ask({ text: 'Tell me all of it', config, stream: true });
     assert.equal(said(answer.text), said(plain.text));
     assert.match(answer.text, /\[DONE\]/);
+  });
+
+  describe('whose client wants more than its wire has are told the results', () => {
+    const loose = { 'x-service-strict-open-ai-compliance': 'false' };
+    const messages = [{ role: 'user', content: 'About Initech' }];
+    const wires: readonly [string, string, object, string | undefined][] = [
+      ['chat', '/v1/chat/completions', { messages }, ''],
+      ['completions', '/v1/completions', { prompt: 'About Initech' }, ''],
+      ['messages', '/v1/messages', { messages, max_tokens: 60 }, 'event: hook_results\n'],
+      ['responses', '/v1/responses', { input: 'About Initech' }, undefined],
+    ];
+    for (const [name, path, members, event] of wires)
+      for (const stream of ['hold', 'window', 'observe', undefined] as const)
+        test(`${name}, ${stream ?? 'of the request alone'}`, async (t) => {
+          const { ask } = await guarded(t);
+          const body = { model: 'mock-gpt', stream: true, ...members };
+          const config = {
+            provider: 'mock',
+            input_guardrails: [contains('Umbrella', { id: 'in' })],
+            ...(stream !== undefined && { output_guardrails: [contains('Umbrella', { id: 'out', stream })] }),
+          };
+          const [plain, strict, told] = [
+            await ask({ text: '', config: { provider: 'mock' }, path, body, headers: loose }),
+            await ask({ text: '', config, path, body }),
+            await ask({ text: '', config, path, body, headers: loose }),
+          ];
+          const [first, rest] = told.text.startsWith(`${event}data: {"hook_results"`)
+            ? [
+                told.text.slice(0, told.text.indexOf('\n\n') + 2),
+                told.text.slice(told.text.indexOf('\n\n') + 2),
+              ]
+            : ['', told.text];
+          const at = rest.lastIndexOf(`${event}data: {"hook_results"`);
+          const [middle, last] =
+            at < 0 || event === undefined ? [rest, ''] : [rest.slice(0, at), rest.slice(at)];
+          const shape = (text: string) => text.replace(/[\w-]{20,}|"created(_at)?":\d+/g, '…');
+          assert.equal(shape(middle), shape(strict.text));
+          // A window cuts the text elsewhere.
+          if (stream !== 'window') assert.equal(shape(strict.text), shape(plain.text));
+          if (event === undefined) return assert.doesNotMatch(told.text, /hook_results/);
+          const results = (frame: string) => JSON.parse(frame.slice(`${event}data: `.length)).hook_results;
+          assert.deepEqual(Object.keys(results(first)), ['before_request_hooks']);
+          assert.equal(results(first).before_request_hooks[0].id, 'in');
+          if (stream === undefined) assert.equal(last, '');
+          else assert.equal(results(last).after_request_hooks[0].id, 'out');
+        });
+
+    test('a compressed stream is told in clear', async (t) => {
+      const gzipped = gzipSync('data: {"choices":[]}\n\ndata: [DONE]\n\n');
+      const upstream = await startUpstream(t, (_request, response) => {
+        const headers = { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' };
+        response.writeHead(200, { ...headers, 'content-length': gzipped.length }).end(gzipped);
+      });
+      const { ask } = await guarded(t, {
+        providers: { up: { base_url: upstream.url, api_key: 'k' } },
+      });
+      const config = { provider: '@up', input_guardrails: [contains('Umbrella')] };
+      const answer = await ask({ text: 'a', config, stream: true, headers: loose });
+      assert.match(
+        answer.text,
+        /^data: \{"hook_results".*\n\ndata: \{"choices":\[\]\}\n\ndata: \[DONE\]\n\n$/,
+      );
+    });
   });
 
   test('an observer is told of in the log, and changes no byte', async (t) => {

@@ -1,7 +1,7 @@
 import { type HeldAnswer, holdAnswer, isReadable } from '../../core/pipeline/held-answer.ts';
 import { type Answer, isStreamSource } from '../../core/pipeline/answer.ts';
 import { noteVerdict, type Verdict } from '../../core/pipeline/facts.ts';
-import { callerKey } from '../../core/pipeline/keys.ts';
+import { callerKey, streamNotes } from '../../core/pipeline/keys.ts';
 import {
   type AttemptContext,
   defineKey,
@@ -106,6 +106,7 @@ class GuardrailEngine {
       if (context.get(said) !== undefined) context.set(said, undefined);
       return undefined;
     }
+    if (context.get(streamNotes) !== undefined) context.set(streamNotes, undefined);
     const specs = guardrails.input;
     const text = body.loaded ? body.text : '';
     const earlier = context.get(said);
@@ -142,6 +143,7 @@ class GuardrailEngine {
       state.streaming = onTheWay.map(({ spec }) => spec.id);
       state.tap = this.#tap(context, onTheWay, state);
     }
+    if (isStream && !context.attempt.isStrict) context.set(streamNotes, notesOf(context, state));
     if (isStream && whole.length === 0) return isFlagged ? { ...answer, status: 246 } : undefined;
     const held = await holdAnswer(context, answer);
     const specs = whole.map(({ spec }) => spec);
@@ -267,6 +269,20 @@ function tellResults({ response, isStream }: HeldAnswer, results: Results): void
   if (isStream || typeof json !== 'object' || json === null || Array.isArray(json)) return;
   if (results.before.length + results.after.length === 0) return;
   response.set(['hook_results'], JSON.parse(JSON.stringify(hookResults(results))) as JsonValue);
+}
+
+/** The results beside a stream, on the wires that have a place for them; undefined for the others. */
+function notesOf({ endpoint }: AttemptContext, state: Results) {
+  const name = endpoint.id === 'messages' ? 'event: hook_results\n' : '';
+  if (name === '' && endpoint.id !== 'chat.completions' && endpoint.id !== 'completions') return undefined;
+  const note = (results: Partial<ReturnType<typeof hookResults>>): Buffer | undefined => {
+    if (Object.values(results).every((list) => list.length === 0)) return undefined;
+    return Buffer.from(`${name}data: ${JSON.stringify({ hook_results: results })}\n\n`);
+  };
+  return {
+    first: () => note({ before_request_hooks: state.before }),
+    last: () => note({ after_request_hooks: state.after }),
+  };
 }
 
 function hookResults({ before, after }: Results) {

@@ -339,6 +339,7 @@ async function attempts(
       clientHeaders: [],
       onAbandon: () => undefined,
       translates: () => false,
+      isStrict: true,
     };
     await hooks.attempt?.(Object.assign(context, { attempt, dialect: undefined as never }));
     sent.push(urlsOf(JSON.parse(body.outgoing.toString())));

@@ -51,6 +51,7 @@ export async function attemptContext({
     deployment: '',
     clientHeaders: tellingHeaders(context.headers, names.ofList(context.headers), []),
     translates: () => false,
+    isStrict: true,
     body: new ChangedBody(context.body),
   };
   const dialect = dialects.get(context.endpoint.dialect) as Dialect;

@@ -34,6 +34,27 @@ export function patientClock(factor = 100): Clock {
   };
 }
 
+/** Time of this process alone: however busy the machine is, a bound is one on the time in which it could do something. */
+export class FreeTime {
+  #passed = 0;
+  #at = performance.now();
+  readonly #timer = setInterval(() => {
+    const now = performance.now();
+    // A tick, and a late one: the rest was the machine's.
+    this.#passed += Math.min(now - this.#at, 30);
+    this.#at = now;
+  }, 10);
+
+  /** Milliseconds since it was made. */
+  now(): number {
+    return this.#passed;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}
+
 /** One server. */
 export interface RedisServer {
   readonly port: number;

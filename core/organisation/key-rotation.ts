@@ -84,6 +84,18 @@ export function rotationIssues(given: GivenPolicy, now: number, known?: number):
   return issues;
 }
 
+/** The policy of a key that is rotated every so many days from now on. */
+export function dailyRotation(days: number, now: number): KeyRotation {
+  return { days, transitionMs: transition.usualMs, nextAt: now + days * dayMs };
+}
+
+/** Whether the policy replaces the secret every so many days at least; months have 31. */
+export function rotatesWithin(rotation: KeyRotation | undefined, days: number): boolean {
+  if (rotation === undefined) return false;
+  const { days: own, period } = rotation;
+  return (own ?? (period === 'weekly' ? 7 : period === 'monthly' ? 31 : Infinity)) <= days;
+}
+
 function shortestPeriodMs({
   rotation_period: period,
   rotation_period_days: days,

@@ -42,6 +42,8 @@ export interface UserKeyRules {
   readonly defaultDays: number | undefined;
   /** Upper bound of a key's lifetime in days; undefined: no bound (the default). */
   readonly maxDays: number | undefined;
+  /** Their secrets are replaced every so many days, or more often; undefined: only where a key says so (the default). */
+  readonly rotationDays?: number | undefined;
 }
 
 /**

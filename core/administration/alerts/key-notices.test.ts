@@ -71,7 +71,8 @@ test('people are told of rotations and ends of keys, once each, by mails without
   const ada = aUser(organisationId, { email: 'ada@example.com', role: 'member' });
   const admin = aUser(organisationId, { email: 'admin@example.com', role: 'admin' });
   const rotating = aKey(organisationId, { ...bare, name: 'R', rotation, alertEmails: ['ops@example.com'] });
-  const ending = { ...bare, expiresAt: now + 24 * hour };
+  const unasked = { ...bare, expiresAt: now + 24 * hour };
+  const ending = { ...unasked, alertEmails: ['team@example.com'] };
   await resources.write(organisationId, async ({ organisations, apiKeys, users }) => {
     await organisations.ensure(organisation);
     await users.insert(ada);
@@ -81,15 +82,21 @@ test('people are told of rotations and ends of keys, once each, by mails without
       aKey(organisationId, { ...ending, name: 'Hers', type: 'workspace-user', userId: ada.id }),
     );
     await apiKeys.insert(aKey(organisationId, { ...ending, name: "Nobody's" }));
+    const { id: userId } = ada;
+    await apiKeys.insert(
+      aKey(organisationId, { ...unasked, name: 'Unasked', type: 'workspace-user', userId }),
+    );
+    await apiKeys.insert(aKey(organisationId, { ...unasked, name: 'Unasked, of nobody' }));
     await apiKeys.insert(aKey(organisationId, { ...ending, name: 'Short', createdAt: now }));
   });
   assert.deepEqual(await news(0), [], 'without a mail server nothing is told');
   canMail = true;
   const tomorrow = `${new Date(now + day).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
   const ends = (name: string) => `The key "${name}" ends at ${tomorrow}`;
-  assert.deepEqual(await news(2), [
+  assert.deepEqual(await news(3), [
     `ada@example.com: ${ends('Hers')}`,
-    `admin@example.com: ${ends("Nobody's")}`,
+    `team@example.com: ${ends('Hers')}`,
+    `team@example.com: ${ends("Nobody's")}`,
   ]);
   assert.deepEqual(await news(0), []);
 

@@ -46,8 +46,8 @@ interface MailData {
 
 /**
  * Defines `keys.tell`, once a minute, and `keys.mail`, one for each recipient. Notices are due a day before a key is
- * rotated by its policy, at the rotation, a day before a secret expires whose successor was not asked for, and a day
- * before the key itself expires. They are recorded as told after the mails are stored: a process killed in between
+ * rotated by its policy, at the rotation, a day before a secret expires whose successor was not asked for, and, where the key
+ * names addresses for alerts, a day before it expires itself. They are recorded as told after the mails are stored: a process killed in between
  * stores the mails again, under the same ids. No mail holds a secret. Without a mail server nothing is sent or
  * recorded.
  */
@@ -102,14 +102,14 @@ function toldThen(one: UntoldKey, now: number): KeyMoments {
 
 async function tell(one: UntoldKey, now: number, place: KeyNoticesPlace): Promise<void> {
   const { jobs, resources, log } = place;
-  const { id, name, organisationId, createdAt } = one.key;
+  const { id, name, organisationId, createdAt, alertEmails } = one.key;
   const { rotated, secret, end, ...others } = momentsOf(one, now);
   const told: KeyMoments = {
     ...others,
     // The mail about the rotation also states the end of the secret.
     ...(rotated === undefined ? { secret } : { rotated }),
-    // A key made to live for hours needs no notice of its end.
-    ...(end !== undefined && end - createdAt > dayMs && { end }),
+    // Its maker knows when it ends: nobody is told who did not ask for it. One made to live for hours needs no notice.
+    ...(end !== undefined && alertEmails.length > 0 && end - createdAt > dayMs && { end }),
   };
   const due = Object.entries(told).filter(
     (entry): entry is [keyof KeyMoments, number] => entry[1] !== undefined,

@@ -330,14 +330,15 @@ export function readOverrides({ overrides }: Static<typeof ExportedOverrides>): 
   return { ...switches, ...(rules !== undefined && { user_api_keys: readRules(rules) }) };
 }
 
-function showRules({ maxPerWorkspace, defaultDays, maxDays }: UserKeyRules): ShownRules {
+function showRules({ maxPerWorkspace, defaultDays, maxDays, rotationDays }: UserKeyRules): ShownRules {
   return {
     ...(maxPerWorkspace !== undefined && { maxPerWorkspace }),
     ...(defaultDays !== undefined && { defaultDays }),
     ...(maxDays !== undefined && { maxDays }),
+    ...(rotationDays !== undefined && { rotationDays }),
   };
 }
 
-function readRules({ maxPerWorkspace, defaultDays, maxDays }: ShownRules): UserKeyRules {
-  return { maxPerWorkspace, defaultDays, maxDays };
+function readRules({ maxPerWorkspace, defaultDays, maxDays, rotationDays }: ShownRules): UserKeyRules {
+  return { maxPerWorkspace, defaultDays, maxDays, ...(rotationDays !== undefined && { rotationDays }) };
 }

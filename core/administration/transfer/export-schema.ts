@@ -147,7 +147,10 @@ const Security = Type.Object(
       { membersViewConfigs: on, membersWriteConfigs: on, managersViewConfigs: on, managersWriteConfigs: on },
       strict,
     ),
-    user_api_keys: Type.Object({ maxPerWorkspace: count, defaultDays: count, maxDays: count }, strict),
+    user_api_keys: Type.Object(
+      { maxPerWorkspace: count, defaultDays: count, maxDays: count, rotationDays: count },
+      strict,
+    ),
     // Absent in older files.
     logging: Type.Optional(
       Type.Object({ mode: Type.Union([Type.Literal('full'), Type.Literal('metadata')]) }, strict),

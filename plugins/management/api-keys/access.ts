@@ -5,12 +5,18 @@ import {
   reachOf,
   refuseScopes,
 } from '../../../core/access/scopes.ts';
+import { dailyRotation, rotatesWithin } from '../../../core/organisation/key-rotation.ts';
 import { managesKeys } from '../../../core/access/roles.ts';
 import { withFullStop } from '../../../core/errors/gateway-error.ts';
 import type { RouteInput } from '../../../core/pipeline/define-route.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { ApiKeyFilter, ApiKeyRecord, ResourcesReader } from '../../../core/ports/resources.ts';
+import type {
+  ApiKeyFilter,
+  ApiKeyRecord,
+  KeyRotation,
+  ResourcesReader,
+} from '../../../core/ports/resources.ts';
 import { refusedBody, shownMistakes } from '../shared/fields.ts';
 import type { UserKeyRules } from '../../../core/ports/organisation-settings.ts';
 import { namedUsers, requireGrant } from '../users/visible.ts';
@@ -100,6 +106,27 @@ export function endOfKey(
   if (latest === undefined || (wanted !== null && wanted <= latest)) return wanted ?? undefined;
   const message = `must be ${new Date(latest).toISOString()} or earlier: the settings let keys of people live for ${maxDays} days`;
   throw refusedBody([{ path: '/expires_at', message }]);
+}
+
+/**
+ * When the secret of a key of somebody is replaced. `wanted`: what its maker said, null for never and undefined for
+ * nothing, with `before` as it was. Throws `invalid_request` where the settings want it more often.
+ */
+export function rotationOfKey(
+  wanted: KeyRotation | null | undefined,
+  before: KeyRotation | undefined,
+  { rotationDays }: UserKeyRules,
+): KeyRotation | undefined {
+  if (wanted === undefined) return before;
+  if (rotationDays === undefined || (wanted !== null && rotatesWithin(wanted, rotationDays)))
+    return wanted ?? undefined;
+  const message = `must replace the secret every ${rotationDays} days or more often, as the settings want it of keys of people; give rotation_period_days of ${rotationDays} at the most, or leave it out`;
+  throw refusedBody([{ path: '/rotation_policy', message }]);
+}
+
+/** The same for a key that is new. */
+export function firstRotationOf({ rotationDays }: UserKeyRules, now: number): KeyRotation | undefined {
+  return rotationDays === undefined ? undefined : dailyRotation(rotationDays, now);
 }
 
 /** Action on a key; the second part of its scope. */
@@ -221,7 +248,7 @@ export function newUserKey({ invite, user, workspaceId, secret, rules, now }: Pr
     secrets: [{ hash: secret.hash, expiresAt: undefined }],
     creationMode: 'auto',
     expiresAt: endOfKey(undefined, rules, now),
-    rotation: undefined,
+    rotation: firstRotationOf(rules, now),
     createdAt: now,
     updatedAt: now,
     version: 1,

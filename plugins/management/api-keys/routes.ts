@@ -11,6 +11,7 @@ import {
   type Actor,
   apiKeyTypes,
   endOfKey,
+  firstRotationOf,
   keyScope,
   keyScopes,
   newSecret,
@@ -19,6 +20,7 @@ import {
   requireManager,
   requireNotAbove,
   requireRoom,
+  rotationOfKey,
   visibleKey,
   visibleKeys,
 } from './access.ts';
@@ -216,14 +218,21 @@ async function forSomebody(
   writer: ResourcesWriter,
   actor: Actor,
   record: ApiKeyRecord,
-  body: Pick<Static<typeof CreateUserKey>, 'user_id' | 'expires_at'>,
+  body: Pick<Static<typeof CreateUserKey>, 'user_id' | 'expires_at' | 'rotation_policy'>,
 ): Promise<ApiKeyRecord> {
-  const { organisationId, workspaceId = '', createdAt, expiresAt } = record;
+  const { organisationId, workspaceId = '', createdAt, expiresAt, rotation } = record;
   const { user_api_keys: rules } = await settingsInForce(writer, organisationId, workspaceId);
   const userId = await ownerOfKey(writer, actor, workspaceId, body.user_id);
   await requireRoom(writer, { organisationId, workspaceId }, rules, createdAt);
   const wanted = body.expires_at === undefined ? undefined : (expiresAt ?? null);
-  return { ...record, userId, expiresAt: endOfKey(wanted, rules, createdAt) };
+  const usual = firstRotationOf(rules, createdAt);
+  const wantedRotation = body.rotation_policy === undefined ? undefined : (rotation ?? null);
+  return {
+    ...record,
+    userId,
+    expiresAt: endOfKey(wanted, rules, createdAt),
+    rotation: rotationOfKey(wantedRotation, usual, rules),
+  };
 }
 
 function requireOrganisation({ organisationId }: KeyRecord, named: string | undefined): void {
@@ -374,7 +383,7 @@ function updateRoute(scope: Scope): RouteDefinition {
         const after = {
           ...before,
           ...content,
-          expiresAt: await endFor(writer, before, body.expires_at, content.expiresAt),
+          ...(await boundsFor(writer, before, body, content)),
           scopes: body.scopes === undefined ? before.scopes : readScopes(key, before.type, body.scopes),
           updatedAt: now,
           version: before.version + 1,
@@ -389,17 +398,22 @@ function updateRoute(scope: Scope): RouteDefinition {
   });
 }
 
-/** Expiry of the changed key: the body's, within the longest lifetime that the settings allow for user keys. */
-async function endFor(
+/** When the changed key ends and rotates: what the body says, within what the settings want of keys of people. */
+async function boundsFor(
   reader: Pick<ResourcesReader, 'settings'>,
   before: ApiKeyRecord,
-  given: string | null | undefined,
-  read: number | undefined,
-): Promise<number | undefined> {
+  { expires_at: end, rotation_policy: policy }: Static<typeof UpdateKey>,
+  { expiresAt, rotation }: KeyContent,
+): Promise<Pick<ApiKeyRecord, 'expiresAt' | 'rotation'>> {
   const { type, organisationId, workspaceId = '', createdAt } = before;
-  if (given === undefined || type !== 'workspace-user') return read;
+  if ((end === undefined && policy === undefined) || type !== 'workspace-user')
+    return { expiresAt, rotation };
   const { user_api_keys: rules } = await settingsInForce(reader, organisationId, workspaceId);
-  return endOfKey(read ?? null, rules, createdAt);
+  const wanted = policy === undefined ? undefined : (rotation ?? null);
+  return {
+    expiresAt: end === undefined ? expiresAt : endOfKey(expiresAt ?? null, rules, createdAt),
+    rotation: rotationOfKey(wanted, before.rotation, rules),
+  };
 }
 
 function deleteRoute(): RouteDefinition {

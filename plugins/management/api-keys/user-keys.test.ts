@@ -195,6 +195,44 @@ describe('the rules of the settings', () => {
     assert.equal(await change({ expires_at: '2099-01-01T00:00:00Z' }, made.id), '2099-01-01T00:00:00.000Z');
   });
 
+  test('how often its secret is replaced: as its maker said, else as they want; never less often', async (t) => {
+    const { make, manager, owner, call, allow, workspaceId } = await start(t);
+    const bare = await make(manager, {});
+    await allow({ rotation_days: 30 });
+    const days = ({ rotation_policy: policy, refused, message }: any): unknown =>
+      refused !== undefined
+        ? [...refused, message]
+        : (policy?.rotation_period_days ?? policy?.rotation_period);
+    const made = await make(manager, {});
+    assert.equal(days(made), 30);
+    const next = Date.parse(made.rotation_policy.next_rotation_at) - Date.parse(made.created_at);
+    assert.equal(next, 30 * dayMs);
+    assert.equal(days(await make(manager, { rotation_policy: { rotation_period_days: 7 } })), 7);
+    assert.equal(days(await make(manager, { rotation_policy: { rotation_period: 'weekly' } })), 'weekly');
+    const rare = [
+      ...[null, { rotation_period_days: 31 }, { rotation_period: 'monthly' }],
+      { next_rotation_at: new Date(Date.now() + dayMs).toISOString() },
+    ];
+    const change = async (body: object, id = made.id): Promise<any> => {
+      const answer = await call(manager, { method: 'PUT', path: `/api-keys/${id}`, body });
+      const { errors: [error] = [] } = answer.json();
+      return answer.status === 200
+        ? answer.json()
+        : { refused: [answer.status, error?.path], message: error?.message };
+    };
+    for (const rotation_policy of rare) {
+      const { refused, message } = await make(manager, { rotation_policy });
+      assert.deepEqual(refused, [400, '/rotation_policy']);
+      assert.match(message, /every 30 days or more often/);
+      assert.deepEqual((await change({ rotation_policy })).refused, [400, '/rotation_policy']);
+    }
+    assert.equal(days(await change({ rotation_policy: { rotation_period_days: 3 } })), 3);
+    assert.equal(days(await change({ name: 'as it was' }, bare.id)), undefined);
+    const service = { name: 's', scopes, workspace_id: workspaceId };
+    const { id } = (await call(owner, { path: '/api-keys/workspace/service', body: service })).json();
+    assert.equal((await call(owner, { path: `/api-keys/${id}` })).json().rotation_policy, null);
+  });
+
   test('are those of the workspace where it may say them itself', async (t) => {
     const { make, manager, owner, call, allow, workspaceId } = await start(t);
     await allow({ max_per_workspace: 0 });

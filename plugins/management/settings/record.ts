@@ -53,10 +53,17 @@ const MostDays = Type.Integer({
   maximum: mostDays,
   description: 'The most days that a key may live, from its creation on; null for no bound.',
 });
+const RotationDays = Type.Integer({
+  minimum: 1,
+  maximum: 365,
+  description:
+    'Secrets of keys are replaced every so many days, or more often where their rotation_policy says so; null: only there.',
+});
 const userKeys = {
   max_per_workspace: orNull(MostKeys),
   default_days: orNull(DefaultDays),
   max_days: orNull(MostDays),
+  rotation_days: orNull(RotationDays),
 };
 
 const logging = {
@@ -222,11 +229,13 @@ function showSecurity(security: SecuritySettings) {
   return { ...security, user_api_keys: showRules(security.user_api_keys) };
 }
 
-function showRules({ maxPerWorkspace, defaultDays, maxDays }: UserKeyRules): Static<typeof UserKeys> {
+function showRules(rules: UserKeyRules): Static<typeof UserKeys> {
+  const { maxPerWorkspace, defaultDays, maxDays, rotationDays } = rules;
   return {
     max_per_workspace: maxPerWorkspace ?? null,
     default_days: defaultDays ?? null,
     max_days: maxDays ?? null,
+    rotation_days: rotationDays ?? null,
   };
 }
 
@@ -300,11 +309,13 @@ function only<C extends object>(category: C, given: object): Partial<C> {
 }
 
 function withRules(before: UserKeyRules, given: Static<typeof GivenUserKeys>, pointer: string): UserKeyRules {
-  const { max_per_workspace: most, default_days: usual, max_days: longest } = given;
+  const { max_per_workspace: most, default_days: usual, max_days: longest, rotation_days: rotation } = given;
+  const rotationDays = rotation === undefined ? before.rotationDays : (rotation ?? undefined);
   const rules = {
     maxPerWorkspace: most === undefined ? before.maxPerWorkspace : (most ?? undefined),
     defaultDays: usual === undefined ? before.defaultDays : (usual ?? undefined),
     maxDays: longest === undefined ? before.maxDays : (longest ?? undefined),
+    ...(rotationDays !== undefined && { rotationDays }),
   };
   const { defaultDays, maxDays } = rules;
   if (defaultDays === undefined || maxDays === undefined || defaultDays <= maxDays) return rules;

@@ -21,7 +21,7 @@ const security = {
   managersViewConfigs: true,
   managersWriteConfigs: true,
 };
-const noRules = { max_per_workspace: null, default_days: null, max_days: null };
+const noRules = { max_per_workspace: null, default_days: null, max_days: null, rotation_days: null };
 
 async function start(t: TestContext, name: string) {
   const { tenant, call } = await startAdministration(t, resources);
@@ -131,11 +131,13 @@ describe('the settings of an organisation', () => {
       max_per_workspace: 0,
       default_days: 7,
       max_days: 7,
+      rotation_days: null,
     });
     assert.deepEqual(await rules({ max_days: null }), {
       max_per_workspace: 0,
       default_days: 7,
       max_days: null,
+      rotation_days: null,
     });
     assert.deepEqual(await rules({ max_per_workspace: null, default_days: null }), noRules);
   });

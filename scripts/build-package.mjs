@@ -10,7 +10,7 @@ import { bundle, entryPoints } from './built-sources.mjs';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const dist = path.join(root, 'dist');
 /** Entries that other packages import from this one, by file name in `dist/`. */
-const authorEntries = { plugin: 'core/pipeline/plugin.ts' };
+const authorEntries = { plugin: 'core/pipeline/plugin.ts', testing: 'main/testing/index.ts' };
 
 rmSync(dist, { recursive: true, force: true });
 const made = await bundle({

@@ -1,7 +1,7 @@
 import { resolveImport, type Source } from './read-sources.ts';
 
-/** The package's entry for plugin authors: external code imports its exports. */
-const publicEntries = new Set(['core/pipeline/plugin.ts']);
+/** The package's entries for plugin authors: external code imports their exports. */
+const publicEntries = new Set(['core/pipeline/plugin.ts', 'main/testing/index.ts']);
 
 const declaration =
   /^export (?:declare )?(?:abstract )?(?:async )?(?:const|let|function\*?|class|interface|type|enum) (\w+)/gm;

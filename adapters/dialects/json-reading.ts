@@ -15,6 +15,14 @@ export function asArray(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
+/** The members of a list that are objects. */
+export function objectsOf(value: unknown): readonly JsonObject[] {
+  return asArray(value).flatMap((one): readonly JsonObject[] => {
+    const object = asObject(one);
+    return object === undefined ? [] : [object];
+  });
+}
+
 /** The value when it is a non-empty string, else undefined. */
 export function asText(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { goldenClients } from '../../tests/golden/grid-gateway.ts';
-import type { Heard } from '../../tests/golden/heard.ts';
-import { framesOf } from '../../tests/golden/transcript.ts';
+import type { Heard } from '../../main/testing/heard.ts';
+import { framesOf } from '../../main/testing/heard.ts';
 import { startFakeProviders } from '../../tests/kit/fake-providers/fake-providers.ts';
 import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send, type Received } from '../../tests/kit/http-kit.ts';

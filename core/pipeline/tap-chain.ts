@@ -113,7 +113,9 @@ class TapStage implements Stage {
     this.emitted = [];
     const pending = this.callEnd();
     const then = (): void => {
-      for (const late of this.lateFrames()) out.push(late);
+      // What is late belongs behind what the frame says itself; the rewriter keeps that order within the frame.
+      if (this.rewriter !== undefined && own.some((event) => 'text' in event)) own.push(...this.emitted);
+      else for (const late of this.lateFrames()) out.push(late);
       own.push(done);
       this.emitted = own;
     };

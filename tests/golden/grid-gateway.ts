@@ -5,14 +5,14 @@ import { startFakeProviders, type FakeProviders } from '../kit/fake-providers/fa
 import type { FakeWire } from '../kit/fake-providers/fake-wire.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../kit/gateway-kit.ts';
 import { send, type Received } from '../kit/http-kit.ts';
-import { chatClient } from './clients/chat.ts';
-import { geminiClient } from './clients/gemini.ts';
-import { messagesClient } from './clients/messages.ts';
-import { responsesClient } from './clients/responses.ts';
-import type { GoldenClient } from './heard.ts';
+import { chatClient } from '../../main/testing/clients/chat.ts';
+import { geminiClient } from '../../main/testing/clients/gemini.ts';
+import { messagesClient } from '../../main/testing/clients/messages.ts';
+import { responsesClient } from '../../main/testing/clients/responses.ts';
+import type { WireClient } from '../../main/testing/heard.ts';
 
 /** Every caller of the grid. */
-export const goldenClients: readonly GoldenClient[] = [
+export const goldenClients: readonly WireClient[] = [
   chatClient,
   responsesClient,
   messagesClient,
@@ -34,7 +34,7 @@ export interface GridGateway {
   readonly providers: FakeProviders;
   /** Sends a body to the provider of a wire, as this client does. */
   ask(
-    client: GoldenClient,
+    client: WireClient,
     wire: FakeWire,
     body: string,
     options: { readonly stream: boolean; readonly headers?: Readonly<Record<string, string>> },
@@ -70,7 +70,7 @@ export async function startGridGateway(
 }
 
 /** What a client asks in a scenario, without model and stream. */
-export async function readRequest(client: GoldenClient, name: string): Promise<JsonObject> {
+export async function readRequest(client: WireClient, name: string): Promise<JsonObject> {
   const file = new URL(`./requests/${client.name}/${name}.json`, import.meta.url);
   return JSON.parse(await readFile(file, 'utf8')) as JsonObject;
 }

@@ -13,16 +13,17 @@ import {
   startGridGateway,
   type GridGateway,
 } from './grid-gateway.ts';
-import type { GoldenClient, Heard } from './heard.ts';
+import type { WireClient, Heard } from '../../main/testing/heard.ts';
 import { judgeAnswer, judgeFailure, judgeRequest } from './judge.ts';
 import { Normaliser } from './normalise.ts';
 import { scenarios, type ExpectedFailure, type Scenario } from './scenarios.ts';
-import { framesOf, readTranscript, transcript, transcriptNames, writeTranscript } from './transcript.ts';
+import { framesOf } from '../../main/testing/heard.ts';
+import { readTranscript, transcript, transcriptNames, writeTranscript } from './transcript.ts';
 
 const isUpdate = process.env['UPDATE_GOLDEN'] === '1';
 
 interface Call {
-  readonly client: GoldenClient;
+  readonly client: WireClient;
   readonly wire: FakeWire;
   readonly scenario: Scenario;
   readonly stream: boolean;
@@ -104,7 +105,7 @@ async function checkCall(call: Call, { providers, ask }: GridGateway): Promise<v
 }
 
 /** The answer as the client understands it; of an error answer only what it says. */
-function heardOf(client: GoldenClient, received: Received): Heard | string | undefined {
+function heardOf(client: WireClient, received: Received): Heard | string | undefined {
   if (received.headers['content-type']?.startsWith('text/event-stream') === true) {
     return client.hearStream(framesOf(received.body));
   }
@@ -133,7 +134,7 @@ async function judgeSame(
 }
 
 /** A failure goes on as it came, too; but a torn stream must not look like a whole one. */
-function judgeSameFailure(client: GoldenClient, { expected, fault }: Scenario, received: Received): void {
+function judgeSameFailure(client: WireClient, { expected, fault }: Scenario, received: Received): void {
   const heard = heardOf(client, received);
   if (fault?.kind === 'error' || fault?.kind === 'error-event') {
     return judgeFailure(expected as ExpectedFailure, received.status, heard);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { FakeWire, SeenRequest } from '../kit/fake-providers/fake-wire.ts';
-import type { GoldenClient, Heard } from './heard.ts';
+import type { WireClient, Heard } from '../../main/testing/heard.ts';
 import type { Expected, ExpectedFailure, Scenario } from './scenarios.ts';
 
 /** Wires that tell how many tokens were thought; the others count them in the completion without a detail. */
@@ -37,7 +37,7 @@ export function textsOf(value: unknown): readonly string[] {
 }
 
 /** The client understands what the provider said. */
-export function judgeAnswer(expected: Expected, client: GoldenClient, wire: FakeWire, heard: Heard): void {
+export function judgeAnswer(expected: Expected, client: WireClient, wire: FakeWire, heard: Heard): void {
   assert.deepEqual(heard.problems, [], 'the answer breaks the rules of its wire');
   assert.equal(heard.error, undefined);
   assert.ok(heard.ended, 'the answer does not say that it is whole');
@@ -71,7 +71,7 @@ export function judgeAnswer(expected: Expected, client: GoldenClient, wire: Fake
   judgeUsage(expected, client, wire, heard);
 }
 
-function judgeCalls(expected: Expected, client: GoldenClient, heard: Heard): void {
+function judgeCalls(expected: Expected, client: WireClient, heard: Heard): void {
   const calls = expected.calls ?? [];
   assert.deepEqual(
     heard.calls.map(({ name, arguments: text }) => ({ name, arguments: parsed(text) })),
@@ -82,7 +82,7 @@ function judgeCalls(expected: Expected, client: GoldenClient, heard: Heard): voi
   assert.ok(!ids.has('') && ids.size === calls.length, `ids of calls: ${[...ids].join()}`);
 }
 
-function judgeUsage({ usage }: Expected, client: GoldenClient, wire: FakeWire, heard: Heard): void {
+function judgeUsage({ usage }: Expected, client: WireClient, wire: FakeWire, heard: Heard): void {
   const told = countsThoughts.has(wire.dialect) ? usage.reasoning : 0;
   const reasoning = client.name === 'messages' ? undefined : told;
   assert.deepEqual(heard.usage, { ...usage, reasoning });

@@ -7,7 +7,7 @@ import type { JsonObject } from '../../adapters/dialects/json-reading.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 import type { LargeChat, LargeTranslation } from '../../core/ports/large-translation.ts';
 import { fakeWires } from '../kit/fake-providers/fake-providers.ts';
-import { objectsOf } from '../kit/fake-providers/violations.ts';
+import { objectsOf } from '../../adapters/dialects/json-reading.ts';
 import type { FakeWire } from '../kit/fake-providers/fake-wire.ts';
 import type { Received } from '../kit/http-kit.ts';
 import {
@@ -17,7 +17,7 @@ import {
   startGridGateway,
   type GridGateway,
 } from './grid-gateway.ts';
-import type { GoldenClient } from './heard.ts';
+import type { WireClient } from '../../main/testing/heard.ts';
 
 /** Longer than what is translated beside others. */
 const padding = 1_100_000;
@@ -25,7 +25,7 @@ const server = { max_body_bytes: 8_000_000 };
 const requests = ['history', 'image', 'pdf', 'tool-results', 'parallel-tools', 'structured', 'reasoning'];
 
 /** The same request with a long turn of the user before its others. */
-function padded(client: GoldenClient, request: JsonObject, text: string): JsonObject {
+function padded(client: WireClient, request: JsonObject, text: string): JsonObject {
   const long = text.repeat(Math.ceil(padding / Buffer.byteLength(text)));
   if (client.name === 'gemini') {
     const turn = { role: 'user', parts: [{ text: long }] };
@@ -66,7 +66,7 @@ function told({ providers }: GridGateway, { status, text, headers }: Received): 
   };
 }
 
-function pairOf(caller: string, dialect: string): { readonly client: GoldenClient; readonly wire: FakeWire } {
+function pairOf(caller: string, dialect: string): { readonly client: WireClient; readonly wire: FakeWire } {
   const client = goldenClients.find(({ name }) => name === caller);
   const wire = fakeWires.find((one) => one.dialect === dialect);
   assert.ok(client !== undefined && wire !== undefined);

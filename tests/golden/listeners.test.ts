@@ -7,16 +7,16 @@ import type { JsonObject } from '../../adapters/dialects/json-reading.ts';
 import { fakeWires, fixtureEvents, startFakeProviders } from '../kit/fake-providers/fake-providers.ts';
 import type { SeenRequest } from '../kit/fake-providers/fake-wire.ts';
 import { send } from '../kit/http-kit.ts';
-import { chatClient } from './clients/chat.ts';
-import { geminiClient } from './clients/gemini.ts';
-import { messagesClient } from './clients/messages.ts';
-import { responsesClient } from './clients/responses.ts';
-import type { GoldenClient } from './heard.ts';
+import { chatClient } from '../../main/testing/clients/chat.ts';
+import { geminiClient } from '../../main/testing/clients/gemini.ts';
+import { messagesClient } from '../../main/testing/clients/messages.ts';
+import { responsesClient } from '../../main/testing/clients/responses.ts';
+import type { WireClient } from '../../main/testing/heard.ts';
 import { judgeAnswer } from './judge.ts';
 import { scenarios } from './scenarios.ts';
-import { framesOf } from './transcript.ts';
+import { framesOf } from '../../main/testing/heard.ts';
 
-const clients: readonly GoldenClient[] = [chatClient, responsesClient, messagesClient, geminiClient];
+const clients: readonly WireClient[] = [chatClient, responsesClient, messagesClient, geminiClient];
 const credentials = {
   authorization: 'Bearer sk',
   'x-api-key': 'sk',
@@ -24,13 +24,13 @@ const credentials = {
   'anthropic-version': '2023-06-01',
 };
 
-function wireOf(client: GoldenClient) {
+function wireOf(client: WireClient) {
   const wire = fakeWires.find(({ dialect }) => dialect === client.dialect);
   assert.ok(wire);
   return wire;
 }
 
-function addressOf(client: GoldenClient, stream: boolean): string {
+function addressOf(client: WireClient, stream: boolean): string {
   const path = client.path('m', stream);
   if (client.name === 'gemini') return path;
   return client.name === 'messages' ? `/anthropic${path}` : `/openai${path}`;

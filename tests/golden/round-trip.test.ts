@@ -2,9 +2,8 @@
 // next turn.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asObject, type JsonObject } from '../../adapters/dialects/json-reading.ts';
+import { asObject, type JsonObject, objectsOf } from '../../adapters/dialects/json-reading.ts';
 import { fakeWires } from '../kit/fake-providers/fake-providers.ts';
-import { objectsOf } from '../kit/fake-providers/violations.ts';
 import { askedModels, goldenClients, readRequest, startGridGateway } from './grid-gateway.ts';
 import { textsOf } from './judge.ts';
 import { signature } from './scenarios.ts';

@@ -1,7 +1,7 @@
 import type { FinishReason } from '../../core/dialects/canonical/chat-answer.ts';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import { faultMessage, type Fault } from '../kit/fake-providers/fake-providers.ts';
-import type { HeardCall, HeardUsage } from './heard.ts';
+import type { HeardCall, HeardUsage } from '../../main/testing/heard.ts';
 
 /** Something of the client's request that the provider must have received, unless it is named as dropped. */
 interface Sent {

@@ -2,27 +2,14 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseObject, type JsonObject } from '../../adapters/dialects/json-reading.ts';
-import { readSseFrame } from '../../adapters/framing/sse.ts';
 import type { SeenRequest } from '../kit/fake-providers/fake-wire.ts';
 import type { Received } from '../kit/http-kit.ts';
-import type { Frame } from './heard.ts';
+import { framesOf, type Frame } from '../../main/testing/heard.ts';
 import type { Normaliser } from './normalise.ts';
 
 const folder = fileURLToPath(new URL('./transcripts/', import.meta.url));
 const shownRequestHeaders = ['content-type', 'accept', 'anthropic-version', 'anthropic-beta'];
 const shownAnswerHeaders = ['content-type', 'retry-after', 'x-service-dropped'];
-
-/** The events of a body of server-sent events; a last piece without its blank line is left out. */
-export function framesOf(body: Buffer): readonly Frame[] {
-  return body
-    .toString('utf8')
-    .split(/\r\n\r\n|\n\n/)
-    .slice(0, -1)
-    .flatMap((text) => {
-      const { event, data } = readSseFrame(Buffer.from(`${text}\n\n`));
-      return data === undefined ? [] : [{ event, data }];
-    });
-}
 
 /** The text of a golden file: what the provider received, and what the client got. */
 export function transcript(

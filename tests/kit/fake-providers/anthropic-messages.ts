@@ -1,6 +1,6 @@
-import { asObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
+import { asObject, type JsonObject, objectsOf } from '../../../adapters/dialects/json-reading.ts';
 import { pathOf, sseFrame, type FakeWire, type SeenRequest } from './fake-wire.ts';
-import { isBase64, objectsOf, Violations } from './violations.ts';
+import { isBase64, Violations } from './violations.ts';
 
 const known = new Set(
   (

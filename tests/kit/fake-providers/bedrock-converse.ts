@@ -1,7 +1,7 @@
 import { writeAwsEventStreamMessage } from '../../../adapters/framing/write-aws-event-stream.test-support.ts';
-import { asObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
+import { asObject, type JsonObject, objectsOf } from '../../../adapters/dialects/json-reading.ts';
 import { pathOf, type FakeWire, type SeenRequest } from './fake-wire.ts';
-import { isBase64, objectsOf, Violations } from './violations.ts';
+import { isBase64, Violations } from './violations.ts';
 
 const known = new Set(
   (

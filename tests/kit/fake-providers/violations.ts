@@ -1,4 +1,4 @@
-import { asArray, asObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
+import { asObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
 
 /** Notes what is wrong with a request. */
 export class Violations {
@@ -12,14 +12,6 @@ export class Violations {
   only(value: JsonObject, known: ReadonlySet<string>, where: string): void {
     for (const name of Object.keys(value)) this.expect(known.has(name), `${where}: unknown member "${name}"`);
   }
-}
-
-/** The members of a list that are objects. */
-export function objectsOf(value: unknown): readonly JsonObject[] {
-  return asArray(value).flatMap((one): readonly JsonObject[] => {
-    const object = asObject(one);
-    return object === undefined ? [] : [object];
-  });
 }
 
 /** A base64 text that says the same when it is read and written again. */

@@ -1,3 +1,4 @@
+import { readSseFrame } from '../../adapters/framing/sse.ts';
 import type { FinishReason } from '../../core/dialects/canonical/chat-answer.ts';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import type { JsonObject } from '../../adapters/dialects/json-reading.ts';
@@ -65,17 +66,21 @@ export interface Frame {
   readonly data: string;
 }
 
-/** A caller that speaks one wire. */
-export interface GoldenClient {
-  readonly name: 'chat' | 'responses' | 'messages' | 'gemini';
+/** What somebody who speaks one wire makes of its answers. */
+export interface Listener {
   readonly dialect: DialectName;
   path(model: string, stream: boolean): string;
-  /** The request file's content as this wire asks for a model and a stream. */
-  body(request: JsonObject, model: string, stream: boolean): JsonObject;
   hear(answer: JsonObject): Heard;
   hearStream(frames: readonly Frame[]): Heard;
   /** What an error answer says; undefined when it has not this wire's shape. */
   hearError(answer: JsonObject): string | undefined;
+}
+
+/** A caller that holds a conversation over one wire. */
+export interface WireClient extends Listener {
+  readonly name: 'chat' | 'responses' | 'messages' | 'gemini';
+  /** The request file's content as this wire asks for a model and a stream. */
+  body(request: JsonObject, model: string, stream: boolean): JsonObject;
   /** The next request: the conversation with this answer as it came, and this result of its first call. */
   next(request: JsonObject, answer: JsonObject, result: string): JsonObject;
   /** The word for a finish reason. */
@@ -85,4 +90,16 @@ export interface GoldenClient {
 /** A text of the wire; empty for everything else. */
 export function words(value: unknown): string {
   return typeof value === 'string' ? value : '';
+}
+
+/** The events of a body of server-sent events; a last piece without its blank line is left out. */
+export function framesOf(body: Buffer): readonly Frame[] {
+  return body
+    .toString('utf8')
+    .split(/\r\n\r\n|\n\n/)
+    .slice(0, -1)
+    .flatMap((text) => {
+      const { event, data } = readSseFrame(Buffer.from(`${text}\n\n`));
+      return data === undefined ? [] : [{ event, data }];
+    });
 }

@@ -1,9 +1,13 @@
-import { asObject, parseObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
-import { objectsOf } from '../../kit/fake-providers/violations.ts';
-import { nothingHeard, type Frame, type GoldenClient, type Heard, type HeardUsage } from '../heard.ts';
+import {
+  asObject,
+  type JsonObject,
+  objectsOf,
+  parseObject,
+} from '../../../adapters/dialects/json-reading.ts';
+import { nothingHeard, type Frame, type WireClient, type Heard, type HeardUsage } from '../heard.ts';
 
 /** A caller of `POST /v1/messages`. */
-export const messagesClient: GoldenClient = {
+export const messagesClient: WireClient = {
   name: 'messages',
   dialect: 'anthropic-messages',
   path: () => '/v1/messages',

@@ -1,9 +1,14 @@
-import { asArray, asObject, parseObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
-import { objectsOf } from '../../kit/fake-providers/violations.ts';
-import { nothingHeard, type Frame, type GoldenClient, type Heard, type HeardUsage, words } from '../heard.ts';
+import {
+  asArray,
+  asObject,
+  type JsonObject,
+  objectsOf,
+  parseObject,
+} from '../../../adapters/dialects/json-reading.ts';
+import { nothingHeard, type Frame, type WireClient, type Heard, type HeardUsage, words } from '../heard.ts';
 
 /** A caller of `POST /v1/chat/completions`. */
-export const chatClient: GoldenClient = {
+export const chatClient: WireClient = {
   name: 'chat',
   dialect: 'openai-chat',
   path: () => '/v1/chat/completions',

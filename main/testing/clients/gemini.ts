@@ -1,9 +1,13 @@
-import { asObject, parseObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
-import { objectsOf } from '../../kit/fake-providers/violations.ts';
-import { nothingHeard, type Frame, type GoldenClient, type Heard, type HeardUsage, words } from '../heard.ts';
+import {
+  asObject,
+  type JsonObject,
+  objectsOf,
+  parseObject,
+} from '../../../adapters/dialects/json-reading.ts';
+import { nothingHeard, type Frame, type WireClient, type Heard, type HeardUsage, words } from '../heard.ts';
 
 /** A caller of `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent?alt=sse`. */
-export const geminiClient: GoldenClient = {
+export const geminiClient: WireClient = {
   name: 'gemini',
   dialect: 'google-gemini',
   path: (model, stream) =>

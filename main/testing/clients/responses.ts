@@ -1,9 +1,13 @@
-import { asObject, parseObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
-import { objectsOf } from '../../kit/fake-providers/violations.ts';
-import { nothingHeard, type Frame, type GoldenClient, type Heard } from '../heard.ts';
+import {
+  asObject,
+  type JsonObject,
+  objectsOf,
+  parseObject,
+} from '../../../adapters/dialects/json-reading.ts';
+import { nothingHeard, type Frame, type WireClient, type Heard } from '../heard.ts';
 
 /** A caller of `POST /v1/responses`. */
-export const responsesClient: GoldenClient = {
+export const responsesClient: WireClient = {
   name: 'responses',
   dialect: 'openai-responses',
   path: () => '/v1/responses',

@@ -2,9 +2,8 @@ import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
-import { asObject, parseObject, type JsonObject } from '../../adapters/dialects/json-reading.ts';
+import { asObject, parseObject, type JsonObject, objectsOf } from '../../adapters/dialects/json-reading.ts';
 import type { SeenRequest } from '../kit/fake-providers/fake-wire.ts';
-import { objectsOf } from '../../adapters/dialects/json-reading.ts';
 
 /** Numbers that 32 bits hold exactly: what an SDK unpacks must be what the provider said. */
 export const vectorOf = (text: string): readonly number[] => [text.length, 0.5, -0.25];

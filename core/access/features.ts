@@ -38,14 +38,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const names = Object.keys(featureVariables) as Feature[];
 
 /** Default retention. */
-const usualRetention: ShownRetention = { logs_days: 90, metrics_days: 365 };
+const defaultRetention: ShownRetention = { logs_days: 90, metrics_days: 365 };
 
 /**
  * Features that the environment switches off (`GUARDRAILS_ENABLED=OFF`, in any case), and the displayed retention: that
  * of the configuration, unless the environment overrides it (`LOG_RETENTION_DISPLAY`, `METRICS_RETENTION_DISPLAY`,
  * days). Throws one sentence for an invalid value.
  */
-export function readFeatures(environment: Environment, retention = usualRetention): Features {
+export function readFeatures(environment: Environment, retention = defaultRetention): Features {
   const off = names.filter((name) => isOff(featureVariables[name], environment));
   return {
     off,

@@ -130,7 +130,7 @@ export class LimitCharges implements Charges {
 }
 
 /** Bound of cached charges with the limiter's preparation for each: a few kilobytes. */
-const mostRemembered = 4000;
+const maxRemembered = 4000;
 
 /**
  * Charges with one more window or budget, each made once, so that the limiter's preparation serves later requests.
@@ -159,7 +159,7 @@ export class LargerCharges {
   }
 
   #begin(charges: LimitCharges, by: Window | Budget): LimitCharges {
-    if (this.#remembered >= mostRemembered) {
+    if (this.#remembered >= maxRemembered) {
       this.#larger = new WeakMap();
       this.#remembered = 0;
     }

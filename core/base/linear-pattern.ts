@@ -12,7 +12,7 @@ export interface LinearPattern {
  * The engine's cache memory per step of an expression, and its minimum; beyond it the engine works without the cache.
  */
 const bytesPerStep = 512;
-const leastBytes = 8192;
+const minBytes = 8192;
 /** Building the set of a class such as `\pL` costs as much as this number of characters. */
 const stepsOfClass = 16;
 
@@ -29,7 +29,7 @@ export function linearPattern(source: string, maxSteps: number): LinearPattern |
   if (unsupported !== undefined) return unsupported;
   if (steps > maxSteps) return tooLarge(steps, maxSteps);
   try {
-    const set = new RE2Set(RE2Set.UNANCHORED, 0, Math.max(leastBytes, steps * bytesPerStep));
+    const set = new RE2Set(RE2Set.UNANCHORED, 0, Math.max(minBytes, steps * bytesPerStep));
     set.add(translated);
     set.compile();
     return { steps, test: (text) => set.match(text).length > 0 };

@@ -1,5 +1,5 @@
 /** The map is copied after this number of deletions, or its size if that is larger. */
-const leastBetween = 256;
+const minDeletesPerRebuild = 256;
 
 /**
  * A map of entries in flight: they come with a request or a connection, and go with it.
@@ -32,7 +32,7 @@ export class PassingMap<Key, Value> {
   /** False when the key was absent. */
   delete(key: Key): boolean {
     if (!this.#entries.delete(key)) return false;
-    if (++this.#left > leastBetween && this.#left > this.#entries.size) {
+    if (++this.#left > minDeletesPerRebuild && this.#left > this.#entries.size) {
       this.#entries = new Map(this.#entries);
       this.#left = 0;
     }

@@ -2,9 +2,9 @@ import { Type } from 'typebox';
 import type { OwnPrice } from '../ports/prices.ts';
 import { section, strict } from './schema-object.ts';
 
-const most = 1_000_000;
+const maxPrice = 1_000_000;
 const perMillion = (what: string) =>
-  Type.Number({ minimum: 0, maximum: most, description: `US dollars per million ${what}.` });
+  Type.Number({ minimum: 0, maximum: maxPrice, description: `US dollars per million ${what}.` });
 
 const about = {
   provider: Type.String({
@@ -39,7 +39,11 @@ const Prices = Type.Object(
     output_audio: Type.Optional(perMillion('output tokens of audio')),
     reasoning: Type.Optional(perMillion('output tokens of reasoning')),
     request: Type.Optional(
-      Type.Number({ minimum: 0, maximum: most, description: 'US dollars per request, beside its tokens.' }),
+      Type.Number({
+        minimum: 0,
+        maximum: maxPrice,
+        description: 'US dollars per request, beside its tokens.',
+      }),
     ),
   },
   strict,

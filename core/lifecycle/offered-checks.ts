@@ -6,7 +6,7 @@ import type { CheckIssue } from '../organisation/guardrails.ts';
 import type { AnyCheck, AnyPlugin, CheckResult, Checks, Judge } from '../pipeline/plugin.ts';
 import { problemAt } from './problem-at.ts';
 
-const mostExplained = 20;
+const maxExplained = 20;
 
 /** What begins so comes with the gateway. */
 export const ownPrefix = 'default.';
@@ -25,7 +25,7 @@ export function guardsOf(plugins: Iterable<AnyPlugin>, { isComplete = true } = {
     issues(id, parameters): readonly CheckIssue[] | undefined {
       const check = offered.get(id);
       if (check === undefined) return isComplete || id.startsWith(ownPrefix) ? undefined : [];
-      const validate = compileSchema(check.schema, { all: true, most: mostExplained });
+      const validate = compileSchema(check.schema, { all: true, most: maxExplained });
       const issues = validate(parameters).map(({ path, message }) => ({ path, message }));
       return issues.length > 0 || check.check === undefined ? issues : check.check(parameters);
     },

@@ -112,7 +112,7 @@ const TokenPrices = Type.Object({ request_token: Price, response_token: Price },
 const EffectiveFrom = Instant(
   'From when on it holds, ISO 8601 with a time zone: by the time of each request.',
 );
-const mostScheduled = 50;
+const maxScheduled = 50;
 
 /** Price of a model. */
 export const PricingConfig = Type.Object(
@@ -122,7 +122,7 @@ export const PricingConfig = Type.Object(
     pay_as_you_go: TokenPrices,
     scheduled: Type.Optional(
       Type.Array(Type.Object({ effective_from: EffectiveFrom, pay_as_you_go: TokenPrices }, strict), {
-        maxItems: mostScheduled,
+        maxItems: maxScheduled,
         description: 'Prices that take its place, each from a moment on.',
       }),
     ),
@@ -271,7 +271,7 @@ export const PricingAdjustments = Type.Object(
     multiplier: Type.Optional(Multiplier),
     scheduled: Type.Optional(
       Type.Array(Type.Object({ effective_from: EffectiveFrom, multiplier: Multiplier }, strict), {
-        maxItems: mostScheduled,
+        maxItems: maxScheduled,
         description: 'Factors that take its place, each from a moment on.',
       }),
     ),

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import type { RateLimit, UsageLimit } from '../ports/limits.ts';
 import { Instant, orNull, strict } from './fields.ts';
 
-const most = Number.MAX_SAFE_INTEGER;
+const maxAmount = Number.MAX_SAFE_INTEGER;
 
 const UsageType = Type.Union([Type.Literal('cost'), Type.Literal('tokens'), Type.Literal('requests')], {
   description: 'US dollars, tokens or requests. Default `cost`.',
@@ -13,10 +13,14 @@ const Period = Type.Union([Type.Literal('monthly'), Type.Literal('weekly')]);
 export const UsageLimitSchema = Type.Object(
   {
     type: Type.Optional(UsageType),
-    credit_limit: Type.Number({ minimum: 1, maximum: most, description: 'How much may be used.' }),
+    credit_limit: Type.Number({ minimum: 1, maximum: maxAmount, description: 'How much may be used.' }),
     alert_threshold: Type.Optional(
       orNull(
-        Type.Number({ minimum: 1, maximum: most, description: 'Below `credit_limit`: when to tell people.' }),
+        Type.Number({
+          minimum: 1,
+          maximum: maxAmount,
+          description: 'Below `credit_limit`: when to tell people.',
+        }),
       ),
     ),
     periodic_reset: Type.Optional(orNull(Period)),
@@ -42,7 +46,7 @@ export const RateLimitSchema = Type.Object(
       ],
       { description: 'Per second, minute, hour, day or week.' },
     ),
-    value: Type.Integer({ minimum: 0, maximum: most }),
+    value: Type.Integer({ minimum: 0, maximum: maxAmount }),
   },
   strict,
 );

@@ -26,7 +26,7 @@ export const policyKeys = [
 export type PolicyKey = (typeof policyKeys)[number];
 
 const metadataPrefix = 'metadata.';
-const most = Number.MAX_SAFE_INTEGER;
+const maxAmount = Number.MAX_SAFE_INTEGER;
 
 /** Metadata name in a rule's key; undefined for other keys. */
 export function metadataName(key: string): string | undefined {
@@ -86,7 +86,7 @@ export const rateLimitPolicyFields = {
   unit: Type.Union([Type.Literal('rpm'), Type.Literal('rph'), Type.Literal('rpd'), Type.Literal('rpw')], {
     description: 'Per minute, hour, 24 hours or 7 days.',
   }),
-  value: Type.Number({ minimum: 0, maximum: most, description: 'How many requests or tokens.' }),
+  value: Type.Number({ minimum: 0, maximum: maxAmount, description: 'How many requests or tokens.' }),
 };
 
 /** Unit of a rate-limit policy; immutable. */
@@ -99,9 +99,13 @@ export const usageLimitPolicyFields = {
   name: PolicyName,
   conditions: Conditions,
   group_by: GroupBy,
-  credit_limit: Type.Number({ minimum: 0, maximum: most, description: 'How much may be used.' }),
+  credit_limit: Type.Number({ minimum: 0, maximum: maxAmount, description: 'How much may be used.' }),
   alert_threshold: orNull(
-    Type.Number({ minimum: 0, maximum: most, description: 'Below `credit_limit`: when to tell people.' }),
+    Type.Number({
+      minimum: 0,
+      maximum: maxAmount,
+      description: 'Below `credit_limit`: when to tell people.',
+    }),
   ),
   periodic_reset: limitFields.periodic_reset,
   periodic_reset_days: limitFields.periodic_reset_days,

@@ -9,14 +9,14 @@ import type { RequestFacts } from './facts.ts';
 /** Bytes of JSON that are taken for one token: near enough to rank prices. */
 const bytesPerToken = 4;
 /** Tokens of an answer when the request does not bound it. */
-const usualCompletion = 512;
+const defaultCompletion = 512;
 /** Members by which wires bound the answer. */
 const bounds = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const;
 
 /** What a request will probably use, told from its size and the bound that it sets. Near enough to compare prices. */
 export function estimatedUsage({ body }: Pick<RequestContext, 'body'>): Usage {
   const promptTokens = body.loaded ? Math.ceil(body.bytes.length / bytesPerToken) : 0;
-  return usageOf(promptTokens, boundOf(membersOf(body)) ?? usualCompletion);
+  return usageOf(promptTokens, boundOf(membersOf(body)) ?? defaultCompletion);
 }
 
 function membersOf(body: RequestContext['body']): Readonly<Record<string, unknown>> {
@@ -33,14 +33,14 @@ function boundOf(members: Readonly<Record<string, unknown>>): number | undefined
 }
 
 /** Models that something is known of at once; names of models are what requests say. */
-const mostModels = 1000;
+const maxModels = 1000;
 const longestModel = 128;
 /** The share that a new request has in what is expected of the next one. */
 const learning = 0.1;
 /** A body with pictures has many bytes for each of its tokens; it must not make texts free. */
-const leastBytes = 0.25;
-const mostBytes = 64;
-const mostTokens = 10_000_000;
+const minBytesPerToken = 0.25;
+const maxBytesPerToken = 64;
+const maxTokens = 10_000_000;
 
 interface ModelUsage {
   bytesPerToken: number;
@@ -72,7 +72,7 @@ interface ExpectedPricing {
  * dollars for a token. Told by requests that have ended, without looking at any text.
  */
 export class LearnedUsage {
-  readonly #models = new RecentMap<ModelUsage>(mostModels);
+  readonly #models = new RecentMap<ModelUsage>(maxModels);
 
   /**
    * What a request will probably use: 1 token at least, of its answer as many as is usual, within the bound that it sets.
@@ -86,8 +86,8 @@ export class LearnedUsage {
     const members = membersOf(body);
     const known = this.#models.get(modelOf(members, endpoint.id));
     const bytes = body.loaded ? body.bytes.length : 0;
-    const bound = Math.min(boundOf(members) ?? Infinity, mostTokens);
-    const said = known?.completionTokens ?? (bound < mostTokens ? bound : usualCompletion);
+    const bound = Math.min(boundOf(members) ?? Infinity, maxTokens);
+    const said = known?.completionTokens ?? (bound < maxTokens ? bound : defaultCompletion);
     const promptTokens = Math.ceil(bytes / (known?.bytesPerToken ?? bytesPerToken));
     const completionTokens = Math.ceil(Math.min(said, bound));
     const tokens = Math.max(1, promptTokens + completionTokens);
@@ -111,8 +111,8 @@ export class LearnedUsage {
     if (!(promptTokens > 0) || !(completionTokens >= 0)) return;
     const model = modelOf(membersOf(body), endpoint.id);
     if (model.length > longestModel) return;
-    const bytes = Math.min(Math.max(body.bytes.length / promptTokens, leastBytes), mostBytes);
-    const said = Math.min(completionTokens, mostTokens);
+    const bytes = Math.min(Math.max(body.bytes.length / promptTokens, minBytesPerToken), maxBytesPerToken);
+    const said = Math.min(completionTokens, maxTokens);
     const costPerToken = Number(price.cost) / (promptTokens + completionTokens);
     const known = this.#models.touch(model);
     if (known === undefined)
@@ -181,8 +181,8 @@ export function countedUsage(
 }
 
 /** Bytes that are looked at of an answer that was broken off; the rest is taken to be alike. */
-const mostScanned = 262_144;
-const mostNodes = 100_000;
+const maxScanned = 262_144;
+const maxNodes = 100_000;
 /** Bytes of a stream for one token, where its text is not known. */
 const streamBytesPerToken = 100;
 /** Members in which events of all wires carry what a model says. */
@@ -237,7 +237,7 @@ function promptSize(body: RequestContext['body']): number {
 }
 
 function answerSize(sent: Buffer | undefined, responseBytes: number): number {
-  const scanned = sent?.subarray(0, mostScanned);
+  const scanned = sent?.subarray(0, maxScanned);
   let letters = 0;
   for (const line of scanned?.toString('utf8').split('\n') ?? []) {
     if (!line.startsWith('data:')) continue;
@@ -255,7 +255,7 @@ function answerSize(sent: Buffer | undefined, responseBytes: number): number {
 function lettersIn(json: unknown, counts: (name: string, text: string) => boolean): number {
   let letters = 0;
   const waiting: [name: string, value: unknown][] = [['', json]];
-  for (let nodes = 0; nodes < mostNodes; nodes++) {
+  for (let nodes = 0; nodes < maxNodes; nodes++) {
     const next = waiting.pop();
     if (next === undefined) break;
     const [name, value] = next;

@@ -118,7 +118,7 @@ export interface Verdict {
 }
 
 /** More than any request needs; a plan with many attempts judges each of them. */
-const mostVerdicts = 64;
+const maxVerdicts = 64;
 
 /** Notes a verdict of this request, which may still be filled in; `unfinished` until then. Those beyond 64 are not kept. */
 export function noteVerdict(
@@ -128,7 +128,7 @@ export function noteVerdict(
   verdict: Verdict['verdict'] = 'unfinished',
 ): Verdict {
   const note: Verdict = { name, hook, verdict, ms: 0 };
-  if (facts.verdicts.length < mostVerdicts) facts.verdicts = [...facts.verdicts, note];
+  if (facts.verdicts.length < maxVerdicts) facts.verdicts = [...facts.verdicts, note];
   return note;
 }
 

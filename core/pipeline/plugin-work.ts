@@ -35,9 +35,9 @@ const blockedMs = 200;
 /** One line per plugin and hook within this time, in milliseconds. */
 const logEveryMs = 10_000;
 /** Blocks that are remembered. */
-const mostBlocks = 20;
+const maxBlocks = 20;
 /** Pairs of plugin and hook that are told apart. */
-const mostSeries = 1000;
+const maxSeries = 1000;
 const buckets = [0.00001, 0.0001, 0.001, 0.005, 0.025, 0.1, 0.25, 1, 5, 30];
 
 /**
@@ -108,7 +108,7 @@ export class PluginWork {
     const { log, clock } = this.#options;
     series.blocks.inc();
     this.#blocks.unshift({ ...call, at: clock.now() });
-    if (this.#blocks.length > mostBlocks) this.#blocks.pop();
+    if (this.#blocks.length > maxBlocks) this.#blocks.pop();
     const now = clock.monotonic();
     if (now < series.quietUntil) {
       series.unlogged += 1;
@@ -123,7 +123,7 @@ export class PluginWork {
     let hooks = this.#series.get(plugin);
     const known = hooks?.get(hook);
     if (known !== undefined) return known;
-    if (this.#count >= mostSeries) return undefined;
+    if (this.#count >= maxSeries) return undefined;
     if (hooks === undefined) this.#series.set(plugin, (hooks = new Map<string, HookSeries>()));
     const labels = { plugin, hook };
     const series = {

@@ -36,10 +36,10 @@ export interface Redactor {
 }
 
 /** Steps that one expression may expand to. */
-const mostSteps = 2000;
+const maxSteps = 2000;
 /** What a match has at most, in UTF-16 units. */
-const mostUnits = 4096;
-const usual = '[redacted]';
+const maxUnits = 4096;
+const defaultReplacement = '[redacted]';
 
 /**
  * Compiles the rules, or says as a text which of them is refused and why.
@@ -53,11 +53,11 @@ const usual = '[redacted]';
  */
 export function redactor(rules: readonly RedactorRule[]): Redactor | string {
   const compiled: CompiledRule[] = [];
-  for (const [index, { pattern, replacement = usual }] of rules.entries()) {
-    const found = boundedPattern(pattern, mostSteps);
+  for (const [index, { pattern, replacement = defaultReplacement }] of rules.entries()) {
+    const found = boundedPattern(pattern, maxSteps);
     if (typeof found === 'string') return `the pattern of rule ${index} ${found}`;
-    if (found.longest > mostUnits)
-      return `the pattern of rule ${index} has matches of up to ${found.longest} UTF-16 units, and ${mostUnits} is the most; shorten it`;
+    if (found.longest > maxUnits)
+      return `the pattern of rule ${index} has matches of up to ${found.longest} UTF-16 units, and ${maxUnits} is the most; shorten it`;
     compiled.push({ pattern: found, replacement });
   }
   return new RuleRedactor(compiled);

@@ -49,7 +49,7 @@ export interface Buckets {
 }
 
 /** Upper bound of buckets in an answer. */
-export const mostBuckets = 10_000;
+export const maxBuckets = 10_000;
 
 /** Common members of the queries over time. */
 export interface SeriesWindow {

@@ -117,7 +117,7 @@ export interface UnpricedQuery {
   readonly models?: readonly string[] | undefined;
   /** Begin after this one. */
   readonly after?: RequestPlace | undefined;
-  /** 1 to `mostPriceChanges`. */
+  /** 1 to `maxPriceChanges`. */
   readonly limit: number;
 }
 
@@ -130,7 +130,7 @@ export interface PriceChange extends RequestPlace {
 }
 
 /** Upper bound of changes in one batch. */
-export const mostPriceChanges = 4000;
+export const maxPriceChanges = 4000;
 
 /** Permission for one change of prices; no earlier change is half done. */
 export interface RepricingTurn {
@@ -138,7 +138,7 @@ export interface RepricingTurn {
   readonly completed: boolean;
   /**
    * Sets prices of requests that `unpriced` has returned since the turn began, all of one month (UTC) and at most
-   * `mostPriceChanges`, in their rows and in the roll-ups, and uses up the turn. Resolves to false and changes nothing
+   * `maxPriceChanges`, in their rows and in the roll-ups, and uses up the turn. Resolves to false and changes nothing
    * when another command has had its turn since. After an error, or an end of the process at any point, the next turn
    * finds the change either complete or not begun.
    */

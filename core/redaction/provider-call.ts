@@ -3,7 +3,7 @@ import type { HeaderList } from '../ports/header-list.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { looksSecret, mask, type ShownHeaders, type ShownHeadersOptions } from './shown-headers.ts';
 
-const mostUnits = 2048;
+const maxLength = 2048;
 /** Answer headers whose purpose excludes secrets, in addition to those of requests. */
 const answerNames =
   /^(?:request-id|retry-after|retry-after-ms|server|openai-processing-ms|openai-version|(?:x|anthropic)-ratelimit-[a-z-]+)$/;
@@ -115,7 +115,7 @@ function toldUrl(origin: string, path: string, { keyPrefix, redact, urls }: Show
   // Without user name and password before the host.
   const url = origin.replace(/\/\/.*@/, '//') + segments + query;
   const told = redact === undefined ? url : redact(url);
-  const cut = told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
+  const cut = told.length > maxLength ? `${told.slice(0, maxLength)}…` : told;
   // An unchanged URL contains no secret that would stay in memory.
   if (cut === asked) urls.set(asked, cut);
   return cut;

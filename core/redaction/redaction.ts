@@ -125,13 +125,13 @@ interface RuleFault {
   readonly message: string;
 }
 
-const usual = '[redacted]';
+const defaultReplacement = '[redacted]';
 /**
  * Length by which a truncated text is shortened further, so that no half of a pattern remains that only matches whole.
  */
 const longestHalf = 256;
 /** Steps that one expression may expand to. */
-const mostSteps = 1000;
+const maxSteps = 1000;
 
 /** Removes from logged content what must not be there. */
 export class Redaction {
@@ -184,7 +184,7 @@ export function redactionFaults(options: readonly RedactionRuleOption[] = [], pa
   const faults: RuleFault[] = [];
   for (const [index, option] of options.entries()) {
     if (!('expression' in option)) continue;
-    const found = findLinearly(option.expression, mostSteps);
+    const found = findLinearly(option.expression, maxSteps);
     if (typeof found !== 'string') continue;
     const message = `this is no regular expression of RE2 (it ${found}); correct it, and put other rules in the place of look-around and back-references`;
     faults.push({ path: `${path}/${index}/expression`, message });
@@ -201,11 +201,11 @@ export function compileRedaction(
   const paths: BodyRules['paths'][number][] = [];
   const texts: BodyRules['texts'][number][] = [];
   for (const option of options) {
-    const { replacement = usual } = option;
+    const { replacement = defaultReplacement } = option;
     if ('path' in option) paths.push({ steps: parsePath(option.path), replacement });
     else if ('pattern' in option) texts.push({ find: namedPattern(option.pattern, keyPrefix), replacement });
     else {
-      const find = findLinearly(option.expression, mostSteps);
+      const find = findLinearly(option.expression, maxSteps);
       if (typeof find === 'string') throw new Error(`The expression of a redaction rule ${find}.`);
       texts.push({ find, replacement });
     }

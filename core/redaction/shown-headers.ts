@@ -5,13 +5,13 @@ import { RecentMap } from '../base/recent-map.ts';
 
 /** Shown in place of a masked value. */
 export const mask = '***';
-const mostHeaders = 64;
-const mostUnits = 512;
-const mostBytes = 8192;
+const maxHeaders = 64;
+const maxUnits = 512;
+const maxBytes = 8192;
 /** Bounds of cached names and values, and of the length of one. */
-const mostNames = 256;
-const mostValues = 16;
-const mostRemembered = 128;
+const maxNames = 256;
+const maxValues = 16;
+const maxRemembered = 128;
 const maskText = quoteWithin(mask);
 
 /** Headers whose purpose excludes secrets. Every other value is masked, because its meaning is unknown. */
@@ -58,8 +58,8 @@ export class ShownHeaders {
   /** Redacts a value; undefined for no rules. */
   readonly redact: ((value: string) => string) | undefined;
   /** Cache of shown URLs, without query. */
-  readonly urls = new RecentMap<string>(mostNames);
-  readonly #names = new RecentMap<JudgedName>(mostNames);
+  readonly urls = new RecentMap<string>(maxNames);
+  readonly #names = new RecentMap<JudgedName>(maxNames);
 
   constructor(keyPrefix: string, redact?: (value: string) => string) {
     this.keyPrefix = keyPrefix;
@@ -77,7 +77,7 @@ export class ShownHeaders {
     const members: string[] = [];
     const values: string[] = [];
     let bytes = 0;
-    for (let i = 0; i < headers.length && names.length < mostHeaders; i += 2) {
+    for (let i = 0; i < headers.length && names.length < maxHeaders; i += 2) {
       const judged = this.#judged(headers[i] as string);
       const { name } = judged;
       const given = headers[i + 1] as string;
@@ -87,7 +87,7 @@ export class ShownHeaders {
         isKnown?.(name, given) !== false;
       const value = isShown ? this.#value(judged, given) : maskText;
       bytes += name.length + value.length - 4;
-      if (bytes > mostBytes) break;
+      if (bytes > maxBytes) break;
       const at = names.indexOf(name);
       if (at === -1) {
         names.push(name);
@@ -112,9 +112,9 @@ export class ShownHeaders {
       name,
       member: `${quoteWithin(name)}:`,
       isShown: shownNames.test(name),
-      values: new RecentMap<string>(mostValues),
+      values: new RecentMap<string>(maxValues),
     };
-    if (given.length <= mostRemembered) this.#names.set(given, judged);
+    if (given.length <= maxRemembered) this.#names.set(given, judged);
     return judged;
   }
 
@@ -122,14 +122,14 @@ export class ShownHeaders {
     const known = values.get(given);
     if (known !== undefined) return known;
     const text = quoteWithin(this.#shownValue(given));
-    if (given.length <= mostRemembered && text !== maskText) values.set(given, text);
+    if (given.length <= maxRemembered && text !== maskText) values.set(given, text);
     return text;
   }
 
   #shownValue(value: string): string {
     if (looksSecret(value, this.keyPrefix)) return mask;
     const told = this.redact === undefined ? value : this.redact(value);
-    return told.length > mostUnits ? `${told.slice(0, mostUnits)}…` : told;
+    return told.length > maxUnits ? `${told.slice(0, maxUnits)}…` : told;
   }
 }
 

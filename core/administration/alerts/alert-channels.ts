@@ -13,7 +13,7 @@ export const patience = { attempts: 36, longestWaitMs: 3_600_000, onceForMs: 3 *
 /** A mail has several steps of up to 15 s each. */
 export const mailTimeoutMs = 120_000;
 /** Bound of waiting jobs for alerts, so that other jobs have room. */
-export const mostJobs = 5000;
+export const maxJobs = 5000;
 
 /** Dependencies of the channels. */
 interface AlertChannelsPlace {

@@ -11,7 +11,7 @@ import type {
 } from '../../ports/resources.ts';
 import { organisationsOf } from '../jobs/expiry-jobs.ts';
 import { line, mailOf, type MailOccasion, minute } from './alert-message.ts';
-import { type AlertChannels, mailTimeoutMs, mostJobs, patience } from './alert-channels.ts';
+import { type AlertChannels, mailTimeoutMs, maxJobs, patience } from './alert-channels.ts';
 import type { Mail } from './mail.ts';
 import { Recipients } from './recipients.ts';
 
@@ -71,7 +71,7 @@ async function tellAll({ signal }: JobRun<unknown>, place: KeyNoticesPlace): Pro
     for (let found = fullPage; found >= fullPage;) {
       signal.throwIfAborted();
       // A write that fails is retried after a minute.
-      if ((await jobs.counts()).waiting >= mostJobs) return;
+      if ((await jobs.counts()).waiting >= maxJobs) return;
       const now = clock.now();
       const untold = await resources.read(({ apiKeys }) => apiKeys.untold(id, now, now + dayMs));
       for (const one of untold) await tell(one, now, place);

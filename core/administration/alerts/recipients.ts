@@ -2,8 +2,8 @@ import type { ResourcesReader } from '../../ports/resources.ts';
 import type { RecipientReason } from './alert-message.ts';
 
 /** Upper bound of recipients of one event. */
-const mostRecipients = 100;
-const firstPage = { offset: 0, limit: mostRecipients };
+const maxRecipients = 100;
+const firstPage = { offset: 0, limit: maxRecipients };
 
 /** A recipient of mail. */
 export interface Recipient {
@@ -24,12 +24,12 @@ export class Recipients {
 
   /** The first hundred. */
   get told(): readonly Recipient[] {
-    return [...this.#found.values()].slice(0, mostRecipients);
+    return [...this.#found.values()].slice(0, maxRecipients);
   }
 
   /** Number of recipients beyond that bound. */
   get leftOut(): number {
-    return Math.max(0, this.#found.size - mostRecipients);
+    return Math.max(0, this.#found.size - maxRecipients);
   }
 
   /** Adds an address, unless it is the placeholder of a first user without one. */

@@ -9,11 +9,11 @@ import type { JobRun, Jobs } from '../../ports/jobs.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Resources, ResourcesReader } from '../../ports/resources.ts';
 import { composeMail, eventOf, type MailOccasion, webhookBody } from './alert-message.ts';
-import { type AlertChannels, mailTimeoutMs, mostJobs, patience } from './alert-channels.ts';
+import { type AlertChannels, mailTimeoutMs, maxJobs, patience } from './alert-channels.ts';
 import { type Recipient, Recipients } from './recipients.ts';
 import { postWebhook } from './post-webhook.ts';
 
-const mostUnstored = 10_000;
+const maxUnstored = 10_000;
 const tryAgainMs = 5000;
 
 /** Dependencies of alerts. */
@@ -97,7 +97,7 @@ class JobAlerts implements StoredUsageAlerts {
     const { smtp, webhooks } = settings();
     log.info(happened(crossing), fieldsOf(crossing));
     if (smtp === undefined && webhooks.length === 0) return;
-    if (this.#unstored.size >= mostUnstored) this.#giveUp(crossing, `${mostUnstored} others wait already`);
+    if (this.#unstored.size >= maxUnstored) this.#giveUp(crossing, `${maxUnstored} others wait already`);
     else this.#unstored.set(crossing.id, crossing);
     void this.#store();
   }
@@ -152,7 +152,7 @@ class JobAlerts implements StoredUsageAlerts {
     const { smtp, webhooks } = settings();
     if (smtp === undefined && webhooks.length === 0) return;
     const { waiting } = await jobs.counts();
-    if (waiting >= mostJobs) throw new Error(`${waiting} jobs wait already; alerts leave room for others`);
+    if (waiting >= maxJobs) throw new Error(`${waiting} jobs wait already; alerts leave room for others`);
     const { key, organisationId, kind, mark } = crossing;
     if (!(await ledger.claim({ key, organisationId, kind, mark, by }))) return;
     const { recipients, leftOut, ...names } = await resources.read((reader) =>

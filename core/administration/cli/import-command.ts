@@ -17,7 +17,7 @@ import { maxImportBytes, readImport } from '../transfer/import-text.ts';
 import type { AdministrationCommand } from './command-arguments.ts';
 import type { AdministrationTools } from './administration-tools.ts';
 
-const mostNamed = 50;
+const maxNamed = 50;
 
 type ImportCommand = Extract<AdministrationCommand, { name: 'import' }>;
 type Tools = Pick<AdministrationTools, 'atStore' | 'secretBox' | 'clock' | 'print' | 'complain'>;
@@ -105,10 +105,10 @@ function textOf(error: unknown): string {
 }
 
 function reportText({ organisation, added, equal, replaced, kept }: ImportReport): string {
-  const more = kept.length - mostNamed;
+  const more = kept.length - maxNamed;
   return [
     `${organisation.id} (${organisation.name}): ${added} added, ${equal} were there already, ${replaced} replaced, ${kept.length} differ and stay`,
-    ...kept.slice(0, mostNamed).map((one) => `  differs: ${one}`),
+    ...kept.slice(0, maxNamed).map((one) => `  differs: ${one}`),
     ...(more > 0 ? [`  … and ${more} more`] : []),
   ].join('\n');
 }

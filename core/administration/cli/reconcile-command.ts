@@ -55,7 +55,7 @@ interface Days {
 }
 
 const dayMs = 86_400_000;
-const mostDays = 366;
+const maxDays = 366;
 
 /** Runs `weir reconcile`. Resolves to its exit code: 0 when both sides were compared, else 1. */
 export async function runReconcileCommand(command: ReconcileCommand, tools: CostTools): Promise<number> {
@@ -100,8 +100,8 @@ function daysOf({ from, to, file }: ReconcileBillsCommand, { costs }: BilledFile
   if (first === undefined || last === undefined)
     throw new Error(`${file}: no costs of this provider. Name the days (--from, --to), or another file.`);
   if (first > last) throw new Error(`The days end (${last}) before they begin (${first}).`);
-  if (Date.parse(last) - Date.parse(first) >= mostDays * dayMs)
-    throw new Error(`From ${first} to ${last} are more than ${mostDays} days. Name fewer (--from, --to).`);
+  if (Date.parse(last) - Date.parse(first) >= maxDays * dayMs)
+    throw new Error(`From ${first} to ${last} are more than ${maxDays} days. Name fewer (--from, --to).`);
   return { from: first, to: last };
 }
 

@@ -5,7 +5,7 @@ import { inColumns } from './in-columns.ts';
 import type { CostPlace, CostTools, RowsPlace } from './reconcile-command.ts';
 
 const dayMs = 86_400_000;
-const usualDays = 30;
+const defaultDays = 30;
 const progressMs = 5000;
 const places = 6;
 
@@ -33,7 +33,7 @@ export async function runRepriceCommand(command: RepriceCommand, tools: CostTool
   try {
     const today = Math.floor(tools.clock.now() / dayMs) * dayMs;
     const to = command.to === undefined ? today : Date.parse(command.to);
-    const from = command.from === undefined ? to - (usualDays - 1) * dayMs : Date.parse(command.from);
+    const from = command.from === undefined ? to - (defaultDays - 1) * dayMs : Date.parse(command.from);
     const days = { from: dayText(from), to: dayText(to) };
     if (from > to) throw new Error(`The days end (${days.to}) before they begin (${days.from}).`);
     return await (command.action === 'list'

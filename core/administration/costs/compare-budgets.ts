@@ -42,7 +42,7 @@ export interface BudgetComparison {
 }
 
 /** Groups of one query, and keys of one look at records. */
-const mostGroups = 500;
+const groupsPerQuery = 500;
 const pageSize = 100;
 
 /**
@@ -55,8 +55,8 @@ export async function compareBudgets(parts: BudgetComparisonParts): Promise<Budg
   const differences: BudgetDifference[] = [];
   let compared = 0;
   for (const question of await questionsOf(parts, leftOut)) {
-    for (let at = 0; at < question.budgets.length; at += mostGroups) {
-      const some = question.budgets.slice(at, at + mostGroups);
+    for (let at = 0; at < question.budgets.length; at += groupsPerQuery) {
+      const some = question.budgets.slice(at, at + groupsPerQuery);
       compared += some.length;
       differences.push(...(await compare(parts, question, some)));
     }

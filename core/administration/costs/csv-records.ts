@@ -9,7 +9,7 @@ export interface CsvRecord {
 
 /** Characters of a cell, and cells of a record. */
 const longestCell = 1_048_576;
-const mostCells = 2000;
+const maxCells = 2000;
 
 /**
  * The records of a CSV file as RFC 4180 describes them, also with lines that end in LF. Empty lines are left out, and so
@@ -86,7 +86,7 @@ class CsvReader {
   }
 
   #endCell(): void {
-    if (this.#cells.length >= mostCells) throw this.#mistake(`this line has more than ${mostCells} cells`);
+    if (this.#cells.length >= maxCells) throw this.#mistake(`this line has more than ${maxCells} cells`);
     this.#cells.push(this.#cell);
     this.#places.push(this.#place);
     this.#cell = '';

@@ -1,6 +1,6 @@
 import type { TimeWindow } from '../../ports/analytics.ts';
 import {
-  mostPriceChanges,
+  maxPriceChanges,
   type PriceChange,
   type Prices,
   type Repricing,
@@ -61,7 +61,7 @@ export interface RepriceReport {
 }
 
 /** Callers choose names of models: those beyond are counted together. */
-const mostModels = 10_000;
+const maxModels = 10_000;
 const otherModels = '(other models)';
 const notKnown = 'no price of this model is known';
 
@@ -86,7 +86,7 @@ export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): P
         services: listOf(wish.provider),
         models: listOf(wish.model),
         after,
-        limit: mostPriceChanges,
+        limit: maxPriceChanges,
       });
       const known: (PriceChange & { readonly request: UnpricedRequest })[] = [];
       const unknown: { readonly request: UnpricedRequest; readonly reason: string }[] = [];
@@ -109,7 +109,7 @@ export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): P
       if (after === undefined) break;
       [looked, changed] = [looked + found.length, changed + known.length];
       parts.progress({ looked, priced: changed, at: after.createdAt });
-      if (found.length < mostPriceChanges) break;
+      if (found.length < maxPriceChanges) break;
     }
   }
   return report(false);
@@ -150,7 +150,7 @@ class ModelSums {
     const amount = readAmount(cost);
     if (amount === undefined) throw new Error(`The price of a request is "${cost}", and no amount.`);
     const own = `${service}\n${model}`;
-    const fits = this.#models.has(own) || this.#models.size < mostModels;
+    const fits = this.#models.has(own) || this.#models.size < maxModels;
     const [key, name] = fits ? [own, model] : [`${service}\n${otherModels}`, otherModels];
     const before = this.#models.get(key);
     this.#models.set(key, {

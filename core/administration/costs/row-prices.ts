@@ -27,7 +27,7 @@ export interface UntoldPrice {
 }
 
 /** Providers that are kept, by workspace and slug. */
-const mostProviders = 1000;
+const maxProviders = 1000;
 
 /** The provider that a slug stands for now. */
 interface Found {
@@ -41,7 +41,7 @@ interface Found {
  * the one of the workspace that has its name and kind.
  */
 export function rowPrices({ resources, configured, table }: RowPricesParts): RowPrices {
-  const known = new RecentMap<Promise<Found | undefined>>(mostProviders);
+  const known = new RecentMap<Promise<Found | undefined>>(maxProviders);
   return async (request) => {
     const { service, provider: slug, isReported, requested, createdAt } = request;
     if (isReported || slug === '' || Object.hasOwn(configured, slug)) return service;

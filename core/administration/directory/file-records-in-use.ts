@@ -6,7 +6,7 @@ import type { RecordKind } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
 import { readAllKeys } from './read-changes.ts';
 
-const mostWarnings = 20;
+const maxWarnings = 20;
 
 /**
  * Warns of store records that share a slug, name or secret with one that the file owns; at most 20 times. They stay: a
@@ -20,7 +20,7 @@ export async function warnOfTwins(
 ): Promise<void> {
   let warnings = 0;
   const warn = (message: string, id: string, ownId: string): void => {
-    if (++warnings <= mostWarnings) log.warn(message, { id, place: records.placeOf(ownId) });
+    if (++warnings <= maxWarnings) log.warn(message, { id, place: records.placeOf(ownId) });
   };
   try {
     await warnOfWorkspaces(resources, records, warn);
@@ -92,7 +92,7 @@ const ownedKinds: readonly RecordKind[] = [
   ...(['integration', 'provider', 'config', 'guardrail', 'rate_limit_policy', 'usage_limit_policy'] as const),
 ];
 /** Bound of stored records compared with one of the file. */
-const mostAlike = 100;
+const alikePageSize = 100;
 
 async function warnOfRecords(
   resources: Pick<Resources, 'read'>,
@@ -102,7 +102,7 @@ async function warnOfRecords(
   for (const kind of ownedKinds) {
     for (const { id, slug, workspaceId } of own.list(kind)) {
       const filter = { search: slug, ...(workspaceId !== undefined && { workspaceId }) };
-      const page = { offset: 0, limit: mostAlike };
+      const page = { offset: 0, limit: alikePageSize };
       const { data } = await resources.read(({ records }) =>
         records.list(kind, organisationId, filter, page),
       );

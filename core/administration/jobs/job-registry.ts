@@ -41,7 +41,7 @@ const defaultLongestWaitMs = 60_000;
 const shortestPeriodMs = 1000;
 const longestId = 255;
 const closingMs = 5000;
-const mostBytes = 65_536;
+const maxBytes = 65_536;
 
 /** Dependencies that every job store shares. */
 interface JobRegistryOptions {
@@ -156,8 +156,8 @@ export class JobRegistry {
     const text = JSON.stringify(data) as string | undefined;
     if (text === undefined) throw new TypeError(`The data of a job "${name}" must be plain JSON.`);
     const bytes = Buffer.byteLength(text);
-    if (bytes > mostBytes)
-      throw new TypeError(`The data of a job "${name}" may have ${mostBytes} bytes and have ${bytes}.`);
+    if (bytes > maxBytes)
+      throw new TypeError(`The data of a job "${name}" may have ${maxBytes} bytes and have ${bytes}.`);
     return text;
   }
 

@@ -22,7 +22,7 @@ interface PassphraseCost {
 }
 
 /** 64 MiB of memory and about a quarter of a second per guess. */
-const usualCost: PassphraseCost = { N: 65_536, r: 8, p: 1 };
+const defaultCost: PassphraseCost = { N: 65_536, r: 8, p: 1 };
 const maxCost = { N: 1_048_576, r: 32, p: 16 };
 const base64 = Type.String({ pattern: '^[A-Za-z0-9+/]+={0,2}$', maxLength: 1_000_000 });
 
@@ -99,7 +99,7 @@ export class BackupWriter {
     {
       files,
       passphrase,
-      cost = usualCost,
+      cost = defaultCost,
     }: { readonly files: SealedFiles; readonly passphrase: string; readonly cost?: PassphraseCost },
     write: (text: string) => Promise<void>,
   ): Promise<BackupWriter> {

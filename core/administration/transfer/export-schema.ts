@@ -184,7 +184,7 @@ export const ExportedOverrides = Type.Object(
   strict,
 );
 
-const most = 1_000_000;
+const maxRecords = 1_000_000;
 
 /** Everything of one organisation except its audit trail. */
 const ExportedOrganisation = Type.Object(
@@ -193,13 +193,13 @@ const ExportedOrganisation = Type.Object(
     name: Text,
     created_at: Moment,
     settings: Type.Optional(ExportedSettings),
-    workspaces: Type.Array(ExportedWorkspace, { maxItems: most }),
-    workspace_settings: Type.Array(ExportedOverrides, { maxItems: most }),
-    users: Type.Array(ExportedUser, { maxItems: most }),
-    members: Type.Array(ExportedMember, { maxItems: most }),
-    keys: Type.Array(ExportedKey, { maxItems: most }),
-    invites: Type.Array(ExportedInvite, { maxItems: most }),
-    group_mappings: Type.Array(ExportedMapping, { maxItems: most }),
+    workspaces: Type.Array(ExportedWorkspace, { maxItems: maxRecords }),
+    workspace_settings: Type.Array(ExportedOverrides, { maxItems: maxRecords }),
+    users: Type.Array(ExportedUser, { maxItems: maxRecords }),
+    members: Type.Array(ExportedMember, { maxItems: maxRecords }),
+    keys: Type.Array(ExportedKey, { maxItems: maxRecords }),
+    invites: Type.Array(ExportedInvite, { maxItems: maxRecords }),
+    group_mappings: Type.Array(ExportedMapping, { maxItems: maxRecords }),
   },
   strict,
 );

@@ -32,7 +32,7 @@ export class RecordMistake extends Error {
   }
 }
 
-const mostNamed = 50;
+const maxNamed = 50;
 
 /**
  * Throws a sentence that names up to 50 records whose secrets the box cannot open: they were sealed with a key that is
@@ -45,7 +45,7 @@ export async function requireOpenable({ start, lines, box }: ImportedRecords): P
     if (!('record' in line) || canOpen(box, line.record)) continue;
     count += 1;
     const { kind, slug } = line.record;
-    if (named.length < mostNamed)
+    if (named.length < maxNamed)
       named.push(`${kind.replaceAll('_', ' ')} "${slug}" in line ${line.place.number}`);
   }
   if (count === 0) return;

@@ -62,7 +62,7 @@ export const retryBudgetMs = 60_000;
 
 const firstBackOffMs = 1000;
 /** Minimum spread of retries: a provider gives all rejected requests the same retry time. */
-const leastSpreadMs = 100;
+const minSpreadMs = 100;
 const spreadShare = 0.1;
 
 /** Result of an attempt at a target, for the decision about a retry. */
@@ -103,7 +103,7 @@ export function retryDelay(
   }
   if (asked >= retryBudgetMs || asked > left) return undefined;
   // The added spread must not cost this request its retry.
-  const spread = random() * Math.max(leastSpreadMs, asked * spreadShare);
+  const spread = random() * Math.max(minSpreadMs, asked * spreadShare);
   return Math.floor(Math.min(left, Math.ceil(asked + spread)));
 }
 

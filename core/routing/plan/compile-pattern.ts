@@ -3,9 +3,9 @@ import { linearPattern } from '../../base/linear-pattern.ts';
 
 const longestPattern = 1000;
 /** Upper bound of the steps of all expressions of one config together, which bounds the cost of compiling them. */
-const mostSteps = 2048;
+const maxSteps = 2048;
 /** Upper bound of steps times characters for all expressions on one request. */
-const mostWork = mostSteps * 256;
+const maxWork = maxSteps * 256;
 /** Upper bound of the characters of a text that an expression examines. */
 const longestReach = 4096;
 
@@ -22,13 +22,13 @@ export class PatternBudget {
     if (typeof operand !== 'string') return `must be a text, not ${describeValue(operand)}`;
     if (operand.length > longestPattern)
       return `has more than ${longestPattern} characters; split it with "$or" or list the values with "$in"`;
-    if (this.#steps >= mostSteps)
-      return `is one expression too many: those of one config may expand to ${mostSteps} steps together; list values with "$in" or compare with "$eq"`;
-    const pattern = linearPattern(operand, mostSteps - this.#steps);
+    if (this.#steps >= maxSteps)
+      return `is one expression too many: those of one config may expand to ${maxSteps} steps together; list values with "$in" or compare with "$eq"`;
+    const pattern = linearPattern(operand, maxSteps - this.#steps);
     // Refused expressions count too: each costs time, and a config may hold many.
     this.#steps += typeof pattern === 'string' ? operand.length : pattern.steps;
     if (typeof pattern === 'string') return pattern;
-    this.#reach = Math.min(longestReach, Math.floor(mostWork / this.#steps));
+    this.#reach = Math.min(longestReach, Math.floor(maxWork / this.#steps));
     return (value) => {
       const text =
         typeof value === 'string'

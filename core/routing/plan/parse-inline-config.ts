@@ -13,7 +13,7 @@ export type InlineConfig =
 /** Upper bound of an inline config, in bytes of UTF-8: 64 KiB. */
 const maxBytes = 65_536;
 /** Upper bound of evaluated schema errors, of keys and of values each. */
-const mostIssues = 100;
+const maxIssues = 100;
 /** Number of values above which only the first error of a config is reported. */
 const maxExplained = 2000;
 
@@ -30,7 +30,7 @@ export function readConfigObject(value: unknown): InlineConfig {
     return refused('it is no JSON object; send one object with its quotes, commas and brackets in place');
   const values = countValues(value, maxNesting);
   if (values === undefined) return refused(`its lists and objects are nested more than ${maxNesting} deep`);
-  const validated = validateValue(RouteConfigSchema, value, { most: values > maxExplained ? 1 : mostIssues });
+  const validated = validateValue(RouteConfigSchema, value, { most: values > maxExplained ? 1 : maxIssues });
   if (validated.issues.length === 0) return { ok: true, config: validated.value as RouteConfigInput };
   const issues = validated.issues.map(({ path, message }) => ({ path: placeText(placeOf(path)), message }));
   return { ok: false, issues };

@@ -39,7 +39,7 @@ const WrittenOut = Type.Object(
   { additionalProperties: false },
 );
 const controlNames: ReadonlySet<string> = new Set(Object.keys(Controls));
-const mostMistakes = 20;
+const maxMistakes = 20;
 
 /** Compiles a list of guardrails; reports each issue with its place. */
 export function readGuardrails(
@@ -96,7 +96,7 @@ function ofWritten(
   refuse: Refuse,
 ): GuardrailSpec | undefined {
   const whole = longhand(written);
-  const mistakes = compileSchema(WrittenOut, { all: true, most: mostMistakes })(whole);
+  const mistakes = compileSchema(WrittenOut, { all: true, most: maxMistakes })(whole);
   for (const { path, message } of mistakes) refuse(placeOf(path, written), message);
   if (mistakes.length > 0) return undefined;
   const { id = own.id, type = own.type, checks: given, ...actions } = whole as WrittenGuardrail;

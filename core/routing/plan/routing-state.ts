@@ -7,8 +7,8 @@ const maxAssignments = 100_000;
 /** Age at which a measurement has lost two thirds of its weight. */
 const memoryMs = 30_000;
 /** Bounds of the latency that a failure counts as: twice the average of the target. */
-const leastPenaltyMs = 1000;
-const mostPenaltyMs = 60_000;
+const minPenaltyMs = 1000;
+const maxPenaltyMs = 60_000;
 /** Latency that a failure counts as at a target without an average. */
 const firstPenaltyMs = 10_000;
 
@@ -50,7 +50,7 @@ export class RoutingState {
       this.#latencies.set(id, { ms: firstPenaltyMs, at });
       return;
     }
-    known.ms = Math.min(mostPenaltyMs, Math.max(leastPenaltyMs, known.ms * 2));
+    known.ms = Math.min(maxPenaltyMs, Math.max(minPenaltyMs, known.ms * 2));
     known.at = at;
   }
 

@@ -55,7 +55,7 @@ const FeedbackReply = Type.Object({
 
 /** Keys that may send requests may also give feedback. */
 const scopes = ['feedbacks.write', 'completions.write'];
-const mostMetadata = 16_384;
+const maxMetadataLength = 16_384;
 /** Time back from now within which an id is searched. */
 const reachMs = 366 * 86_400_000;
 /** Allowance for rows of replicas whose clock is ahead. */
@@ -138,8 +138,8 @@ function keep(journal: Scope['journal'], key: KeyRecord, rows: readonly Feedback
 
 function metadataText(metadata: Readonly<Record<string, unknown>>, pointer: string): string {
   const text = JSON.stringify(plainObject(metadata, pointer));
-  if (text.length <= mostMetadata) return text;
-  throw refusedBody([{ path: pointer, message: `is longer than ${mostMetadata} characters as JSON` }]);
+  if (text.length <= maxMetadataLength) return text;
+  throw refusedBody([{ path: pointer, message: `is longer than ${maxMetadataLength} characters as JSON` }]);
 }
 
 function saved(rows: readonly FeedbackRow[]) {

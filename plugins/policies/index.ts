@@ -93,14 +93,14 @@ const none: readonly never[] = [];
 
 const dayMs = 86_400_000;
 /** Upper bound of groups remembered as alerted. After an eviction the alert repeats, and the ledger deduplicates it. */
-const mostTold = 10_000;
+const maxRemembered = 10_000;
 
 /** Alerts about rate-limit policies that refuse requests: once a day (UTC) for each group of a policy. */
 class RateAlerts {
   readonly #budgets: Pick<Budgets, 'tell'>;
   readonly #clock: Pick<Clock, 'now'>;
   /** The last alerted mark by key. */
-  readonly #told = new RecentMap<string>(mostTold);
+  readonly #told = new RecentMap<string>(maxRemembered);
 
   constructor(budgets: Pick<Budgets, 'tell'>, clock: Pick<Clock, 'now'>) {
     this.#budgets = budgets;

@@ -28,9 +28,9 @@ interface ResolvedInput {
 }
 
 /** Upper bound of references in one request. */
-const mostReferences = 1000;
+const maxReferences = 1000;
 /** Upper bound of the bytes of the referenced items, together. */
-const mostBytes = 32 * 1024 * 1024;
+const maxBytes = 32 * 1024 * 1024;
 
 /** The items of `input`; undefined for an invalid one. */
 function inputItems(input: JsonValue | undefined): readonly JsonValue[] | undefined {
@@ -76,20 +76,20 @@ async function resolveInput(
     const param = `input[${i}]`;
     let found = known.get(id);
     if (found === undefined) {
-      if (known.size === mostReferences)
+      if (known.size === maxReferences)
         throw new GatewayError(
           'invalid_request',
-          `"input" refers to more than ${mostReferences} items. Send the items themselves.`,
+          `"input" refers to more than ${maxReferences} items. Send the items themselves.`,
           { param },
         );
       found = await store.item(owner, id);
       if (found === undefined) throw notKept(param, 'item', id, store);
       known.set(id, found);
       bytes += writeJson(found).length;
-      if (bytes > mostBytes)
+      if (bytes > maxBytes)
         throw new GatewayError(
           'invalid_request',
-          `What "input" refers to is larger than ${mostBytes} bytes. Send fewer items.`,
+          `What "input" refers to is larger than ${maxBytes} bytes. Send fewer items.`,
           { param },
         );
     }

@@ -7,7 +7,7 @@ import {
   type FeedbackSeriesQuery,
   type Measure,
   type Measures,
-  mostBuckets,
+  maxBuckets,
   type RequestSeries,
   type RequestSeriesQuery,
   type SeriesPoint,
@@ -40,7 +40,7 @@ export const granularityQuery = {
     Type.Union(
       names.map((name) => Type.Literal(name)),
       {
-        description: `Length of a point. Default: the shortest that makes at most ${fewPoints} points. At most ${mostBuckets} points in all.`,
+        description: `Length of a point. Default: the shortest that makes at most ${fewPoints} points. At most ${maxBuckets} points in all.`,
       },
     ),
   ),
@@ -67,10 +67,10 @@ export function bucketsOf(query: GranularityQuery, { from, to }: TimeWindow): Bu
   const pointsOf = (name: Granularity): number => Math.ceil((to - from) / granularities[name].ms) + 1;
   const fitting = (most: number): Granularity => names.find((name) => pointsOf(name) <= most) ?? 'month';
   const { granularity = fitting(fewPoints) } = query;
-  if (pointsOf(granularity) > mostBuckets) {
+  if (pointsOf(granularity) > maxBuckets) {
     throw new GatewayError(
       'invalid_request',
-      `"granularity" of "${granularity}" makes more than ${mostBuckets} points of this window. Ask for "${fitting(mostBuckets)}", or for a shorter window.`,
+      `"granularity" of "${granularity}" makes more than ${maxBuckets} points of this window. Ask for "${fitting(maxBuckets)}", or for a shorter window.`,
       { param: 'granularity' },
     );
   }

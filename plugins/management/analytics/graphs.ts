@@ -88,7 +88,7 @@ function times(one: number | null, count: number): number | null {
 }
 
 /** Upper bound of models in an answer: those with the most feedback. */
-const mostModels = 1000;
+const maxModels = 1000;
 
 /** The graphs of feedback. */
 const feedbackGraphs: readonly Graph[] = [
@@ -135,7 +135,7 @@ const feedbackGraphs: readonly Graph[] = [
     },
     async read(source) {
       const { totals } = await source.feedback('model');
-      const models = totals.toSorted((one, other) => other.total - one.total).slice(0, mostModels);
+      const models = totals.toSorted((one, other) => other.total - one.total).slice(0, maxModels);
       return {
         summary: {},
         data_points: models.map(({ split = '', total, averageWeighted }) => ({

@@ -40,7 +40,7 @@ import type { LogExportData } from '../../../core/ports/record-kinds.ts';
 
 const Message = Type.Object({ message: Type.String(), object: Type.Literal('export') });
 /** Upper bound of concurrent exports of a workspace. */
-const mostRunning = 5;
+const maxRunning = 5;
 
 /** `POST /logs/exports/{exportId}/start`. */
 function startExportRoute(scope: Scope): RouteDefinition {
@@ -176,10 +176,10 @@ async function requireFreePlace(
   { organisationId, workspaceId = '' }: StoredRecord<'log_export'>,
 ): Promise<void> {
   const all = await everyRecord(reader, 'log_export', organisationId, { workspaceId });
-  if (all.filter(({ data }) => data.state === 'in_progress').length < mostRunning) return;
+  if (all.filter(({ data }) => data.state === 'in_progress').length < maxRunning) return;
   throw new GatewayError(
     'resource_conflict',
-    `${mostRunning} exports of the workspace are running, and that is the most at the same time. Wait for one, or cancel it.`,
+    `${maxRunning} exports of the workspace are running, and that is the most at the same time. Wait for one, or cancel it.`,
   );
 }
 
@@ -196,7 +196,7 @@ const path = '/logs/exports';
 const onePath = `${path}/{exportId}`;
 const Params = Type.Object({ exportId: Identifier });
 /** Upper bound of stored exports of a workspace; new ones replace the oldest. */
-const mostKept = 1000;
+const maxKept = 1000;
 
 /** The routes of exports: log entries as files. */
 export function exportRoutes(scope: Scope): readonly RouteDefinition[] {
@@ -447,7 +447,7 @@ async function makeRoom(
     ...(['log_export', organisationId, { workspaceId }, { offset: 0, limit: 20 }] as const),
   );
   const oldest = data.filter((record) => record.data.state !== 'in_progress');
-  const removed = oldest.slice(0, Math.max(0, total - mostKept + 1));
+  const removed = oldest.slice(0, Math.max(0, total - maxKept + 1));
   for (const record of removed) await records.remove('log_export', organisationId, record.id);
   return removed;
 }

@@ -19,7 +19,7 @@ import { writeJson } from '../../../core/base/json.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { BodyRow } from '../../../core/ports/request-row.ts';
 
-const mostReported = 100;
+const maxReported = 100;
 
 const Headers = Type.Optional(
   Type.Record(Type.String(), Type.Unknown(), {
@@ -80,7 +80,7 @@ type ReportedLog = Static<typeof Log>;
 /** Body of `POST /logs`: one, or a list. */
 const ReportedLogs = Type.Union([
   Log,
-  Type.Array(Log, { minItems: 1, maxItems: mostReported, description: `At most ${mostReported}.` }),
+  Type.Array(Log, { minItems: 1, maxItems: maxReported, description: `At most ${maxReported}.` }),
 ]);
 
 /** Parts of the scope for parsing reported requests. */

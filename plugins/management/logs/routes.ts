@@ -103,9 +103,9 @@ export function getLogRoute({ analytics, clock, directory, journal }: Scope): Ro
 }
 
 const defaultSize = 50;
-const mostNumbered = 10_000;
+const maxNumberedEntries = 10_000;
 /** Largest page with bodies: an entry may have half a megabyte of them. */
-const mostBodies = 50;
+const maxBodies = 50;
 /** Entries without bodies that are written between two yields to other requests. */
 const summariesAtOnce = 16;
 
@@ -126,13 +126,13 @@ const Query = Type.Object(
     current_page: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: mostNumbered,
-        description: `Page, from 0, among the first ${mostNumbered} entries; \`cursor\` reaches all of them, and costs less.`,
+        maximum: maxNumberedEntries,
+        description: `Page, from 0, among the first ${maxNumberedEntries} entries; \`cursor\` reaches all of them, and costs less.`,
       }),
     ),
     include: Type.Optional(
       Type.Literal('bodies', {
-        description: `What was sent and answered, too; of at most ${mostBodies} entries at once, and not with \`current_page\`.`,
+        description: `What was sent and answered, too; of at most ${maxBodies} entries at once, and not with \`current_page\`.`,
       }),
     ),
     include_total: Type.Optional(
@@ -168,12 +168,12 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
       const { window, filter } = readFilter({ ...query, ...(place && timesOf(place.window)) }, clock.now());
       const { page_size: size = defaultSize, current_page: number = 0, include } = query;
       const skipped = number * size;
-      if (skipped + size > mostNumbered) throw beyond();
+      if (skipped + size > maxNumberedEntries) throw beyond();
       const bodies = include === 'bodies';
-      if (bodies && size > mostBodies)
+      if (bodies && size > maxBodies)
         throw refused(
           'page_size',
-          `With bodies, a page has at most ${mostBodies} entries. Give a smaller "page_size".`,
+          `With bodies, a page has at most ${maxBodies} entries. Give a smaller "page_size".`,
         );
       if (bodies && skipped > 0)
         throw refused('current_page', 'Numbered pages come without bodies. Go on with "next_cursor".');
@@ -183,7 +183,7 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
         analytics.logs({
           ...question,
           order,
-          limit: Math.min(skipped + size + 1, mostNumbered),
+          limit: Math.min(skipped + size + 1, maxNumberedEntries),
           bodies,
           ...(place !== undefined && { after: place.after }),
         }),
@@ -191,7 +191,7 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
       ]);
       const page = found.slice(skipped, skipped + size);
       const last = page.at(-1);
-      const hasMore = last !== undefined && found.length > Math.min(skipped + size, mostNumbered - 1);
+      const hasMore = last !== undefined && found.length > Math.min(skipped + size, maxNumberedEntries - 1);
       return {
         object: 'list' as const,
         data: await mapInTurns(
@@ -236,7 +236,7 @@ function cursorOf({ request }: LogRecord) {
 function beyond(): GatewayError {
   return refused(
     'current_page',
-    `Numbered pages end behind ${mostNumbered} entries. Go on with "next_cursor", or ask for a shorter time.`,
+    `Numbered pages end behind ${maxNumberedEntries} entries. Go on with "next_cursor", or ask for a shorter time.`,
   );
 }
 

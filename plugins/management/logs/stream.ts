@@ -11,8 +11,8 @@ import type { StreamSource, StreamTarget } from '../../../core/pipeline/answer.t
 import type { Clock } from '../../../core/ports/clock.ts';
 import { logSummary } from './record.ts';
 
-const mostOfGateway = 20;
-const mostOfKey = 3;
+const maxStreams = 20;
+const maxStreamsPerKey = 3;
 
 /** Counts open streams, in total and by key. */
 class StreamPlaces {
@@ -22,9 +22,9 @@ class StreamPlaces {
   /** Takes a place; the returned function releases it and is idempotent. Throws `too_many_streams`. */
   take(keyId: string): () => void {
     const ofKey = this.byKey.get(keyId) ?? 0;
-    if (ofKey >= mostOfKey) throw full(`This key follows the log in ${mostOfKey} streams already`);
-    if (this.all >= mostOfGateway)
-      throw full(`This gateway serves ${mostOfGateway} streams of the log already`);
+    if (ofKey >= maxStreamsPerKey)
+      throw full(`This key follows the log in ${maxStreamsPerKey} streams already`);
+    if (this.all >= maxStreams) throw full(`This gateway serves ${maxStreams} streams of the log already`);
     this.all += 1;
     this.byKey.set(keyId, ofKey + 1);
     let taken = true;
@@ -211,7 +211,7 @@ function event(name: string, data: unknown, id: string): string {
 }
 
 /** Upper bound of entries per poll. */
-const mostAtOnce = 200;
+const maxPerPoll = 200;
 /** Time after a disconnection within which a client can resume. */
 const recentMs = 300_000;
 const scopes = ['logs.list', 'logs.view'];
@@ -279,7 +279,7 @@ export class LogStreams {
           );
         };
         const ask = async (since: string | undefined): Promise<NewLogs> =>
-          analytics.newLogs({ since, filter, limit: mostAtOnce, visibility: ended(visibility) });
+          analytics.newLogs({ since, filter, limit: maxPerPoll, visibility: ended(visibility) });
         // Before the stream starts, a refusal is an ordinary error answer.
         visibility();
         const leave = this.places.take(key.id);

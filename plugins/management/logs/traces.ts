@@ -98,7 +98,7 @@ const reachMs = 366 * dayMs;
 const aheadMs = 3_600_000;
 /** Single wait for rows that are not in the store yet. */
 const settleMs = 2_000;
-const mostRequests = 1000;
+const maxRequests = 1000;
 
 const numbers = {
   trace_id: Type.String(),
@@ -153,7 +153,7 @@ function getRoute({ analytics, clock, directory, journal }: Scope): RouteDefinit
     query: Type.Object(whereQuery, strict),
     reply: Type.Object({
       ...numbers,
-      truncated: Type.Boolean({ description: `It has more than the ${mostRequests} requests shown.` }),
+      truncated: Type.Boolean({ description: `It has more than the ${maxRequests} requests shown.` }),
       spans: Type.Array(
         Type.Object({
           ...TraceSpan.properties,
@@ -180,7 +180,7 @@ function getRoute({ analytics, clock, directory, journal }: Scope): RouteDefinit
           `No trace "${params.id}" is visible to this key. Check the id; entries end with their retention.`,
         );
       }
-      const truncated = rows.length >= mostRequests;
+      const truncated = rows.length >= maxRequests;
       return { ...shownTrace(summaryOf(params.id, rows)), truncated, spans: traceTree(rows) };
     },
   });

@@ -199,8 +199,8 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
             return { total: part.total, data: part.data.map(shown) };
           }
           const all: Shown[] = [];
-          for (let more = true; more && all.length < mostFiltered;) {
-            const part = await concatenated(sources, { offset: all.length, limit: mostAtOnce });
+          for (let more = true; more && all.length < maxFiltered;) {
+            const part = await concatenated(sources, { offset: all.length, limit: partSize });
             all.push(...part.data);
             more = part.data.length > 0 && all.length < part.total;
           }
@@ -312,9 +312,9 @@ const lists: Readonly<Record<EntityKind, List>> = {
   },
 };
 
-const mostFiltered = 1000;
+const maxFiltered = 1000;
 /** Largest page of the stores. */
-const mostAtOnce = 100;
+const partSize = 100;
 const nobody: Paged<Shown> = { total: 0, data: [] };
 const valueKeys = { api_key: 'api_key', workspace: 'workspace_id', user: 'metadata._user' };
 

@@ -134,13 +134,13 @@ export function usageLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[]
   ];
 }
 
-const mostGroups = 1000;
+const maxGroups = 1000;
 
 /** Usage of each group, by its value key. */
 function usageByGroup(record: StoredRecord<'usage_limit_policy'>, budgets: Budgets) {
   const prefix = policyBudgetPrefix(record);
   const found: Record<string, Static<typeof GroupUsage>> = {};
-  for (const key of budgets.groups(prefix).slice(0, mostGroups)) {
+  for (const key of budgets.groups(prefix).slice(0, maxGroups)) {
     const valueKey = key.slice(prefix.length);
     const usage = budgets.usage(budgetOfPolicy(record, valueKey));
     found[valueKey] = {

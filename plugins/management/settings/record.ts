@@ -15,7 +15,7 @@ import { showGuardrails } from '../workspaces/record.ts';
 
 const flag = (description: string) => Type.Boolean({ description });
 /** Upper bound of days, within the range of dates. */
-const mostDays = 36_500;
+const maxDays = 36_500;
 
 const dataVisibility = {
   membersViewAllData: flag('When false, members see only logs and analytics that their own keys generated.'),
@@ -45,12 +45,12 @@ const MostKeys = Type.Integer({
 });
 const DefaultDays = Type.Integer({
   minimum: 1,
-  maximum: mostDays,
+  maximum: maxDays,
   description: 'Days after which a key ends whose maker said nothing about it; null for `max_days`.',
 });
 const MostDays = Type.Integer({
   minimum: 1,
-  maximum: mostDays,
+  maximum: maxDays,
   description: 'The most days that a key may live, from its creation on; null for no bound.',
 });
 const RotationDays = Type.Integer({

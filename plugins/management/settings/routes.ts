@@ -238,14 +238,14 @@ function changedDefaults(
 }
 
 /** Upper bound of workspaces excluded from the organisation's guardrails. */
-const mostExcluded = 1000;
+const maxExcluded = 1000;
 
 const ExclusionsBody = Type.Object(
   {
     organisation_id: Type.Optional(Name('Default: the organisation of the key.')),
     workspaces: Type.Array(
       Type.Object({ workspace_id: Name('Id or slug.'), excluded: Type.Boolean() }, strict),
-      { maxItems: mostExcluded },
+      { maxItems: maxExcluded },
     ),
     override_existing: Type.Optional(
       Type.Boolean({ default: false, description: 'Workspaces that are not given are judged again.' }),
@@ -328,8 +328,8 @@ function exclusionRoutes({ clock }: Scope, phase: CheckPhase): readonly RouteDef
             if (excluded) ids.add(found.id);
             else ids.delete(found.id);
           }
-          if (ids.size > mostExcluded)
-            throw refusedBody([{ path: '/workspaces', message: `would exclude more than ${mostExcluded}` }]);
+          if (ids.size > maxExcluded)
+            throw refusedBody([{ path: '/workspaces', message: `would exclude more than ${maxExcluded}` }]);
           return { defaults: { ...defaults, excludedWorkspaces: { input, output, [phase]: [...ids] } } };
         });
         return showExclusions(changed, phase);

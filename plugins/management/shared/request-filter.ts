@@ -4,9 +4,9 @@ import type { RequestFilter, TimeWindow } from '../../../core/ports/analytics.ts
 import { Instant, Name, type TimeQuery, timeWindow } from './fields.ts';
 import { withFullStop } from '../../../core/errors/gateway-error.ts';
 
-const mostValues = 100;
+const maxValues = 100;
 const longestValue = 512;
-const mostPairs = 20;
+const maxPairs = 20;
 
 /** A list from a client: comma-separated text, JSON text, or a list. */
 type ListValue = string | number | readonly (string | number)[];
@@ -49,7 +49,7 @@ function listOf(
 
 function mistakeOf(texts: readonly string[]): string | undefined {
   if (texts.length === 0) return 'names nothing; leave it out, or give at least one value';
-  if (texts.length > mostValues) return `holds ${texts.length} values; give at most ${mostValues}`;
+  if (texts.length > maxValues) return `holds ${texts.length} values; give at most ${maxValues}`;
   const long = texts.findIndex((text) => text.length > longestValue);
   if (long === -1) return undefined;
   return `holds at place ${long + 1} a value of more than ${longestValue} characters; give a shorter one`;
@@ -114,7 +114,7 @@ function metadataMistake(object: unknown): string | undefined {
     return 'is no JSON object; write {"name":"value"}';
   const pairs = Object.entries(object);
   if (pairs.length === 0) return 'names nothing; leave it out, or give at least one text';
-  if (pairs.length > mostPairs) return `holds ${pairs.length} names; give at most ${mostPairs}`;
+  if (pairs.length > maxPairs) return `holds ${pairs.length} names; give at most ${maxPairs}`;
   for (const [name, text] of pairs) {
     if (typeof text !== 'string') return `holds under "${shown(name)}" no text; write it in quotes`;
     if (name.length > longestValue || text.length > longestValue)

@@ -22,7 +22,7 @@ import { Identifier, Name, Person, strict } from '../shared/fields.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 
 /** Upper bound of members added by one request. */
-const most = 100;
+const maxMembers = 100;
 const maxShown = 20;
 
 const Body = Type.Object(
@@ -35,7 +35,7 @@ const Body = Type.Object(
         },
         strict,
       ),
-      { minItems: 1, maxItems: most, description: 'Who, and as what: `member` by default.' },
+      { minItems: 1, maxItems: maxMembers, description: 'Who, and as what: `member` by default.' },
     ),
     workspace_id: Type.Optional(Name('As in the path: some clients say it here as well.')),
   },

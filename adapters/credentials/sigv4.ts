@@ -14,7 +14,7 @@ interface PresignedRequest {
 }
 
 /** Longest lifetime that AWS accepts, in seconds. */
-const mostSeconds = 604_800;
+const maxLifetimeSeconds = 604_800;
 
 /** An address that allows its holder this one S3 request until it expires (Signature Version 4 in the query). */
 export function presign(
@@ -28,7 +28,7 @@ export function presign(
     'X-Amz-Algorithm': 'AWS4-HMAC-SHA256',
     'X-Amz-Credential': `${keys.accessKeyId}/${scope}`,
     'X-Amz-Date': time,
-    'X-Amz-Expires': String(Math.min(mostSeconds, Math.max(1, Math.floor(seconds)))),
+    'X-Amz-Expires': String(Math.min(maxLifetimeSeconds, Math.max(1, Math.floor(seconds)))),
     'X-Amz-SignedHeaders': 'host',
     ...(keys.sessionToken !== undefined && { 'X-Amz-Security-Token': keys.sessionToken }),
   });

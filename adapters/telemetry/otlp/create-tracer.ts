@@ -144,7 +144,7 @@ interface TracerParts {
 }
 
 /** Upper bound of concurrent body redactions; further spans have no bodies. */
-const mostRedactions = 64;
+const maxRedactions = 64;
 /** `service.instance.id` of this process. */
 const instance = randomUUID();
 
@@ -177,7 +177,7 @@ export function createOtlpTracer(settings: OtlpSettings, parts: TracerParts): Re
       try {
         if (!settings.content || !keepsBodies(directory, context, outcome)) return add();
         if (redaction === undefined) return add(spanContent(context, outcome));
-        if (redactions.size >= mostRedactions) return add();
+        if (redactions.size >= maxRedactions) return add();
         const work = redactedContent(context, outcome, redaction, clock).then(add).catch(failed);
         redactions.add(work);
         void work.then(() => redactions.delete(work));

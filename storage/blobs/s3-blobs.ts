@@ -5,7 +5,7 @@ import { S3Client, type S3ClientOptions } from './s3-client.ts';
 /** Smallest part of an upload; a store accepts 10,000 parts of at least 5 MiB, so parts grow with the sent bytes. */
 const partBytes = 8 * 1024 * 1024;
 const growEvery = 1000;
-const mostParts = 10_000;
+const maxParts = 10_000;
 
 /**
  * Stores a stream of any length, with one part of it in memory at a time. A blob up to the length of a part is sent in
@@ -29,7 +29,7 @@ async function upload(
     const tags: string[] = [];
     let bytes = 0;
     for (let part = body; ;) {
-      if (tags.length === mostParts) throw new Error('The file is too long for the store of exported files.');
+      if (tags.length === maxParts) throw new Error('The file is too long for the store of exported files.');
       const query = `partNumber=${tags.length + 1}&uploadId=${encodeURIComponent(id)}`;
       const { status, etag } = await client.send({ method: 'PUT', name, query, body: part, signal });
       if (status === 404) throw new Error('The store of exported files gave up the upload in between.');

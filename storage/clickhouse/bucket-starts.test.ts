@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { mostBuckets, type Buckets } from '../../core/ports/analytics.ts';
+import { maxBuckets, type Buckets } from '../../core/ports/analytics.ts';
 import { naiveBuckets } from '../../tests/conformance/analytics-naive-series.ts';
 import { bucketStarts } from './bucket-starts.ts';
 
@@ -108,8 +108,8 @@ test('buckets are those that somebody sees who looks at a clock each minute', ()
 });
 
 test('there are no more buckets than an answer holds', () => {
-  const window = { from: 0, to: mostBuckets * hourMs };
-  assert.equal(bucketStarts(window, of('hour', 'UTC')).length, mostBuckets);
+  const window = { from: 0, to: maxBuckets * hourMs };
+  assert.equal(bucketStarts(window, of('hour', 'UTC')).length, maxBuckets);
   const isRefused = (error: unknown): boolean => GatewayError.is(error) && error.code === 'invalid_request';
   assert.throws(() => bucketStarts({ ...window, to: window.to + 1 }, of('hour', 'UTC')), isRefused);
   assert.throws(() => bucketStarts({ from: 0, to: 1e13 }, of('minute', 'UTC', 30)), isRefused);

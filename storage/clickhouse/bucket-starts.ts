@@ -1,5 +1,5 @@
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { type Buckets, mostBuckets, type TimeWindow } from '../../core/ports/analytics.ts';
+import { type Buckets, maxBuckets, type TimeWindow } from '../../core/ports/analytics.ts';
 
 /** Difference of a time zone's clocks from UTC from `at` on. Milliseconds. */
 interface Offset {
@@ -128,18 +128,18 @@ const mondayMs = 4 * dayMs;
 
 /**
  * Start times of the buckets of a window, in order, in milliseconds since the epoch: whole seconds. None for an empty
- * window. Throws `invalid_request` for more than `mostBuckets`.
+ * window. Throws `invalid_request` for more than `maxBuckets`.
  */
 export function bucketStarts({ from, to }: TimeWindow, { unit, size, timeZone }: Buckets): number[] {
   if (from >= to) return [];
   const step = longest[unit] * size;
-  if ((to - from) / step > mostBuckets) throw tooMany();
+  if ((to - from) / step > maxBuckets) throw tooMany();
   const zone = new TimeZone(timeZone, from, to);
   const starts: number[] = [];
   const isCalendar = unit === 'day' || unit === 'week' || unit === 'month';
   let start = isCalendar ? calendarStart(zone, from, unit) : clockStart(zone, from, step);
   while (start < to) {
-    if (starts.length === mostBuckets) throw tooMany();
+    if (starts.length === maxBuckets) throw tooMany();
     starts.push(start);
     start = isCalendar ? nextInCalendar(zone, start, unit) : nextOnClock(zone, start, step);
   }
@@ -147,7 +147,7 @@ export function bucketStarts({ from, to }: TimeWindow, { unit, size, timeZone }:
 }
 
 function tooMany(): GatewayError {
-  const message = `The time window has more than ${mostBuckets} points at this granularity. Choose a coarser one or a shorter window.`;
+  const message = `The time window has more than ${maxBuckets} points at this granularity. Choose a coarser one or a shorter window.`;
   return new GatewayError('invalid_request', message, { param: 'granularity' });
 }
 

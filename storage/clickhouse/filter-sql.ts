@@ -131,9 +131,9 @@ const measured = {
 } as const satisfies Partial<Record<keyof RequestFilter, string>>;
 
 const never = 'false';
-const mostValues = 1000;
-const mostPairs = 20;
-const mostText = 256;
+const maxValues = 1000;
+const maxPairs = 20;
+const maxTextLength = 256;
 
 /** Conditions on `requests`, joined by AND, with their placeholder values. */
 interface FilterSql {
@@ -161,7 +161,7 @@ export function filterSql(filter: RequestFilter | undefined): FilterSql {
   /** `condition` builds the condition on the values; an empty list matches nothing. */
   const oneOf = <T>(name: string, values: readonly T[] | undefined, condition: (values: T[]) => string) => {
     if (values === undefined) return;
-    bounded(name, values.length, mostValues, 'values');
+    bounded(name, values.length, maxValues, 'values');
     conditions.push(values.length === 0 ? never : condition([...values]));
   };
 
@@ -187,7 +187,7 @@ export function filterSql(filter: RequestFilter | undefined): FilterSql {
   if (filter.isSuccess !== undefined) conditions.push(filter.isSuccess ? 'is_success' : 'NOT is_success');
 
   const pairs = Object.entries(filter.metadata ?? {});
-  bounded('metadata', pairs.length, mostPairs, 'pairs');
+  bounded('metadata', pairs.length, maxPairs, 'pairs');
   for (const [index, [key, value]] of pairs.entries()) {
     const name = bind(`metadata_key_${index}`, 'String', key);
     const text = bind(`metadata_value_${index}`, 'String', value);
@@ -202,7 +202,7 @@ export function filterSql(filter: RequestFilter | undefined): FilterSql {
     conditions.push(`trace_number IN (SELECT trace FROM (${feedbackOfTraces}) WHERE ${having})`);
   }
   if (filter.text !== undefined) {
-    bounded('text', [...filter.text].length, mostText, 'characters');
+    bounded('text', [...filter.text].length, maxTextLength, 'characters');
     conditions.push(
       `(created_at, id) IN (${textSql(bind('text', 'Array(String)', textForms(filter.text)))})`,
     );

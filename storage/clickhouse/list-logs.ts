@@ -52,7 +52,7 @@ export function readMark(text: string): Mark {
   return { newest: Number(newest), told: new Set(keys) };
 }
 
-const mostNewRows = 1000;
+const maxNewRows = 1000;
 /**
  * Upper bound of the time between a row's stamp and the end of its insert, and of the clock difference of two servers.
  */
@@ -60,7 +60,7 @@ const overlapMs = 10_000;
 /** A row that was stored this long after its acceptance is no longer live. */
 const liveMs = 86_400_000;
 /** Upper bound of rows per read; of more, the newest. */
-const mostCandidates = 10_000;
+const maxCandidates = 10_000;
 
 interface Candidate {
   readonly id: string;
@@ -74,7 +74,7 @@ interface Candidate {
  */
 export async function newLogs(select: Select, query: NewLogsQuery): Promise<NewLogs> {
   const { since, limit } = query;
-  checkRange('limit', limit, mostNewRows);
+  checkRange('limit', limit, maxNewRows);
   const mark = since === undefined ? await beginning(select) : readMark(since);
   const { seen, fresh } = await look(select, query, mark);
   const kept = since === undefined ? [] : fresh.slice(-limit);
@@ -146,7 +146,7 @@ async function candidates(
     `FROM requests WHERE ${[where, stored, ...conditions].join(' AND ')}`,
     'ORDER BY storedAt DESC, created_at DESC, id DESC LIMIT {rows:UInt32}',
   ].join(' ');
-  const bounds = { stored_from: Math.max(storedFrom, 0), rows: mostCandidates };
+  const bounds = { stored_from: Math.max(storedFrom, 0), rows: maxCandidates };
   return (await select<Candidate>(sql, { ...parameters, ...values, ...bounds })).reverse();
 }
 
@@ -169,12 +169,12 @@ async function recordsOf(
 
 /** Lists return bodies, without the other columns of their table. */
 const listedColumns = bodyColumns.filter((name) => name !== 'request_headers' && name !== 'provider_call');
-const mostRows = 10_000;
+const maxRows = 10_000;
 
 /** See `Analytics.logs`. */
 export async function logs(select: Select, query: LogQuery): Promise<readonly LogRecord[]> {
   const { order, limit, bodies = false } = query;
-  checkRange('limit', limit, mostRows);
+  checkRange('limit', limit, maxRows);
   const rows: RequestRow[] = [];
   const window = windowBehind(query);
   // Rows are sorted by time only within a workspace, and a text is matched first: otherwise a query costs as much as

@@ -5,7 +5,7 @@ import { type ClickHouseClient, createClient } from '@clickhouse/client';
 import fc from 'fast-check';
 import type { Analytics, TimeWindow } from '../../core/ports/analytics.ts';
 import {
-  mostPriceChanges,
+  maxPriceChanges,
   type PriceChange,
   type Repricing,
   type RequestPlace,
@@ -290,7 +290,7 @@ describe('changes of prices', { skip: chdbMissing }, () => {
 
   test('are one block in every table, however much roll-ups tell apart', async () => {
     const store = await openStore();
-    const rows = unpricedRows(mostPriceChanges, 13).map((row, index) => ({
+    const rows = unpricedRows(maxPriceChanges, 13).map((row, index) => ({
       ...row,
       created_at: `2026-05-${String(1 + (index % 28)).padStart(2, '0')} ${String(index % 24).padStart(2, '0')}:00:00.000`,
       ...{
@@ -313,8 +313,8 @@ describe('changes of prices', { skip: chdbMissing }, () => {
     await store.client.command({ query: 'SYSTEM START MERGES requests' });
     const turn = await store.repricing.turn();
     const month = { from: Date.UTC(2026, 4, 1), to: Date.UTC(2026, 5, 1) };
-    const found = await store.repricing.unpriced({ window: month, limit: mostPriceChanges });
-    assert.equal(found.length, mostPriceChanges);
+    const found = await store.repricing.unpriced({ window: month, limit: maxPriceChanges });
+    assert.equal(found.length, maxPriceChanges);
     const changes = found.map(changeOf);
     assert.equal(await turn.change(changes), true);
     for (const { table, parts: now } of await parts()) assert.equal(now - (before.get(table) ?? 0), 1, table);

@@ -46,7 +46,7 @@ const longestChangeMs = 600_000;
 const firstLookMs = 10;
 const longestLookMs = 1000;
 /** Upper bound of steps that bring three roll-ups to a batch; more only while another command does the same. */
-const mostSteps = 30;
+const maxSteps = 30;
 const dollars = /^\d{1,6}\.\d{12}$/;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
@@ -265,7 +265,7 @@ async function complete(parts: RepricingParts, batch: Batch): Promise<void> {
 
 async function intoRollUps(parts: RepricingParts, { number, name }: Batch): Promise<void> {
   const own: Mark[] = [];
-  for (let step = 0; step < mostSteps; step += 1) {
+  for (let step = 0; step < maxSteps; step += 1) {
     // Roll-ups without retention of that time drop the marks too, and another replica may not show them yet.
     const next = nextStep([...(await marksOf(parts.select, number)), ...own], number);
     if (next === undefined) return;

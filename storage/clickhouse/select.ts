@@ -35,8 +35,8 @@ const querySeconds = 20;
 const queryBytes = 400_000_000;
 /** Wait beyond the store's time limit; a later answer will not come. */
 const lateMs = 5000;
-const mostRows = 1_000_000;
-const mostResultBytes = 128 * 1024 * 1024;
+const maxRows = 1_000_000;
+const maxResultBytes = 128 * 1024 * 1024;
 /** Characters of an answer that are parsed per turn. */
 const charactersAtOnce = 32 * 1024;
 
@@ -49,8 +49,8 @@ function settingsOf({ memoryBytes = queryBytes, threads }: QueryBounds): ClickHo
     ...(threads !== undefined && { max_threads: threads }),
     // Looking up a large set in an index too takes several times the memory of the set.
     use_index_for_in_with_subqueries_max_values: '10000',
-    max_result_rows: String(mostRows),
-    max_result_bytes: String(mostResultBytes),
+    max_result_rows: String(maxRows),
+    max_result_bytes: String(maxResultBytes),
     result_overflow_mode: 'throw',
     // A failure midway is then an error, not half an answer.
     wait_end_of_query: 1,

@@ -68,7 +68,7 @@ export async function feedbackSeries(
 }
 
 /** Upper bound of points in a split series. */
-const mostPoints = 100_000;
+const maxPoints = 100_000;
 
 /** One row of a statement that ends with `seriesEnd`: a point, or the total of a split value. */
 interface SeriesResult {
@@ -106,7 +106,7 @@ function seriesStatement(
     // The last step of the roll-up, over all split values, is not needed.
     `HAVING ${weight} > 0${isSplit ? ' AND grouping(split) = 0' : ''}`,
     `ORDER BY is_total, at, ${weight} DESC${isSplit ? ', split' : ''}`,
-    `LIMIT ${mostPoints + 1}`,
+    `LIMIT ${maxPoints + 1}`,
   ].join('\n');
 }
 
@@ -119,7 +119,7 @@ async function arrangeSeries<Result extends SeriesResult, Values extends object>
   isSplit: boolean,
   { of, nothing }: { readonly of: (result: Result) => Values; readonly nothing: Values },
 ): Promise<{ totals: (Omit<Placed, 'at'> & Values)[]; points: (Placed & Values)[] }> {
-  if (results.length > mostPoints) throw tooManyPoints();
+  if (results.length > maxPoints) throw tooManyPoints();
   const splitOf = (result: Result): string | undefined => (isSplit ? result.point_split : undefined);
   const totals = results
     .filter((result) => result.is_total === 1)
@@ -138,7 +138,7 @@ async function arrangeSeries<Result extends SeriesResult, Values extends object>
 }
 
 function tooManyPoints(): GatewayError {
-  const message = `The series has more than ${mostPoints} points. Choose a coarser granularity, a shorter window or a filter.`;
+  const message = `The series has more than ${maxPoints} points. Choose a coarser granularity, a shorter window or a filter.`;
   return new GatewayError('invalid_request', message, { param: 'granularity' });
 }
 

@@ -5,8 +5,8 @@ import { requestColumns } from './row-columns.ts';
 import type { Select } from './select.ts';
 import { timeSlices } from './bucket-starts.ts';
 
-const mostRequests = 1000;
-const mostTraces = 500;
+const maxRequests = 1000;
+const maxTraces = 500;
 const maxOffset = 1_000_000;
 
 /** See `Analytics.trace`. */
@@ -17,7 +17,7 @@ export function trace(
   visibility: Visibility,
 ): Promise<readonly RequestRow[]> {
   const { where, parameters } = visible(window, visibility);
-  const sql = `SELECT ${requestColumns.join(', ')} FROM requests WHERE ${where} AND trace_id = {trace:String} ORDER BY created_at, id LIMIT ${mostRequests}`;
+  const sql = `SELECT ${requestColumns.join(', ')} FROM requests WHERE ${where} AND trace_id = {trace:String} ORDER BY created_at, id LIMIT ${maxRequests}`;
   return select<RequestRow>(sql, { ...parameters, trace: traceId });
 }
 
@@ -44,7 +44,7 @@ export async function traces(
   atOnce = 200_000,
 ): ReturnType<Analytics['traces']> {
   const { limit, offset, window } = query;
-  checkRange('limit', limit, mostTraces);
+  checkRange('limit', limit, maxTraces);
   checkRange('offset', offset, maxOffset);
   const { where, whose, parameters } = visible(window, query.visibility);
   const { conditions, parameters: values } = filterSql(query.filter);

@@ -4,7 +4,7 @@ import { causeInWords } from './own-folder.ts';
 
 const probeBytes = 256 * 1024;
 /** An engine writes files of 16 MiB when it opens; less free space than this may have been too little. */
-const leastFree = 48 * 1024 * 1024;
+const minFreeBytes = 48 * 1024 * 1024;
 const remedies: Readonly<Record<string, string>> = {
   ENOSPC: 'Free some of it, or name a data folder on another disk (--data, WEIR_DATA)',
   EDQUOT: 'Free some of it, or name a data folder on another disk (--data, WEIR_DATA)',
@@ -51,7 +51,7 @@ export async function diskFault(directory: string): Promise<string | undefined> 
   if (fault !== undefined) return fault;
   const { bavail, bsize } = await statfs(directory);
   const free = bavail * bsize;
-  if (free >= leastFree) return undefined;
+  if (free >= minFreeBytes) return undefined;
   const mebibytes = Math.floor(free / 1024 / 1024);
-  return `its disk is full (${mebibytes} MiB are free, and an engine needs ${leastFree / 1024 / 1024}). ${remedies['ENOSPC']}`;
+  return `its disk is full (${mebibytes} MiB are free, and an engine needs ${minFreeBytes / 1024 / 1024}). ${remedies['ENOSPC']}`;
 }

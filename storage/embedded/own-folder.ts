@@ -77,7 +77,7 @@ function fits(path: string): boolean {
 const hasModes = process.platform !== 'win32';
 const forOthers = 0o077;
 /** Upper bound of entries that a start checks; the folder's own mode protects the rest. */
-const mostEntries = 200_000;
+const maxEntries = 200_000;
 /** The reader of the key file refuses a wide mode with a remedy: other users may have read it. */
 const keyFile = 'secret.key';
 
@@ -177,9 +177,9 @@ export async function closeToOthers(directory: string, log: Log): Promise<void> 
   const found = { seen: 0, changed: 0 };
   await closeWithin(directory, found, directory);
   if (wasOpen === 0 && found.changed === 0) return;
-  if (found.seen >= mostEntries)
+  if (found.seen >= maxEntries)
     log.warn(
-      `Only the first ${mostEntries} entries of ${directory} were closed one by one; its own mode closes the rest`,
+      `Only the first ${maxEntries} entries of ${directory} were closed one by one; its own mode closes the rest`,
     );
   log.warn(
     'The data folder, or files in it, could be read by other users of this machine; it was closed to them (0700 and 0600). If one of them is not to be trusted, change the keys of the gateway and of its providers',
@@ -193,7 +193,7 @@ async function closeWithin(
   root: string,
 ): Promise<void> {
   for await (const entry of await opendir(folder)) {
-    if (found.seen >= mostEntries) return;
+    if (found.seen >= maxEntries) return;
     found.seen += 1;
     const path = join(folder, entry.name);
     if (entry.isSymbolicLink() || (folder === root && entry.name === keyFile)) continue;

@@ -139,9 +139,9 @@ export class DueQueue<T extends Due> {
 }
 
 /** Upper bound of failed jobs kept for counting. */
-const mostGivenUp = 1000;
+const maxGivenUp = 1000;
 /** Upper bound of keys of jobs that must not be repeated. */
-const mostDone = 10_000;
+const maxRememberedDone = 10_000;
 const atOnce = 4;
 /** Longest sleep: the wall clock may be set meanwhile. */
 const longestSleepMs = 60_000;
@@ -179,7 +179,7 @@ class LocalJobs implements Jobs {
   private readonly jobs = new Map<string, Job>();
   private readonly givenUp = new Map<string, string>();
   /** By key of a completed job: time until which it is not added again. */
-  private readonly done = new RecentMap<number>(mostDone);
+  private readonly done = new RecentMap<number>(maxRememberedDone);
   private readonly waiting = new DueQueue<StoredJob>();
   private readonly running = new Set<Promise<void>>();
   /** `closing` stores results of running jobs, `closed` nothing more. */
@@ -320,7 +320,7 @@ class LocalJobs implements Jobs {
     this.givenUp.delete(key);
     this.givenUp.set(key, name);
     const [oldest] = this.givenUp.keys();
-    if (this.givenUp.size > mostGivenUp && oldest !== undefined) this.givenUp.delete(oldest);
+    if (this.givenUp.size > maxGivenUp && oldest !== undefined) this.givenUp.delete(oldest);
   }
 
   private rememberDone(key: string, until: number): void {

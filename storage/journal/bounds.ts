@@ -4,7 +4,7 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 
 /** Upper bound of waiting requests; each holds a connection. */
-const mostWaiting = 1000;
+const maxWaiting = 1000;
 
 interface Waiter {
   readonly resolve: () => void;
@@ -56,7 +56,7 @@ export class Admission {
         'journal: its disk bound is all but reached, requests wait for room and are refused with journal_full after storage.journal.block_ms; bring the analytics store back, free the disk, or raise storage.journal.max_bytes where it is set',
       );
     }
-    if (this.blockMs === 0 || this.waiters.length >= mostWaiting) return Promise.reject(this.refusal());
+    if (this.blockMs === 0 || this.waiters.length >= maxWaiting) return Promise.reject(this.refusal());
     return new Promise((resolve, reject) => {
       const cancel = this.clock.after(this.blockMs, () => {
         this.waiters.splice(this.waiters.indexOf(waiter), 1);
@@ -95,9 +95,9 @@ export class Admission {
  * Factor of the remainder that one owner may have taken: one owner alone gets four fifths of the room, two get four
  * ninths each.
  */
-const most = 4;
+const shareFactor = 4;
 /** Upper bound of distinguished owners; later ones share one account. */
-const mostOwners = 4096;
+const maxOwners = 4096;
 
 /**
  * Divides the last part of the room among owners that are not known in advance. An owner may take room until it has
@@ -111,9 +111,9 @@ export class FairShares {
   /** Takes `size` for an owner, leaving `left`; false when that exceeds its share. */
   take(owner: string, size: number, left: number): boolean {
     const before = this.taken.get(owner);
-    const isOneOfRest = before === undefined && this.taken.size >= mostOwners;
+    const isOneOfRest = before === undefined && this.taken.size >= maxOwners;
     const after = (isOneOfRest ? this.takenByRest : (before ?? 0)) + size;
-    if (after > most * left) return false;
+    if (after > shareFactor * left) return false;
     if (isOneOfRest) this.takenByRest = after;
     else this.taken.set(owner, after);
     return true;
@@ -153,7 +153,7 @@ type Shortage = 'disk' | 'memory' | 'length';
 const scarceFrom = 0.8;
 const bodiesUpTo = 0.9;
 /** With `block`, admitted requests may exceed the bound by this factor; above that even their rows are shed. */
-const mostWhenBlocking = 2;
+const blockingFactor = 2;
 
 /** Content of a journal, over all tables, against its bounds; logs each shortage once. */
 export class Bounds {
@@ -200,7 +200,7 @@ export class Bounds {
   /** Sets a new bound on the bytes on disk. */
   resize(maxBytes: number): void {
     this.room = { ...this.room, maxBytes };
-    this.hardBytes = this.policy === 'block' ? maxBytes * mostWhenBlocking : maxBytes;
+    this.hardBytes = this.policy === 'block' ? maxBytes * blockingFactor : maxBytes;
     this.scarceBytes = maxBytes * scarceFrom;
     this.relieve();
   }

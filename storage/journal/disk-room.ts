@@ -8,8 +8,8 @@ const mebibyte = 1024 * 1024;
 /** Bound of a journal without information about its disk, or without a store. */
 export const fixedBound = 2048 * mebibyte;
 /** Bound on an almost full disk: the store drains rows continuously. */
-const least = 64 * mebibyte;
-const mostReserved = 1024 * mebibyte;
+const minBytes = 64 * mebibyte;
+const maxReservedBytes = 1024 * mebibyte;
 const lookEveryMs = 5000;
 
 /** A disk, bytes. */
@@ -31,8 +31,8 @@ export async function diskUnder(directory: string): Promise<Disk> {
  */
 export function boundOn(disk: Disk, held: number, minFree?: number): number {
   const room = held + disk.free;
-  const reserved = minFree ?? Math.min(mostReserved, disk.total / 10);
-  return Math.floor(Math.max(room - reserved, Math.min(least, room / 2), 1));
+  const reserved = minFree ?? Math.min(maxReservedBytes, disk.total / 10);
+  return Math.floor(Math.max(room - reserved, Math.min(minBytes, room / 2), 1));
 }
 
 /** Options of `followDisk`. */

@@ -12,7 +12,7 @@ import { hasCode } from './back-off.ts';
 import { linesOf, readRow } from './recover.ts';
 import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment.ts';
 
-const mostListed = 1000;
+const maxListed = 1000;
 
 /** Faults in order of discovery: the first 1000 with their positions, all of them counted. */
 export class FaultList {
@@ -22,7 +22,7 @@ export class FaultList {
   /** Adds a fault of the row at this byte. */
   add(file: string, offset: number, reason: string): void {
     this.count += 1;
-    if (this.listed.length < mostListed) this.listed.push({ file, offset, reason });
+    if (this.listed.length < maxListed) this.listed.push({ file, offset, reason });
   }
 }
 

@@ -13,7 +13,7 @@ const longestRetryMs = 30_000;
 /** A store that takes longer for one segment counts as hung; a late insert has the same token. */
 const longestInsertMs = 120_000;
 /** Consecutive refused rows, without a stored one, from which on the table is at fault. */
-const mostRefusedInRow = 100;
+const maxConsecutiveRefusals = 100;
 
 /**
  * Stores newline-delimited JSON rows as one block; the same token never stores twice. It gets the position of the rows:
@@ -214,7 +214,7 @@ export class SegmentShipper {
   }
 
   private get suspectsTable(): boolean {
-    return this.refusedInRow >= mostRefusedInRow;
+    return this.refusedInRow >= maxConsecutiveRefusals;
   }
 
   /**

@@ -29,7 +29,7 @@ const acceptedBeforeMs = 50;
 /** Nothing was counted before. */
 const unknownSince = Number.MAX_SAFE_INTEGER;
 /** Upper bound of deltas in one exchange. */
-const mostAtOnce = 5000;
+const maxPerBatch = 5000;
 
 const nothingTold: UsageRow['claimed'] = { threshold: '', exhausted: '' };
 
@@ -358,7 +358,7 @@ class MemoryBudgets implements CountedBudgets {
         let waiting = this.#dirty.length;
         do {
           await this.#exchangePart(this.#ledger);
-          waiting -= mostAtOnce;
+          waiting -= maxPerBatch;
         } while (waiting > 0);
         if (this.#isFailing) this.#log.info('Usage of budgets is stored again');
         this.#isFailing = false;
@@ -376,7 +376,7 @@ class MemoryBudgets implements CountedBudgets {
   }
 
   async #exchangePart(ledger: UsageLedger): Promise<void> {
-    const counts = this.#dirty.splice(0, mostAtOnce);
+    const counts = this.#dirty.splice(0, maxPerBatch);
     const deltas: UsageDelta[] = counts.map(({ key, organisationId, epoch, pending, since }) => {
       return { key, organisationId, epoch, added: pending, since };
     });

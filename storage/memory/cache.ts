@@ -5,7 +5,7 @@ import { EntryTable, type KeyOwner } from './entry-table.ts';
 /** Largest single allocation. */
 const largestSegment = 1024 * 1024;
 /** Fewest segments of a nursery, so that little memory waits for the last value of one. */
-const leastSegments = 64;
+const minSegments = 64;
 /** Upper bound of spare segments; more are freed. */
 const maxFree = 2;
 /** Longest value as a fraction (1/8) of a segment: a longer one would leave too much of the previous segment unused. */
@@ -39,7 +39,7 @@ export class ValueNursery {
 
   /** Takes at most `maxBytes` of memory. */
   constructor(maxBytes: number) {
-    this.#segmentBytes = Math.min(largestSegment, Math.floor(maxBytes / leastSegments));
+    this.#segmentBytes = Math.min(largestSegment, Math.floor(maxBytes / minSegments));
     this.#maxSegments = this.#segmentBytes > 0 ? Math.floor(maxBytes / this.#segmentBytes) : 0;
   }
 

@@ -4,7 +4,7 @@ import type { Log } from '../../core/ports/log.ts';
 import { SlidingWindow } from './sliding-window.ts';
 
 const sweepIntervalMs = 1000;
-const leastPerSweep = 1000;
+const minPerSweep = 1000;
 
 /** Dependencies and options of `KeyTable`. */
 interface KeyTableOptions {
@@ -94,7 +94,7 @@ class KeyTable {
 
   private scheduleSweep(): () => void {
     return this.options.clock.after(sweepIntervalMs, () => {
-      this.sweep(Math.max(leastPerSweep, Math.ceil(this.heads.size / 100)));
+      this.sweep(Math.max(minPerSweep, Math.ceil(this.heads.size / 100)));
       this.cancelSweep = this.scheduleSweep();
     });
   }

@@ -17,7 +17,7 @@ const placeNumber = 3;
 const storedAtNumber = 4;
 const expiresAtNumber = 5;
 
-const leastCapacity = 8;
+const minCapacity = 8;
 /** Index slots per record; at least half of them are free, so that a search is short. */
 const placesPerRecord = 2;
 const wordsPerPlace = 2;
@@ -52,7 +52,7 @@ export class EntryTable {
 
   constructor(owner: KeyOwner) {
     this.#owner = owner;
-    this.#grow(leastCapacity);
+    this.#grow(minCapacity);
   }
 
   /** Number of entries. */

@@ -32,8 +32,8 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { HeldCounters } from './held-counters.ts';
 
-const mostExpired = 1000;
-const mostDue = 200;
+const maxExpired = 1000;
+const maxDue = 200;
 
 /** Writes service keys of the organisation whose counters are held; `clock` dates removals. */
 export function apiKeysWriter(statements: Statements, held: HeldCounters, clock: Clock): ApiKeysWriter {
@@ -105,7 +105,7 @@ async function dueAt(statements: Statements, organisationId: string, now: number
     .select({ id: apiKeys.id })
     .from(apiKeys)
     .where(and(ofOrganisation, lte(apiKeys.replacedEndsAt, now)));
-  const rows = await ended.union(replaced).limit(mostExpired);
+  const rows = await ended.union(replaced).limit(maxExpired);
   return rows.map(({ id }) => id);
 }
 
@@ -240,7 +240,7 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
           ),
         )
         .orderBy(asc(nextRotationAt), asc(id))
-        .limit(mostDue);
+        .limit(maxDue);
       return rows.map(recordOf);
     },
     async untold(organisationId, now, until) {
@@ -249,7 +249,7 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
         const ids = statements.select({ id: apiKeys.id }).from(apiKeys);
         const isTold = sql`coalesce((${toldColumn} ->> ${kind})::bigint, 0) = (extract(epoch FROM ${at}) * 1000)::bigint`;
         const isDue = and(gt(at, now), by === undefined ? undefined : lte(at, by), not(isTold));
-        return ids.where(and(alive(organisationId), isDue)).limit(mostDue);
+        return ids.where(and(alive(organisationId), isDue)).limit(maxDue);
       };
       // One statement: each part of it uses the index of its time.
       const ids = comes(nextRotationAt, 'rotation', until)
@@ -261,7 +261,7 @@ export function apiKeysReader(statements: Statements): ApiKeysReader {
         .from(apiKeys)
         .where(inArray(apiKeys.id, ids))
         .orderBy(asc(apiKeys.id))
-        .limit(mostDue);
+        .limit(maxDue);
       return rows.map(({ told, ...row }) => ({ key: recordOf(row), told }));
     },
   };

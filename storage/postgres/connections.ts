@@ -120,7 +120,7 @@ export interface Progress {
 const longestUseMs = 30_000;
 const retryMs = 50;
 /** Upper bound of callers that wait for a connection; more are refused at once. */
-const mostWaiting = 1000;
+const maxWaiting = 1000;
 const notThere = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET']);
 
 /** Connections to one database, opened on demand and reused. A failure is a `GatewayError`. */
@@ -179,7 +179,7 @@ export class Connections {
   async #checkOut(): Promise<pg.PoolClient> {
     const { clock, patienceMs, onStuck } = this.#options;
     if (this.#pool.ending) throw unavailable('the gateway is stopping');
-    if (this.#pool.waitingCount >= mostWaiting) throw unavailable('too many callers wait for it');
+    if (this.#pool.waitingCount >= maxWaiting) throw unavailable('too many callers wait for it');
     const deadline = clock.monotonic() + patienceMs;
     for (;;) {
       try {

@@ -5,7 +5,7 @@ import type { HeldCounters } from './held-counters.ts';
 import { countRows, insertRow, keptTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
 import { invites } from './schema.ts';
 
-const mostExpired = 1000;
+const maxExpired = 1000;
 
 /** Reads invites with the statements of one transaction. */
 export function invitesReader(statements: Statements): InvitesReader {
@@ -51,7 +51,7 @@ export function invitesWriter(statements: Statements, held: HeldCounters): Invit
       .select({ id: invites.id })
       .from(invites)
       .where(and(matching(organisationId, { status: 'pending', email }), lte(invites.expiresAt, now)))
-      .limit(mostExpired);
+      .limit(maxExpired);
     const { rowCount } = await statements
       .update(invites)
       .set({ status: 'expired', updatedAt: now, version: sql`${invites.version} + 1` })

@@ -26,9 +26,9 @@ import { records } from './schema.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { HeldCounters } from './held-counters.ts';
 
-const mostRows = 1000;
+const maxRows = 1000;
 /** A record may have 1 MiB, and the embedded engine holds the whole answer in memory. */
-const mostBytes = 16 * 1024 * 1024;
+const maxBytes = 16 * 1024 * 1024;
 
 /**
  * Records by id, those after `afterId`: at most 1,000, and only those that start within the first 16 MiB. Empty at the
@@ -44,13 +44,13 @@ async function recordsById(
     .from(records)
     .where(and(gt(records.id, afterId), where))
     .orderBy(asc(records.id))
-    .limit(mostRows)
+    .limit(maxRows)
     .as('page');
   const sized = sql`(SELECT *, sum(size) OVER (ORDER BY id) - size AS before FROM ${page}) AS sized`;
   const [read] = await statements
     .select({ rows: recordRows })
     .from(sized)
-    .where(sql`before <= ${mostBytes}`);
+    .where(sql`before <= ${maxBytes}`);
   return (read?.rows ?? []).map(recordOfRow);
 }
 

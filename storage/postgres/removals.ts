@@ -7,7 +7,7 @@ import { removals } from './schema.ts';
 /** Twice the time promised by the port. */
 const keptMs = 2 * 24 * 3600 * 1000;
 /** Upper bound of rows in one statement, whose parameters are limited. */
-const mostAtOnce = 1000;
+const idsPerStatement = 1000;
 
 /** A table whose removals directories follow. */
 type FollowedTable = PgTable & { readonly id: PgColumn; readonly organisationId: PgColumn };
@@ -55,8 +55,8 @@ export async function rememberRemovals(
   const list = getTableName(table);
   const old = lt(removals.removedAt, now - keptMs);
   await statements.delete(removals).where(and(eq(removals.organisationId, organisationId), old));
-  for (let from = 0; from < ids.length; from += mostAtOnce) {
-    const part = ids.slice(from, from + mostAtOnce);
+  for (let from = 0; from < ids.length; from += idsPerStatement) {
+    const part = ids.slice(from, from + idsPerStatement);
     await statements
       .insert(removals)
       .values(part.map((id) => ({ organisationId, list, id, change, removedAt: now })))

@@ -22,7 +22,7 @@ import { organisationCounters } from './schema.ts';
 import { usersReader, usersWriter } from './users-store.ts';
 
 const changesChannel = 'weir_changes';
-const mostRetries = 3;
+const maxRetries = 3;
 const retryPauseMs = 20;
 
 /** Options of `createResources`. */
@@ -57,7 +57,7 @@ export function createResources({ database, clock, log }: ResourcesOptions): Res
         try {
           return await write(organisationId, work);
         } catch (error) {
-          if (tried === mostRetries || !isConflict(error)) throw error;
+          if (tried === maxRetries || !isConflict(error)) throw error;
           log.debug('two changes got in each other’s way; trying again', {
             organisationId,
             tried: tried + 1,

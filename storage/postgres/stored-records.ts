@@ -149,14 +149,14 @@ export function containing(text: string): string {
   return `%${text.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
-const mostBytes = 1024 * 1024;
+const maxBytes = 1024 * 1024;
 
 /** Length of a record's data as JSON, in bytes. Throws `body_too_large` above 1 MiB. */
 export function sizeOfData(data: object): number {
   const size = Buffer.byteLength(JSON.stringify(data));
-  if (size <= mostBytes) return size;
+  if (size <= maxBytes) return size;
   throw new GatewayError(
     'body_too_large',
-    `The record has ${size} bytes of JSON; ${mostBytes} (1 MiB) can be stored. Make it smaller, or several of it.`,
+    `The record has ${size} bytes of JSON; ${maxBytes} (1 MiB) can be stored. Make it smaller, or several of it.`,
   );
 }

@@ -4,7 +4,7 @@ import type { Database } from './database.ts';
 import { budgetUsage } from './schema.ts';
 
 /** Rows of one page. */
-const mostRows = 5000;
+const maxRows = 5000;
 /** Transactions become visible after the time in their rows: this interval is read again. */
 const overlap = sql`interval '30 seconds'`;
 
@@ -119,10 +119,10 @@ async function readSince(
           ),
         )
         .orderBy(asc(budgetUsage.key))
-        .limit(mostRows);
+        .limit(maxRows);
       rows.push(...page.map((row) => ({ ...row, since: row.since ?? undefined })));
       const last = page.at(-1);
-      if (last === undefined || page.length < mostRows) return String(now.rows[0]?.['now']);
+      if (last === undefined || page.length < maxRows) return String(now.rows[0]?.['now']);
       afterKey = last.key;
     }
   });

@@ -21,7 +21,7 @@ import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
 /** Interval of a gateway's heartbeats. */
 const heartbeatMs = 2000;
 /** Upper bound of budgets in one call: a call blocks all others. */
-const mostTold = 200;
+const positionsPerCall = 200;
 
 /** Dependencies and options of `BudgetSessions`. */
 export interface BudgetSessionsOptions {
@@ -217,10 +217,10 @@ export class BudgetSessions {
   #tellAll({ place, session }: Organisation, told: readonly ToldBudget[], enters: boolean): void {
     const now = this.#options.now?.();
     // A session starts with a call even when there is nothing to report.
-    for (let from = 0; from < told.length || (enters && from === 0); from += mostTold) {
-      const positions = told.slice(from, from + mostTold);
+    for (let from = 0; from < told.length || (enters && from === 0); from += positionsPerCall) {
+      const positions = told.slice(from, from + positionsPerCall);
       // Reservations of earlier sessions count until all of their use is reported.
-      const isEntered = enters && from + mostTold >= told.length;
+      const isEntered = enters && from + positionsPerCall >= told.length;
       void this.tell(tellCommand(place, { now, session, isEntered, positions }));
     }
   }

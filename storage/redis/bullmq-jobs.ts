@@ -120,10 +120,10 @@ function unavailable(reason: string): GatewayError {
 }
 
 const longestReason = 300;
-const mostGivenUp = 1000;
+const maxGivenUp = 1000;
 const atOnce = 4;
 /** Upper bound of a job's restarts after the death of its process; other processes take over its jobs. */
-const mostDeaths = 5;
+const maxStalls = 5;
 const tryAgainMs = 1000;
 /** The part in braces decides the slot of a cluster: one for all keys of the queue. */
 const prefix = 'weir:{jobs}';
@@ -201,7 +201,7 @@ class BullmqJobs implements SharedJobs {
       concurrency: atOnce,
       lockDuration: lockMs,
       stalledInterval: lockMs,
-      maxStalledCount: mostDeaths,
+      maxStalledCount: maxStalls,
       runRetryDelay: tryAgainMs,
       settings: {
         backoffStrategy: (failed, _type, _error, job) => this.registry.waitMs(job?.name ?? '', failed),
@@ -326,7 +326,7 @@ class BullmqJobs implements SharedJobs {
       attempts: this.registry.attemptsOf(name),
       backoff: { type: 'custom' },
       removeOnComplete: true,
-      removeOnFail: { count: mostGivenUp },
+      removeOnFail: { count: maxGivenUp },
       stackTraceLimit: 0,
     };
   }

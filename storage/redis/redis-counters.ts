@@ -112,7 +112,7 @@ class RedisCounters implements Counters {
 }
 
 /** Requests are counted one by one. */
-const usualAmount = 1;
+const defaultAmount = 1;
 
 /** Encoded commands for a list of windows. */
 class Prepared {
@@ -126,7 +126,7 @@ class Prepared {
 
   /** Runs the script with an amount, at a time (default: the server's). */
   command(script: Script, amount: number, now: number | undefined): EncodedCommand {
-    if (script !== takeScript || amount !== usualAmount || now !== undefined)
+    if (script !== takeScript || amount !== defaultAmount || now !== undefined)
       return this.#make(script, amount, now);
     return (this.#usual ??= this.#make(script, amount, now));
   }

@@ -23,7 +23,7 @@ import { openUsageFile } from '../storage/memory/usage-file.ts';
 export const ledgerLagMs = 3000;
 /** Rows of the previous run may wait in the journal while the store is unavailable. */
 const drainMs = 60_000;
-const mostTold = 100;
+const maxLogged = 100;
 
 /** Options of `openBudgets`. */
 interface BudgetsPlace {
@@ -139,10 +139,10 @@ export function uncountedPipelines({ pipelines }: Pick<GatewayConfig, 'pipelines
 }
 
 function tell({ compared, differences, leftOut }: BudgetComparison, log: Log): void {
-  for (const difference of differences.slice(0, mostTold))
+  for (const difference of differences.slice(0, maxLogged))
     log.warn('A usage limit had counted less than the rows of requests say', fieldsOf(difference));
-  if (differences.length > mostTold)
-    log.warn('Further usage limits had counted less', { limits: differences.length - mostTold });
+  if (differences.length > maxLogged)
+    log.warn('Further usage limits had counted less', { limits: differences.length - maxLogged });
   log.info(
     'What is used of limits was compared with the rows of requests: the last run did not end in order',
     {

@@ -29,6 +29,8 @@ async function run(command: Command): Promise<number | undefined> {
       const { runExplainCommand } = await import('./core/administration/cli/explain-command.ts');
       return runExplainCommand(command, explainTools({ ...parts, environment: env }));
     }
+    case 'plugin':
+      return (await import('./main/plugin-command/run.ts')).runPluginCommand(command, parts);
     case 'journal': {
       const { journalTools } = await import('./main/journal-tools.ts');
       const { runJournalCommand } = await import('./core/administration/cli/journal-command.ts');

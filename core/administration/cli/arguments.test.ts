@@ -169,3 +169,33 @@ describe('readArguments', () => {
     });
   }
 });
+
+test('weir plugin says which plugin, and what is wrong with its arguments', () => {
+  const read = (...args: string[]) => readArguments(['plugin', ...args], {});
+  assert.deepEqual(read('new', 'my-check'), { name: 'plugin', action: 'new', plugin: 'my-check' });
+  assert.deepEqual(read('test', './p.ts', '--options', '{"a":1}', '--answer', 'x'), {
+    name: 'plugin',
+    action: 'test',
+    file: './p.ts',
+    options: { a: 1 },
+    prompt: undefined,
+    answer: 'x',
+  });
+  assert.deepEqual(read('docs', './p.ts'), {
+    name: 'plugin',
+    action: 'docs',
+    file: './p.ts',
+    options: undefined,
+  });
+  const wrong: readonly (readonly [string[], RegExp])[] = [
+    [['make', 'x'], /knows new, test and docs, not "make"/],
+    [['test'], /takes one file/],
+    [['new', 'a', 'b'], /takes one name/],
+    [['new', 'a', '--options', '{}'], /new takes no --options/],
+    [['test', './p.ts', '--options', '[1]'], /no JSON object/],
+  ];
+  for (const [args, problem] of wrong) {
+    const said = read(...args);
+    assert.match(said.name === 'help' ? (said.problem ?? '') : '', problem);
+  }
+});

@@ -11,8 +11,11 @@ import {
   journalUsage,
   readAdministrationArguments,
   readBackupArguments,
+  type PluginCommand,
+  pluginUsage,
   readExplainArguments,
   readJournalArguments,
+  readPluginArguments,
   readReconcileArguments,
   readRepriceArguments,
   type ReconcileCommand,
@@ -45,6 +48,7 @@ export type Command =
   | { readonly name: 'schema' }
   | JournalCommand
   | ExplainCommand
+  | PluginCommand
   | AdministrationCommand
   | BackupCommand
   | ReconcileCommand
@@ -55,6 +59,7 @@ export type Command =
 type HelpTopic =
   | 'journal'
   | 'explain'
+  | 'plugin'
   | AdministrationCommand['name']
   | BackupCommand['name']
   | ReconcileCommand['name']
@@ -70,6 +75,7 @@ const usage = `weir: a gateway in front of model providers
   weir check [FILE] [--no-plugins] [--data DIR]        name every mistake in a configuration, start nothing; the
                                                        modules of your own plugins are run, unless --no-plugins
   weir explain --config X --request FILE               show how a config would route a request, send nothing
+  weir plugin new|test|docs                            for authors of plugins (weir plugin --help)
   weir schema                                          print the JSON Schema of the configuration
   weir journal status|verify|replay                    look after the log rows on disk (weir journal --help)
   weir export [--out FILE]                             what the store holds, as YAML (weir export --help)
@@ -90,7 +96,7 @@ const usage = `weir: a gateway in front of model providers
 
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {
-  const ofJournal = { journal: journalUsage, explain: explainUsage };
+  const ofJournal = { journal: journalUsage, explain: explainUsage, plugin: pluginUsage };
   return { ...ofJournal, ...administrationUsage, ...backupUsage, ...costUsage, all: usage }[topic ?? 'all'];
 }
 
@@ -141,6 +147,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environment) => Command>> = {
   journal: (args, env) => readJournalArguments(args, placeOf(env)),
   explain: (args, env) => readExplainArguments(args, given(env['WEIR_CONFIG'])),
+  plugin: (args) => readPluginArguments(args),
   export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
   import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
   audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),

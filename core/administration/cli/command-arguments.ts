@@ -424,3 +424,68 @@ function dayArgument(name: string, text: string | undefined): string | undefined
   if (text === undefined || isDay(text)) return text;
   throw new Error(`--${name} is ${quoted(text)}, and no day like 2026-05-17.`);
 }
+
+/** `weir plugin …`. */
+export type PluginCommand =
+  | { readonly name: 'plugin'; readonly action: 'new'; readonly plugin: string }
+  | {
+      readonly name: 'plugin';
+      readonly action: 'test';
+      readonly file: string;
+      readonly options: Readonly<Record<string, unknown>>;
+      /** What clients ask and what the provider answers; undefined for a text of no meaning. */
+      readonly prompt: string | undefined;
+      readonly answer: string | undefined;
+    }
+  | {
+      readonly name: 'plugin';
+      readonly action: 'docs';
+      readonly file: string;
+      readonly options: Readonly<Record<string, unknown>> | undefined;
+    };
+
+export const pluginUsage = `weir plugin: for authors of plugins (docs/plugins.md)
+
+  weir plugin new NAME                     make a folder NAME with a plugin, its test, types and a configuration
+  weir plugin test FILE [--options JSON]   run it in a gateway: each wire, whole and streamed, the answer cut at every
+             [--prompt TEXT]               place, translated, with tool calls, with stores away, over a reload; one line
+             [--answer TEXT]               for each, exit code 1 when one fails. TEXT should hold what the plugin is for
+  weir plugin docs FILE [--options JSON]   its reference as Markdown; hooks and routes need options that it can start with
+
+  JSON is an object: --options '{ "words": ["Initech"] }'.`;
+
+/** Reads the arguments of `plugin`. Throws an error with the reason for unclear input. */
+export function readPluginArguments(args: readonly string[]): PluginCommand {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: { options: { type: 'string' }, prompt: { type: 'string' }, answer: { type: 'string' } },
+    allowPositionals: true,
+  });
+  const [action, subject, ...more] = positionals;
+  if (action !== 'new' && action !== 'test' && action !== 'docs')
+    throw new Error(
+      `weir plugin knows new, test and docs${action === undefined ? '' : `, not ${quoted(action)}`}.`,
+    );
+  if (subject === undefined || more.length > 0)
+    throw new Error(`weir plugin ${action} takes one ${action === 'new' ? 'name' : 'file'}.`);
+  const foreign = Object.keys(values).filter(
+    (name) => action === 'new' || (action === 'docs' && name !== 'options'),
+  );
+  if (foreign.length > 0) throw new Error(`weir plugin ${action} takes no --${foreign.join(', --')}.`);
+  if (action === 'new') return { name: 'plugin', action, plugin: subject };
+  const options = values.options === undefined ? undefined : objectOf(values.options);
+  if (action === 'docs') return { name: 'plugin', action, file: subject, options };
+  const { prompt, answer } = values;
+  return { name: 'plugin', action, file: subject, options: options ?? {}, prompt, answer };
+}
+
+function objectOf(text: string): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+  throw new Error('--options is no JSON object. Write it as \'{ "name": "value" }\'.');
+}

@@ -15,7 +15,9 @@ export async function makePluginFolder(name: string): Promise<string> {
     await mkdir(folder);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    throw new Error(`${folder} exists already. Take another name, or remove it first; nothing was written.`);
+    throw new Error(`${folder} exists already. Take another name, or remove it first; nothing was written.`, {
+      cause: error,
+    });
   }
   for (const [file, text] of Object.entries(filesOf(name))) await writeFile(path.join(folder, file), text);
   return `${name}/ has the plugin (${name}.ts), its test and a configuration. Next:

@@ -107,7 +107,7 @@ const away = 'redis://127.0.0.1:1';
 const rowWaitMs = 5000;
 
 /** A gateway, and the plugin in it. */
-export interface InspectedGateway {
+interface InspectedGateway {
   readonly gateway: TestGateway;
   /** As it is created now. */
   plugin(): PluginInstance;

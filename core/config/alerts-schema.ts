@@ -17,19 +17,24 @@ const Smtp = Type.Object(
         'The mail server: `smtp://HOST:587`, encrypted by STARTTLS where the server offers it, or `smtps://HOST` for TLS from the start. It may hold a user and a password: `smtp://USER:PASSWORD@HOST:587`.',
     }),
     username: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 320, description: 'Instead of one in `url`.' }),
+      Type.String({
+        minLength: 1,
+        maxLength: 320,
+        description: 'User at the mail server, instead of one in `url`.',
+      }),
     ),
     password: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 1024,
-        description: 'Instead of one in `url`, where it has to be escaped: `${SMTP_PASSWORD}`.',
+        description:
+          'Password at the mail server, instead of one in `url`, where it has to be escaped: `${SMTP_PASSWORD}`.',
       }),
     ),
     require_tls: Type.Optional(
       Type.Boolean({
         description:
-          'With `smtp://`: nothing is sent to a server that does not offer STARTTLS. Default: true where there is a password, else false.',
+          'With `smtp://`: send nothing to a server that does not offer STARTTLS. Default: true if a password is set, else false.',
       }),
     ),
     ca: Type.Optional(
@@ -37,7 +42,7 @@ const Smtp = Type.Object(
         pattern: '-----BEGIN CERTIFICATE-----',
         'x-expected': 'certificates as PEM, such as "${file:mail-ca.pem}"',
         description:
-          "Certificates (PEM) that the server's own has to lead to, instead of those of public authorities: `${file:mail-ca.pem}`.",
+          'Certificates (PEM) of the authorities to trust for the mail server, instead of the public ones: `${file:mail-ca.pem}`.',
       }),
     ),
     from: Type.String({
@@ -47,7 +52,7 @@ const Smtp = Type.Object(
       description: 'Sender of the mail: `weir@example.com` or `Weir <weir@example.com>`.',
     }),
   },
-  { ...strict, description: 'Where mail is handed over. Without it no mail is sent.' },
+  { ...strict, description: 'Mail server for alerts. Without it the gateway sends no mail.' },
 );
 
 const Webhook = Type.Object(
@@ -63,13 +68,13 @@ const Webhook = Type.Object(
       },
       'x-expected': 'an address such as "https://example.com/hooks/usage"',
       description:
-        'Where events are posted. A private host has to be named in `security.trusted_hosts` as well.',
+        'URL that receives events by POST. A private host has to be listed in `security.trusted_hosts` as well.',
     }),
     secret: Type.String({
       pattern: '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$',
       'x-expected': '"whsec_" and 24 to 64 bytes in base64',
       description:
-        'Signs what is posted, as Standard Webhooks has it: `whsec_` and 24 to 64 bytes in base64. Best from a variable.',
+        'Key that signs each event, as Standard Webhooks defines: `whsec_` and 24 to 64 bytes in base64. Best read from an environment variable.',
     }),
     events: Type.Optional(
       Type.Array(
@@ -82,7 +87,7 @@ const Webhook = Type.Object(
           minItems: 1,
           maxItems: 3,
           uniqueItems: true,
-          description: 'What is posted there. Default: everything.',
+          description: 'Events to post. Default: all.',
         },
       ),
     ),
@@ -98,14 +103,14 @@ export const Alerts = Type.Object(
       Type.Array(Webhook, {
         default: [],
         maxItems: 20,
-        description: 'Systems that are told, each by itself.',
+        description: 'Webhooks, each delivered independently.',
       }),
     ),
   },
   {
     ...section,
     description:
-      'The people and systems that are told of usage that reaches a threshold or a limit. [alerts.md](alerts.md) explains it.',
+      'Recipients of alerts about usage that reaches a threshold or a limit. [alerts.md](alerts.md) explains it.',
   },
 );
 

@@ -15,7 +15,7 @@ const PluginBreakerSchema = Type.Object(
         minimum: 1,
         maximum: 1000,
         description:
-          'Failures of one hook within a minute after which it is left alone. Default: what the plugin declares, else 5.',
+          'Failures of one hook within a minute that open its breaker. Default: what the plugin declares, else 5.',
       }),
     ),
     cooldown_interval: Type.Optional(
@@ -23,13 +23,13 @@ const PluginBreakerSchema = Type.Object(
         minimum: 1000,
         maximum: 86_400_000,
         description:
-          'Milliseconds until one call may try again. Default: what the plugin declares, else 30000.',
+          'Milliseconds until the open breaker lets one trial call through. Default: what the plugin declares, else 30000.',
       }),
     ),
     when_open: Type.Optional(
       Type.Union([Type.Literal('bypass'), Type.Literal('refuse')], {
         description:
-          'What happens to requests meanwhile: `bypass` lets them go on without the plugin, `refuse` refuses them with 503. Default: what the plugin declares, else bypass where `on_error` is skip and refuse where it is fail.',
+          'How requests are handled while the breaker is open: `bypass` skips the plugin, `refuse` answers 503. Default: what the plugin declares, else bypass if `on_error` is skip and refuse if it is fail.',
       }),
     ),
   },
@@ -42,7 +42,7 @@ export const ReservedOptionsSchema = Type.Object(
     on_error: Type.Optional(
       Type.Union([Type.Literal('fail'), Type.Literal('skip')], {
         description:
-          'What happens to a request when the plugin itself fails: `fail` refuses it, `skip` goes on without the plugin. Default: fail for plugins that refuse or change, skip for those that only observe.',
+          'How a request is handled when the plugin itself fails: `fail` refuses it, `skip` continues without the plugin. Default: fail for plugins that refuse or change requests, skip for those that only observe.',
       }),
     ),
     timeout_ms: Type.Optional(
@@ -50,13 +50,13 @@ export const ReservedOptionsSchema = Type.Object(
         minimum: 0,
         maximum: 600_000,
         description:
-          'How long one call of the plugin may take; 0 for no bound. Default: what the plugin declares.',
+          'Longest time of one call of the plugin; 0 for no limit. Default: what the plugin declares.',
       }),
     ),
     breaker: Type.Optional(
       Type.Union([Type.Boolean(), PluginBreakerSchema], {
         description:
-          'Leaves a hook of the plugin alone for a while when it keeps failing; `true` for the defaults. Default: what the plugin declares, off for those of the gateway.',
+          'Circuit breaker for each hook of the plugin: stops calls for a while after repeated failures. `true` for the defaults. Default: what the plugin declares; off for built-in plugins.',
       }),
     ),
   },

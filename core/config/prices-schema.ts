@@ -11,18 +11,18 @@ const about = {
     minLength: 1,
     maxLength: 64,
     examples: ['openai'],
-    description: 'The kind of provider, as in the provider table; `*` for every one.',
+    description: 'Kind of provider, as in the provider table; `*` for all.',
   }),
   model: Type.String({
     minLength: 1,
     maxLength: 256,
     examples: ['gpt-4o*'],
     description:
-      'The name of a model, or its beginning with a `*` behind it. A whole name counts before a beginning, a longer beginning before a shorter one.',
+      'Name of a model, or a prefix followed by `*`. An exact name takes precedence over a prefix, a longer prefix over a shorter one.',
   }),
   from: Type.Optional(
     Type.Union([Type.String({ format: 'date' }), Type.String({ format: 'date-time' })], {
-      description: 'From when on it holds: a day (UTC) or a moment. Default: always.',
+      description: 'Start of validity: a day (UTC) or a point in time. Default: always.',
     }),
   ),
 };
@@ -55,7 +55,8 @@ const Factor = Type.Object(
     factor: Type.Number({
       minimum: 0,
       maximum: 1000,
-      description: 'Instead of prices: multiplies what is known otherwise, such as 0.9 for a discount.',
+      description:
+        'Instead of prices: multiplies the price that otherwise applies, such as 0.9 for a discount.',
     }),
   },
   strict,
@@ -70,7 +71,7 @@ export const PricesBlock = Type.Object(
         pattern: '^https?://[^\\s/?#@]+([/?][^\\s#]*)?$',
         'x-expected': 'an address such as "https://example.com/prices.json"',
         description:
-          'Price data in the format of genai-prices (`data.json`, v2), read every hour. While it cannot be read, the copy of what was read last is used, without one the data of the installed version. Default: that alone. A private address has to be named in `security.trusted_hosts` as well.',
+          'Price data in the format of genai-prices (`data.json`, v2), read every hour. If it cannot be read, the gateway uses its last copy, or, without a copy, the data of the installed version. Default: only the data of the installed version. A private address has to be listed in `security.trusted_hosts` as well.',
       }),
     ),
     models: Type.Optional(
@@ -78,11 +79,11 @@ export const PricesBlock = Type.Object(
         default: [],
         maxItems: 1000,
         description:
-          'Prices of models, and factors on prices, from a date on. They count before the price data; of several for one model, the latest that holds.',
+          'Prices of models, and factors on prices, valid from a date. They take precedence over the price data; if several apply to one model, the latest one counts.',
       }),
     ),
   },
-  { ...section, description: 'What models cost. [money.md](money.md) explains it.' },
+  { ...section, description: 'Prices of models. [money.md](money.md) explains it.' },
 );
 
 /** The block in use: defaults filled in. */

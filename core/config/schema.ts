@@ -26,7 +26,7 @@ const Server = Type.Object(
     host: Type.Optional(
       Type.String({
         default: '127.0.0.1',
-        description: 'Address to listen on. 0.0.0.0 for every interface.',
+        description: 'Address to listen on; 0.0.0.0 for every interface.',
       }),
     ),
     port: Type.Optional(
@@ -34,7 +34,7 @@ const Server = Type.Object(
         default: 8787,
         minimum: 0,
         maximum: 65535,
-        description: 'Port; 0 picks a free one. `--port` and PORT win.',
+        description: 'Port; 0 picks a free one. `--port` and PORT take precedence.',
       }),
     ),
     base_path: Type.Optional(
@@ -42,7 +42,7 @@ const Server = Type.Object(
         default: '/v1',
         pattern: '^/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?$',
         'x-expected': 'a path that begins with "/" and does not end with one, such as "/v1"',
-        description: 'Prefix of every API path. The same paths are served without it.',
+        description: 'Prefix of every API path. The gateway also serves the same paths without it.',
       }),
     ),
     public_url: Type.Optional(
@@ -51,28 +51,28 @@ const Server = Type.Object(
         pattern: '^(https?://[^\\s/?#]+)?$',
         'x-expected': 'an origin such as "https://gateway.example.com"',
         description:
-          'Where people reach this gateway, for the links of invites and exports. Empty: http and the Host of the request that asks for one.',
+          'Public URL of this gateway, for the links of invites and exports. Empty: http and the Host header of the request that creates the link.',
       }),
     ),
     header_prefix: Type.Optional(
       Type.String({
         default: 'x-service',
         ...headerPrefix,
-        description: 'Prefix of the headers that steer the gateway.',
+        description: 'Prefix of the headers that control the gateway.',
       }),
     ),
     header_aliases: Type.Optional(
       Type.Array(Type.String(headerPrefix), {
         default: ['x-portkey'],
         maxItems: 8,
-        description: 'Other prefixes that mean the same.',
+        description: 'Further prefixes with the same meaning.',
       }),
     ),
     operations: Type.Optional(
       Type.Union([Type.Literal('open'), Type.Literal('loopback'), Type.Literal('key')], {
         default: 'loopback',
         description:
-          'Readers of /status, /metrics, /openapi.json and /docs: anybody, callers on loopback (others need an owner key), or only an owner key. /healthz and /readyz are always open.',
+          'Access to /status, /metrics, /openapi.json and /docs: anybody, callers on loopback (others need an owner key), or only an owner key. /healthz and /readyz are always open.',
       }),
     ),
     trusted_proxies: Type.Optional(
@@ -85,7 +85,7 @@ const Server = Type.Object(
           default: [],
           maxItems: 1000,
           description:
-            'Proxies in front of the gateway: addresses, ranges (`10.0.0.0/8`), `loopback`, `private`. Their `X-Forwarded-For` (or `Forwarded`) is believed, so that logs and the audit trail show the address of the client. Default: none is believed.',
+            'Proxies in front of the gateway: addresses, ranges (`10.0.0.0/8`), `loopback`, `private`. The gateway trusts their `X-Forwarded-For` (or `Forwarded`), so that logs and the audit trail show the address of the client. Default: no proxy is trusted.',
         },
       ),
     ),
@@ -94,7 +94,7 @@ const Server = Type.Object(
         default: 33554432,
         minimum: 1024,
         description:
-          'Largest request body that is held in memory; a larger one gets 413. Bodies that no plugin reads are streamed and not bounded by it.',
+          'Largest request body that is held in memory; a larger one gets 413. Bodies that no plugin reads are streamed and have no such limit.',
       }),
     ),
     max_body_members: Type.Optional(
@@ -102,7 +102,7 @@ const Server = Type.Object(
         default: 200000,
         minimum: 100,
         description:
-          'Most members of objects, together with the objects and lists themselves, that a JSON body may have which the gateway reads; more get 413. To read many takes long, and meanwhile everybody waits.',
+          'Most values (object members, objects and lists) in a JSON body that the gateway parses; a body with more gets 413. Parsing many values takes long and delays other requests.',
       }),
     ),
     max_body_depth: Type.Optional(
@@ -110,7 +110,7 @@ const Server = Type.Object(
         default: 128,
         minimum: 8,
         maximum: 1000,
-        description: 'How deep objects and lists may be nested in a JSON body that the gateway reads.',
+        description: 'Deepest nesting of objects and lists in a JSON body that the gateway parses.',
       }),
     ),
     max_buffered_bytes: Type.Optional(
@@ -118,11 +118,15 @@ const Server = Type.Object(
         default: 536870912,
         minimum: 1048576,
         description:
-          'All request bodies held in memory together; beyond it requests get 503, with retry-after and before their body is read. A body of 16 KiB or more that is no upload (multipart, audio, image, video) counts three times: what is made of it to read and to send it takes as much again, twice. Of a body that is still coming, twice what has come is counted, 64 KiB at least. The last sixteenth is kept for bodies of up to 256 KiB: those who send long ones do not stop ordinary requests.',
+          'Limit for all request bodies held in memory together; beyond it a request gets 503 with retry-after, before its body is read. A body of 16 KiB or more that is not an upload (multipart, audio, image, video) counts three times, because its parsed form and its outgoing form each take as much memory again. A body still being received counts twice the bytes received, at least 64 KiB. The last sixteenth is reserved for bodies of up to 256 KiB, so that large bodies do not block ordinary requests.',
       }),
     ),
     header_timeout_ms: Type.Optional(
-      Type.Integer({ default: 15000, minimum: 100, description: 'Time a client has to send its headers.' }),
+      Type.Integer({
+        default: 15000,
+        minimum: 100,
+        description: 'Longest time for a client to send its headers.',
+      }),
     ),
     body_idle_timeout_ms: Type.Optional(
       Type.Integer({
@@ -136,7 +140,7 @@ const Server = Type.Object(
         default: 500,
         minimum: 0,
         description:
-          'Slowest rate of a request body, on average, once it has taken longer than body_idle_timeout_ms; a slower client gets 408. Time in which the provider takes nothing does not count. 0: no such bound.',
+          'Lowest average rate of a request body that has taken longer than body_idle_timeout_ms; a slower client gets 408. Time in which the provider accepts no data does not count. 0: no limit.',
       }),
     ),
     body_timeout_ms: Type.Optional(
@@ -144,21 +148,21 @@ const Server = Type.Object(
         default: 3600000,
         minimum: 100,
         description:
-          'Longest time that a client may take for a whole request body. Time in which the provider takes nothing does not count.',
+          'Longest time for a client to send a whole request body. Time in which the provider accepts no data does not count.',
       }),
     ),
     client_stall_timeout_ms: Type.Optional(
       Type.Integer({
         default: 60000,
         minimum: 100,
-        description: 'A client that accepts no byte for this long is cut off.',
+        description: 'The gateway disconnects a client that accepts no byte for this long.',
       }),
     ),
     keep_alive_timeout_ms: Type.Optional(
       Type.Integer({
         default: 75000,
         minimum: 1000,
-        description: 'How long an idle client connection stays open.',
+        description: 'Time until an idle client connection is closed.',
       }),
     ),
     drain_delay_ms: Type.Optional(
@@ -166,14 +170,14 @@ const Server = Type.Object(
         minimum: 0,
         maximum: 300_000,
         description:
-          'How long the gateway goes on listening and serving after SIGTERM, with /readyz at 503 and `Connection: close` on every answer, so that balancers send requests elsewhere before it stops listening. Longer than the balancer takes to notice. Default: 5000; 0 on a terminal. WEIR_DRAIN_DELAY_MS wins.',
+          'Time for which the gateway keeps serving after SIGTERM, with /readyz at 503 and `Connection: close` on every answer, so that load balancers send requests elsewhere before it stops listening. Set it longer than the balancer takes to notice. Default: 5000; 0 on a terminal. WEIR_DRAIN_DELAY_MS takes precedence.',
       }),
     ),
     shutdown_timeout_ms: Type.Optional(
       Type.Integer({
         default: 30000,
         minimum: 0,
-        description: 'How long requests and streams that are under way may go on after that.',
+        description: 'Longest time for which requests and streams in progress may continue after that.',
       }),
     ),
     watchdog_ms: Type.Optional(
@@ -182,11 +186,11 @@ const Server = Type.Object(
         minimum: 0,
         maximum: 3600000,
         description:
-          'The process ends with a report, to be started again, when its event loop takes no turn for this long: a plugin that loops would otherwise hold every request for ever. 0 switches the watchdog off, and so does a debugger.',
+          'The watchdog ends the process with a report, for a restart, when the event loop is blocked for this long; otherwise a plugin in an endless loop would block every request forever. 0, or an attached debugger, switches the watchdog off.',
       }),
     ),
   },
-  { ...section, description: 'Where and how the gateway listens. Changes need a restart.' },
+  { ...section, description: 'Address, limits and timeouts of the listener. Changes need a restart.' },
 );
 
 const Provider = Type.Object(
@@ -216,7 +220,9 @@ const Pipeline = Type.Object(
     match: Type.Object(
       {
         routes: Type.Optional(
-          Type.Literal('contributed', { description: 'Serves the routes that its plugins declare.' }),
+          Type.Literal('contributed', {
+            description: 'Serve the routes that the plugins of the pipeline declare.',
+          }),
         ),
         path: Type.Optional(
           Type.String({
@@ -231,7 +237,7 @@ const Pipeline = Type.Object(
             {
               minItems: 1,
               maxItems: 16,
-              description: 'Methods that it serves. Default: all.',
+              description: 'HTTP methods. Default: all.',
             },
           ),
         ),
@@ -240,7 +246,7 @@ const Pipeline = Type.Object(
         ...strict,
         minProperties: 1,
         'x-expected': 'an object with "routes" or "path"',
-        description: 'Which requests it serves.',
+        description: 'Requests that the pipeline serves.',
       },
     ),
     plugins: Type.Array(
@@ -259,7 +265,7 @@ const Pipeline = Type.Object(
         minItems: 1,
         maxItems: 64,
         description:
-          'In order. A built-in name, the name of an installed package, or a path relative to this file; alone or with options.',
+          'Plugins in order of execution: a built-in name, the name of an installed package, or a path relative to this file; alone or with options.',
       },
     ),
   },
@@ -289,13 +295,13 @@ export const GatewayConfigSchema = Type.Object(
           level: Type.Optional(
             Type.Union(
               [Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn'), Type.Literal('error')],
-              { default: 'info', description: 'The least important lines that are written.' },
+              { default: 'info', description: 'Lowest level of lines to write.' },
             ),
           ),
           format: Type.Optional(
             Type.Union([Type.Literal('text'), Type.Literal('json')], {
               default: 'text',
-              description: 'Lines for people, or one JSON object per line.',
+              description: 'Human-readable lines, or one JSON object per line.',
             }),
           ),
         },
@@ -313,14 +319,14 @@ export const GatewayConfigSchema = Type.Object(
       Type.Record(Type.String(name), RouteConfigSchema, {
         default: {},
         description:
-          'Where requests go and how each attempt is made, by name: strategies, retries, timeouts, caching. A request selects one with its config header. [configs.md](configs.md) explains every key.',
+          'Routing configs by name: targets, strategies, retries, timeouts, caching. A request selects one with its config header. [configs.md](configs.md) explains every key.',
       }),
     ),
     organisation: Type.Optional(Organisation),
     pipelines: Type.Array(Pipeline, {
       minItems: 1,
       maxItems: 64,
-      description: 'The first that matches serves.',
+      description: 'The first pipeline that matches serves the request.',
     }),
   },
   { ...strict, title: 'Weir gateway configuration' },

@@ -28,7 +28,7 @@ const SecretSources = Type.Object(
         pattern: '^([A-Za-z_][A-Za-z0-9_]*)?$',
         'x-expected': 'the beginning of names of environment variables, such as "SECRET_"',
         description:
-          'Environment variables whose names begin with it may be read by secret references of the type `environment`; never those that begin with `WEIR_`. Empty: none.',
+          'Prefix of the environment variables that secret references of the type `environment` may read; variables that begin with `WEIR_` are always excluded. Empty: none.',
       }),
     ),
     folder: Type.Optional(
@@ -36,21 +36,21 @@ const SecretSources = Type.Object(
         default: '',
         pattern: '^(/.*)?$',
         'x-expected': 'an absolute path, such as "/run/secrets"',
-        description: 'Files below it may be read by secret references of the type `file`. Empty: none.',
+        description: 'Folder whose files secret references of the type `file` may read. Empty: none.',
       }),
     ),
     machine_identity: Type.Optional(
       Type.Boolean({
         default: false,
         description:
-          'Whether secret references may ask managers in the name of this machine: with AWS keys of the environment, a managed or federated identity of Azure, the service account of a pod. Keys that manage secret references can then read whatever the machine can.',
+          'Whether secret references may use the identity of this machine at secret managers: AWS keys of the environment, a managed or federated identity of Azure, the service account of a pod. Keys that manage secret references can then read everything that this identity can read.',
       }),
     ),
   },
   {
     ...section,
     description:
-      'What secret references may read of the machine that the gateway runs on. [secrets.md](secrets.md) explains it.',
+      'Resources of the machine of the gateway that secret references may read. [secrets.md](secrets.md) explains it.',
   },
 );
 
@@ -62,7 +62,7 @@ export const Security = Type.Object(
         default: [],
         maxItems: 1000,
         description:
-          'Hosts (`host` or `host:port`, exact) that a request may name although they are private: as custom host, as address of an image. Public hosts need no entry.',
+          'Hosts (`host` or `host:port`, exact) that requests may name even though they are private: as custom host, or as address of an image. Public hosts need no entry.',
       }),
     ),
     key_prefix: Type.Optional(
@@ -71,7 +71,7 @@ export const Security = Type.Object(
         minLength: 1,
         maxLength: 16,
         description:
-          'What service keys begin with; it tells them from provider keys in an Authorization header.',
+          'Prefix of service keys; it distinguishes them from provider keys in an Authorization header.',
       }),
     ),
     directory_max_age: Type.Optional(
@@ -80,7 +80,7 @@ export const Security = Type.Object(
         minimum: 10,
         maximum: 604_800,
         description:
-          "Seconds for which keys and workspaces of a PostgreSQL server are relied on after it was read last. While it cannot be read, a key that was revoked elsewhere is accepted for so long; then keys of the store are refused with 503 and `/readyz` says so. It holds over a restart too. The owner's key and those of this file are not concerned.",
+          "Seconds for which the gateway uses keys and workspaces after it last read them from a PostgreSQL server. While the server cannot be read, a key revoked on another gateway is still accepted for this long; after that, keys of the store are refused with 503 and `/readyz` reports it. The limit also applies across a restart. It does not apply to the owner's key and the keys of this file.",
       }),
     ),
     refused_attempts_days: Type.Optional(
@@ -89,10 +89,10 @@ export const Security = Type.Object(
         minimum: 0,
         maximum: 99_999,
         description:
-          'Days that attempts at administration which were refused stay in the audit trail; 0: for ever. Actions that succeeded stay for ever. A change needs a restart.',
+          'Days for which the audit trail keeps refused attempts at administration; 0: forever. Successful actions are kept forever. A change needs a restart.',
       }),
     ),
     secret_sources: Type.Optional(SecretSources),
   },
-  { ...section, description: 'What requests may do.' },
+  { ...section, description: 'Restrictions on requests, keys and secrets.' },
 );

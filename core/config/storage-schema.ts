@@ -15,7 +15,7 @@ export const Exports = Type.Object(
         pattern: '^(file:(/.*)?|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?)$',
         'x-expected': '"file:", "file:/DIR" or "s3://BUCKET/PREFIX"',
         description:
-          'Where exported files are kept: `file:` (under the data folder), `file:/DIR` (a folder that gateways may share), or a bucket of a store that speaks S3 as `s3://BUCKET/PREFIX`. See docs/exports.md.',
+          'Storage of exported files: `file:` (under the data folder), `file:/DIR` (a folder that several gateways may share), or a bucket of an S3-compatible store as `s3://BUCKET/PREFIX`. See docs/exports.md.',
       }),
     ),
     expires_days: Type.Optional(
@@ -23,7 +23,7 @@ export const Exports = Type.Object(
         default: 7,
         exclusiveMinimum: 0,
         maximum: 3650,
-        description: 'How long a file is kept after its export has ended.',
+        description: 'Retention of a file after its export has ended.',
       }),
     ),
     max_rows: Type.Optional(
@@ -31,7 +31,7 @@ export const Exports = Type.Object(
         default: 10_000_000,
         minimum: 1,
         maximum: 1_000_000_000,
-        description: 'The most rows of one file; an export about more of them is refused.',
+        description: 'Most rows in one file; a larger export is refused.',
       }),
     ),
     link_minutes: Type.Optional(
@@ -39,7 +39,7 @@ export const Exports = Type.Object(
         default: 60,
         minimum: 1,
         maximum: 10_080,
-        description: 'How long a link to a file opens. The file can be fetched by the link without a key.',
+        description: 'Lifetime of a link to a file. The link gives access to the file without a key.',
       }),
     ),
     denied_fields: Type.Optional(
@@ -47,7 +47,7 @@ export const Exports = Type.Object(
         default: [],
         maxItems: exportFields.length,
         description:
-          'What no export may hold: `request`, `response`, … Exports that ask for it are refused with 403.',
+          'Fields that no export may contain: `request`, `response`, … An export that requests one is refused with 403.',
       }),
     ),
     region: Type.Optional(
@@ -55,7 +55,7 @@ export const Exports = Type.Object(
         default: 'us-east-1',
         pattern: '^[a-z0-9-]{1,64}$',
         'x-expected': 'a region, such as "eu-central-1"',
-        description: 'Of the bucket.',
+        description: 'Region of the bucket.',
       }),
     ),
     endpoint: Type.Optional(
@@ -69,20 +69,20 @@ export const Exports = Type.Object(
             'an address without a user name and a password; put the keys into "access_key_id" and "secret_access_key" beside it',
         },
         'x-expected': 'an origin such as "https://minio.internal:9000"',
-        description: 'Where the store is reached that speaks S3. Empty: AWS in that region.',
+        description: 'Address of the S3-compatible store. Empty: AWS in that region.',
       }),
     ),
     path_style: Type.Optional(
       Type.Boolean({
         default: false,
-        description: 'The bucket stands in the path instead of the host name, as MinIO and others want it.',
+        description: 'Put the bucket into the path instead of the host name, as MinIO and others require.',
       }),
     ),
     access_key_id: key('Without it: AWS_ACCESS_KEY_ID of the environment.'),
     secret_access_key: key('Best from a variable. Without it: AWS_SECRET_ACCESS_KEY of the environment.'),
     session_token: key('For keys that are given for a while. Without it: AWS_SESSION_TOKEN.'),
   },
-  { ...section, description: 'Logs as files. Changes need a restart.' },
+  { ...section, description: 'Exports of logs as files. Changes need a restart.' },
 );
 
 const days = (fallback: number, description: string) =>
@@ -104,7 +104,7 @@ export const Retention = Type.Object(
   {
     ...section,
     description:
-      'How long the analytics store keeps rows, by the time of their acceptance. A change needs a restart, which applies it to the rows that are there. See docs/clickhouse.md.',
+      'Retention of rows in the analytics store, by the time of their acceptance. A change needs a restart, which also applies it to existing rows. See docs/clickhouse.md.',
   },
 );
 
@@ -123,14 +123,14 @@ const ResourcesStore = Type.Object(
         'x-expected':
           '"pglite:", "pglite:" and a directory, "postgres://USER@HOST:5432/DATABASE", or "none:"',
         description:
-          'Where organisations, workspaces, keys and the record of changes live: `pglite:` (embedded, under the data folder), `pglite:DIR`, a PostgreSQL server as `postgres://USER:PASSWORD@HOST:5432/DATABASE` (`?sslmode=require` or `verify-full` for TLS; database `weir` when none is named), or `none:` (nothing can be administered; only the keys of the data folder and of this file exist). See docs/postgres.md.',
+          'Store for organisations, workspaces, keys and the audit trail: `pglite:` (embedded, under the data folder), `pglite:DIR`, a PostgreSQL server as `postgres://USER:PASSWORD@HOST:5432/DATABASE` (`?sslmode=require` or `verify-full` for TLS; database `weir` when none is named), or `none:` (no administration; only the keys of the data folder and of this file exist). See docs/postgres.md.',
       }),
     ),
     password: Type.Optional(
       Type.String({
         maxLength: 1024,
         description:
-          'Instead of one in `url`, where special characters have to be escaped. Best from a variable: "${POSTGRES_PASSWORD}".',
+          'Password, instead of one in `url`, where special characters have to be escaped. Best read from an environment variable: "${POSTGRES_PASSWORD}".',
       }),
     ),
     ca_file: Type.Optional(
@@ -141,7 +141,7 @@ const ResourcesStore = Type.Object(
       }),
     ),
   },
-  { ...section, description: 'What is administered.' },
+  { ...section, description: 'Store of the administration.' },
 );
 
 /** Section `storage.analytics`: the embedded engine, or a ClickHouse server and its connection. */
@@ -159,16 +159,17 @@ const AnalyticsStore = Type.Object(
         },
         'x-expected': '"chdb:", "chdb:" and a directory, "https://HOST:8443/DATABASE", or "none:"',
         description:
-          'Where logs and analytics live: `chdb:` (embedded, under the data folder), `chdb:DIR`, a ClickHouse server as `http://HOST:8123/DATABASE` or `https://…` (database `weir` when none is named), or `none:` (rows stay in the journal). See docs/clickhouse.md.',
+          'Store for logs and analytics: `chdb:` (embedded, under the data folder), `chdb:DIR`, a ClickHouse server as `http://HOST:8123/DATABASE` or `https://…` (database `weir` when none is named), or `none:` (rows stay in the journal). See docs/clickhouse.md.',
       }),
     ),
     username: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 256, description: 'Without it: `default`.' }),
+      Type.String({ minLength: 1, maxLength: 256, description: 'User. Default: `default`.' }),
     ),
     password: Type.Optional(
       Type.String({
         maxLength: 1024,
-        description: 'Best from a variable: "${CLICKHOUSE_PASSWORD}". Without it: empty.',
+        description:
+          'Password, best read from an environment variable: "${CLICKHOUSE_PASSWORD}". Default: empty.',
       }),
     ),
     ca_file: Type.Optional(
@@ -183,11 +184,12 @@ const AnalyticsStore = Type.Object(
         pattern: '^[A-Za-z0-9_.{}-]+$',
         maxLength: 256,
         'x-expected': 'the name of a cluster, or a macro such as "{cluster}"',
-        description: 'Changes of the schema run ON CLUSTER this name. Without it: on the server itself.',
+        description:
+          'Cluster for ON CLUSTER in changes of the schema. Without it they run only on the server itself.',
       }),
     ),
     replicated: Type.Optional(
-      Type.Boolean({ default: false, description: 'Tables are created with replicated engines.' }),
+      Type.Boolean({ default: false, description: 'Create tables with replicated engines.' }),
     ),
     replica_path: Type.Optional(
       Type.String({
@@ -212,7 +214,7 @@ const AnalyticsStore = Type.Object(
         default: 1_073_741_824,
         minimum: 805_306_368,
         description:
-          'Resident memory that the process of the embedded engine may take, caches and merges included. A server has settings of its own.',
+          'Limit of resident memory for the process of the embedded engine, including caches and merges. A server has its own settings.',
       }),
     ),
     max_concurrent_queries: Type.Optional(
@@ -220,7 +222,7 @@ const AnalyticsStore = Type.Object(
         minimum: 1,
         maximum: 64,
         description:
-          'Queries of logs and analytics that this gateway runs at the same time; more of them wait. Default: 4 on a server, 2 on the embedded engine. What stores log rows never waits for them.',
+          'Most queries of logs and analytics that this gateway runs at the same time; further ones wait. Default: 4 on a server, 2 on the embedded engine. Inserts of log rows never wait for queries.',
       }),
     ),
     max_queued_queries: Type.Optional(
@@ -229,7 +231,7 @@ const AnalyticsStore = Type.Object(
         minimum: 0,
         maximum: 10_000,
         description:
-          'Queries that wait, for ten seconds at the most; beyond either they get 429 `too_many_queries`. Organisations, their workspaces and the keys of these take turns.',
+          'Most queries that wait, each for ten seconds at most; beyond either limit a query gets 429 `too_many_queries`. The queue is fair between organisations, their workspaces and the keys of those.',
       }),
     ),
     query_timeout_s: Type.Optional(
@@ -237,7 +239,7 @@ const AnalyticsStore = Type.Object(
         default: 20,
         minimum: 1,
         maximum: 300,
-        description: 'The store ends a query after so many seconds: 504 `query_timeout`.',
+        description: 'Seconds after which the store ends a query: 504 `query_timeout`.',
       }),
     ),
   },
@@ -258,7 +260,7 @@ export const Storage = Type.Object(
         pattern: '^(memory:|rediss?://.+)$',
         'x-expected': '"memory:" or "redis://HOST:6379"',
         description:
-          'Where rate limits are counted: `memory:` (each process for itself) or a Redis server as `redis://[USER:PASSWORD@]HOST:PORT[/DB]`, `rediss://` for TLS.',
+          'Store for the counters of rate limits: `memory:` (per process) or a Redis server as `redis://[USER:PASSWORD@]HOST:PORT[/DB]`, `rediss://` for TLS.',
       }),
     ),
     cache: Type.Optional(
@@ -268,7 +270,7 @@ export const Storage = Type.Object(
             Type.String({
               pattern: '^(memory:|rediss?://.+)$',
               'x-expected': '"memory:" or "redis://HOST:6379"',
-              description: 'Where answers are cached. Default: where rate limits are counted.',
+              description: 'Store for cached answers. Default: the store of the rate-limit counters.',
             }),
           ),
           max_bytes: Type.Optional(
@@ -276,7 +278,7 @@ export const Storage = Type.Object(
               default: 134217728,
               minimum: 1048576,
               description:
-                'Bound of `memory:`, all values together; the memory taken for them may be half as much again. A Redis server has its own (`maxmemory`).',
+                'Size limit of `memory:` for all values together; the memory used may be half as much again. A Redis server has its own limit (`maxmemory`).',
             }),
           ),
           max_value_bytes: Type.Optional(
@@ -284,7 +286,7 @@ export const Storage = Type.Object(
               default: 4194304,
               minimum: 1024,
               maximum: 67108864,
-              description: 'A longer answer is not cached.',
+              description: 'Largest answer that is cached.',
             }),
           ),
         },
@@ -299,11 +301,11 @@ export const Storage = Type.Object(
               pattern: '^(file:|rediss?://.+)$',
               'x-expected': '"file:" or "redis://HOST:6379"',
               description:
-                'Where jobs wait that are done beside requests: `file:` (this process alone, in the data folder) or a Redis server that gateways share. Default: the server where rate limits are counted, else `file:`. See docs/jobs.md.',
+                'Queue of background jobs: `file:` (only this process, in the data folder) or a Redis server that several gateways share. Default: the server of the rate-limit counters, else `file:`. See docs/jobs.md.',
             }),
           ),
         },
-        { ...section, description: 'What is done beside requests: keys and invites that end.' },
+        { ...section, description: 'Background jobs, such as the expiry of keys and invites.' },
       ),
     ),
     redis_budget_ms: Type.Optional(
@@ -312,7 +314,7 @@ export const Storage = Type.Object(
         minimum: 10,
         maximum: 5000,
         description:
-          'How long a request waits for an answer of a Redis server that counts or caches, without the time in which the gateway itself was busy. Three misses in a row, and the server is treated as away. See docs/redis.md.',
+          'Longest time that a request waits for an answer of a Redis server (counters or cache), excluding time in which the gateway itself was busy. After three timeouts in a row the gateway treats the server as unavailable. See docs/redis.md.',
       }),
     ),
     engine_start_ms: Type.Optional(
@@ -321,7 +323,7 @@ export const Storage = Type.Object(
         minimum: 1000,
         maximum: 3_600_000,
         description:
-          'How long an embedded engine may take to start; the first start on a busy machine takes longest. The log tells every 30 seconds that it is waited for.',
+          'Longest start of an embedded engine; the first start on a busy machine takes longest. While the gateway waits, it logs this every 30 seconds.',
       }),
     ),
     journal: Type.Optional(
@@ -332,7 +334,8 @@ export const Storage = Type.Object(
               default: 20,
               minimum: 1,
               maximum: 10000,
-              description: 'How often accepted rows are written to disk; what a kill -9 can lose at most.',
+              description:
+                'Interval at which accepted rows are written to disk, and so the most that a kill -9 can lose.',
             }),
           ),
           ship_ms: Type.Optional(
@@ -340,14 +343,14 @@ export const Storage = Type.Object(
               default: 1000,
               minimum: 10,
               maximum: 60000,
-              description: 'How often segments are sealed and sent to the analytics store.',
+              description: 'Interval at which segments are sealed and sent to the analytics store.',
             }),
           ),
           sync: Type.Optional(
             Type.Union([Type.Literal('none'), Type.Literal('interval'), Type.Literal('each')], {
               default: 'interval',
               description:
-                'When written rows are made durable (`fdatasync`), so that a power cut leaves them. `interval`: within `sync_ms`. `each`: with every write, so that a power cut loses no more than `kill -9` does. `none`: when the system does so by itself. No request waits for it. See docs/journal.md.',
+                'When the gateway syncs written rows to disk (`fdatasync`), so that they survive a power cut. `interval`: within `sync_ms`. `each`: with every write, so that a power cut loses no more than `kill -9` does. `none`: when the operating system does. No request waits for a sync. See docs/journal.md.',
             }),
           ),
           sync_ms: Type.Optional(
@@ -355,21 +358,21 @@ export const Storage = Type.Object(
               default: 1000,
               minimum: 10,
               maximum: 60000,
-              description: 'With `sync: interval`, how long written rows may wait until they are durable.',
+              description: 'With `sync: interval`, longest time until written rows are synced to disk.',
             }),
           ),
           max_bytes: Type.Optional(
             Type.Integer({
               minimum: 1048576,
               description:
-                'Disk bound while the analytics store is away; near it, `when_full` says what happens. Default: what is free on the disk but for `min_free_bytes`; 2147483648 (2 GiB) with the analytics store `none:`.',
+                'Size limit of the journal on disk while the analytics store is unavailable; near it, `when_full` applies. Default: the free space of the disk minus `min_free_bytes`; 2147483648 (2 GiB) with the analytics store `none:`.',
             }),
           ),
           min_free_bytes: Type.Optional(
             Type.Integer({
               minimum: 0,
               description:
-                'Without `max_bytes`, what the journal leaves free for others on its disk. Default: a tenth of the disk, 1 GiB at most.',
+                'Without `max_bytes`, space that the journal leaves free on its disk. Default: a tenth of the disk, 1 GiB at most.',
             }),
           ),
           max_age_hours: Type.Optional(
@@ -378,14 +381,14 @@ export const Storage = Type.Object(
               minimum: 1,
               maximum: 8760,
               description:
-                'How long rows wait for an analytics store that is away; then the oldest are given up and counted. With `when_full: block` they wait for as long as there is room.',
+                'Longest time that rows wait for an unavailable analytics store; then the oldest are dropped and counted. With `when_full: block` they wait for as long as there is room.',
             }),
           ),
           when_full: Type.Optional(
             Type.Union([Type.Literal('shed'), Type.Literal('block')], {
               default: 'shed',
               description:
-                '`shed`: log rows are given up and counted, those of the workspaces that write most first, and bodies before requests. `block`: requests wait for room and are refused with `journal_full`, so that nothing is spent that cannot be logged. See docs/journal.md.',
+                '`shed`: log rows are dropped and counted, first those of the workspaces that write most, and bodies before requests. `block`: requests wait for room and are refused with `journal_full`, so that every request that costs money is logged. See docs/journal.md.',
             }),
           ),
           block_ms: Type.Optional(
@@ -393,7 +396,8 @@ export const Storage = Type.Object(
               default: 10000,
               minimum: 0,
               maximum: 20000,
-              description: 'With `when_full: block`, how long a request waits for room before it is refused.',
+              description:
+                'With `when_full: block`, longest time that a request waits for room before it is refused.',
             }),
           ),
         },

@@ -9,7 +9,7 @@ const Otlp = Type.Object(
         'x-expected': 'an address without user or query, such as "https://collector.example.com:4318"',
         maxLength: 2048,
         description:
-          'Collector that takes OTLP over HTTP; `/v1/traces` is appended unless it ends so. Default: the variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; without any of them nothing is sent.',
+          'Collector that takes OTLP over HTTP; `/v1/traces` is appended unless the URL ends with it. Default: the variables OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; without any of them no spans are sent.',
       }),
     ),
     headers: Type.Optional(
@@ -17,7 +17,7 @@ const Otlp = Type.Object(
         maxProperties: 64,
         'x-expected': 'header names with their values',
         description:
-          'Sent to the collector, for its credential: `authorization: "Bearer ${COLLECTOR_TOKEN}"`. Default: OTEL_EXPORTER_OTLP_TRACES_HEADERS or OTEL_EXPORTER_OTLP_HEADERS.',
+          'Headers of each export to the collector, such as its credential: `authorization: "Bearer ${COLLECTOR_TOKEN}"`. Default: OTEL_EXPORTER_OTLP_TRACES_HEADERS or OTEL_EXPORTER_OTLP_HEADERS.',
       }),
     ),
     service_name: Type.Optional(
@@ -33,14 +33,14 @@ const Otlp = Type.Object(
         minimum: 0,
         maximum: 1,
         description:
-          'Share of the traces that begin here and are sent. A request with a `traceparent` is sent exactly when that says that it is sampled.',
+          'Share of the traces that begin here and are exported. A request with a `traceparent` follows the sampled flag of that header.',
       }),
     ),
     content: Type.Optional(
       Type.Boolean({
         default: false,
         description:
-          'Whether spans hold what was asked and answered, and error messages. Without it no message ever leaves by this way.',
+          'Whether spans contain the messages of requests and answers, and error messages. If false, spans contain none of them.',
       }),
     ),
     timeout_ms: Type.Optional(
@@ -48,7 +48,7 @@ const Otlp = Type.Object(
         default: 10000,
         minimum: 100,
         maximum: 120000,
-        description: 'Longest time that one batch may take the collector.',
+        description: 'Longest time for the collector to take one batch.',
       }),
     ),
     queue: Type.Optional(
@@ -56,11 +56,12 @@ const Otlp = Type.Object(
         default: 4096,
         minimum: 1,
         maximum: 65536,
-        description: 'Most spans that wait in memory, 32 MiB at most; further ones are dropped and counted.',
+        description:
+          'Most spans that wait in memory, in total at most 32 MiB; further ones are dropped and counted.',
       }),
     ),
   },
-  { ...strict, description: 'Where spans of requests are sent, in the OpenTelemetry protocol.' },
+  { ...strict, description: 'Export of spans of requests over the OpenTelemetry protocol.' },
 );
 
 const MetricSettings = Type.Object(
@@ -76,7 +77,7 @@ const MetricSettings = Type.Object(
           maxItems: 8,
           uniqueItems: true,
           description:
-            'Further labels of the metrics of requests: `model`, `config`, `api_key_name`, `metadata.<key>`. Each multiplies the series. Changes need a restart.',
+            'Additional labels of the metrics of requests: `model`, `config`, `api_key_name`, `metadata.<key>`. Each multiplies the series. Changes need a restart.',
         },
       ),
     ),
@@ -85,11 +86,11 @@ const MetricSettings = Type.Object(
         default: 50,
         minimum: 1,
         maximum: 1000,
-        description: 'Values of each further label that are told apart; the rest is counted as `other`.',
+        description: 'Most distinct values of each additional label; further ones are counted as `other`.',
       }),
     ),
   },
-  { ...section, description: 'What `/metrics` tells of requests.' },
+  { ...section, description: 'Metrics of requests at `/metrics`.' },
 );
 
 /** `telemetry:` of the file. */
@@ -99,7 +100,7 @@ export const Telemetry = Type.Object(
       Type.Boolean({
         default: false,
         description:
-          'Whether providers are told the trace that a request belongs to: `traceparent` with the span of the gateway as the parent, `tracestate` and `baggage` as they came. Without it the three stay here, unless `forward-headers` names them.',
+          'Whether the gateway propagates the trace of a request to providers: `traceparent` with the span of the gateway as the parent, `tracestate` and `baggage` as received. If false, none of the three is forwarded, unless `forward-headers` names it.',
       }),
     ),
     otlp: Type.Optional(Otlp),
@@ -107,6 +108,6 @@ export const Telemetry = Type.Object(
   },
   {
     ...section,
-    description: 'Traces and metrics for other systems. [telemetry.md](telemetry.md) explains them.',
+    description: 'Traces and metrics for monitoring systems. [telemetry.md](telemetry.md) explains them.',
   },
 );

@@ -24,7 +24,7 @@ export const Person = Type.String({
 export const Metadata = Type.Record(Type.String(), Type.String({ maxLength: 1024 }), {
   maxProperties: 50,
   propertyNames: { minLength: 1, maxLength: 255 },
-  description: 'At most 50 texts by name.',
+  description: 'At most 50 named texts.',
 });
 
 /** The value, or null. */
@@ -36,7 +36,7 @@ export const Instant = (description: string) => Type.String({ format: 'date-time
 
 /** Owner of a record: the API, or the configuration file. */
 export const ManagedBy = Type.Union([Type.Literal('api'), Type.Literal('file')], {
-  description: '`file`: it stands in the configuration file and is changed there alone.',
+  description: '`file`: defined in the configuration file, and changed only there.',
 });
 
 /** Whether stores accept this text: no NUL and no unpaired surrogate. */

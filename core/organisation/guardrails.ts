@@ -13,7 +13,7 @@ export const Check = Type.Object(
       minLength: 1,
       maxLength: 255,
       examples: ['default.requestParametersCheck'],
-      description: 'What is checked: `default.contains`, or what a plugin offers.',
+      description: 'Id of the check: `default.contains`, or a check of a plugin.',
     }),
     name: Type.Optional(Name('For people. Default: the id.')),
     is_enabled: Type.Optional(Type.Boolean({ default: true })),
@@ -26,7 +26,7 @@ export const Check = Type.Object(
     on_error: Type.Optional(
       Type.Union([Type.Literal('pass'), Type.Literal('fail')], {
         description:
-          'What a check counts as that could not judge: it broke, or was out of time. Default: `fail` where the guardrail denies, else `pass`. The log says `errored` either way.',
+          'Verdict of a check that could not judge because it failed or timed out. Default: `fail` if the guardrail denies, else `pass`. The log says `errored` in both cases.',
       }),
     ),
     timeout_ms: Type.Optional(
@@ -58,13 +58,19 @@ const Feedback = (value: number) =>
 /** Actions after the verdicts of the checks. */
 export const Actions = Type.Object(
   {
-    deny: Type.Optional(Type.Boolean({ default: false, description: 'Refuse what does not pass.' })),
-    async: Type.Optional(Type.Boolean({ default: false, description: 'Let the request pass meanwhile.' })),
-    sequential: Type.Optional(Type.Boolean({ default: false, description: 'One check after the other.' })),
+    deny: Type.Optional(
+      Type.Boolean({ default: false, description: 'Refuse requests and answers that do not pass.' }),
+    ),
+    async: Type.Optional(
+      Type.Boolean({ default: false, description: 'Let the request continue while the checks run.' }),
+    ),
+    sequential: Type.Optional(
+      Type.Boolean({ default: false, description: 'Run the checks one after the other.' }),
+    ),
     stream: Type.Optional(
       Type.Union([Type.Literal('hold'), Type.Literal('window'), Type.Literal('observe')], {
         description:
-          'How a streamed answer is judged. `hold`: it waits until the whole of it is judged. `window`: it leaves as far as it is judged, held back by the longest finding; only for checks whose findings have a greatest length. `observe`: it leaves at once, is judged at its end, and cannot be denied. Default: `hold` where the guardrail denies or changes, else `observe`.',
+          'How a streamed answer is judged. `hold`: the client gets it after all of it is judged. `window`: the client gets the judged part, which lags behind by the length of the longest possible finding; only for checks whose findings have a maximum length. `observe`: the client gets it at once; it is judged at its end and cannot be denied. Default: `hold` if the guardrail denies or changes, else `observe`.',
       }),
     ),
     on_success: Type.Optional(Feedback(5)),

@@ -23,9 +23,7 @@ const AzureDeployment = Type.Object(
     }),
     azure_deployment_name: short('Name of the deployment.'),
     azure_model_slug: Type.Optional(short('Model behind it, for prices and logs.')),
-    is_default: Type.Optional(
-      Type.Boolean({ description: 'The one that is used when a request names none.' }),
-    ),
+    is_default: Type.Optional(Type.Boolean({ description: 'Deployment for requests that name none.' })),
   },
   strict,
 );
@@ -48,7 +46,11 @@ export const ConfigurationsSchema = Type.Object(
       }),
     ),
     custom_host: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 2048, description: "Address in place of the provider's." }),
+      Type.String({
+        minLength: 1,
+        maxLength: 2048,
+        description: 'Address that replaces that of the provider.',
+      }),
     ),
     custom_headers: Type.Optional(
       Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 8192 }), {
@@ -58,7 +60,10 @@ export const ConfigurationsSchema = Type.Object(
       }),
     ),
   },
-  { ...strict, description: 'What this provider needs beside its key. Secret ones are answered masked.' },
+  {
+    ...strict,
+    description: 'Settings of this provider other than its key. Secret values are masked in answers.',
+  },
 );
 export type GivenConfigurations = Static<typeof ConfigurationsSchema>;
 

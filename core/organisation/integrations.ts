@@ -167,7 +167,7 @@ const slug = Type.String({
   minLength: 1,
   maxLength: 255,
   pattern: '^[^,\\s]+$',
-  description: 'As requests name it.',
+  description: 'Name of the model in requests.',
 });
 const Headers = Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 8192 }), {
   maxProperties: 50,
@@ -186,7 +186,7 @@ export const ModelConfigurations = Type.Object(
     ),
     custom_headers: Type.Optional(Headers),
   },
-  { ...strict, description: 'What requests for this model need beside the settings of the integration.' },
+  { ...strict, description: 'Settings for requests of this model, in addition to those of the integration.' },
 );
 
 /** Fields of a model in a body or a file. */
@@ -195,10 +195,10 @@ export const GivenModel = Type.Object(
     slug,
     name: Type.Optional(orNull(Type.String({ maxLength: 255, description: 'The slug. Not kept.' }))),
     enabled: Type.Boolean(),
-    is_custom: Type.Optional(orNull(Type.Boolean({ description: 'The catalogue does not know it.' }))),
+    is_custom: Type.Optional(orNull(Type.Boolean({ description: 'The model is not in the catalogue.' }))),
     is_finetune: Type.Optional(orNull(Type.Boolean())),
     base_model_slug: Type.Optional(
-      orNull(Type.String({ maxLength: 255, description: 'The model whose price it has.' })),
+      orNull(Type.String({ maxLength: 255, description: 'Model whose price applies.' })),
     ),
     configurations: Type.Optional(orNull(ModelConfigurations)),
     pricing_config: Type.Optional(orNull(PricingConfig)),
@@ -299,7 +299,7 @@ export function showAdjustments({
 export const ProviderKey = Type.String({
   minLength: 1,
   maxLength: 16_384,
-  description: "The provider's API key. Answered masked.",
+  description: "The provider's API key. Masked in answers.",
 });
 
 /** External source of a field's value, instead of the record. */
@@ -342,7 +342,7 @@ export const newIntegrationFields = {
   name: Name('For people.'),
   ai_provider_id: Name('A provider of the provider table: `openai`, `bedrock` …'),
   create_default_provider: Type.Optional(
-    Type.Boolean({ description: 'Makes a provider in every workspace that may use it. Default true.' }),
+    Type.Boolean({ description: 'Create a provider in every workspace that may use it. Default true.' }),
   ),
   default_provider_slug: Type.Optional(Slug('Default: made of the name.')),
 };

@@ -25,14 +25,20 @@ export const RotationPolicy = Type.Object(
       ),
     ),
     rotation_period_days: Type.Optional(
-      orNull(Type.Integer({ minimum: 1, maximum: 365, description: 'Instead of it: every so many days.' })),
+      orNull(
+        Type.Integer({
+          minimum: 1,
+          maximum: 365,
+          description: 'Days between rotations, instead of a named period.',
+        }),
+      ),
     ),
     next_rotation_at: Type.Optional(
       orNull(
         Type.String({
           maxLength: 64,
           description:
-            'The next rotation, ISO 8601 with a time zone. Default: when the period says. Without a period the only one.',
+            'Time of the next rotation, ISO 8601 with a time zone. Default: the next date of the period. Without a period, the only rotation.',
         }),
       ),
     ),
@@ -42,14 +48,14 @@ export const RotationPolicy = Type.Object(
           minimum: transition.shortestMs,
           maximum: transition.longestMs,
           description:
-            'For how long the secret before is taken behind a rotation, in milliseconds: 30 minutes (the default) to 90 days, and shorter than the period.',
+            'Time after a rotation for which the previous secret is still accepted, in milliseconds: 30 minutes (the default) to 90 days, and shorter than the period.',
         }),
       ),
     ),
   },
   {
     ...strict,
-    description: 'When the secret of the key is replaced by itself. Null for never.',
+    description: 'Automatic rotation of the secret. Null for none.',
   },
 );
 

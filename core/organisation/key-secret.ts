@@ -9,13 +9,13 @@ export const keySecretProperties = {
       maxLength: 512,
       pattern: '^[!-~]+$',
       description:
-        'The secret itself, best from the environment: "${TEAM_KEY}". Any 16 or more visible ASCII characters.',
+        'The secret itself, best read from an environment variable: "${TEAM_KEY}". Any 16 or more visible ASCII characters.',
     }),
   ),
   key_sha256: Type.Optional(
     Type.String({
       pattern: '^([A-Za-z0-9+/]{43}=|[0-9A-Fa-f]{64})$',
-      description: 'Instead of `key`: the SHA-256 of the secret, in base64 or hex.',
+      description: 'SHA-256 of the secret instead of `key`, in base64 or hex.',
     }),
   ),
 };

@@ -16,7 +16,7 @@ import type { RouteConfigInput } from './route-config.ts';
 
 const maxRecords = 1000;
 
-const slug = Slug('What requests, keys and addresses name it by.');
+const slug = Slug('Name in requests, keys and addresses.');
 const own = {
   slug,
   workspace: Type.Optional(
@@ -24,8 +24,7 @@ const own = {
       pattern: '^ws-[a-z0-9]+(-[a-z0-9]+)*$',
       maxLength: 255,
       'x-expected': 'a slug such as "ws-laboratory": "ws-", then lower-case letters, digits and hyphens',
-      description:
-        'Whose it is: the slug of a workspace of this file, or `ws-default`. Default: the organisation.',
+      description: 'Owner: the slug of a workspace of this file, or `ws-default`. Default: the organisation.',
     }),
   ),
 };
@@ -47,25 +46,26 @@ const Integration = Type.Object(
     create_default_provider: Type.Optional(
       Type.Boolean({
         description:
-          'Makes a provider where it belongs, so that requests can name it: `@slug`. Default true.',
+          'Create a provider for the owner, so that requests can name it as `@slug`. Default true.',
       }),
     ),
     default_provider_slug: Type.Optional(Slug('Default: the slug of the integration.')),
     ...integrationFields,
     allow_all_models: Type.Optional(
-      Type.Boolean({ description: 'Models that are not listed may be asked for as well. Default true.' }),
+      Type.Boolean({ description: 'Requests may also use models that are not listed. Default true.' }),
     ),
     models: Type.Optional(Type.Array(GivenModel, { maxItems: maxModels })),
     global_workspace_access: Type.Optional(
       Type.Object(access, {
         ...strict,
-        description: 'What workspaces may that are not named. Default: nothing. Not for one of a workspace.',
+        description:
+          'Access of workspaces that are not listed. Default: none. Not allowed if a workspace owns the integration.',
       }),
     ),
     workspaces: Type.Optional(
       Type.Array(workspaceAccess, {
         maxItems: maxRecords,
-        description: 'What these workspaces may. Not for one of a workspace.',
+        description: 'Access of single workspaces. Not allowed if a workspace owns the integration.',
       }),
     ),
   },
@@ -86,12 +86,12 @@ const Config = Type.Object(
     ...named,
     // The definition stands under `configs`; a schema may contain it once.
     config: Type.Unsafe<RouteConfigInput>(
-      Type.Ref('RouteConfig', { description: 'What `configs.<name>` takes.' }),
+      Type.Ref('RouteConfig', { description: 'The config, in the form of `configs.<name>`.' }),
     ),
     is_default: Type.Optional(
       Type.Boolean({
         description:
-          'Requests of its workspace begin with it when nothing else says otherwise. Default false. Only for one of a workspace.',
+          'Default config for requests of its workspace that select no other. Default false. Only for a config that a workspace owns.',
       }),
     ),
   },
@@ -165,7 +165,11 @@ const workspaceSlug = {
 const defaults = {
   metadata: Type.Optional(Metadata),
   config_id: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 255, description: 'A config: of this file, or a saved one.' }),
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: 'Slug of a config of this file, or of a saved one.',
+    }),
   ),
 };
 const guardrailDefaults = {
@@ -185,14 +189,14 @@ const rateLimits = Type.Optional(RateLimits);
 
 const Workspace = Type.Object(
   {
-    slug: Type.String({ ...workspaceSlug, description: 'What requests, keys and addresses name it by.' }),
+    slug: Type.String({ ...workspaceSlug, description: 'Name in requests, keys and addresses.' }),
     name: Name('Unique in the organisation.'),
     description: Type.Optional(Description),
-    icon: Type.Optional(Type.String({ maxLength: 255, description: 'For people: an emoji, or an address.' })),
+    icon: Type.Optional(Type.String({ maxLength: 255, description: 'Icon: an emoji, or an address.' })),
     defaults: Type.Optional(
       Type.Object(
         { ...defaults, ...guardrailDefaults },
-        { ...strict, description: 'What its requests begin with.' },
+        { ...strict, description: 'Defaults of its requests.' },
       ),
     ),
     usage_limits: Type.Optional(Type.Array(UsageLimitSchema, { maxItems: 10 })),
@@ -210,7 +214,7 @@ const Key = Type.Object(
         Type.Literal('workspace-service'),
         Type.Literal('workspace-user'),
       ],
-      { description: 'For the whole organisation, for a workspace, or for somebody in a workspace.' },
+      { description: 'For the whole organisation, for a workspace, or for a user in a workspace.' },
     ),
     workspace: Type.Optional(
       Type.String({
@@ -225,7 +229,7 @@ const Key = Type.Object(
     scopes: Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
       minItems: 1,
       maxItems: 300,
-      description: 'What it may do: `completions.write`, `logs.view` …',
+      description: 'Scopes of the key: `completions.write`, `logs.view` …',
     }),
     expires_at: Type.Optional(
       Instant('From when on it is refused, ISO 8601 with a time zone. Default: never.'),
@@ -238,11 +242,11 @@ const Key = Type.Object(
           log_bodies: Type.Optional(
             Type.Boolean({
               description:
-                'False: what its requests send and are answered is never logged. True, and by default: what the workspace and the `logger` plugin say.',
+                'False: bodies of its requests and answers are never logged. True (the default): the settings of the workspace and of the `logger` plugin apply.',
             }),
           ),
         },
-        { ...strict, description: 'What its requests begin with.' },
+        { ...strict, description: 'Defaults of its requests.' },
       ),
     ),
     rate_limits: rateLimits,
@@ -273,22 +277,22 @@ export const Organisation = Type.Object(
         {
           ...strict,
           description:
-            "What the organisation's requests begin with, behind what their key and workspace say. Owned by the file when it is there.",
+            'Defaults of all requests of the organisation, after those of key and workspace. Owned by the file if present.',
         },
       ),
     ),
     workspaces: Type.Optional(
-      Type.Array(Workspace, { maxItems: 1000, description: 'Workspaces beside those of the store.' }),
+      Type.Array(Workspace, { maxItems: 1000, description: 'Workspaces in addition to those of the store.' }),
     ),
     keys: Type.Optional(
-      Type.Array(Key, { maxItems: 10_000, description: 'Service keys beside those of the store.' }),
+      Type.Array(Key, { maxItems: 10_000, description: 'Service keys in addition to those of the store.' }),
     ),
     ...organisationResources,
   },
   {
     ...strict,
     description:
-      'What this file owns of the default organisation: workspaces, service keys, and what requests can be configured with. It works without any store, is listed beside what the store holds, and is changed here alone. See [administration.md](administration.md#owned-by-the-file).',
+      'Records of the default organisation that this file owns: workspaces, service keys, and the records that configure requests. They work without a store, are listed together with the records of the store, and can be changed only here. See [administration.md](administration.md#owned-by-the-file).',
   },
 );
 

@@ -66,14 +66,14 @@ const Conditions = Type.Array(
     },
     strict,
   ),
-  { minItems: 1, maxItems: 50, description: 'All of them must hold.' },
+  { minItems: 1, maxItems: 50, description: 'Conditions, all of which a request must meet.' },
 );
 
 /** Grouping of a policy's counts. */
 const GroupBy = Type.Array(Type.Object({ key: Key }, strict), {
   minItems: 1,
   maxItems: 20,
-  description: 'Requests that are alike in all of these share one count.',
+  description: 'Requests with equal values of all these properties share one count.',
 });
 
 const PolicyName = Name('For people; it is in refusals. Default: what the policy says.');

@@ -23,13 +23,13 @@ const BreakerSchema = Type.Object(
     failure_threshold: Type.Integer({
       minimum: 1,
       maximum: 1_000_000,
-      description: 'Failures within a minute after which the target is left alone.',
+      description: 'Failures within a minute that open the breaker.',
     }),
     failure_threshold_percentage: Type.Optional(
       Type.Number({
         minimum: 1,
         maximum: 100,
-        description: 'Share of failures within a minute, in percent, that has the same effect.',
+        description: 'Share of failures within a minute, in percent, that opens the breaker.',
       }),
     ),
     minimum_requests: Type.Optional(
@@ -37,13 +37,13 @@ const BreakerSchema = Type.Object(
         minimum: 1,
         maximum: 1_000_000,
         default: 10,
-        description: 'Requests within the minute before the share counts.',
+        description: 'Fewest requests within the minute for the share to count.',
       }),
     ),
     cooldown_interval: Type.Integer({
       minimum: 30_000,
       maximum: 86_400_000,
-      description: 'Milliseconds until one request may try again.',
+      description: 'Milliseconds until the open breaker lets one trial request through.',
     }),
     failure_status_codes: statusCodes(
       'What counts as a failure. Default: every status of 500 and above, no answer at all, and none in time (408).',
@@ -59,8 +59,11 @@ const fieldPaths = (description: string) =>
 
 const ConditionSchema = Type.Object(
   {
-    query: anyObject('What the request must be like: { "metadata.plan": { "$eq": "paid" } }.'),
-    then: Type.String({ minLength: 1, description: 'Name of the target for requests that are like this.' }),
+    query: anyObject('Condition on the request: { "metadata.plan": { "$eq": "paid" } }.'),
+    then: Type.String({
+      minLength: 1,
+      description: 'Name of the target for requests that meet the condition.',
+    }),
   },
   strict,
 );
@@ -68,7 +71,10 @@ const ConditionSchema = Type.Object(
 const StickySchema = Type.Object(
   {
     enabled: Type.Optional(
-      Type.Boolean({ default: true, description: 'Whether equal requests stay with their target.' }),
+      Type.Boolean({
+        default: true,
+        description: 'Whether requests with equal fields stay with one target.',
+      }),
     ),
     hash_fields: fieldPaths('Fields that are compared: [metadata.user].'),
     ttl: Type.Optional(
@@ -76,7 +82,7 @@ const StickySchema = Type.Object(
         minimum: 1,
         maximum: 2_592_000,
         default: 3600,
-        description: 'Seconds that an assignment outlives its last use.',
+        description: 'Seconds after its last use until an assignment expires.',
       }),
     ),
   },
@@ -97,7 +103,7 @@ const StrategySchema = Type.Object(
         Type.Literal('round-robin'),
         Type.Literal('canary'),
       ],
-      { description: 'How one of the targets is chosen.' },
+      { description: 'Strategy that chooses among the targets.' },
     ),
     on_status_codes: statusCodes(
       'fallback: statuses that go on to the next target. Default: every status but 2xx.',
@@ -127,7 +133,7 @@ const StrategySchema = Type.Object(
     ),
     cb_config: Type.Optional(BreakerSchema),
   },
-  { ...strict, description: 'How one of the targets is chosen.' },
+  { ...strict, description: 'Strategy that chooses among the targets.' },
 );
 
 /** A strategy as written. */
@@ -143,7 +149,7 @@ const timeout = (description: string) =>
     Type.Integer({
       minimum: 0,
       maximum: maxTimeoutMs,
-      description: `${description} In milliseconds; 0 leaves it to the options of the provider plugin.`,
+      description: `${description} In milliseconds; 0: the options of the provider plugin apply.`,
     }),
   );
 
@@ -151,7 +157,7 @@ const RetrySchema = Type.Object(
   {
     attempts: Type.Integer({
       minimum: 0,
-      description: 'Attempts after the first one. More than 5 are taken as 5.',
+      description: 'Attempts after the first one. A value above 5 counts as 5.',
     }),
     on_status_codes: statusCodes(
       'Statuses after which the same target is tried again. Default: 429, 500, 502, 503, 504 and 529.',
@@ -160,11 +166,11 @@ const RetrySchema = Type.Object(
       Type.Boolean({
         default: false,
         description:
-          'Waits as long as an answer with 429 or 503 asks. `use_retry_after_header` means the same.',
+          'Wait for the time that an answer with 429 or 503 requests. `use_retry_after_header` means the same.',
       }),
     ),
   },
-  { ...strict, description: 'Trying the same target again.' },
+  { ...strict, description: 'Retries of the same target.' },
 );
 
 const CacheModeSchema = Type.Union([Type.Literal('simple'), Type.Literal('semantic'), Type.Literal('off')]);
@@ -179,14 +185,16 @@ const CacheSchema = Type.Union(
           Type.Integer({
             minimum: 1,
             maximum: 31_536_000,
-            description: 'Seconds for which an answer is used. Default: what the cache plugin says.',
+            description:
+              'Seconds for which a cached answer is used. Default: the option of the cache plugin.',
           }),
         ),
         threshold: Type.Optional(
           Type.Number({
             minimum: 0,
             maximum: 1,
-            description: 'semantic: least similarity of an answered question. Default: what the plugin says.',
+            description:
+              'semantic: least similarity to an answered question. Default: the option of the plugin.',
           }),
         ),
       },
@@ -195,7 +203,7 @@ const CacheSchema = Type.Union(
   ],
   {
     'x-expected': 'an object with the key "mode", or one of "simple", "semantic" and "off"',
-    description: 'Caching of the answers, in place of the options of the cache plugin.',
+    description: 'Caching of the answers; replaces the options of the cache plugin.',
   },
 );
 
@@ -204,13 +212,18 @@ const HedgeSchema = Type.Object(
     after_ms: Type.Integer({
       minimum: 1,
       maximum: maxTimeoutMs,
-      description: 'Milliseconds without a byte after which another attempt is started beside the first.',
+      description: 'Milliseconds without a byte of the answer until a parallel attempt starts.',
     }),
     max: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 3, default: 1, description: 'Attempts beside the first one.' }),
+      Type.Integer({
+        minimum: 1,
+        maximum: 3,
+        default: 1,
+        description: 'Most parallel attempts besides the first one.',
+      }),
     ),
   },
-  { ...strict, description: 'Another attempt when the first is slow; the first good answer wins.' },
+  { ...strict, description: 'Parallel attempts when the first is slow; the first good answer wins.' },
 );
 
 const DeploymentSchema = Type.Object(
@@ -218,7 +231,7 @@ const DeploymentSchema = Type.Object(
     deployment_id: Type.String({ minLength: 1, description: 'Name of the deployment.' }),
     alias: Type.String({ minLength: 1, description: 'Model that requests name for it.' }),
     api_version: Type.String({ minLength: 1, description: 'The same as azure_api_version.' }),
-    is_default: Type.Optional(Type.Boolean({ description: 'The one that is used.' })),
+    is_default: Type.Optional(Type.Boolean({ description: 'Use this deployment by default.' })),
   },
   strict,
 );
@@ -236,7 +249,7 @@ const guardrails = (what: string) =>
       ]),
       {
         maxItems: 100,
-        description: `${what}: slugs of stored guardrails, or guardrails that are written out. Needs the plugin \`guardrails\` in the pipeline.`,
+        description: `${what}: slugs of stored guardrails, or inline guardrails. Needs the plugin \`guardrails\` in the pipeline.`,
       },
     ),
   );
@@ -248,7 +261,7 @@ const ownProperties = {
     Type.Number({
       minimum: 0,
       default: 1,
-      description: 'Share of the requests among the targets of a loadbalance; 0 takes it out.',
+      description: 'Share of the requests among the targets of a loadbalance; 0 excludes this target.',
     }),
   ),
   config: name('Uses the config of this name as this target. Only `name` and `weight` may stand beside it.'),
@@ -262,11 +275,13 @@ const ownProperties = {
       maxLength: 2048,
       pattern: '^https?://[^\\s]+$',
       'x-expected': 'an address that begins with https:// or http://',
-      description: "Address in place of the provider's, with its version path.",
+      description: 'Address that replaces that of the provider, with its version path.',
     }),
   ),
   passthrough: Type.Optional(
-    Type.Boolean({ description: 'The request itself names provider and credential, in headers or model.' }),
+    Type.Boolean({
+      description: 'The request itself names provider and credential, in headers or in its model.',
+    }),
   ),
   forward_headers: Type.Optional(
     Type.Array(
@@ -274,7 +289,7 @@ const ownProperties = {
         pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$",
         'x-expected': 'the name of a header',
       }),
-      { maxItems: 100, description: 'Headers of the client that reach the provider in any case.' },
+      { maxItems: 100, description: 'Headers of the client that are always forwarded to the provider.' },
     ),
   ),
   default_params: Type.Optional(anyObject("Members that are added to the request's body where absent.")),
@@ -295,17 +310,17 @@ const ownProperties = {
   on_drop: Type.Optional(
     Type.Union([Type.Literal('report'), Type.Literal('refuse')], {
       description:
-        'When the host cannot be told a part of a request: leave it out and report it, or refuse the request.',
+        'When the wire of the host cannot express a part of a request: leave it out and report it, or refuse the request.',
     }),
   ),
   strict_open_ai_compliance: Type.Optional(
     Type.Boolean({
       description:
-        'Whether answers are kept to the letter of the OpenAI format. `strict_openai_compliance` means the same.',
+        'Whether answers follow the OpenAI format strictly. `strict_openai_compliance` means the same.',
     }),
   ),
   fetch_integrated_models: Type.Optional(
-    Type.Boolean({ description: 'Accepted as existing configs write it; it changes nothing here.' }),
+    Type.Boolean({ description: 'Accepted because existing configs contain it; without effect.' }),
   ),
   ...providerFieldProperties,
   ...providerAliasProperties,
@@ -328,7 +343,7 @@ const ownProperties = {
         'x-expected':
           'no such key: it is what older clients call "targets". Write { "strategy": { "mode": … }, "targets": [ … ] }',
       },
-      description: 'What older clients call `targets`; refused.',
+      description: 'Former name of `targets`; refused.',
     }),
   ),
 };
@@ -351,7 +366,8 @@ export const RouteConfigSchema = Type.Unsafe<RouteConfigInput>(
           targets: Type.Optional(
             Type.Array(Type.Ref('RouteConfig'), {
               maxItems: maxTargets,
-              description: 'Among which the strategy chooses. Each is a config itself and may have targets.',
+              description:
+                'Targets among which the strategy chooses. Each is a config itself and may have targets.',
             }),
           ),
         },

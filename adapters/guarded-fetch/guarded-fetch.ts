@@ -153,7 +153,7 @@ interface Shared {
 export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
   const counter = options.metrics?.counter({
     name: 'weir_guarded_fetches_total',
-    help: 'Fetches of addresses that requests named, by result.',
+    help: 'Fetches of URLs named in requests, by result.',
     labels: ['result'],
   });
   const shared: Shared = {

@@ -170,7 +170,7 @@ class PrometheusMetrics implements Metrics {
     collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: 20 });
     this.#failedCollectors = this.counter({
       name: 'weir_scrape_failures_total',
-      help: 'Collectors that failed during a scrape; what they set is out of date.',
+      help: 'Collectors that failed during a scrape; their metrics are out of date.',
       labels: [],
     })({});
   }

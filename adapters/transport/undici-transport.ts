@@ -227,7 +227,7 @@ interface TransportMetrics {
 function transportMetrics(metrics: Metrics, stats: () => TransportStats): TransportMetrics {
   const connect = metrics.histogram({
     name: 'weir_upstream_connect_seconds',
-    help: 'Time until a new connection to a provider stood, TLS included.',
+    help: 'Time to establish a new connection to a provider, TLS included.',
     labels: [],
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   })({});

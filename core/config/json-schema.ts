@@ -62,12 +62,12 @@ function pluginSchema(plugins: readonly DescribedPlugin[]): SchemaObject {
     { anyOf: [{ $ref: `#/$defs/${name}` }, { type: 'null' }] },
   ]);
   return {
-    description: 'The name of a plugin, alone or with its options.',
+    description: 'Name of a plugin, alone or with its options.',
     oneOf: [
       {
         type: 'string',
         minLength: 1,
-        anyOf: [...names, { description: 'An installed package, or a path.' }],
+        anyOf: [...names, { description: 'Installed package, or path.' }],
       },
       {
         type: 'object',

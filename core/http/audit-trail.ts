@@ -196,7 +196,7 @@ export class RefusedAttempts {
     this.resources = resources;
     this.dropped = scope.metrics.counter({
       name: 'weir_audit_denied_dropped_total',
-      help: 'Entries about refused attempts that are not in the audit trail: the store was away for too long.',
+      help: 'Entries about refused attempts missing from the audit trail because the store was unavailable for too long.',
       labels: [],
     })({});
     scope.setInterval(() => this.tick(), batchMs);

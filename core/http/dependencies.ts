@@ -33,7 +33,7 @@ export class Dependencies {
     this.#clock = clock;
     const up = metrics.gauge({
       name: 'weir_dependency_up',
-      help: '1 while a store or server beside the gateway works, 0 while it does not.',
+      help: '1 while a store or server that the gateway depends on works, else 0.',
       labels: ['dependency'],
     });
     this.#watched = dependencies.map(

@@ -23,7 +23,7 @@ function reportRows(metrics: Metrics, journal: Pick<Journal, 'state'>): void {
   const labels = ['table'] as const;
   const pending = metrics.gauge({
     name: 'weir_rows_pending',
-    help: 'Log rows on their way to the analytics store.',
+    help: 'Log rows waiting for insertion into the analytics store.',
     labels,
   });
   for (const table of journalTables) {
@@ -43,7 +43,7 @@ function reportRows(metrics: Metrics, journal: Pick<Journal, 'state'>): void {
 function reportShed(metrics: Metrics, journal: Pick<Journal, 'shedBy'>): void {
   const shed = metrics.counter({
     name: 'weir_journal_shed_rows_total',
-    help: 'Log rows that were given up, by reason; together those of weir_rows_shed_total.',
+    help: 'Log rows dropped, by reason; the sum equals weir_rows_shed_total.',
     labels: ['table', 'reason'],
   });
   for (const table of journalTables) {
@@ -62,7 +62,7 @@ function reportRoom(metrics: Metrics, journal: Pick<Journal, 'room'>): void {
   const waiting = gauge('weir_journal_waiting_requests', 'Requests that wait for room in the journal.');
   const blocked = metrics.counter({
     name: 'weir_journal_blocked_requests_total',
-    help: 'Requests that had to wait for room in the journal (storage.journal.when_full: block), by how that ended.',
+    help: 'Requests that waited for room in the journal (storage.journal.when_full: block), by result.',
     labels: ['result'],
   });
   const admitted = following(blocked({ result: 'admitted' }));

@@ -114,12 +114,12 @@ export function requestFamilies(metrics: Metrics, further: readonly string[]): R
   };
   const tokens = metrics.counter<string>({
     name: 'weir_tokens_total',
-    help: 'Tokens by provider, endpoint and kind; cached, reasoning and audio ones are part of prompt or completion.',
+    help: 'Tokens by provider, endpoint and kind; cached, reasoning and audio tokens are also part of prompt or completion.',
     labels: ['provider', 'endpoint', 'kind', ...further],
   });
   const cost = metrics.counter<string>({
     name: 'weir_cost_usd_total',
-    help: 'US dollars; requests without a known price are not in it.',
+    help: 'Cost in US dollars, without requests that have no known price.',
     labels: ['provider', 'endpoint', ...further],
   });
   return {

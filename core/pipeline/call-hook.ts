@@ -25,7 +25,7 @@ const buckets = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0
 export function createHookTimes(metrics: Metrics): HookTimes {
   const seconds = metrics.histogram({
     name: 'weir_plugin_duration_seconds',
-    help: 'Time in the request hook of a plugin, of one request in 32: for means and quantiles, not for counts.',
+    help: 'Duration of request hooks of plugins, sampled for one request in 32: use it for means and quantiles, not for counts.',
     labels: ['plugin'],
     buckets,
   });

@@ -186,12 +186,12 @@ export class PluginBreakers {
     const { metrics } = options;
     this.#turns = metrics.counter({
       name: 'weir_plugin_breaker_turns_total',
-      help: 'Turns of the breakers of plugins: opened, half-open with a call that tries, closed again.',
+      help: 'State changes of the breakers of plugins: opened, half-open with a trial call, closed again.',
       labels: ['plugin', 'hook', 'to'],
     });
     this.#passedOver = metrics.counter({
       name: 'weir_plugin_breaker_passed_total',
-      help: 'Calls of plugins that were not made because a breaker was open.',
+      help: 'Calls of plugins skipped because a breaker was open.',
       labels: ['plugin', 'hook'],
     });
     this.#open = metrics.gauge({

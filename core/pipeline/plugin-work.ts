@@ -59,18 +59,18 @@ export class PluginWork {
     const labels = ['plugin', 'hook'] as const;
     this.#seconds = metrics.histogram({
       name: 'weir_plugin_hook_seconds',
-      help: 'Time until a hook of a third-party plugin has ended, its waiting included.',
+      help: 'Duration of hooks of third-party plugins, including waiting.',
       labels,
       buckets,
     });
     this.#loopSeconds = metrics.counter({
       name: 'weir_plugin_loop_seconds_total',
-      help: 'Time for which hooks of a third-party plugin hold the event loop, until they return or wait for the first time.',
+      help: 'Time for which hooks of third-party plugins block the event loop, until they return or first wait.',
       labels,
     });
     this.#blockCount = metrics.counter({
       name: 'weir_plugin_loop_blocks_total',
-      help: `Calls of third-party plugins that held the event loop for more than ${blockedMs} ms.`,
+      help: `Calls of third-party plugins that blocked the event loop for more than ${blockedMs} ms.`,
       labels,
     });
   }

@@ -26,20 +26,20 @@ const Quirks = Type.Object(
       Type.Array(Type.String({ minLength: 1 }), {
         maxItems: 100,
         description:
-          'Top-level request members that the host refuses. Members that are left out are reported as dropped.',
+          'Top-level request members that the host refuses. The gateway removes them and reports them as dropped.',
       }),
     ),
     roles: Type.Optional(names('Roles of messages under another name: { developer: system }.')),
     values: Type.Optional(
       Type.Record(Type.String(), Type.Record(Type.String(), Type.String()), {
-        description: 'Values under another name, by member: { tool_choice: { required: "any" } }.',
+        description: 'Renamed values, by member: { tool_choice: { required: "any" } }.',
       }),
     ),
     paths: Type.Optional(
       names("Path of an operation where it differs from the dialect's: { embeddings: /embed }."),
     ),
   },
-  { additionalProperties: false, description: 'Where the host departs from its dialect.' },
+  { additionalProperties: false, description: 'Differences between the host and its dialect.' },
 );
 
 /** One row of the provider table, and the shape of a provider in YAML. */
@@ -47,7 +47,7 @@ export const ProviderRowSchema = Type.Object(
   {
     dialect: Type.Optional(
       Type.Union(DialectNameSchema.anyOf, {
-        description: 'The wire format that the host speaks. Default openai-chat.',
+        description: 'Wire format of the host. Default openai-chat.',
       }),
     ),
     also_speaks: Type.Optional(
@@ -55,13 +55,13 @@ export const ProviderRowSchema = Type.Object(
         uniqueItems: true,
         maxItems: 10,
         description:
-          'Further wire formats that the host serves at the same address: requests in them are passed through instead of translated.',
+          'Further wire formats that the host serves at the same address; requests in them are passed through without translation.',
       }),
     ),
     base_url: Type.Optional(
       Type.String({
         description:
-          'Where the API begins, with its version path: https://api.openai.com/v1 (the host alone for Gemini, Bedrock and Cohere). `{aws_region}` takes the value of that field. `mock:` is the built-in provider.',
+          'Base URL of the API, with its version path: https://api.openai.com/v1 (the host alone for Gemini, Bedrock and Cohere). `{aws_region}` takes the value of that field. `mock:` is the built-in provider.',
         pattern: `^(https?://([^\\s{}]|\\{(${templateNames.join('|')})\\})+|mock:.*)$`,
         'x-expected': `an address that begins with https:// or http://, in which {fields} may stand: ${templateNames.join(', ')}`,
       }),
@@ -80,7 +80,7 @@ export const ProviderRowSchema = Type.Object(
         ],
         {
           description:
-            'How the credential is sent: `Authorization: Bearer`, `x-api-key`, `api-key`, `x-goog-api-key`, an AWS signature (sigv4), a Google or Microsoft Entra token, or not at all. Default: what the vendor of the dialect wants, else bearer.',
+            'How the credential is sent: `Authorization: Bearer`, `x-api-key`, `api-key`, `x-goog-api-key`, an AWS signature (sigv4), a Google or Microsoft Entra token, or not at all. Default: the method of the vendor of the dialect, else bearer.',
         },
       ),
     ),
@@ -99,12 +99,12 @@ export const ProviderRowSchema = Type.Object(
     on_drop: Type.Optional(
       Type.Union([Type.Literal('report'), Type.Literal('refuse')], {
         description:
-          'What happens when the host cannot be told a part of a request: it is left out and reported (default), or the request is refused.',
+          'When the wire of the host cannot express a part of a request: leave it out and report it (default), or refuse the request.',
       }),
     ),
     service: Type.Optional(
       Type.String({
-        description: 'The kind of provider, for analytics and prices. Default: the name of the row.',
+        description: 'Kind of provider, for analytics and prices. Default: the name of the row.',
       }),
     ),
   },

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { pathPattern } from './json-path.ts';
 
 const replacement = Type.Optional(
-  Type.String({ maxLength: 200, default: '[redacted]', description: 'What stands in its place.' }),
+  Type.String({ maxLength: 200, default: '[redacted]', description: 'Replacement text.' }),
 );
 const strict = { additionalProperties: false } as const;
 
@@ -16,7 +16,7 @@ const RedactionRule = Type.Union([
         pattern: pathPattern,
         'x-expected': 'a path such as messages[*].content, metadata.email, tools or **.password',
         description:
-          'What stands there in the JSON of requests and answers, in each event of a stream, and in the metadata of the request (`metadata.email`) is replaced, whatever it is.',
+          'Path whose value is replaced, whatever its type, in the JSON of requests and answers, in each event of a stream, and in the metadata of the request (`metadata.email`).',
       }),
       replacement,
     },
@@ -32,7 +32,7 @@ const RedactionRule = Type.Union([
           Type.Literal('api_key'),
           Type.Literal('ip_address'),
         ],
-        { description: 'What looks like one.' },
+        { description: 'Kind of data that is recognised and replaced.' },
       ),
       replacement,
     },
@@ -44,7 +44,7 @@ const RedactionRule = Type.Union([
         minLength: 1,
         maxLength: 500,
         description:
-          'What this regular expression matches, in the syntax of RE2: no look-around and no back-references, so that no text takes long. `(?i)` in front ignores case.',
+          'Regular expression whose matches are replaced, in the syntax of RE2: no look-around and no back-references, so that matching takes linear time. `(?i)` in front ignores case.',
       }),
       replacement,
     },
@@ -56,7 +56,7 @@ const RedactionRule = Type.Union([
 export function redactionRules(what: string) {
   return Type.Array(RedactionRule, {
     maxItems: 64,
-    description: `What is taken out of ${what} before they are written anywhere. See docs/log-privacy.md.`,
+    description: `Data to remove from ${what} before they are written anywhere. See docs/log-privacy.md.`,
   });
 }
 

@@ -36,7 +36,7 @@ interface EmbeddingsSetup {
 export function createEmbeddings(setup: EmbeddingsSetup): Embeddings {
   const tokens = setup.metrics.counter({
     name: 'weir_embedding_tokens_total',
-    help: 'Tokens of texts that the gateway itself had embedded, as the providers counted them.',
+    help: 'Tokens of embeddings that the gateway itself requested, as reported by the providers.',
     labels: ['provider', 'model'],
   });
   return {

@@ -160,26 +160,26 @@ const AddPrefixSchema = Type.Object(
       minLength: 1,
       maxLength: 100_000,
       description:
-        'Text that is put in front. Spaces and line breaks between it and the text are part of it.',
+        'Text to prepend. Include the space or line break that separates it from the original text.',
     }),
     applyToRole: Type.Optional(
       Type.Union([Type.Literal('user'), Type.Literal('system'), Type.Literal('assistant')], {
         default: 'user',
         description:
-          'Whose text: that of the last message of this role. `system` includes `developer` messages, `system` of Messages and `instructions` of Responses; a system text that is missing is added at the front. User messages that only carry tool results do not count. Prompts of Completions are user text.',
+          'Role of the message; the plugin edits the last message of this role. `system` includes `developer` messages, `system` of Messages and `instructions` of Responses; a missing system text is added at the front. User messages that only contain tool results do not count. Prompts of Completions are user text.',
       }),
     ),
     addToExisting: Type.Optional(
       Type.Boolean({
         default: true,
         description:
-          'Put the prefix into the message. When false, a message of its own with the prefix is added before it, or at the end when there is none. Plain texts (`prompt`, a string `input`, `system`, `instructions`) are edited either way.',
+          'Prepend the prefix to the message. If false, a separate message with the prefix is added before it, or at the end if there is none. Plain texts (`prompt`, a string `input`, `system`, `instructions`) are edited either way.',
       }),
     ),
     onlyIfEmpty: Type.Optional(
       Type.Boolean({
         default: false,
-        description: 'Only where the text is empty; a message that is missing counts as empty.',
+        description: 'Only if the text is empty; a missing message counts as empty.',
       }),
     ),
   },
@@ -194,7 +194,7 @@ const addPrefixCheck = defineCheck({
   id: 'default.addPrefix',
   aliases: ['add-prefix'],
   description:
-    'Puts a text in front of the last message of a role, on chat completions, completions, responses and messages, and passes.',
+    'Prepends a text to the last message of a role, on chat completions, completions, responses and messages. Always passes.',
   phases: ['input'],
   changes: true,
   schema: AddPrefixSchema,
@@ -219,7 +219,7 @@ function prefixerOf(options: AddPrefixOptions): Prefixer {
 export default definePlugin({
   name: 'add-prefix',
   description:
-    'Puts a text in front of the last message of a role, on chat completions, completions, responses and messages. Everything else of the body stays as it was sent.',
+    'Prepends a text to the last message of a role, on chat completions, completions, responses and messages. The rest of the body stays unchanged.',
   schema: AddPrefixSchema,
   // No `changes`: that would hold the uploads of other endpoints in memory. Bodies that can be edited are loaded below.
   offers: [addPrefixCheck],

@@ -59,7 +59,7 @@ const KeySchema = Type.Object(
         ],
         {
           default: 'workspace-service',
-          description: 'How far it reaches: owner and organisation-service see every workspace.',
+          description: 'Type of the key: owner and organisation-service keys see every workspace.',
         },
       ),
     ),
@@ -73,13 +73,13 @@ const KeySchema = Type.Object(
       Type.Array(Type.String({ pattern: '^(\\*|[a-z_]+\\.[a-z_]+)$' }), {
         maxItems: 200,
         description:
-          'What it may do (`logs.view`, `analytics.view`, `*` for everything). Default: `completions.write`; an owner key `*`.',
+          'Scopes of the key (`logs.view`, `analytics.view`, `*` for everything). Default: `completions.write`; an owner key `*`.',
       }),
     ),
     expires_at: Type.Optional(
       Type.String({
         format: 'date-time',
-        description: 'From when on it is refused, ISO 8601 with a time zone. Default: never.',
+        description: 'Expiry time, ISO 8601 with a time zone. Default: never.',
       }),
     ),
   },
@@ -93,7 +93,7 @@ const AuthSchema = Type.Object(
       Type.Array(KeySchema, {
         default: [],
         maxItems: 10000,
-        description: 'Service keys that this file defines, beside those that the gateway holds itself.',
+        description: 'Service keys defined in this file, in addition to those that the gateway stores.',
       }),
     ),
     jwt: Type.Optional(TokenSchema),
@@ -112,7 +112,7 @@ export type KeyOptions = Static<typeof KeySchema>;
 export default definePlugin({
   name: 'auth',
   description:
-    'Identifies the caller by a service key, in the service header, as `Authorization: Bearer`, or where the SDKs of other dialects put theirs (`x-api-key`, `x-goog-api-key`, `api-key`), or by a JSON Web Token in one of the first two, and refuses callers without one.',
+    'Identifies the caller by a service key, in the service header, as `Authorization: Bearer`, or in the headers of other dialects (`x-api-key`, `x-goog-api-key`, `api-key`), or by a JSON Web Token in one of the first two, and refuses callers without one.',
   schema: AuthSchema,
   capabilities: { provides: ['key'] },
   create({ keys = [], jwt }, scope) {

@@ -30,7 +30,7 @@ const Claims = Type.Object(
     user: Names(defaultClaims.user, 'Who it is: an e-mail address, or an id.'),
     defaults: Names(defaultClaims.defaults, 'An object with `config_id` and `metadata`.'),
   },
-  { ...strict, description: 'What the claims are called; the first name that a token has counts.' },
+  { ...strict, description: 'Names of the claims; the first one present in a token counts.' },
 );
 
 /** Default algorithms: RSA, elliptic curves and Ed25519, as issuers use them. */
@@ -46,7 +46,7 @@ export const TokenSchema = Type.Object(
         maxLength: 2048,
         pattern: '^https?://[^\\s@]+$',
         description:
-          "Address of the issuer's JSON Web Key Set. A private host must be one of `security.trusted_hosts`.",
+          "Address of the issuer's JSON Web Key Set. A private host has to be listed in `security.trusted_hosts`.",
       }),
     ),
     jwks: Type.Optional(
@@ -58,7 +58,7 @@ export const TokenSchema = Type.Object(
             description: 'Keys as RFC 7517 writes them.',
           }),
         },
-        { ...strict, description: 'Instead of `jwks_url`: the set itself, public keys alone.' },
+        { ...strict, description: 'The key set itself instead of `jwks_url`; public keys only.' },
       ),
     ),
     issuer: OneOrMore('The `iss` that tokens must have, or several. Without it every one is accepted.'),
@@ -70,7 +70,7 @@ export const TokenSchema = Type.Object(
         default: [...defaultAlgorithms],
         minItems: 1,
         maxItems: tokenAlgorithms.length,
-        description: 'How they may be signed. Never without a signature or with a shared secret.',
+        description: 'Accepted signature algorithms. Unsigned tokens and shared secrets are never accepted.',
       }),
     ),
     clock_tolerance_s: Type.Optional(
@@ -78,7 +78,7 @@ export const TokenSchema = Type.Object(
         default: 5,
         minimum: 0,
         maximum: 300,
-        description: 'Seconds that clocks may differ by.',
+        description: 'Allowed clock difference in seconds.',
       }),
     ),
     claims: Type.Optional(Claims),
@@ -86,14 +86,14 @@ export const TokenSchema = Type.Object(
       Type.Array(Type.String({ pattern: '^[A-Za-z0-9_-]+$', maxLength: 64 }), {
         default: ['service', 'portkey'],
         maxItems: 10,
-        description: 'Names of products that may stand before a scope: `service.logs.view` is `logs.view`.',
+        description: 'Product names allowed as prefix of a scope: `service.logs.view` is `logs.view`.',
       }),
     ),
     default_scopes: Type.Optional(
       Type.Array(Type.String({ pattern: '^[a-z_]+[.:][a-z_]+$' }), {
         default: ['completions.write'],
         maxItems: 200,
-        description: 'What a token may do that has no claim of scopes.',
+        description: 'Scopes of tokens without a claim of scopes.',
       }),
     ),
     cache_max: Type.Optional(
@@ -101,7 +101,7 @@ export const TokenSchema = Type.Object(
         default: 10000,
         minimum: 1,
         maximum: 1000000,
-        description: 'Verified tokens that are remembered; the one that was used least recently makes room.',
+        description: 'Most verified tokens in the cache; the least recently used one is evicted.',
       }),
     ),
     jwks_max_age_s: Type.Optional(
@@ -109,17 +109,22 @@ export const TokenSchema = Type.Object(
         default: 600,
         minimum: 30,
         maximum: 86400,
-        description: 'Seconds after which the set at `jwks_url` is read again, behind the requests.',
+        description: 'Seconds until the set at `jwks_url` is read again, in the background.',
       }),
     ),
     jwks_timeout_ms: Type.Optional(
-      Type.Integer({ default: 5000, minimum: 100, maximum: 25000, description: 'Of one fetch of the set.' }),
+      Type.Integer({
+        default: 5000,
+        minimum: 100,
+        maximum: 25000,
+        description: 'Timeout of one fetch of the key set.',
+      }),
     ),
   },
   {
     ...strict,
     oneOf: [needs('jwks_url'), needs('jwks')],
-    description: 'Takes JSON Web Tokens of an identity provider in the place of service keys.',
+    description: 'Accept JSON Web Tokens of an identity provider instead of service keys.',
   },
 );
 

@@ -232,7 +232,7 @@ export class TokenRing {
     this.remembered = new RecentMap(options.cache_max ?? 10_000);
     this.ignored = scope.metrics.counter({
       name: 'weir_token_scopes_ignored_total',
-      help: 'Scopes in verified tokens that keys of workspaces cannot hold, or that do not exist.',
+      help: 'Scopes in verified tokens that do not exist or that workspace keys cannot hold.',
       labels: [],
     })({});
     this.verifier = scope.tokens.verifier({

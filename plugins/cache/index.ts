@@ -20,13 +20,13 @@ const SemanticSchema = Type.Object(
   {
     provider: Type.String({
       minLength: 1,
-      description: 'Which of the configured providers makes the vectors of questions.',
+      description: 'Configured provider that computes the embeddings of questions.',
     }),
     model: Type.Optional(
       Type.String({
         minLength: 1,
         default: 'text-embedding-3-small',
-        description: 'The model that makes them.',
+        description: 'Embedding model.',
       }),
     ),
     threshold: Type.Optional(
@@ -34,8 +34,7 @@ const SemanticSchema = Type.Object(
         default: 0.95,
         minimum: 0,
         maximum: 1,
-        description:
-          'How similar a question must be to one that was answered: the least cosine of their vectors.',
+        description: 'Least similarity between a question and an answered one: cosine of their embeddings.',
       }),
     ),
     max_entries: Type.Optional(
@@ -44,7 +43,7 @@ const SemanticSchema = Type.Object(
         minimum: 1,
         maximum: 1_000_000,
         description:
-          'How many answered questions are known in this process; the ones used longest ago leave first. One takes about 4 bytes for each number of its vector.',
+          'Most answered questions in the index of this process; the least recently used ones are evicted. Each takes about 4 bytes per dimension of its embedding.',
       }),
     ),
     timeout_ms: Type.Optional(
@@ -52,20 +51,21 @@ const SemanticSchema = Type.Object(
         default: 2000,
         minimum: 10,
         maximum: 60_000,
-        description: 'How long a request waits for the vector of its question; after that it is a miss.',
+        description:
+          'Longest time that a request waits for the embedding of its question; after that it is a miss.',
       }),
     ),
     ignore_system_prompt: Type.Optional(
       Type.Boolean({
         default: false,
         description:
-          'Gives answers also to requests with other instructions (`system`, `developer`). By default these must be the same.',
+          'Also match requests with different instructions (`system`, `developer`). By default these must be the same.',
       }),
     ),
   },
   {
     additionalProperties: false,
-    description: 'How similar questions are found, for `mode: semantic` and for configs that ask for it.',
+    description: 'Search for similar questions, for `mode: semantic` and for configs that request it.',
   },
 );
 
@@ -76,7 +76,7 @@ const CacheSchema = Type.Object(
       Type.Union([Type.Literal('simple'), Type.Literal('semantic'), Type.Literal('config')], {
         default: 'simple',
         description:
-          'What is cached where no config says anything. `simple`: an answer is found again when the very same is asked. `semantic`: also when a similar question is asked; needs the option `semantic`. `config`: nothing. A config that says something about caching stands in its place.',
+          'Cache mode where the config of the request sets none. `simple`: an answer matches only the same request. `semantic`: it also matches requests with a similar question; needs the option `semantic`. `config`: no caching. The `cache` setting of a config replaces this mode.',
       }),
     ),
     max_age: Type.Optional(
@@ -84,7 +84,7 @@ const CacheSchema = Type.Object(
         default: 3600,
         minimum: 1,
         maximum: 7_776_000,
-        description: 'How long an answer is used, in seconds, where no config says otherwise.',
+        description: 'Lifetime of an answer, in seconds, where no config sets one.',
       }),
     ),
     max_age_limit: Type.Optional(
@@ -93,7 +93,7 @@ const CacheSchema = Type.Object(
         minimum: 1,
         maximum: 7_776_000,
         description:
-          'The longest `max_age` that a config gets, in seconds, whatever it asks for; 90 days at the most. The shortest is one second.',
+          'Upper bound for the `max_age` of configs, in seconds; 90 days at most. The lower bound is one second.',
       }),
     ),
     semantic: Type.Optional(SemanticSchema),
@@ -103,7 +103,7 @@ const CacheSchema = Type.Object(
         minimum: 1024,
         maximum: 67_108_864,
         description:
-          'A longer answer is not cached. The store has a bound of its own (`storage.cache.max_value_bytes`).',
+          'Largest answer that is cached. The store has its own limit (`storage.cache.max_value_bytes`).',
       }),
     ),
     max_wait_ms: Type.Optional(
@@ -112,7 +112,7 @@ const CacheSchema = Type.Object(
         minimum: 0,
         maximum: 600_000,
         description:
-          'How long a request waits for the answer to the same one that is on its way already; 0 lets each make its own call.',
+          'Longest time that a request waits for the answer to an identical request in progress; 0: each request makes its own call.',
       }),
     ),
     endpoints: Type.Optional(
@@ -131,7 +131,8 @@ const CacheSchema = Type.Object(
           default: [...cacheableEndpoints],
           minItems: 1,
           uniqueItems: true,
-          description: 'Which endpoints are cached. Uploads and endpoints that are not modelled never are.',
+          description:
+            'Endpoints whose answers are cached. Uploads and endpoints that are not modelled are never cached.',
         },
       ),
     ),
@@ -151,7 +152,7 @@ const flightsOf = new WeakMap<Cache, Flights>();
 export default definePlugin({
   name: 'cache',
   description:
-    'Answers a request that was answered before without asking the provider: no tokens, no cost. It acts where the provider would be called, after every plugin has had its say about the request, limits included. The header `cache-status` under the header prefix and the log tell what it did: HIT, SEMANTIC HIT, MISS, SEMANTIC MISS, REFRESH or DISABLED.',
+    'Answers repeated requests from the cache without a call to the provider: no tokens, no cost. It acts immediately before the call to the provider, after all plugins have processed the request, including limits. The header `cache-status` under the header prefix and the log show the result: HIT, SEMANTIC HIT, MISS, SEMANTIC MISS, REFRESH or DISABLED.',
   schema: CacheSchema,
   // Without `key`, one workspace would get the answers of another. No `reads`: the gateway itself has read the bodies
   // of all cacheable endpoints, and other bodies must stream through. No timeout: `max_wait_ms` bounds the wait.

@@ -49,7 +49,7 @@ export class QuestionVectors {
     this.setup = setup;
     const counter = setup.metrics.counter({
       name: 'weir_cache_embeddings_total',
-      help: 'Questions that the cache had embedded: made, failed, or skipped while the provider fails or too many wait.',
+      help: 'Embeddings of questions for the cache: made, failed, or skipped while the provider fails or too many wait.',
       labels: ['result'],
     });
     this.count = {

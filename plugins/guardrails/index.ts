@@ -44,7 +44,7 @@ const OptionsSchema = Type.Object(
 export default definePlugin({
   name: 'guardrails',
   description:
-    'Runs the guardrails that configs and headers name: on requests as they go to each target, and on the answers before they leave. Put it before `cache`, so that answers from there are judged too. What does not pass is refused with 446 where the guardrail denies, and marked with 246 else; `hook_results` in the answer say why.',
+    'Runs the guardrails that configs and headers name: on requests as sent to each target, and on answers before they reach the client. Put it before `cache`, so that cached answers are judged too. A request or answer that does not pass is refused with 446 if the guardrail denies, else marked with 246; `hook_results` in the answer give the reasons.',
   schema: OptionsSchema,
   offers: [...builtInChecks, ...serviceChecks],
   // Each check has a bound of its own.

@@ -163,7 +163,7 @@ const InlineImageSchema = Type.Object(
         maximum: 104_857_600,
         default: 20_971_520,
         description:
-          'Largest image. All images of a request together may have 64 MiB, or this when it is more.',
+          'Largest image. All images of a request together may have 64 MiB, or this value if it is larger.',
       }),
     ),
     timeoutMs: Type.Optional(
@@ -178,7 +178,7 @@ const InlineImageSchema = Type.Object(
       Type.Boolean({
         default: false,
         description:
-          'Refuse the request when an image cannot be fetched. When false, its URL stays as it is and the log warns.',
+          'Refuse the request if an image cannot be fetched. If false, its URL stays unchanged and the log warns.',
       }),
     ),
   },
@@ -262,7 +262,7 @@ const inlineImageCheck = defineCheck({
   id: 'default.inlineImage',
   aliases: ['inline-image'],
   description:
-    'Sends the images that a chat request names by an http or https URL inline as base64, for attempts at the listed providers, and passes. With failOnError, an image that cannot be fetched counts as an error of the check.',
+    'Sends the images that a chat request names by an http or https URL inline as base64, for attempts at the listed providers. Passes; with failOnError, an image that cannot be fetched counts as an error of the check.',
   phases: ['input'],
   changes: true,
   // Its own timeoutMs bounds it.

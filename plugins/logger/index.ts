@@ -38,13 +38,13 @@ const jsonEnd = ',"log_format":"json"';
 export default definePlugin({
   name: 'logger',
   description:
-    'Logs every request with its tokens, cost and latency, and the bodies (with the headers of the request, masked, and what the provider was sent) of those that a known caller sent, without what `redact` names. Bodies are left out when one of these says so: the option `bodies`, the settings of the workspace (`logging`), the key (`log_bodies`), or the request itself with the header `debug: false` under the header prefix.',
+    'Logs every request with its tokens, cost and latency, and, for authenticated callers, the bodies (with the masked headers of the request, and the request sent to the provider), without the data named in `redact`. Each of these can switch bodies off: the option `bodies`, the settings of the workspace (`logging`), the key (`log_bodies`), and the request itself with the header `debug: false` under the header prefix.',
   schema: Type.Object(
     {
       bodies: Type.Optional(
         Type.Boolean({
           default: true,
-          description: 'Log what was sent and answered too, decoded from gzip, br and deflate.',
+          description: 'Also log the bodies of requests and answers, decoded from gzip, br and deflate.',
         }),
       ),
       max_body_bytes: Type.Optional(
@@ -52,7 +52,7 @@ export default definePlugin({
           default: maxKeptBytes,
           minimum: 1024,
           maximum: maxKeptBytes,
-          description: 'The most that is kept of each body; a longer one is cut and marked as truncated.',
+          description: 'Largest part of each body to keep; a longer body is cut and marked as truncated.',
         }),
       ),
       redact: Type.Optional(redactionRules('requests, answers, metadata, error messages and paths')),

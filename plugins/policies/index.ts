@@ -149,14 +149,14 @@ const PoliciesSchema = Type.Object(
         maximum: 1_000_000,
         default: 10_000,
         description:
-          'How many groups of one policy are counted at once in a process, where callers choose the groups (`metadata.*`, `model`, `provider` …). A request that would begin another one is refused until one has been idle for the length of its window.',
+          'Most groups of one policy that a process counts at once, where callers choose the groups (`metadata.*`, `model`, `provider` …). A request that would start a further group is refused until a group has been idle for the length of its window.',
       }),
     ),
     on_store_failure: Type.Optional(
       Type.Union([Type.Literal('local'), Type.Literal('open'), Type.Literal('closed')], {
         default: 'local',
         description:
-          'What happens while the shared counters (`storage.counters`) do not answer within 50 ms: `local` counts in this process, `open` lets requests through uncounted, `closed` refuses them with 503 `limits_unavailable`. The same holds for the limits of the providers that the request goes to.',
+          'Behaviour while the shared counters (`storage.counters`) do not answer within 50 ms: `local` counts in this process, `open` lets requests through uncounted, `closed` refuses them with 503 `limits_unavailable`. It also applies to the limits of the providers of the request.',
       }),
     ),
   },
@@ -175,7 +175,7 @@ const reservation = defineKey<LimitReservation>('limit-reservation');
 export default definePlugin({
   name: 'policies',
   description:
-    'Enforces the limits of the key and of its workspace, and the policies that the administration API keeps for the workspace and its organisation: requests and tokens in sliding windows, and dollars, tokens and requests that may be used. Does nothing without any; policies do not count while they are switched off (`POLICY_ENABLED=OFF`).',
+    'Enforces the limits of the key and its workspace, and the policies of the workspace and its organisation in the administration API: rates of requests and tokens in sliding windows, and budgets of dollars, tokens and requests. Without limits and policies it does nothing; policies have no effect while they are switched off (`POLICY_ENABLED=OFF`).',
   schema: PoliciesSchema,
   capabilities: { needs: ['key'] },
   create({ max_groups: maxGroups = 10_000, on_store_failure: onStoreFailure = 'local' }, scope) {

@@ -17,7 +17,7 @@ const completions = /^\/prompts\/([^/]+)\/completions$/;
 export default definePlugin({
   name: 'prompts',
   description:
-    'Serves `POST /prompts/{promptId}/completions`: renders the saved prompt with the variables of the request, which from there on is an ordinary request to `/chat/completions` or `/completions`. Plugins behind it see the rendered messages, those before it the variables.',
+    'Serves `POST /prompts/{promptId}/completions`: renders the saved prompt with the variables of the request, which then continues as an ordinary request to `/chat/completions` or `/completions`. Plugins after it see the rendered messages, plugins before it the variables.',
   schema: Type.Object({}, { additionalProperties: false }),
   capabilities: { needs: ['key'] },
   create(_, { directory, resources }) {

@@ -39,21 +39,21 @@ export default definePlugin({
           minimum: 1024,
           default: 67_108_864,
           description:
-            'Largest answer that is collected before it is sent on. Streams and unmodelled answers are not bounded by it.',
+            'Largest answer that is buffered as a whole. Streams and unmodelled answers have no such limit.',
         }),
       ),
       strict_open_ai_compliance: Type.Optional(
         Type.Boolean({
           default: true,
           description:
-            'Refuse what only some providers understand: `thinking`, tools that are no functions, other moderation models than `text-moderation-stable` and `text-moderation-latest`. The header of the same name wins.',
+            'Refuse parameters that only some providers support: `thinking`, tools other than functions, moderation models other than `text-moderation-stable` and `text-moderation-latest`. The header of the same name takes precedence.',
         }),
       ),
       on_drop: Type.Optional(
         Type.Union([Type.Literal('report'), Type.Literal('refuse')], {
           default: 'report',
           description:
-            'What to do when the wire of a provider cannot say what a request asks for: name it in the header `x-service-dropped` and in the log, or refuse the request. A provider may decide otherwise for itself.',
+            'Handling of a part of a request that the wire of the provider cannot express: report it in the header `x-service-dropped` and in the log, or refuse the request. The setting of a provider takes precedence.',
         }),
       ),
     },

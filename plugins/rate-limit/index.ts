@@ -26,8 +26,7 @@ const RateLimitSchema = Type.Object(
     per: Type.Optional(
       Type.Union([Type.Literal('key'), Type.Literal('workspace'), Type.Literal('organisation')], {
         default: 'key',
-        description:
-          'Owner of a count: each service key has its own, or a whole workspace or organisation shares one.',
+        description: 'Owner of a count: each service key, each workspace or each organisation.',
       }),
     ),
     name: Type.Optional(
@@ -35,14 +34,14 @@ const RateLimitSchema = Type.Object(
         pattern: '^[a-z0-9-]{0,64}$',
         default: '',
         description:
-          'Limits with another name are counted apart. Without one, the pipelines with a rate limit count together.',
+          'Limits with different names are counted separately. Pipelines with a rate limit without a name share one count.',
       }),
     ),
     on_store_failure: Type.Optional(
       Type.Union([Type.Literal('local'), Type.Literal('open'), Type.Literal('closed')], {
         default: 'local',
         description:
-          'What happens while the shared counters (`storage.counters`) do not answer within 50 ms: `local` counts in this process, `open` lets requests through uncounted, `closed` refuses them with 503 `limits_unavailable`.',
+          'Behaviour while the shared counters (`storage.counters`) do not answer within 50 ms: `local` counts in this process, `open` lets requests through uncounted, `closed` refuses them with 503 `limits_unavailable`.',
       }),
     ),
   },
@@ -104,7 +103,7 @@ function groupOf(key: KeyRecord, per: Per): readonly string[] {
 export default definePlugin({
   name: 'rate-limit',
   description:
-    'Limits requests per minute, hour and day in sliding windows, and tells the caller what is left in `ratelimit-limit`, `-remaining` and `-reset` (seconds; 0 while something is left) under the header prefix: those of the window with the least left. Says nothing there while a shared store is away and the limit `open`.',
+    'Limits requests per minute, hour and day in sliding windows, and reports the window with the least left to the caller in `ratelimit-limit`, `-remaining` and `-reset` (seconds; 0 while requests are left) under the header prefix. These headers are absent while a shared store is unavailable and `on_store_failure` is `open`.',
   schema: RateLimitSchema,
   capabilities: { needs: ['key'] },
   create(options, { counters, headerPrefix }) {

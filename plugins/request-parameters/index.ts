@@ -19,7 +19,10 @@ const strict = { additionalProperties: false };
 
 const Blocked = (what: string) =>
   Type.Optional(
-    Type.Array(Type.String(), { maxItems: 10000, description: `${what} Wins over the allowed list.` }),
+    Type.Array(Type.String(), {
+      maxItems: 10000,
+      description: `${what} Takes precedence over the allowed list.`,
+    }),
   );
 
 // An empty allow list could mean "nothing" or "not set", so it is refused.
@@ -41,7 +44,7 @@ const RequestParametersSchema = Type.Object(
           blockedFunctionNames: Blocked('Function names that are refused, offered or chosen.'),
           allowedFunctionNames: Allowed('The only function names that may be offered or chosen.'),
         },
-        { ...strict, description: 'Rules for tools, functions and the choice of one.' },
+        { ...strict, description: 'Rules for tools, functions and tool choice.' },
       ),
     ),
     params: Type.Optional(
@@ -59,7 +62,7 @@ const RequestParametersSchema = Type.Object(
                   blockedValues: Type.Optional(
                     Type.Array(Primitive, {
                       maxItems: 10000,
-                      description: 'Values that are refused. Wins over the allowed list.',
+                      description: 'Refused values. Takes precedence over the allowed list.',
                     }),
                   ),
                   allowedValues: Type.Optional(
@@ -67,15 +70,14 @@ const RequestParametersSchema = Type.Object(
                       minItems: 1,
                       maxItems: 10000,
                       description:
-                        'The only values that may be sent. Lists and objects are never among them.',
+                        'Allowed values; all others are refused. A list or an object never matches.',
                     }),
                   ),
                 },
                 strict,
               ),
               {
-                description:
-                  'Rules for the value of a top-level key. They do not ask for the key to be there.',
+                description: 'Rules for the value of a top-level key. The key itself stays optional.',
               },
             ),
           ),
@@ -95,7 +97,7 @@ const requestParametersCheck = defineCheck({
   id: 'default.requestParametersCheck',
   aliases: ['request-parameters'],
   description:
-    'Passes when the request uses no blocked, and only allowed, tools, functions, parameters and parameter values. Bodies that are no JSON objects are judged by rules over `model` alone.',
+    'Passes when the request uses only allowed, and no blocked, tools, functions, parameters and parameter values. For bodies that are not JSON objects, only rules for `model` apply.',
   phases: ['input'],
   schema: RequestParametersSchema,
   create(options) {
@@ -122,7 +124,7 @@ const requestParametersCheck = defineCheck({
 export default definePlugin({
   name: 'request-parameters',
   description:
-    'Refuses requests that use blocked, or not allowed, tools, functions, parameters or parameter values: as they come, and as a config makes them for each target. Rules over `model` hold wherever a model is said: body, form, `@slug/`, path, query, `override_params`, `default_params`; a blocked name may not be that of the deployment either. A request whose model cannot be read (a batch, a list) is refused then; one that names none passes. Other rules judge JSON objects; uploads are read for rules over `model` alone.',
+    'Refuses requests that use blocked, or not allowed, tools, functions, parameters or parameter values: as received, and as a config changes them for each target. Rules for `model` apply wherever a request names a model: body, form, `@slug/`, path, query, `override_params`, `default_params`; a blocked name also applies to the deployment. With such rules, a request whose model cannot be read (a batch, a list) is refused; a request that names none passes. Other rules apply to JSON objects; uploads are read only for rules for `model`.',
   schema: RequestParametersSchema,
   offers: [requestParametersCheck],
   capabilities: { guardrail: true, reads: ['request.json'] },

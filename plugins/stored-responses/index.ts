@@ -125,7 +125,7 @@ const askedKey = defineKey<ResolvedInput | undefined>('stored-response-asked');
 export default definePlugin({
   name: 'stored-responses',
   description:
-    'Keeps answers of the Responses API for a time where the provider speaks another one, so that `previous_response_id` and `item_reference` work there, and serves `GET` and `DELETE /responses/{id}` and `GET /responses/{id}/input_items` for them. They lie in the store of `storage.cache`: with Redis, every replica finds them. `store: false` keeps nothing. Providers that speak the Responses API keep their own.',
+    'Keeps answers of the Responses API for a limited time if the provider speaks another API, so that `previous_response_id` and `item_reference` work there, and serves `GET` and `DELETE /responses/{id}` and `GET /responses/{id}/input_items` for them. They are kept in the store of `storage.cache`: with Redis, every replica finds them. `store: false` keeps nothing. Providers that speak the Responses API keep their own.',
   schema: Type.Object(
     {
       ttl: Type.Optional(
@@ -133,7 +133,7 @@ export default definePlugin({
           default: 86_400,
           minimum: 60,
           maximum: 2_592_000,
-          description: 'How long a response is kept, in seconds.',
+          description: 'Retention of a response, in seconds.',
         }),
       ),
       max_bytes: Type.Optional(
@@ -142,7 +142,7 @@ export default definePlugin({
           minimum: 1024,
           maximum: 67_108_864,
           description:
-            'A response that takes more with its conversation is not kept. `storage.cache.max_value_bytes` bounds it as well, and `storage.cache.max_bytes` all of them together with what is cached.',
+            'Largest response, including its conversation, that is kept. `storage.cache.max_value_bytes` limits it as well, and `storage.cache.max_bytes` limits all of them together with cached answers.',
         }),
       ),
     },

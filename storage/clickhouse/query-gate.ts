@@ -50,29 +50,29 @@ function watchedGate(bounds: GateBounds, clock: Clock, metrics: Metrics): QueryG
   const none = [] as const;
   const refused = metrics.counter({
     name: 'weir_analytics_queries_refused_total',
-    help: 'Queries of logs and analytics that got no place: too many waited, or it came too late.',
+    help: 'Queries of logs and analytics refused because too many waited or the wait was too long.',
     labels: ['reason'],
   });
   const seconds = metrics.histogram({
     name: 'weir_analytics_query_seconds',
-    help: 'How long queries of logs and analytics ran.',
+    help: 'Duration of queries of logs and analytics.',
     labels: ['verb'],
     buckets,
   });
   const waited = metrics.histogram({
     name: 'weir_analytics_query_wait_seconds',
-    help: 'How long queries of logs and analytics waited before they ran.',
+    help: 'Waiting time of queries of logs and analytics before they run.',
     labels: none,
     buckets,
   })({});
   const running = metrics.gauge({
     name: 'weir_analytics_queries_running',
-    help: 'Queries of logs and analytics that run.',
+    help: 'Queries of logs and analytics in progress.',
     labels: none,
   })({});
   const waiting = metrics.gauge({
     name: 'weir_analytics_queries_waiting',
-    help: 'Queries of logs and analytics that wait for their turn.',
+    help: 'Queries of logs and analytics waiting in the queue.',
     labels: none,
   })({});
   for (const reason of ['full', 'late'] as const) refused({ reason });

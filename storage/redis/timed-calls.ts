@@ -35,12 +35,12 @@ export class OutageReport {
     const { metrics, stores } = options;
     this.up = metrics?.gauge({
       name: 'weir_redis_up',
-      help: '1 while the Redis server answers in time, 0 while it is away, slow or not yet proven to be back.',
+      help: '1 while the Redis server answers in time, 0 while it is unavailable, slow or not yet confirmed to have recovered.',
       labels: ['stores'],
     })({ stores });
     const failed = metrics?.counter({
       name: 'weir_redis_failed_calls_total',
-      help: 'Calls that a Redis server did not answer: away (not even sent), slow (no answer in time, or the connection broke) or error (it answered with one).',
+      help: 'Failed calls to a Redis server: away (not sent), slow (no answer in time, or a broken connection) or error (an error answer).',
       labels: ['stores', 'reason'],
     });
     const series = (reason: string): Counter | undefined => failed?.({ stores, reason });

@@ -12,7 +12,7 @@ export class WithoutStore {
   constructor(metrics?: Metrics) {
     const without = metrics?.counter({
       name: 'weir_limits_without_store_total',
-      help: 'Limit decisions made without the shared counters, by the policy that made them.',
+      help: 'Limit decisions made without the shared counters, by policy.',
       labels: ['policy'],
     });
     const series = (policy: OnStoreFailure): Counter | undefined => without?.({ policy });

@@ -234,7 +234,7 @@ function adaptReference(
 /** A schema for any value, used where expansion stops. */
 function freeForm(place: string, { report }: Adaptation): JsonObject {
   report.emulate(`${place}.$ref`);
-  return { type: 'object', description: 'Of the same form as the object around it.' };
+  return { type: 'object', description: 'Same form as the enclosing object.' };
 }
 
 /** The alternatives of a schema, if any; a list of types counts as alternatives, too. */

@@ -210,7 +210,7 @@ export class SpanExporter {
     this.#count = counterOf(parts.metrics);
     const waiting = parts.metrics.gauge({
       name: 'weir_otlp_queue_spans',
-      help: 'Spans that wait to be sent to the collector.',
+      help: 'Spans waiting for export to the collector.',
       labels: [],
     })({});
     this.#stopGauge = parts.metrics.onScrape(() => waiting.set(this.#queue.size));

@@ -36,7 +36,7 @@ export class AlertChannels {
     this.failures = new RecentFailures(place.clock);
     this.count = place.metrics.counter({
       name: 'weir_usage_alerts_total',
-      help: 'Alerts by channel (mail, webhook) and outcome: sent, or refused for ever by the other side.',
+      help: 'Alerts by channel (mail, webhook) and outcome: sent, or permanently refused by the receiver.',
       labels: ['channel', 'outcome'],
     });
   }

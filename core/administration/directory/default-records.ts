@@ -74,7 +74,7 @@ export function defaultWorkspace(organisationId: string, id: string, now: number
     organisationId,
     slug: defaultWorkspaceSlug,
     name: 'Default workspace',
-    description: 'Requests without a workspace of their own belong here.',
+    description: 'Workspace of requests that have no other workspace.',
     icon: '',
     status: 'active',
     isDefault: true,

@@ -47,18 +47,18 @@ export class DirectoryReport {
     const { clock, metrics, keys } = options;
     this.#current = metrics.gauge({
       name: 'weir_directory_current',
-      help: '1 while keys and workspaces are as the store has them; 0 while it cannot be asked and what was known before is served.',
+      help: '1 while keys and workspaces match the store; 0 while the store cannot be read and the gateway serves its last known state.',
       labels: [],
     })({});
     this.#current.set(0);
     const held = metrics.gauge({
       name: 'weir_directory_keys',
-      help: 'Service keys of the store that this process knows.',
+      help: 'Service keys of the store loaded in this process.',
       labels: [],
     })({});
     const age = metrics.gauge({
       name: 'weir_directory_age_seconds',
-      help: 'Seconds since the store was known to hold the keys and workspaces that are known here; -1 while nothing has been read. Beyond security.directory_max_age they are refused.',
+      help: 'Seconds since the loaded keys and workspaces were last confirmed by the store; -1 before the first read. Above security.directory_max_age the gateway refuses these keys.',
       labels: [],
     })({});
     this.#stopScrapes = metrics.onScrape(() => {

@@ -89,7 +89,7 @@ export class JobRegistry {
     this.options = options;
     this.total = options.metrics?.counter({
       name: 'weir_jobs_total',
-      help: 'Attempts at jobs by how they ended: done, retried, given_up, or interrupted by the end of the gateway.',
+      help: 'Attempts at jobs by result: done, retried, given_up, or interrupted by the shutdown of the gateway.',
       labels: ['name', 'outcome'],
     });
   }

@@ -301,7 +301,7 @@ function report(log: Log, { id, path, name, provider }: PlanLeaf, turn: BreakerT
 function turnCounter(metrics: Metrics): Record<BreakerTurn, Counter> {
   const turns = metrics.counter({
     name: 'weir_breaker_turns_total',
-    help: 'Turns of circuit breakers: opened, half-open with a request that tries, closed again.',
+    help: 'State changes of circuit breakers: opened, half-open with a trial request, closed again.',
     labels: ['to'],
   });
   return {

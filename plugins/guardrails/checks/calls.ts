@@ -50,7 +50,7 @@ const Headers = Type.Optional(
       Type.String({ maxLength: 65_536 }),
     ],
     {
-      description: 'Headers that are sent with it: an object, or the same as JSON.',
+      description: 'Headers of the request: an object, or the same as JSON.',
     },
   ),
 );
@@ -152,7 +152,7 @@ function transform(subject: CheckSubject, answer: JsonObject): boolean {
 export const webhook = defineCheck({
   id: 'default.webhook',
   description:
-    'Asks a webhook: POSTs `{eventType, request, response, provider, requestType, metadata}`, without the headers of the client, and passes as its answer `{"verdict": true}` says. `transformedData.request.json` of the answer (`transformedData.response.json` of an answer) replaces or adds members at the top of the JSON.',
+    'Calls a webhook: POSTs `{eventType, request, response, provider, requestType, metadata}`, without the headers of the client, and takes the verdict from its answer: `{"verdict": true}` passes. `transformedData.request.json` of the answer (`transformedData.response.json` of an answer) replaces or adds members at the top of the JSON.',
   phases: ['input', 'output'],
   changes: true,
   timeoutMs: 60_000,
@@ -193,7 +193,7 @@ export const webhook = defineCheck({
 
 export const log = defineCheck({
   id: 'default.log',
-  description: 'POSTs what a webhook would get to a log of your own, and passes whatever comes of it.',
+  description: 'POSTs the same data as the webhook check to a log of your own. Always passes.',
   phases: ['input', 'output'],
   timeoutMs: 60_000,
   schema: Type.Object(
@@ -222,7 +222,7 @@ const usualAlgorithms: readonly TokenAlgorithm[] = ['RS256'];
 export const jwt = defineCheck({
   id: 'default.jwt',
   description:
-    'Passes when a header holds a JSON Web Token that a key of the set at `jwksUri` has signed, that has not expired (it must have an `exp`), and that is no older than `maxTokenAge`. Fails when there is none.',
+    'Passes when a header holds a JSON Web Token that is signed by a key of the set at `jwksUri`, has not expired (`exp` is required), and is not older than `maxTokenAge`. Fails without a token.',
   phases: ['input'],
   timeoutMs: 15_000,
   schema: Type.Object(
@@ -232,14 +232,14 @@ export const jwt = defineCheck({
         minLength: 1,
         maxLength: 255,
         pattern: headerName.source,
-        description: 'The header that holds the token, with or without `Bearer` before it.',
+        description: 'Header with the token, with or without `Bearer` before it.',
       }),
       cacheMaxAge: Type.Optional(
         Type.Integer({
           minimum: 60,
           maximum: 2_592_000,
           default: 86_400,
-          description: 'Seconds after which the set is read again.',
+          description: 'Seconds until the key set is read again.',
         }),
       ),
       clockTolerance: Type.Optional(
@@ -247,14 +247,14 @@ export const jwt = defineCheck({
           minimum: 0,
           maximum: 3600,
           default: 5,
-          description: 'Seconds by which clocks may differ.',
+          description: 'Allowed clock difference in seconds.',
         }),
       ),
       maxTokenAge: Type.Optional(
         Type.String({
           pattern: age.source,
           default: '1d',
-          description: 'Oldest token, since its `iat`: `90s`, `15m`, `12h`, `1d`, `2w`.',
+          description: 'Maximum age of the token, since its `iat`: `90s`, `15m`, `12h`, `1d`, `2w`.',
         }),
       ),
       algorithms: Type.Optional(
@@ -262,7 +262,7 @@ export const jwt = defineCheck({
           minItems: 1,
           uniqueItems: true,
           default: [...usualAlgorithms],
-          description: 'Signature algorithms that are taken.',
+          description: 'Accepted signature algorithms.',
         }),
       ),
     },
@@ -335,13 +335,13 @@ type Ask = (url: URL, signal: AbortSignal) => Promise<boolean>;
 
 export const validUrls = defineCheck({
   id: 'default.validUrls',
-  description: `Passes when every URL in the texts answers a GET request with a status below 400, or, with \`onlyDNS\`, when its host has a public address. Of at most ${mostUrls} URLs; more of them do not pass. Only public addresses and \`security.trusted_hosts\` are asked.`,
+  description: `Passes when every URL in the texts answers a GET request with a status below 400, or, with \`onlyDNS\`, when its host has a public address. More than ${mostUrls} URLs fail. Only public addresses and \`security.trusted_hosts\` are contacted.`,
   phases: ['input', 'output'],
   timeoutMs: 30_000,
   schema: Type.Object(
     {
       onlyDNS: Type.Optional(
-        Type.Boolean({ default: false, description: 'Look up the name of the host, and ask no server.' }),
+        Type.Boolean({ default: false, description: 'Only resolve the host name; send no request.' }),
       ),
       timeout: Timeout(5000),
       not: Not,

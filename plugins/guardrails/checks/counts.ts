@@ -72,7 +72,7 @@ function boundsFaults(things: string, least: number, most: number) {
 export const sentenceCount = defineCheck({
   id: 'default.sentenceCount',
   description:
-    'Passes when the text has from `minSentences` to `maxSentences` sentences. A sentence ends with . ! ? or … before a space, so that an abbreviation counts as an end, too.',
+    'Passes when the text has from `minSentences` to `maxSentences` sentences. A sentence ends with . ! ? or … before a space, so that an abbreviation also counts as an end.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
@@ -167,12 +167,11 @@ export const allLowercase = defineCheck(
 
 export const endsWith = defineCheck({
   id: 'default.endsWith',
-  description:
-    'Passes when the text ends with a suffix. White space and one full stop behind it do not count.',
+  description: 'Passes when the text ends with a suffix. White space and one full stop after it are ignored.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
-      suffix: Type.String({ minLength: 1, maxLength: 10_000, description: 'What the text must end with.' }),
+      suffix: Type.String({ minLength: 1, maxLength: 10_000, description: 'Required end of the text.' }),
       not: Not,
     },
     strict,
@@ -193,7 +192,7 @@ export const endsWith = defineCheck({
 export const notNull = defineCheck({
   id: 'default.notNull',
   description:
-    'Passes when something is said: a text that is not only white space, or the call of a tool. With `not`, when nothing is.',
+    'Passes when there is content: a text that is not only white space, or a tool call. With `not`, passes when there is none.',
   phases: ['input', 'output'],
   schema: OnlyNot,
   create({ not }) {

@@ -30,7 +30,7 @@ export const findingParameters = {
   redact: Type.Optional(
     Type.Boolean({
       default: false,
-      description: 'Put the kind in brackets (`[EMAIL_ADDRESS]`) in the place of what is found, and pass.',
+      description: 'Replace each finding by its kind in brackets (`[EMAIL_ADDRESS]`), and pass.',
     }),
   ),
   not: Not,

@@ -82,7 +82,7 @@ export const promptInjection = defineCheck({
   id: 'default.promptInjection',
   aliases: ['default.prompt-injection'],
   description:
-    'Fails when a text, other than those of the system and the developer, has a phrase by which prompts are commonly attacked. A heuristic over known phrases in Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, Russian and Spanish, the marks of chat templates, and text that nobody sees: it misses attacks that say it otherwise, and finds texts that only speak of one.',
+    'Fails when a text, except system and developer texts, contains a phrase that is common in prompt attacks. A heuristic over known phrases in Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, Russian and Spanish, markers of chat templates, and invisible text: it misses attacks in other words, and reports texts that only talk about an attack.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
@@ -91,7 +91,7 @@ export const promptInjection = defineCheck({
           minItems: 1,
           uniqueItems: true,
           description:
-            'What is looked for: `override` of instructions, `reveal` of the prompt, `role` without rules, `delimiters` of chat templates, `hidden` text. Default: all of them.',
+            'Kinds of attack: `override` of instructions, `reveal` of the prompt, `role` without rules, `delimiters` of chat templates, `hidden` text. Default: all of them.',
         }),
       ),
       not: Not,
@@ -128,7 +128,7 @@ export const gibberish = defineCheck({
   id: 'default.gibberish',
   aliases: ['portkey.gibberish'],
   description:
-    'Fails when the text looks like letters that were typed at random. A heuristic over words in Latin letters (no vowels, long runs of consonants, rows of keys): it does not know whether words exist or make sense. Texts with fewer than three such words are skipped.',
+    'Fails when the text looks like random letters. A heuristic over words in Latin letters (no vowels, long runs of consonants, rows of keys): it does not check whether words exist or make sense. Texts with fewer than three such words are skipped.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
@@ -137,7 +137,7 @@ export const gibberish = defineCheck({
           minimum: 0.05,
           maximum: 1,
           default: 0.4,
-          description: 'The share of unlikely words from which on a text fails.',
+          description: 'Share of unlikely words at or above which a text fails.',
         }),
       ),
       not: Not,
@@ -191,13 +191,13 @@ export const language = defineCheck({
   id: 'default.language',
   aliases: ['portkey.language'],
   description:
-    'Passes when the text is most likely in one of the languages. A guess by groups of three letters, which is unsure between relatives such as Bosnian and Croatian: a text passes when a language of the list is nearly as likely as the first. Texts of fewer than 20 letters are skipped.',
+    'Passes when the text is most likely in one of the languages. An estimate from groups of three letters, uncertain between related languages such as Bosnian and Croatian: a text passes when a listed language is nearly as likely as the most likely one. Texts of fewer than 20 letters are skipped.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
       language: Type.Union([Code, Type.Array(Code, { minItems: 1, maxItems: 100 })], {
         examples: ['eng'],
-        description: `A language or several, by ISO 639-1 or 639-3. Known: ${known.replaceAll(' ', ', ')}.`,
+        description: `One or more languages, as ISO 639-1 or 639-3 codes. Known: ${known.replaceAll(' ', ', ')}.`,
       }),
       not: Not,
     },

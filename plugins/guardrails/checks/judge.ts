@@ -48,20 +48,19 @@ const JudgeSchema = Type.Object(
       minLength: 1,
       maxLength: 255,
       examples: ['@openai-prod/gpt-5-mini'],
-      description:
-        'The model that judges, with the slug of its provider before it where no config names one.',
+      description: 'Model that judges, prefixed with the slug of its provider if no config names one.',
     }),
     criteria: Type.String({
       minLength: 1,
       maxLength: 16_384,
-      description: 'What must hold, in words: `The answer gives no medical advice.`',
+      description: 'Criteria in plain language: `The answer gives no medical advice.`',
     }),
     prompt: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 16_384,
         description:
-          'Instructions of your own, before the criteria. They must ask for JSON with `verdict`, `score` and `explanation`.',
+          'Instructions of your own, before the criteria. They must request JSON with `verdict`, `score` and `explanation`.',
       }),
     ),
     config: Type.Optional(
@@ -69,7 +68,7 @@ const JudgeSchema = Type.Object(
         [Type.String({ minLength: 1, maxLength: 255 }), Type.Record(Type.String(), Type.Unknown())],
         {
           description:
-            'How the judge is asked, with targets, retries and a cache of its own: the slug of a config, or a config without credentials. Default: what requests of the key begin with.',
+            'Config for the call of the judge, with its own targets, retries and cache: a slug, or a config without credentials. Default: the default config of the key.',
         },
       ),
     ),
@@ -90,7 +89,7 @@ const JudgeSchema = Type.Object(
 export const judge = defineCheck({
   id: 'default.judge',
   description:
-    'Asks a model through this gateway whether the criteria are met: passes when its `verdict` is true and its `score` is not below the threshold. The question is a request of its own, of the same key and trace: it is logged, counts as usage, and no guardrail judges it.',
+    'Asks a model through this gateway whether the criteria are met: passes when its `verdict` is true and its `score` is not below the threshold. The question is a separate request with the same key and trace: it is logged, counts as usage, and is exempt from guardrails.',
   phases: ['input', 'output'],
   timeoutMs: 61_000,
   schema: JudgeSchema,

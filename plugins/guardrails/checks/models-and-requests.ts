@@ -34,7 +34,7 @@ export const modelWhitelist = defineCheck({
       models: Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
         minItems: 1,
         maxItems: 10_000,
-        description: 'Names of models, as requests write them.',
+        description: 'Names of models, as in requests.',
       }),
       not: Not,
     },
@@ -54,7 +54,7 @@ export const modelWhitelist = defineCheck({
 export const modelRules = defineCheck({
   id: 'default.modelRules',
   description:
-    'Passes when the model is one of those that the metadata of the request allows: `rules.metadata.KEY.VALUE` for every key that the request has; `rules.defaults` where none of them applies.',
+    'Passes when the metadata of the request allows the model: `rules.metadata.KEY.VALUE` for every key that the request has; `rules.defaults` if none of them applies.',
   phases: ['input'],
   schema: Type.Object(
     {
@@ -69,7 +69,7 @@ export const modelRules = defineCheck({
             ),
           ),
         },
-        { ...strict, description: 'Which models are allowed.' },
+        { ...strict, description: 'Allowed models.' },
       ),
       not: Not,
     },
@@ -157,7 +157,7 @@ function listOf(text: string | undefined): readonly string[] {
 export const allowedRequestTypes = defineCheck({
   id: 'default.allowedRequestTypes',
   description:
-    'Passes when the endpoint is allowed and not blocked. Where neither list is given, the metadata of the request says them: `supported_endpoints` and `blocked_endpoints`, divided by commas. What is blocked is not allowed by the other list.',
+    'Passes when the endpoint is allowed and not blocked. Without either list, the metadata of the request provides them: `supported_endpoints` and `blocked_endpoints`, separated by commas. A blocked endpoint is refused even if the other list allows it.',
   phases: ['input'],
   schema: Type.Object(
     {
@@ -242,7 +242,7 @@ export const requiredMetadataKeyValuePairs = defineCheck({
         {
           minProperties: 1,
           maxProperties: 100,
-          description: 'The value that each key must have, or several of which one will do.',
+          description: 'Required value of each key, or a list of alternatives.',
         },
       ),
       operator: OperatorOf('pairs', 'all'),
@@ -250,7 +250,7 @@ export const requiredMetadataKeyValuePairs = defineCheck({
         Type.Enum([...matchTypes], {
           default: 'exact',
           description:
-            'How values are compared: `exact` they are the same, `contains` the metadata has the value in it, `containsAll` it has all of several in it, `regex` the value is an expression in the syntax of RE2 that is found in it.',
+            'Comparison of values: `exact`: they are equal; `contains`: the metadata contains the value; `containsAll`: it contains all values of the list; `regex`: the value is an expression in the syntax of RE2 that matches within it.',
         }),
       ),
     },

@@ -156,7 +156,7 @@ export const pii = defineCheck({
   id: 'default.pii',
   aliases: ['portkey.pii'],
   description:
-    'Fails when any text has personal data: e-mail addresses, phone numbers (with a country code, or as 3-3-4 digits), payment cards, IBANs, IP addresses, US social security numbers, and personal numbers of Brazil, Britain, China, Finland, France, Italy, Poland and Spain; check digits are checked where there are any. Names and postal addresses cannot be told without a model: it does not look for them. Says the kinds and how many, never what it found.',
+    'Fails when any text has personal data: e-mail addresses, phone numbers (with a country code, or as 3-3-4 digits), payment cards, IBANs, IP addresses, US social security numbers, and personal numbers of Brazil, Britain, China, Finland, France, Italy, Poland and Spain; check digits are verified where they exist. It does not look for names and postal addresses, which require a model. Reports the kinds and their number, never the data itself.',
   phases: ['input', 'output'],
   changes: true,
   schema: Type.Object(
@@ -165,7 +165,7 @@ export const pii = defineCheck({
         Type.Array(Type.Enum(categoryNames), {
           minItems: 1,
           uniqueItems: true,
-          description: 'Only these kinds. Default: all of them.',
+          description: 'Kinds to look for. Default: all.',
         }),
       ),
       ...findingParameters,

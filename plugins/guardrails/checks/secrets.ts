@@ -75,7 +75,7 @@ type Kind = (typeof kindNames)[number];
 export const secrets = defineCheck({
   id: 'default.secrets',
   description:
-    'Fails when any text has a secret: private keys, JSON Web Tokens, keys of AWS, GitHub, GitLab, Slack, Stripe, Anthropic, OpenAI, Google and others by what they begin with, keys of this gateway, and tokens of 32 to 200 letters and digits in no order (`HIGH_ENTROPY`, a heuristic). Says the kinds and how many, never what it found.',
+    'Fails when any text has a secret: private keys, JSON Web Tokens, keys of AWS, GitHub, GitLab, Slack, Stripe, Anthropic, OpenAI, Google and others by their prefix, keys of this gateway, and tokens of 32 to 200 random letters and digits (`HIGH_ENTROPY`, a heuristic). Reports the kinds and their number, never the secret itself.',
   phases: ['input', 'output'],
   changes: true,
   schema: Type.Object(
@@ -84,7 +84,7 @@ export const secrets = defineCheck({
         Type.Array(Type.Enum([...kindNames]), {
           minItems: 1,
           uniqueItems: true,
-          description: 'Only these kinds. Default: all of them.',
+          description: 'Kinds to look for. Default: all.',
         }),
       ),
       ...findingParameters,

@@ -39,7 +39,7 @@ export const OperatorOf = (things: string, usual: Operator) =>
   Type.Optional(
     Type.Union([Type.Literal('any'), Type.Literal('all'), Type.Literal('none')], {
       default: usual,
-      description: `Pass when any, all or none of the ${things} are there.`,
+      description: `Pass when any, all or none of the ${things} are present.`,
     }),
   );
 

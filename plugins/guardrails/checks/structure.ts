@@ -162,7 +162,7 @@ export const jsonSchema = defineCheck({
 export const jsonKeys = defineCheck({
   id: 'default.jsonKeys',
   description:
-    'Looks for keys at the top of the JSON that each choice of the answer holds: passes when any, all or none of them are there. A text without JSON has none, and fails unless none is asked for.',
+    'Looks for keys at the top of the JSON that each choice of the answer holds: passes when any, all or none of them are present. A text without JSON has no keys, and fails unless the condition is none.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
@@ -236,7 +236,7 @@ type Language = keyof typeof labels;
 export const containsCode = defineCheck({
   id: 'default.containsCode',
   description:
-    'Passes when any text has a fenced block of code that is labelled with the language; blocks without a label do not count.',
+    'Passes when any text has a fenced block of code that is labelled with the language; blocks without a label are ignored.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
@@ -423,7 +423,7 @@ function sqlIn(text: string): ReadonlySet<Statement> {
 export const sql = defineCheck({
   id: 'default.sql',
   description:
-    'Passes when any text has an SQL statement; with `not`, when none has. It reads keywords and names in their order (`SELECT … FROM name`, `DELETE FROM name WHERE`), in fenced blocks and between other words; it is a heuristic, and no parser of a dialect.',
+    'Passes when any text has an SQL statement; with `not`, when none has. It reads keywords and names in their order (`SELECT … FROM name`, `DELETE FROM name WHERE`), in fenced blocks and between other words; it is a heuristic, not a parser.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
@@ -431,7 +431,7 @@ export const sql = defineCheck({
         Type.Array(Type.Enum([...statements]), {
           minItems: 1,
           uniqueItems: true,
-          description: 'Only these statements, by their first word. Default: all of them.',
+          description: 'Statements to look for, by their first word. Default: all.',
         }),
       ),
       not: Not,

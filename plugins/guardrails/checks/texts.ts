@@ -70,7 +70,7 @@ export const regexMatch = defineCheck({
 export const regexReplace = defineCheck({
   id: 'default.regexReplace',
   description:
-    'Puts a text in the place of everything that an expression finds, in all texts; of the arguments of tool calls in their strings, keys and numbers. Passes, unless `failOnDetection` is set and something was found.',
+    'Replaces every match of an expression in all texts; in arguments of tool calls it replaces matches in strings, keys and numbers. Passes, unless `failOnDetection` is set and a match was found.',
   phases: ['input', 'output'],
   changes: true,
   schema: Type.Object(
@@ -80,11 +80,11 @@ export const regexReplace = defineCheck({
         Type.String({
           maxLength: 1000,
           default: '[REDACTED]',
-          description: 'What stands in the place of each match, as it is: `$1` means nothing.',
+          description: 'Replacement of each match, taken literally: `$1` has no special meaning.',
         }),
       ),
       failOnDetection: Type.Optional(
-        Type.Boolean({ default: false, description: 'Fail when something was found.' }),
+        Type.Boolean({ default: false, description: 'Fail when a match was found.' }),
       ),
     },
     strict,
@@ -126,18 +126,18 @@ function hasMatch(matches: Iterable<{ readonly start: number; readonly end: numb
 
 export const contains = defineCheck({
   id: 'default.contains',
-  description: 'Looks for words in all texts: passes when any, all or none of them are there.',
+  description: 'Looks for words in all texts: passes when any, all or none of them are present.',
   phases: ['input', 'output'],
   schema: Type.Object(
     {
       words: Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
         minItems: 1,
         maxItems: 10_000,
-        description: 'Words or phrases. They are found within longer words, too.',
+        description: 'Words or phrases. They also match within longer words.',
       }),
       operator: OperatorOf('words', 'any'),
       caseSensitive: Type.Optional(
-        Type.Boolean({ default: true, description: 'Whether capital and small letters are different.' }),
+        Type.Boolean({ default: true, description: 'Whether the comparison is case-sensitive.' }),
       ),
     },
     strict,

@@ -37,7 +37,7 @@ function operatorSchema(rows: readonly ServiceRow[]) {
       credentials: Type.Optional(
         Type.Object(credentials, {
           ...strict,
-          description: 'What the service knows the gateway by, for checks that say nothing of it.',
+          description: 'Credentials of the gateway at the service, for checks without their own.',
         }),
       ),
       base_url: Type.Optional(
@@ -63,7 +63,7 @@ export const ServicesSchema = Type.Object(
   {
     ...strict,
     description:
-      'What checks that ask services begin with, by the first part of their ids. Guardrails of every organisation may use it.',
+      'Defaults of checks that call services, by the first part of their ids. Guardrails of every organisation may use them.',
   },
 );
 

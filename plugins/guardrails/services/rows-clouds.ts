@@ -8,7 +8,7 @@ const azureCredentials = {
     Type.Union([Type.Literal('apiKey'), Type.Literal('entra'), Type.Literal('managed')], {
       default: 'apiKey',
       description:
-        'A key, a client of Microsoft Entra, or the identity of this machine, which only the operator can name.',
+        'A key, a client of Microsoft Entra, or the identity of this machine, which only the operator can select.',
     }),
   ),
   apiKey: Type.Optional(secret('Key of the resource.')),
@@ -70,11 +70,11 @@ export const cloudServices: readonly ServiceRow[] = [
           minItems: 1,
           uniqueItems: true,
           default: [...severities],
-          description: 'What is looked for.',
+          description: 'Categories to check.',
         }),
       ),
       severity: Type.Optional(
-        Type.Integer({ minimum: 0, maximum: 7, default: 2, description: 'Fail from this severity on.' }),
+        Type.Integer({ minimum: 0, maximum: 7, default: 2, description: 'Lowest severity that fails.' }),
       ),
       blocklistNames: Type.Optional(
         Type.Array(Type.String({ maxLength: 255 }), {
@@ -119,7 +119,7 @@ export const cloudServices: readonly ServiceRow[] = [
   {
     ...azure,
     id: 'azure.protectedMaterial',
-    description: 'Asks Azure AI Content Safety whether an answer repeats texts that are protected.',
+    description: 'Asks Azure AI Content Safety whether an answer repeats protected texts.',
     phases: ['output'],
     credentialsIn: 'contentSafety',
     parameters: { apiVersion: version('2024-09-01') },
@@ -143,7 +143,7 @@ export const cloudServices: readonly ServiceRow[] = [
       piiCategories: Type.Optional(
         Type.Array(Type.String({ maxLength: 100 }), {
           maxItems: 200,
-          description: 'What is looked for. Default: everything.',
+          description: 'Categories to look for. Default: all.',
         }),
       ),
       redact: Redact,
@@ -245,7 +245,7 @@ export const cloudServices: readonly ServiceRow[] = [
       categories: Type.Array(Type.Union(mistralCategories.map((name) => Type.Literal(name))), {
         minItems: 1,
         uniqueItems: true,
-        description: 'What makes the check fail.',
+        description: 'Categories that fail the check.',
       }),
       model: text('The model that moderates.', { default: 'mistral-moderation-latest' }),
     },

@@ -46,7 +46,7 @@ function profileOf({ parameters }: Values): Values {
 const Mode = Type.Optional(
   Type.Union([Type.Literal('speed'), Type.Literal('balanced'), Type.Literal('quality')], {
     default: 'balanced',
-    description: 'What matters more.',
+    description: 'Preferred property of the search.',
   }),
 );
 
@@ -150,7 +150,7 @@ const searchParameters = {
   prefix: text('What stands before the findings.', { default: '\n<web_search_context>' }),
   suffix: text('What stands behind them.', { default: '\n</web_search_context>' }),
   numResults: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'Findings at most.' }),
+    Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'Most results.' }),
   ),
   includeDomains: Domains('searched'),
   excludeDomains: Domains('left out'),
@@ -187,7 +187,7 @@ export const qualityServices: readonly ServiceRow[] = [
     ...search('Exa'),
     id: 'exa.online',
     description:
-      'Searches the web with Exa for the last message, and puts what was found behind the message of the system. Always passes.',
+      'Searches the web with Exa for the last message, and adds the results after the system message. Always passes.',
     phases: ['input'],
     parameters: searchParameters,
     base: ['https://api.exa.ai'],
@@ -206,7 +206,7 @@ export const qualityServices: readonly ServiceRow[] = [
     ...search('Tavily'),
     id: 'tavily.online',
     description:
-      'Searches the web with Tavily for the last message, and puts what was found behind the message of the system. Always passes.',
+      'Searches the web with Tavily for the last message, and adds the results after the system message. Always passes.',
     phases: ['input'],
     parameters: searchParameters,
     base: ['https://api.tavily.com'],
@@ -296,7 +296,7 @@ export const qualityServices: readonly ServiceRow[] = [
   {
     ...qualifire,
     id: 'qualifire.contentModeration',
-    description: 'Asks Qualifire to moderate what was asked and answered.',
+    description: 'Asks Qualifire to moderate requests and answers.',
     phases: ['input', 'output'],
     parameters: {},
     body: { ...said, content_moderation_check: true },
@@ -304,7 +304,7 @@ export const qualityServices: readonly ServiceRow[] = [
   {
     ...qualifire,
     id: 'qualifire.grounding',
-    description: 'Asks Qualifire whether an answer is grounded in what was asked.',
+    description: 'Asks Qualifire whether an answer is grounded in the request.',
     phases: ['output'],
     parameters: { mode: Mode },
     body: { ...said, grounding_check: true, grounding_mode: '{parameters.mode}' },
@@ -320,7 +320,7 @@ export const qualityServices: readonly ServiceRow[] = [
   {
     ...qualifire,
     id: 'qualifire.pii',
-    description: 'Asks Qualifire for personal data in what was asked and answered.',
+    description: 'Asks Qualifire for personal data in requests and answers.',
     phases: ['input', 'output'],
     parameters: {},
     body: { ...said, pii_check: true },
@@ -340,7 +340,7 @@ export const qualityServices: readonly ServiceRow[] = [
       policy_target: Type.Optional(
         Type.Union([Type.Literal('input'), Type.Literal('output'), Type.Literal('both')], {
           default: 'both',
-          description: 'What is looked at.',
+          description: 'Part to check.',
         }),
       ),
     },
@@ -380,7 +380,7 @@ export const qualityServices: readonly ServiceRow[] = [
     phases: ['input', 'output'],
     parameters: {
       generic_safety_check: Type.Optional(
-        Type.Boolean({ default: true, description: 'Judge the safety: without it there is no verdict.' }),
+        Type.Boolean({ default: true, description: 'Judge the safety; without it there is no verdict.' }),
       ),
       greetings_list: listOf(walledGreetings, ['Casual & Friendly'], 'Greetings that are looked for.'),
       pii_list: listOf(walledData, walledData, 'Personal data that is looked for.'),
@@ -388,7 +388,7 @@ export const qualityServices: readonly ServiceRow[] = [
         Type.Array(Type.String({ maxLength: 4096 }), {
           maxItems: 100,
           default: [],
-          description: 'Topics that are looked for.',
+          description: 'Topics to look for.',
         }),
       ),
     },

@@ -27,7 +27,7 @@ const pillar = (side: 'prompt' | 'response', scanners: readonly string[]) =>
       scanners: Type.Array(Type.Union(scanners.map((name) => Type.Literal(name))), {
         minItems: 1,
         uniqueItems: true,
-        description: 'What is looked for.',
+        description: 'Categories to look for.',
       }),
     },
     credentials: { apiKey: secret('Key of Pillar Security.') },
@@ -104,7 +104,7 @@ export const securityServices: readonly ServiceRow[] = [
   },
   {
     id: 'crowdstrike-aidr.guardChatCompletions',
-    description: 'Asks CrowdStrike AIDR, and puts what its policy transforms in place.',
+    description: 'Asks CrowdStrike AIDR, and applies the changes of its policy.',
     phases: ['input', 'output'],
     parameters: {},
     credentials: {
@@ -176,14 +176,15 @@ export const securityServices: readonly ServiceRow[] = [
   },
   {
     id: 'lakera.guard',
-    description: 'Asks Lakera Guard, and replaces personal data where nothing else was found.',
+    description: 'Asks Lakera Guard, and replaces personal data if it found nothing else.',
     phases: ['input', 'output'],
     parameters: {
       projectID: text('Project whose policy holds. Default: the policy of the account.'),
       endInclusive: Type.Optional(
         Type.Boolean({
           default: false,
-          description: 'Taken from existing guardrails; pieces are found by their text, wherever they end.',
+          description:
+            'Accepted in existing guardrails; findings are located by their text, so offsets do not matter.',
         }),
       ),
     },
@@ -224,7 +225,7 @@ export const securityServices: readonly ServiceRow[] = [
       messages: Type.Optional(
         Type.Array(Type.Unknown(), {
           maxItems: 1000,
-          description: 'Taken from existing guardrails; the messages of the request are sent.',
+          description: 'Accepted in existing guardrails; the messages of the request are sent in any case.',
         }),
       ),
       conversationId: text('Conversation that the messages belong to.'),
@@ -254,7 +255,7 @@ export const securityServices: readonly ServiceRow[] = [
       overrides: Type.Optional(
         Type.Record(Type.String(), Type.Unknown(), {
           maxProperties: 100,
-          description: 'What differs from the recipe.',
+          description: 'Overrides of the recipe.',
         }),
       ),
     },
@@ -383,7 +384,7 @@ export const securityServices: readonly ServiceRow[] = [
     phases: ['input', 'output'],
     parameters: {
       policyId: Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Integer({ minimum: 0 })], {
-        description: 'The policy that is executed.',
+        description: 'Policy to execute.',
       }),
     },
     credentials: {

@@ -117,7 +117,11 @@ const Reference = Type.Object(
       description: 'Id or slug of a secret reference that the workspace may use.',
     }),
     secret_key: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 255, description: 'Member of its JSON. Default: the whole.' }),
+      Type.String({
+        minLength: 1,
+        maxLength: 255,
+        description: 'Member of its JSON. Default: the whole secret.',
+      }),
     ),
   },
   strict,
@@ -147,7 +151,7 @@ export const text = (description: string, more: { readonly default?: string } = 
 export const Redact = Type.Optional(
   Type.Boolean({
     default: false,
-    description: 'Put what the service has in the place of what it found, and pass.',
+    description: 'Apply the redactions of the service, and pass.',
   }),
 );
 
@@ -169,7 +173,7 @@ export function parametersSchema(row: ServiceRow) {
           Type.Unsafe<unknown>({
             ...credentialsSchema(row),
             description:
-              'What the service knows the caller by. Sealed when the guardrail is stored. Default: what the operator gave the plugin `guardrails`.',
+              'Credentials at the service. Encrypted when the guardrail is stored. Default: those that the operator set in the options of the plugin `guardrails`.',
           }),
         ),
       }),

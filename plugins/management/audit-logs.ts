@@ -57,7 +57,7 @@ const Query = Type.Object(
       Type.String({
         maxLength: 64,
         description:
-          'As shown: empty, since nothing looks up where addresses are. Any other one finds nothing.',
+          'Empty, as in the entries, because addresses are not geolocated. Any other value finds nothing.',
       }),
     ),
   },
@@ -68,18 +68,18 @@ const Entry = Type.Object({
   id: Type.String(),
   number: Type.Integer({
     description:
-      'Its place in the chain of the organisation, from 1; 0 for a refused attempt, which is in no chain.',
+      'Position in the hash chain of the organisation, from 1; 0 for a refused attempt, which is not in a chain.',
   }),
   hash: Type.String({
-    description: 'SHA-256 over this entry and the hash of the one before; empty for a refused attempt.',
+    description: 'SHA-256 over this entry and the hash of the previous one; empty for a refused attempt.',
   }),
   timestamp: Type.String(),
   method: Type.String(),
   uri: Type.String(),
   request_id: Type.String(),
-  request_body: Type.String({ description: 'JSON, secrets masked; empty when there was none.' }),
-  query_params: Type.String({ description: 'JSON, secrets masked.' }),
-  request_headers: Type.String({ description: 'JSON, secrets masked.' }),
+  request_body: Type.String({ description: 'JSON with masked secrets; empty if there was none.' }),
+  query_params: Type.String({ description: 'JSON with masked secrets.' }),
+  request_headers: Type.String({ description: 'JSON with masked secrets.' }),
   user_id: Type.String(),
   user_name: Type.String(),
   user_type: Actor,
@@ -90,9 +90,9 @@ const Entry = Type.Object({
   resource_id: Type.String(),
   action: Type.String(),
   client_ip: Type.String(),
-  country: Type.String({ description: 'Always empty: nothing looks up where addresses are.' }),
-  api_key_id: Type.String({ description: 'The key or token with which a user did it; empty for others.' }),
-  error: Type.String({ description: 'Why it was refused; empty when it was not.' }),
+  country: Type.String({ description: 'Always empty, because addresses are not geolocated.' }),
+  api_key_id: Type.String({ description: 'Key or token that the user used; empty for other actors.' }),
+  error: Type.String({ description: 'Reason for the refusal; empty if the attempt was not refused.' }),
 });
 
 /** `GET /audit-logs`: changes and refused attempts, with their actors. */
@@ -102,7 +102,7 @@ export function auditLogsRoute(): RouteDefinition {
     id: 'audit_logs.list',
     method: 'GET',
     path: '/audit-logs',
-    summary: 'The changes in the organisation and the refused attempts at them, newest first',
+    summary: 'Changes in the organisation and refused attempts, newest first',
     scope: 'audit_logs.list',
     feature: 'audit_logs',
     // Reads only.

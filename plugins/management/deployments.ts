@@ -11,7 +11,7 @@ const object = Type.Literal('deployment');
 const Kind = Type.Union([Type.Literal('production'), Type.Literal('non-production')]);
 const Config = Type.Record(Type.String(), Type.Unknown(), {
   examples: [{ region: 'eu' }],
-  description: 'What the deployment runs with.',
+  description: 'Configuration of the deployment.',
 });
 
 const fields = {
@@ -23,7 +23,7 @@ const fields = {
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
       maxItems: 1000,
       examples: [[]],
-      description: 'Ids or slugs of the workspaces that may use it, when not all may.',
+      description: 'Ids or slugs of the workspaces that may use it, if not all may.',
     }),
   ),
 };
@@ -37,7 +37,7 @@ const Create = Type.Object(
         maxLength: 255,
         pattern: '^[a-zA-Z0-9_-]+$',
         examples: ['europe'],
-        description: 'Unique in the organisation. Default: made of the name.',
+        description: 'Unique in the organisation. Default: derived from the name.',
       }),
     ),
     type: Kind,
@@ -92,7 +92,7 @@ export function deploymentRoutes(scope: Scope): readonly RouteDefinition[] {
       show: ({ id, slug }) => ({ id, slug, object: 'deployment' as const }),
     }),
     deployments.list({
-      summary: 'The deployments of the organisation, oldest first',
+      summary: 'Deployments of the organisation, oldest first',
       query: {},
       entry: Reply,
       rows: (reader, { key }, page) => reader.records.list('deployment', key.organisationId, {}, page),
@@ -100,7 +100,7 @@ export function deploymentRoutes(scope: Scope): readonly RouteDefinition[] {
     }),
     deployments.get({ summary: 'One deployment, by its id or slug', reply: Reply, show }),
     deployments.update({
-      summary: 'Changes a deployment; what is not given stays',
+      summary: 'Updates a deployment; omitted fields stay unchanged',
       body: Update,
       reply: Reply,
       async change({ name, data }, writer, { key, body }) {

@@ -13,7 +13,11 @@ import { noSuchRecord } from './shared/records.ts';
 const opinion = {
   value: Type.Integer({ minimum: -10, maximum: 10, examples: [5], description: 'From -10 to 10.' }),
   weight: Type.Optional(
-    Type.Number({ minimum: 0, maximum: 1, description: 'How much it counts. Default 1, or as before.' }),
+    Type.Number({
+      minimum: 0,
+      maximum: 1,
+      description: 'Weight of the value. Default: 1, or the previous weight.',
+    }),
   ),
   metadata: Type.Optional(
     Type.Record(Type.String({ maxLength: 255 }), Type.Unknown(), {
@@ -30,7 +34,7 @@ const One = Type.Object(
       minLength: 1,
       maxLength: 255,
       examples: ['0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f'],
-      description: 'The trace that was answered: what the request said, else its request id.',
+      description: 'Id of the trace: the trace id of the request, else its request id.',
     }),
     ...opinion,
   },
@@ -73,7 +77,7 @@ function createRoute({ clock, journal }: Scope): RouteDefinition {
     id: 'feedback.create',
     method: 'POST',
     path: '/feedback',
-    summary: 'Says what somebody thinks of the answers of a trace',
+    summary: 'Creates feedback on the answers of a trace',
     scope: scopes,
     // A row of the log, like the request that it is about: nothing that is administered changes.
     audit: null,
@@ -97,11 +101,13 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
     id: 'feedback.update',
     method: 'PUT',
     path: '/feedback/{id}',
-    summary: 'Changes feedback; its value is given anew, what else is not given stays',
+    summary: 'Updates feedback; the value is required, other omitted fields stay unchanged',
     scope: scopes,
     // A row of the log, like the request that it is about: nothing that is administered changes.
     audit: null,
-    params: Type.Object({ id: Type.String({ format: 'uuid', description: 'As `POST /feedback` told it.' }) }),
+    params: Type.Object({
+      id: Type.String({ format: 'uuid', description: 'Id from the answer of `POST /feedback`.' }),
+    }),
     body: UpdateFeedback,
     reply: FeedbackReply,
     async handle({ params, body, key }) {

@@ -46,7 +46,7 @@ import { mcpServerUserAccessRoutes } from './mcp-servers/user-access.ts';
 export default definePlugin({
   name: 'management',
   description:
-    'Serves the administration API: workspaces, people, service keys and the audit trail; log entries and analytics of what the key may see; the invalidation of cached answers.',
+    'Serves the administration API: workspaces, people, service keys and the audit trail; log entries and analytics, limited to the access of the key; the invalidation of cached answers.',
   schema: Type.Object(
     {
       redact: Type.Optional(

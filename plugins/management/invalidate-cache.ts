@@ -10,14 +10,14 @@ const Query = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 1024,
-        description: 'Whose answers are not used any more, as in the request header `cache-namespace`.',
+        description: 'Namespace whose answers are invalidated, as in the request header `cache-namespace`.',
       }),
     ),
     all: Type.Optional(
       Type.Boolean({
         default: false,
         description:
-          'Every answer of the workspace, in whatever namespace and in none. Instead of `namespace`.',
+          'Invalidate all answers of the workspace, with or without a namespace. Instead of `namespace`.',
       }),
     ),
     workspace_id: Type.Optional(
@@ -34,11 +34,11 @@ const Query = Type.Object(
 const Reply = Type.Object({
   success: Type.Literal(true),
   data: Type.Object({
-    namespace: Type.Union([Type.String(), Type.Null()], { description: 'Null for all of the workspace.' }),
+    namespace: Type.Union([Type.String(), Type.Null()], { description: 'Null for the whole workspace.' }),
     workspace_id: Type.String(),
     invalidated_at: Type.String({
       format: 'date-time',
-      description: 'Answers to what was asked until then are not used any more.',
+      description: 'Answers to requests before this time are no longer used.',
     }),
   }),
 });
@@ -52,7 +52,7 @@ export function invalidateCacheRoute({ cache, clock }: Scope): RouteDefinition {
     id: 'cache.delete',
     method: 'DELETE',
     path: '/cache',
-    summary: 'Ends the use of cached answers, of one namespace or of a whole workspace',
+    summary: 'Invalidates cached answers of one namespace or of a whole workspace',
     scope: 'cache.delete',
     audit: 'delete',
     query: Query,

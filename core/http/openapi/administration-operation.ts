@@ -108,7 +108,7 @@ const ifMatch: OperationParameter = {
   schema: { type: 'string' },
   example: '"3"',
   description:
-    'The `etag` with which the record was answered: refused with 412 when the record has changed since.',
+    '`etag` of the record as last read: the request is refused with 412 if the record has changed since.',
 };
 
 /** The operation of an administration route, derived from its declaration alone. */

@@ -33,7 +33,7 @@ const AnswerMessage = Type.Object({
   ),
   content_blocks: Type.Optional(
     Type.Array(Type.Object({ type: Type.String(), text: Type.Optional(Type.String()) }), {
-      description: 'Parts of the answer, reasoning included, where `strict-open-ai-compliance` is `false`.',
+      description: 'Parts of the answer, including reasoning, if `strict-open-ai-compliance` is `false`.',
     }),
   ),
 });
@@ -69,11 +69,11 @@ const Completion = Type.Object({
   id: Type.String(),
   object: Type.Literal('chat.completion'),
   created: unixSeconds('When it was made.'),
-  model: Type.String({ description: 'The model that answered.' }),
+  model: Type.String({ description: 'Model that answered.' }),
   system_fingerprint: Type.Optional(
     orNull(Type.String(), 'The configuration behind the model: with `seed`, tells of its changes.'),
   ),
-  choices: Type.Array(component('ChatChoice'), { description: 'As many as `n` asks for.' }),
+  choices: Type.Array(component('ChatChoice'), { description: 'Answers, as many as `n`.' }),
   usage: Type.Optional(component('ChatUsage')),
 });
 
@@ -82,7 +82,7 @@ const Chunk = Type.Object({
   id: Type.String(),
   object: Type.Literal('chat.completion.chunk'),
   created: unixSeconds('When it was made.'),
-  model: Type.String({ description: 'The model that answers.' }),
+  model: Type.String({ description: 'Model that answers.' }),
   choices: Type.Array(
     Type.Object({
       index: Type.Integer({ minimum: 0 }),
@@ -92,13 +92,13 @@ const Chunk = Type.Object({
         refusal: Type.Optional(orNull(Type.String())),
         tool_calls: Type.Optional(
           Type.Array(openObject({ index: Type.Integer({ minimum: 0 }) }), {
-            description: 'Parts of calls; the arguments come in pieces.',
+            description: 'Parts of tool calls; the arguments arrive in pieces.',
           }),
         ),
       }),
       finish_reason: Type.Optional(orNull(Type.String())),
     }),
-    { description: 'None in the event that tells the usage.' },
+    { description: 'Empty in the event with the usage.' },
   ),
   usage: Type.Optional(orNull(component('ChatUsage'))),
 });
@@ -145,11 +145,11 @@ const Message = Type.Object({
       description: 'A text, or parts of several kinds.',
     }),
   ),
-  name: Type.Optional(Type.String({ description: 'Who says it, or the function that answered.' })),
+  name: Type.Optional(Type.String({ description: 'Name of the author, or of the function that answered.' })),
   tool_calls: Type.Optional(
-    Type.Array(component('ChatToolCall'), { description: 'What the assistant has called.' }),
+    Type.Array(component('ChatToolCall'), { description: 'Tool calls of the assistant.' }),
   ),
-  tool_call_id: Type.Optional(Type.String({ description: 'The call that a tool message answers.' })),
+  tool_call_id: Type.Optional(Type.String({ description: 'Tool call that a tool message answers.' })),
   function_call: Type.Optional(
     Type.Object(
       { name: Type.String(), arguments: Type.String() },
@@ -169,7 +169,7 @@ const FunctionDefinition = Type.Object({
 
 const Tool = Type.Object({
   type: Type.String({
-    description: '`function`; others only with `strict-open-ai-compliance: false`.',
+    description: '`function`; other types only with `strict-open-ai-compliance: false`.',
     examples: ['function'],
   }),
   function: Type.Optional(component('FunctionDefinition')),
@@ -201,7 +201,7 @@ const Thinking = Type.Object(
   { type: oneOf(['enabled', 'disabled', 'adaptive']), budget_tokens: Type.Optional(Type.Integer()) },
   {
     description:
-      'Returns reasoning tokens, for the models that have them; needs `strict-open-ai-compliance: false`.',
+      'Return reasoning tokens, for models that have them; needs `strict-open-ai-compliance: false`.',
   },
 );
 
@@ -246,7 +246,7 @@ const sampling = {
   seed: Type.Optional(
     Type.Integer({
       format: 'int64',
-      description: 'For answers that repeat, as far as the model can: within ±9.2e18.',
+      description: 'Seed for repeatable answers, as far as the model supports it: within ±9.2e18.',
     }),
   ),
   logit_bias: Type.Optional(
@@ -273,18 +273,22 @@ const Request = Type.Object(
       Type.Integer({ minimum: 0, deprecated: true, description: 'Use `max_completion_tokens`.' }),
     ),
     n: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 128, default: 1, description: 'How many answers.' }),
+      Type.Integer({ minimum: 1, maximum: 128, default: 1, description: 'Number of answers.' }),
     ),
     stop: Type.Optional(
       Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 4 })], {
-        description: 'Up to 4 texts at which to stop.',
+        description: 'Up to 4 stop sequences.',
       }),
     ),
-    stream: Type.Optional(Type.Boolean({ description: 'Server-sent events, the last one `data: [DONE]`.' })),
+    stream: Type.Optional(
+      Type.Boolean({
+        description: 'Stream the answer as server-sent events; the last one is `data: [DONE]`.',
+      }),
+    ),
     stream_options: Type.Optional(
       Type.Object(
         {
-          include_usage: Type.Optional(Type.Boolean({ description: 'A last event with the usage.' })),
+          include_usage: Type.Optional(Type.Boolean({ description: 'Send a last event with the usage.' })),
         },
         { description: 'Only with `stream: true`.' },
       ),
@@ -293,10 +297,10 @@ const Request = Type.Object(
     ...tools,
     response_format: Type.Optional(ResponseFormat),
     thinking: Type.Optional(Thinking),
-    user: Type.Optional(Type.String({ description: 'Your name for the end user.' })),
+    user: Type.Optional(Type.String({ description: 'Your identifier of the end user.' })),
   },
   {
-    description: 'Members that are not named here are sent on.',
+    description: 'Members that are not listed here are forwarded to the provider.',
     dependentSchemas: {
       top_logprobs: { properties: { logprobs: { const: true } }, required: ['logprobs'] },
       stream_options: { properties: { stream: { const: true } }, required: ['stream'] },

@@ -29,78 +29,77 @@ const names = 'names with commas between them, at most 64';
 /** Headers that control the gateway, by their names without the prefix (`docs/headers.md`). */
 const steering: Readonly<Record<string, SteeringHeader>> = {
   provider: {
-    description:
-      'The provider: its name, or `@slug` of one in the configuration, whose credential is then used.',
+    description: 'Name of the provider, or `@slug` of a configured provider, whose credential is then used.',
     schema: text,
     example: '@openai',
   },
   'virtual-key': {
-    description: 'A provider of the configuration. Use `provider`.',
+    description: 'Slug of a configured provider. Use `provider` instead.',
     schema: text,
     example: 'openai',
     deprecated: true,
   },
   config: {
-    description: 'Where the request goes, and how often it is tried: the slug of a config, or one as JSON.',
+    description: 'Config that controls routing and retries: its slug, or the config itself as JSON.',
     schema: text,
     example: '{"retry":{"attempts":3}}',
   },
   'custom-host': {
-    description: 'Replaces the address of the provider, which `provider` still names.',
+    description: 'Replaces the address of the provider that `provider` names.',
     schema: { type: 'string', format: 'uri' },
     example: 'https://models.example/v1',
   },
   'fetch-integrated-models': {
-    description: 'Lists the models of all configured providers although the request names one.',
+    description: 'Lists the models of all configured providers, even if the request names one.',
     schema: only('true'),
     example: 'true',
   },
   'request-timeout': {
-    description: 'The longest that one attempt may take, in milliseconds.',
+    description: 'Longest time of one attempt, in milliseconds.',
     schema: { type: 'integer', minimum: 1, maximum: 86_400_000 },
     example: 30_000,
   },
   'forward-headers': {
-    description: `These headers reach the provider also where the request is translated: ${names}.`,
+    description: `Headers that are forwarded to the provider even if the request is translated: ${names}.`,
     schema: text,
     example: 'x-tenant',
   },
   'sensitive-headers': {
-    description: `These headers never reach the provider, and are logged as a digest: ${names}.`,
+    description: `Headers that are never forwarded to the provider, and are logged as a digest: ${names}.`,
     schema: text,
     example: 'x-session',
   },
   'strict-open-ai-compliance': {
-    description: '`false`: answers keep what the shape of OpenAI has no place for.',
+    description: '`false`: answers keep data that the OpenAI format cannot express.',
     schema: { type: 'string', enum: ['true', 'false'] },
     example: 'false',
   },
   debug: {
-    description: '`false`: no bodies are logged, and the cache is left out.',
+    description: '`false`: no bodies are logged, and the cache is not used.',
     schema: only('false'),
     example: 'false',
   },
   explain: {
-    description: 'Notes why the request goes where it goes; needs an owner key or the scope `logs.view`.',
+    description: 'Records the routing decisions of the request; needs an owner key or the scope `logs.view`.',
     schema: only('true'),
     example: 'true',
   },
   'cache-force-refresh': {
-    description: 'Does not ask the cache, and keeps the new answer.',
+    description: 'Skips the lookup in the cache, and stores the new answer.',
     schema: only('true'),
     example: 'true',
   },
   'cache-namespace': {
-    description: "Parts the cache by this text, not by metadata and the client's other headers.",
+    description: 'Partitions the cache by this text instead of by metadata and other client headers.',
     schema: text,
     example: 'tests',
   },
   'trace-id': { description: 'Groups requests in the log.', schema: shortText, example: 'checkout-7' },
-  'span-id': { description: 'This request within its trace.', schema: shortText, example: 'step-2' },
-  'parent-span-id': { description: 'What this request is a part of.', schema: shortText, example: 'step-1' },
-  'span-name': { description: 'What this request is called.', schema: shortText, example: 'summarise' },
+  'span-id': { description: 'Id of this request within its trace.', schema: shortText, example: 'step-2' },
+  'parent-span-id': { description: 'Id of the parent span.', schema: shortText, example: 'step-1' },
+  'span-name': { description: 'Name of this request.', schema: shortText, example: 'summarise' },
   metadata: {
-    description: 'A JSON object of at most 64 keys, with 128 characters per key and value; is logged.',
+    description: 'JSON object of at most 64 keys, with 128 characters per key and value; it is logged.',
     schema: text,
     example: '{"team":"search"}',
   },
@@ -143,27 +142,29 @@ const schemas = {
   AdminError: Type.Object({
     success: Type.Literal(false),
     data: Type.Object({
-      message: Type.String({ description: 'What is wrong, and what to do.' }),
+      message: Type.String({ description: 'Cause of the error, and its remedy.' }),
       errorCode: Type.String({ pattern: '^AB0[1-9]$' }),
     }),
     errors: Type.Optional(
       Type.Array(
         Type.Object({
-          path: Type.String({ description: 'JSON pointer to what is wrong.' }),
+          path: Type.String({ description: 'JSON pointer to the invalid value.' }),
           message: Type.String(),
         }),
-        { description: 'Every mistake in what was sent.' },
+        { description: 'All mistakes in the request.' },
       ),
     ),
   }),
   OpenAiError: Type.Object({
     error: Type.Object({
-      message: Type.String({ description: 'What is wrong, and what to do.' }),
+      message: Type.String({ description: 'Cause of the error, and its remedy.' }),
       type: Type.String(),
       param: Type.Optional(orNull(Type.String(), 'The member, parameter or header at fault.')),
       code: Type.Optional(orNull(Type.String(), 'A code of the gateway, or what the provider reported.')),
     }),
-    provider: Type.Optional(Type.String({ description: 'Who reported it, when not the gateway.' })),
+    provider: Type.Optional(
+      Type.String({ description: 'Provider that reported the error; absent if it is the gateway.' }),
+    ),
   }),
   AnthropicError: Type.Object({
     type: Type.Literal('error'),
@@ -212,7 +213,7 @@ function statusesOf(shape: ErrorShape): readonly number[] {
 }
 
 function exampleOf(shape: ErrorShape, { code, status, type, admin }: CodedError): DocumentObject {
-  const message = 'What is wrong, and what to do.';
+  const message = 'Cause of the error, and its remedy.';
   if (shape === 'admin') return { success: false, data: { message, errorCode: admin } };
   if (shape === 'anthropic') return { type: 'error', error: { type, message } };
   if (shape === 'gemini') return { error: { code: status, message } };
@@ -239,7 +240,7 @@ function errorResponses(): Readonly<Record<string, DocumentObject>> {
     }
   }
   responses[headersTooLarge] = {
-    description: 'The headers are larger than 64 KiB. The connection ends with it.',
+    description: 'The headers are larger than 64 KiB. The gateway closes the connection.',
     content: {
       'application/json': {
         schema: { $ref: componentReference('OpenAiError') },
@@ -335,14 +336,14 @@ export class DocumentWriter {
   /** The document of everything that was added. */
   finish(): OpenApiDocument {
     const { header_prefix: prefix, base_path: basePath } = this.server;
-    const atRoot = { url: '/', description: 'The same without a prefix.' };
+    const atRoot = { url: '/', description: 'The same paths without a prefix.' };
     return {
       openapi: '3.1.1',
       info: {
         title: 'Gateway and administration',
         version: interfaceVersion,
         description:
-          'Requests to model providers in the wires that their clients speak, and the administration of who may send them.',
+          'Requests to model providers in the wire formats of their clients, and the administration of the gateway.',
       },
       servers: basePath === '/' ? [{ url: '/' }] : [{ url: basePath }, atRoot],
       tags: [...this.tags].map((name) => ({ name })),
@@ -431,7 +432,7 @@ export class DocumentWriter {
     if (errors !== 'none') return errorReferences(errors);
     const refused = errorReferences('openai');
     if (access === 'operators') return { 401: refused['401'] };
-    return path === '/readyz' ? { 503: { description: 'Something that is needed does not answer.' } } : {};
+    return path === '/readyz' ? { 503: { description: 'A required dependency does not answer.' } } : {};
   }
 }
 
@@ -441,14 +442,14 @@ function securitySchemes(prefix: string): Readonly<Record<string, DocumentObject
       type: 'apiKey',
       in: 'header',
       name: `${prefix}-api-key`,
-      description: 'A key of this service.',
+      description: 'Service key of this gateway.',
     },
     BearerKey: { type: 'http', scheme: 'bearer', description: 'The same key, as a bearer token.' },
     ProviderKey: {
       type: 'http',
       scheme: 'bearer',
       description:
-        'A key of the provider, beside that of this service, for a provider whose credential is not held here.',
+        'Key of the provider, in addition to the service key, for a provider whose credential is not stored in the gateway.',
     },
   };
 }

@@ -46,13 +46,14 @@ const pages: readonly Page[] = [
       schema: Type.Object({
         status: oneOf(['ready', 'not ready', 'draining']),
         reasons: Type.Optional(
-          Type.Array(Type.String(), { description: 'Why it cannot serve; absent when it can.' }),
+          Type.Array(Type.String(), { description: 'Reason for not being ready; absent if ready.' }),
         ),
         degraded: Type.Array(Type.String(), {
-          description: 'Dependencies that do not work. Requests are served without them, with less.',
+          description:
+            'Dependencies that do not work. Requests are served without them, with reduced function.',
         }),
         dependencies: Type.Record(Type.String(), Type.String(), {
-          description: '`ok`, or why it does not answer.',
+          description: '`ok`, or the reason why it does not answer.',
         }),
       }),
       example: { status: 'ready', degraded: [], dependencies: { journal: 'ok' } },
@@ -62,7 +63,7 @@ const pages: readonly Page[] = [
     id: 'operations.status',
     path: '/status',
     access: 'operators',
-    summary: 'What serves at present',
+    summary: 'Status of the running gateway',
     answer: 'The generation that serves.',
     response: {
       type: 'application/json',
@@ -74,7 +75,7 @@ const pages: readonly Page[] = [
     id: 'operations.metrics',
     path: '/metrics',
     access: 'operators',
-    summary: 'Figures for Prometheus',
+    summary: 'Metrics for Prometheus',
     answer: 'The figures.',
     response: { type: 'text/plain', schema: text, example: 'weir_requests_total 1\n' },
   },
@@ -94,7 +95,7 @@ const pages: readonly Page[] = [
     id: 'operations.docs',
     path: '/docs',
     access: 'operators',
-    summary: 'This document to be read',
+    summary: 'This document as a readable page',
     answer: 'A page.',
     response: { type: 'text/html', schema: text, example: '<!doctype html>' },
   },
@@ -164,7 +165,7 @@ const proxyOperations: readonly (readonly [tag: string, operations: readonly Gat
         method: 'GET',
         path: '/realtime',
         status: 101,
-        summary: 'A WebSocket to the provider',
+        summary: 'WebSocket to the provider',
         description:
           'Needs `connection: Upgrade` and `upgrade: websocket`. Browsers send their key and the other headers of the gateway as subprotocols.',
         parameters: [inQuery('model', 'A model of the provider.', { type: 'string' })],

@@ -29,7 +29,7 @@ const Job = Type.Object({
   ),
   fine_tuned_model: orNull(Type.String(), 'Null while it runs.'),
   hyperparameters: Hyperparameters,
-  model: Type.String({ description: 'The model that it began with.' }),
+  model: Type.String({ description: 'Base model of the job.' }),
   organization_id: Type.String(),
   result_files: Type.Array(Type.String()),
   status: oneOf(['validating_files', 'queued', 'running', 'succeeded', 'failed', 'cancelled']),
@@ -94,7 +94,7 @@ export const jobSchemas: Readonly<Record<string, TSchema>> = {
   Batch,
   BatchRequest: Type.Object({
     input_file_id: Type.String(),
-    endpoint: Type.String({ description: 'The endpoint of every line: `/v1/chat/completions` …' }),
+    endpoint: Type.String({ description: 'Endpoint of all lines: `/v1/chat/completions` …' }),
     completion_window: Type.String({ description: '`24h`.' }),
   }),
   BatchList: openObject({ data: Type.Optional(Type.Array(component('Batch'))) }),

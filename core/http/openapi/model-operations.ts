@@ -22,9 +22,9 @@ const chat: readonly GatewayOperation[] = [
     id: 'chat.completions.create',
     method: 'POST',
     path: '/chat/completions',
-    summary: 'An answer to a conversation',
+    summary: 'Creates a chat completion',
     description:
-      'Served by every provider for chat: where its wire is another one, the request and the answer are translated.',
+      'Every chat provider serves this endpoint; if it uses another wire format, the gateway translates request and answer.',
     request: [json('ChatCompletionRequest', { model: 'gpt-5-mini', messages: question })],
     response: [
       json('ChatCompletion', {
@@ -54,7 +54,7 @@ const chat: readonly GatewayOperation[] = [
     id: 'completions.create',
     method: 'POST',
     path: '/completions',
-    summary: 'The continuation of a text',
+    summary: 'Creates a text completion',
     request: [json('CompletionRequest', { model: 'gpt-3.5-turbo-instruct', prompt: 'Once upon a time' })],
     response: [
       json('TextCompletion', {
@@ -77,7 +77,7 @@ const chat: readonly GatewayOperation[] = [
     id: 'responses.create',
     method: 'POST',
     path: '/responses',
-    summary: 'An answer in the Responses wire',
+    summary: 'Creates a response (Responses API)',
     request: [json('ResponsesRequest', { model: 'gpt-5-mini', input: 'Say hello.' })],
     response: [
       json('Response', kept),
@@ -92,7 +92,7 @@ const chat: readonly GatewayOperation[] = [
     id: 'responses.get',
     method: 'GET',
     path: '/responses/{response_id}',
-    summary: 'A response that is kept',
+    summary: 'A stored response',
     description: whoKeeps,
     parameters: [responseId],
     response: [json('Response', kept)],
@@ -102,7 +102,7 @@ const chat: readonly GatewayOperation[] = [
     id: 'responses.delete',
     method: 'DELETE',
     path: '/responses/{response_id}',
-    summary: 'Forgets a response',
+    summary: 'Deletes a stored response',
     description: whoKeeps,
     parameters: [responseId],
     response: [json('Deleted', { id: 'resp_1', object: 'response', deleted: true })],
@@ -112,7 +112,7 @@ const chat: readonly GatewayOperation[] = [
     id: 'responses.input_items',
     method: 'GET',
     path: '/responses/{response_id}/input_items',
-    summary: 'What a response was asked with',
+    summary: 'Input items of a stored response',
     description: whoKeeps,
     parameters: [
       responseId,
@@ -148,7 +148,7 @@ const chat: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/messages',
     errors: 'anthropic',
-    summary: 'An answer in the Messages wire',
+    summary: 'Creates a message (Messages API)',
     request: [json('MessagesRequest', { model: 'claude-sonnet-4-5', max_tokens: 256, messages: question })],
     response: [
       json('Message', {
@@ -169,7 +169,7 @@ const chat: readonly GatewayOperation[] = [
     method: 'POST',
     path: '/messages/count_tokens',
     errors: 'anthropic',
-    summary: 'How many tokens a message would use',
+    summary: 'Counts the tokens of a message',
     request: [json('CountTokensRequest', { model: 'claude-sonnet-4-5', messages: question })],
     response: [json('TokenCount', { input_tokens: 9 })],
   },
@@ -190,7 +190,7 @@ const gemini: readonly GatewayOperation[] = [
     unprefixed: true,
     errors: 'gemini',
     path: '/v1beta/models/{model}:generateContent',
-    summary: 'An answer in the Gemini wire',
+    summary: 'Generates content (Gemini API)',
     parameters: [geminiModel],
     request: [json('GenerateContentRequest', { contents })],
     response: [json('GeneratedContent', generated)],
@@ -202,7 +202,7 @@ const gemini: readonly GatewayOperation[] = [
     unprefixed: true,
     errors: 'gemini',
     path: '/v1beta/models/{model}:streamGenerateContent',
-    summary: 'The same as a stream',
+    summary: 'Generates content as a stream (Gemini API)',
     parameters: [
       geminiModel,
       {
@@ -210,7 +210,7 @@ const gemini: readonly GatewayOperation[] = [
         in: 'query',
         required: false,
         schema: { type: 'string', enum: ['sse'] },
-        description: 'Server-sent events. Without it a JSON array arrives piece by piece.',
+        description: '`sse` for server-sent events. Without it the answer is a JSON array sent in pieces.',
       },
     ],
     request: [json('GenerateContentRequest', { contents })],
@@ -234,7 +234,7 @@ const measures: readonly GatewayOperation[] = [
     id: 'embeddings.create',
     method: 'POST',
     path: '/embeddings',
-    summary: 'Vectors of texts',
+    summary: 'Creates embeddings of texts',
     request: [json('EmbeddingsRequest', { model: 'text-embedding-3-small', input: 'A text.' })],
     response: [
       json('Embeddings', {
@@ -250,7 +250,7 @@ const measures: readonly GatewayOperation[] = [
     id: 'moderations.create',
     method: 'POST',
     path: '/moderations',
-    summary: 'Whether a text is harmful',
+    summary: 'Classifies whether texts are harmful',
     request: [json('ModerationRequest', { input: 'A text.' })],
     response: [
       json('Moderation', {
@@ -265,7 +265,7 @@ const measures: readonly GatewayOperation[] = [
     id: 'rerank.create',
     method: 'POST',
     path: '/rerank',
-    summary: 'Documents by how well they fit a question',
+    summary: 'Ranks documents by relevance to a query',
     request: [
       json('RerankRequest', { model: 'rerank-v3.5', query: 'A gateway?', documents: ['A gate.', 'A way.'] }),
     ],
@@ -283,7 +283,7 @@ const media: readonly GatewayOperation[] = [
     id: 'images.generate',
     method: 'POST',
     path: '/images/generations',
-    summary: 'Images of a description',
+    summary: 'Creates images from a description',
     request: [anyJson({ model: 'gpt-image-1', prompt: 'A weir at dawn.' })],
     response: [image],
   },
@@ -292,7 +292,7 @@ const media: readonly GatewayOperation[] = [
     id: 'images.edit',
     method: 'POST',
     path: '/images/edits',
-    summary: 'An image, changed',
+    summary: 'Edits an image',
     request: [bytes('multipart/form-data')],
     response: [image],
   },
@@ -301,7 +301,7 @@ const media: readonly GatewayOperation[] = [
     id: 'audio.speech.create',
     method: 'POST',
     path: '/audio/speech',
-    summary: 'A text, spoken',
+    summary: 'Converts a text to speech',
     request: [anyJson({ model: 'gpt-4o-mini-tts', input: 'Hello.', voice: 'alloy' })],
     response: [bytes('audio/*')],
   },
@@ -310,7 +310,7 @@ const media: readonly GatewayOperation[] = [
     id: 'audio.transcriptions.create',
     method: 'POST',
     path: '/audio/transcriptions',
-    summary: 'The words of a recording',
+    summary: 'Transcribes a recording',
     request: [bytes('multipart/form-data')],
     response: [transcript],
   },
@@ -319,7 +319,7 @@ const media: readonly GatewayOperation[] = [
     id: 'audio.translations.create',
     method: 'POST',
     path: '/audio/translations',
-    summary: 'The words of a recording, in English',
+    summary: 'Translates a recording into English text',
     request: [bytes('multipart/form-data')],
     response: [transcript],
   },

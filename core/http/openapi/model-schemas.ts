@@ -46,14 +46,14 @@ const requests = {
       Type.Union([oneOf(['text-moderation-stable', 'text-moderation-latest']), Type.String()], {
         default: 'text-moderation-latest',
         description:
-          '`text-moderation-latest`, which moves on by itself, or `text-moderation-stable`; others only with `strict-open-ai-compliance: false`.',
+          '`text-moderation-latest`, which is updated automatically, or `text-moderation-stable`; others only with `strict-open-ai-compliance: false`.',
       }),
     ),
   }),
   RerankRequest: Type.Object({
     model: Type.String({
       description:
-        'The model; on a cloud platform its complete resource name, as in the reference of that platform.',
+        'Model; on a cloud platform its complete resource name, as in the reference of that platform.',
     }),
     query: Type.String(),
     documents: Type.Array(Type.Union([Type.String(), AnyObject])),
@@ -74,7 +74,10 @@ const requests = {
   }),
   MessagesRequest: Type.Object({
     model: Model,
-    max_tokens: Type.Integer({ minimum: 0, description: 'Most tokens to write; required on this wire.' }),
+    max_tokens: Type.Integer({
+      minimum: 0,
+      description: 'Most tokens to write; required in this wire format.',
+    }),
     messages: Type.Array(component('MessagesMessage'), { minItems: 1 }),
     system: Type.Optional(Type.Union([Type.String(), Type.Array(AnyObject)])),
     temperature: Type.Optional(Type.Number()),

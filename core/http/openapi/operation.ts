@@ -159,7 +159,7 @@ export function events(name: string, example: string, end?: string): OperationBo
   const schema = {
     type: 'string',
     contentMediaType: 'text/event-stream',
-    description: `The data of each event is JSON of the shape of \`contentSchema\`.${last}`,
+    description: `The data of each event is JSON that matches \`contentSchema\`.${last}`,
     contentSchema: component(name),
   };
   return { type: 'text/event-stream', schema, example };

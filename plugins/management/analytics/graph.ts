@@ -98,7 +98,7 @@ export const Count = (description: string) => Type.Integer({ description });
 export const Figure = (description: string) => Type.Union([Type.Number(), Type.Null()], { description });
 /** An instant in UTC. */
 export const Timestamp = Type.String({
-  description: 'Beginning of the point, ISO 8601; it may lie before the window.',
+  description: 'Start of the point, ISO 8601; it may lie before the window.',
 });
 
 /** One count of the measures; 0 when absent. */

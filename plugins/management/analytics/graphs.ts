@@ -19,7 +19,7 @@ import type { Measures } from '../../../core/ports/analytics.ts';
 
 const Saved = (description: string) =>
   Type.Union([Type.Number(), Type.Null()], {
-    description: `${description} An estimate; null without an answer from the cache, or without any other.`,
+    description: `${description} An estimate; null if there is no answer from the cache, or no answer from a provider.`,
   });
 
 /**
@@ -128,7 +128,7 @@ const feedbackGraphs: readonly Graph[] = [
     point: {
       ai_model: Type.String({
         description:
-          'Of the latest request of the trace that succeeded, as answered; empty where it is not known.',
+          'Model of the latest successful request of the trace, as named in the answer; empty if unknown.',
       }),
       total: Count('Pieces of feedback.'),
       avg_weighted_feedback: Figure('Sum of value × weight over the sum of weights.'),

@@ -92,8 +92,8 @@ const cells = {
   avg_tokens: Figure('Tokens per request.'),
   avg_weighted_feedback: Figure('Weighted average of the feedback of their traces.'),
   requests_with_feedback: Count('Requests whose trace has feedback.'),
-  last_seen: Type.String({ description: 'When the latest of them was accepted, ISO 8601.' }),
-  first_seen: Type.String({ description: 'When the first of them was accepted, ISO 8601.' }),
+  last_seen: Type.String({ description: 'Acceptance of the latest request, ISO 8601.' }),
+  first_seen: Type.String({ description: 'Acceptance of the first request, ISO 8601.' }),
 };
 type Cell = keyof typeof cells;
 
@@ -157,7 +157,7 @@ export function namedGroupRoutes(scope: Scope): readonly RouteDefinition[] {
       id: 'analytics.groups.metadata',
       path: '/analytics/groups/metadata/{metadataKey}',
       params: Type.Object({
-        metadataKey: Type.String({ minLength: 1, maxLength: 255, description: 'Name of the metadata.' }),
+        metadataKey: Type.String({ minLength: 1, maxLength: 255, description: 'Key of the metadata.' }),
       }),
       handle: (call) => pageOfGroups(ofMetadata, { metadata: call.params.metadataKey }, call, scope),
     }),
@@ -216,7 +216,7 @@ const Params = Type.Object({
   groupBy: Type.String({
     maxLength: 64,
     examples: [...groupings],
-    description: `What to group by: ${groupings.join(', ')}.`,
+    description: `Property to group by: ${groupings.join(', ')}.`,
   }),
 });
 
@@ -224,7 +224,7 @@ const Query = Type.Object(
   {
     columns: columnsQuery('Without it only the request count is returned.'),
     include_total: Type.Optional(
-      Type.Boolean({ description: 'Existing clients send it; `total` is always there.' }),
+      Type.Boolean({ description: 'Accepted for existing clients; `total` is always present.' }),
     ),
     ...filterQuery,
     ...groupPageQuery,
@@ -238,7 +238,7 @@ const Reply = Type.Object({
   data: Type.Array(
     Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Null()]), {
       description:
-        'The value under the name that was grouped by, `requests`, and the columns that were asked for: `cost` in US dollars, latencies in milliseconds, rates from 0 to 1, times in ISO 8601.',
+        'The value of the group under the name of the property, `requests`, and the requested columns: `cost` in US dollars, latencies in milliseconds, rates from 0 to 1, times in ISO 8601.',
     }),
   ),
 });
@@ -253,7 +253,7 @@ function groupRoute(area: 'analytics' | 'logs', scope: Scope): RouteDefinition {
     id: `${area}.groups`,
     method: 'GET',
     path: `/${area}/groups/{groupBy}`,
-    summary: 'Requests of a period, counted by one of their properties',
+    summary: 'Requests of a period, grouped by one of their properties',
     scope: 'analytics.view',
     // Reads only.
     audit: null,

@@ -34,7 +34,7 @@ export function cacheSummaryRoute(scope: Scope): RouteDefinition {
     id: 'analytics.summary.cache',
     method: 'GET',
     path: '/analytics/summary/cache',
-    summary: 'How many requests of a period the cache answered, and how much faster',
+    summary: 'Hits of the cache in a period, and the time saved',
     scope: 'analytics.view',
     // Reads only.
     audit: null,
@@ -87,7 +87,7 @@ function graphRoute(graph: Graph, path: string, scope: Scope): RouteDefinition {
     query: Query,
     reply: Type.Object({
       object: Type.Literal('analytics-graph'),
-      summary: Type.Object(graph.summary, { description: 'The window as a whole.' }),
+      summary: Type.Object(graph.summary, { description: 'Totals of the whole window.' }),
       data_points: Type.Array(Type.Object(graph.point)),
     }),
     async handle({ query, key, role }) {

@@ -94,7 +94,7 @@ export const apiKeyExample: Static<typeof ApiKeyReply> = {
 const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
   minItems: 1,
   maxItems: 300,
-  description: 'What it may do: `completions.write`, `logs.view` …',
+  description: 'Scopes of the key: `completions.write`, `logs.view` …',
 });
 
 const fields = {
@@ -110,7 +110,7 @@ const fields = {
         log_bodies: Type.Optional(
           orNull(
             Type.Boolean({
-              description: 'False: what its requests send and are answered is never logged.',
+              description: 'False: bodies of its requests and answers are never logged.',
             }),
           ),
         ),
@@ -138,8 +138,8 @@ const WorkspaceId = Type.Optional(
 );
 /** Members that some clients repeat from the path. */
 const ofPath = (type: string, subType: string) => ({
-  type: Type.Optional(Type.Literal(type, { description: 'As in the path.' })),
-  'sub-type': Type.Optional(Type.Literal(subType, { description: 'As in the path.' })),
+  type: Type.Optional(Type.Literal(type, { description: 'Same value as in the path.' })),
+  'sub-type': Type.Optional(Type.Literal(subType, { description: 'Same value as in the path.' })),
 });
 const made = { name: KeyName, scopes: Scopes, organisation_id: OrganisationId, ...fields };
 
@@ -256,7 +256,7 @@ function readExpiry(
 /** A key as the API shows it: never its secret. */
 export const ApiKeyReply = Type.Object({
   id: Type.String(),
-  key: Type.String({ description: 'The secret, masked: it was shown once, to whoever made it.' }),
+  key: Type.String({ description: 'Masked secret; the full secret is shown only once, at creation.' }),
   name: Type.String(),
   description: Type.String(),
   type: Type.Union([
@@ -276,7 +276,7 @@ export const ApiKeyReply = Type.Object({
   current_usage: orNull(
     Type.Number({
       description:
-        'What is used since the period of `usage_limits` began, or since it was last reset, in its unit. Null without such a limit.',
+        'Usage since the start of the period of `usage_limits` or since the last reset, in the unit of the limit. Null without such a limit.',
     }),
   ),
   scopes: Type.Array(Type.String()),
@@ -287,7 +287,7 @@ export const ApiKeyReply = Type.Object({
     log_bodies: orNull(
       Type.Boolean({
         description:
-          'False: what its requests send and are answered is never logged. Else the settings of the workspace and the configuration decide.',
+          'False: bodies of its requests and answers are never logged. Otherwise the settings of the workspace and the configuration decide.',
       }),
     ),
   }),
@@ -297,7 +297,7 @@ export const ApiKeyReply = Type.Object({
   key_transition_expires_at: orNull(
     Type.String({
       description:
-        'Until when the secret before the last rotation is taken as well. Of a rotation that was due until when the present secret is taken, also when that is over: `POST /api-keys/{id}/rotate` answers the new one.',
+        'End of the time in which the previous secret is also accepted after a rotation. For a rotation that is due by policy: end of the time in which the current secret is accepted, even if it has passed; `POST /api-keys/{id}/rotate` returns the new secret.',
     }),
   ),
   rotation_policy: orNull(RotationPolicy),

@@ -55,7 +55,7 @@ const Body = Type.Object(
         minimum: transition.shortestMs,
         maximum: transition.longestMs,
         description:
-          'For how long the present secret is taken as well, in milliseconds: 30 minutes (the default) to 90 days. Where its rotation was due it ends when that said, unless this is given.',
+          'Time for which the current secret is also accepted, in milliseconds: 30 minutes (the default) to 90 days. If a rotation by policy was due, the default is the end that it set.',
       }),
     ),
   },
@@ -69,15 +69,17 @@ function rotateApiKeyRoute({ clock, keyPrefix }: Scope): RouteDefinition {
     method: 'POST',
     path: '/api-keys/{id}/rotate',
     summary:
-      'Gives a key a new secret, also the one that a rotation policy has made due; the one before is taken for a while longer',
+      'Rotates the secret of a key, also if a rotation by policy is due; the previous secret stays valid for a limited time',
     scope: keyScopes('rotate'),
     audit: 'rotate',
     params: Type.Object({ id: Identifier }),
     body: Body,
     reply: Type.Object({
       id: Type.String(),
-      key: Type.String({ description: 'The new secret. It is shown now and never again.' }),
-      key_transition_expires_at: Type.String({ description: 'Until when the secret before is taken.' }),
+      key: Type.String({ description: 'New secret, shown only in this answer.' }),
+      key_transition_expires_at: Type.String({
+        description: 'End of the time in which the previous secret is accepted.',
+      }),
     }),
     examples: {
       request: { key_transition_period_ms: 3_600_000 },
@@ -139,7 +141,7 @@ const kinds = [
 
 const Reply = Type.Object({
   id: Type.String(),
-  key: Type.String({ description: 'The secret. It is shown now and never again.' }),
+  key: Type.String({ description: 'Secret, shown only in this answer.' }),
   object: Type.Literal('api-key'),
 });
 
@@ -160,7 +162,7 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
       id: `api_keys.create_${type.replaceAll('-', '_')}`,
       method: 'POST',
       path,
-      summary: `Creates a key of the type ${type}; its secret is in the answer, once`,
+      summary: `Creates a key of the type ${type}; only this answer contains its secret`,
       scope: keyScope(type, 'create'),
       audit: 'create',
       body: schema,
@@ -286,7 +288,7 @@ function listRoute(scope: Scope): RouteDefinition {
     id: 'api_keys.list',
     method: 'GET',
     path: '/api-keys',
-    summary: 'The keys that the caller may see, oldest first, their secrets masked',
+    summary: 'Keys that the caller may see, oldest first, with masked secrets',
     scope: keyScopes('list'),
     // Reads only.
     audit: null,
@@ -297,7 +299,7 @@ function listRoute(scope: Scope): RouteDefinition {
         ids: Type.Optional(
           Type.String({
             maxLength: 8192,
-            description: `Only these, with commas between them: at most ${maxIds}.`,
+            description: `Comma-separated ids of the keys to list: at most ${maxIds}.`,
           }),
         ),
       },
@@ -341,7 +343,7 @@ function getRoute(scope: Scope): RouteDefinition {
     id: 'api_keys.get',
     method: 'GET',
     path: '/api-keys/{id}',
-    summary: 'One key, its secret masked',
+    summary: 'One key, with a masked secret',
     scope: keyScopes('read'),
     // Reads only.
     audit: null,
@@ -361,7 +363,7 @@ function updateRoute(scope: Scope): RouteDefinition {
     id: 'api_keys.update',
     method: 'PUT',
     path: '/api-keys/{id}',
-    summary: 'Changes a key; what is not given stays',
+    summary: 'Updates a key; omitted fields stay unchanged',
     scope: keyScopes('update'),
     audit: 'update',
     params: Params,
@@ -421,7 +423,7 @@ function deleteRoute(): RouteDefinition {
     id: 'api_keys.delete',
     method: 'DELETE',
     path: '/api-keys/{id}',
-    summary: 'Deletes a key: it is refused from then on',
+    summary: 'Deletes a key; requests with it are refused from then on',
     scope: keyScopes('delete'),
     audit: 'delete',
     params: Params,

@@ -31,13 +31,13 @@ export function requireConfigAccess(
 
 const Config = Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.String({ maxLength: 65_536 })], {
   description:
-    'A config as requests bring it along (see configs.md), as an object or as JSON in a text; 64 KiB at the most.',
+    'Config in the same form as in requests (see configs.md), as an object or as JSON in a text; 64 KiB at the most.',
   examples: [{ retry: { attempts: 2 } }],
 });
 const IsDefault = Type.Optional(
   Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
     description:
-      'Whether requests of the workspace begin with it when nothing else says otherwise. One config of a workspace at the most does; it takes the place of the one that did.',
+      'Whether it is the default config for requests of the workspace. A workspace has at most one default config; a new one replaces the previous one.',
   }),
 );
 const ConfigName = Name('For people.');
@@ -68,7 +68,7 @@ export const UpdateConfig = Type.Object(
     ...defaults,
     status: Type.Optional(
       Type.Union([Type.Literal('active'), Type.Literal('archived')], {
-        description: '`archived` is what DELETE makes of it; `active` brings it back.',
+        description: '`archived` has the effect of DELETE; `active` restores the config.',
       }),
     ),
   },
@@ -99,12 +99,12 @@ export function saysDefault({
 const own = {
   id: Type.String(),
   name: Type.String(),
-  slug: Type.String({ description: 'What requests and defaults name it by.' }),
+  slug: Type.String({ description: 'Name in requests and defaults.' }),
   organisation_id: Type.String(),
   workspace_id: orNull(Type.String()),
   is_default: Type.Integer({ description: '1 for the default of its workspace.' }),
   status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
-  owner_id: Type.String({ description: 'The user, or the key, that made it.' }),
+  owner_id: Type.String({ description: 'User or key that created it.' }),
   updated_by: Type.String(),
   created_at: Type.String(),
   last_updated_at: Type.String(),

@@ -24,7 +24,7 @@ const Filters = Type.Object(
       Type.Integer({
         minimum: 1,
         maximum: 50_000,
-        description: 'Rows in all, of the page that `current_page` says. Default: every row.',
+        description: 'Most rows of the export: the page `current_page` of this size. Default: all rows.',
       }),
     ),
     current_page: Type.Optional(
@@ -34,7 +34,7 @@ const Filters = Type.Object(
   {
     ...strict,
     description:
-      'Which requests, as for logs and analytics. `cost_min` and `cost_max` are US cents, as existing clients send them; what is exported is in US dollars.',
+      'Filters of requests, as for logs and analytics. `cost_min` and `cost_max` are US cents, for existing clients; exported costs are in US dollars.',
   },
 );
 
@@ -52,7 +52,7 @@ const shared = {
   ),
   description: Type.Optional(Type.String({ maxLength: 1000, description: 'For people.' })),
   format: Type.Optional(
-    Type.Enum([...exportFormats], { description: 'What the file is. Default: lines of JSON (`jsonl`).' }),
+    Type.Enum([...exportFormats], { description: 'Format of the file. Default: lines of JSON (`jsonl`).' }),
   ),
 };
 
@@ -85,28 +85,28 @@ export const ExportReply = Type.Object({
   id: Type.String(),
   organisation_id: Type.String(),
   workspace_id: Type.String(),
-  filters: Type.Record(Type.String(), Type.Unknown(), { description: 'As they were asked for.' }),
+  filters: Type.Record(Type.String(), Type.Unknown(), { description: 'Requested fields.' }),
   requested_data: Type.Array(Field),
   format: Format,
   status: Type.Enum([...exportStates]),
   description: Type.String(),
-  total_records: Type.Integer({ description: 'Rows that it is about, as counted last.' }),
+  total_records: Type.Integer({ description: 'Rows that match the export, at the last count.' }),
   rows_written: Type.Integer(),
   bytes_written: Type.Integer(),
-  error: Type.String({ description: 'Why it failed; empty when it did not.' }),
+  error: Type.String({ description: 'Reason for the failure; empty if it did not fail.' }),
   created_at: Type.String(),
   last_updated_at: Type.String(),
   started_at: time('When its last run began.'),
   finished_at: time('When it ended.'),
   expires_at: time('When its file is removed; null while there is none, and afterwards.'),
-  created_by: Type.String({ description: 'Id of the user, or of the key, that made it.' }),
+  created_by: Type.String({ description: 'Id of the user or key that created it.' }),
   object: Type.Literal('export'),
 });
 
 /** Answer to the creation or change of an export. */
 export const DraftReply = Type.Object({
   id: Type.String(),
-  total: Type.Integer({ description: 'Rows that it is about now.' }),
+  total: Type.Integer({ description: 'Rows that currently match the export.' }),
   object: Type.Literal('export'),
 });
 

@@ -259,7 +259,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
   });
   return [
     guardrails.create({
-      summary: 'Creates a guardrail: checks, and what happens when they have spoken',
+      summary: 'Creates a guardrail: checks and the reaction to their verdicts',
       body: describing(CreateGuardrail, guards),
       reply: Changed,
       prepare: ({ body }) => ({
@@ -281,7 +281,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
       show: changed,
     }),
     guardrails.list({
-      summary: 'The guardrails that the key may see, oldest first',
+      summary: 'Guardrails that the key may see, oldest first',
       query: {
         ...workspaceQuery,
         organisation_id: Type.Optional(Name('Without `workspace_id`: only those of the whole organisation.')),
@@ -300,13 +300,13 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
       show: showGuardrail,
     }),
     guardrails.get({
-      summary: 'One guardrail, by its id or slug, with what it checks',
+      summary: 'One guardrail, by its id or slug, with its checks',
       query: Type.Object(workspaceQuery, strict),
       reply: WholeGuardrail,
       show: (record) => showWholeGuardrail(record, box),
     }),
     guardrails.update({
-      summary: 'Changes a guardrail; what is not given stays, and what it was remains as a version',
+      summary: 'Updates a guardrail; omitted fields stay unchanged, and the previous version is kept',
       body: describing(UpdateGuardrail, guards),
       reply: Changed,
       prepare: ({ body }) => ({

@@ -58,7 +58,7 @@ export function modelPricingRoute({ clock, prices }: Scope): RouteDefinition {
     id: 'model_pricing.get',
     method: 'GET',
     path: '/model-configs/pricing/{provider}/{model}',
-    summary: 'What a model costs: US cents for each kind of token, without what integrations say',
+    summary: 'Price of a model: US cents for each kind of token, without prices of integrations',
     scope: ['models.list', 'completions.write'],
     // Reads only.
     audit: null,
@@ -67,13 +67,13 @@ export function modelPricingRoute({ clock, prices }: Scope): RouteDefinition {
         minLength: 1,
         maxLength: 255,
         examples: ['openai'],
-        description: 'A kind of provider.',
+        description: 'Kind of provider.',
       }),
       model: Type.String({
         minLength: 1,
         maxLength: 255,
         examples: ['gpt-4o'],
-        description: 'Slashes within it are sent as %2F.',
+        description: 'Name of the model; slashes are encoded as %2F.',
       }),
     }),
     reply: Reply,
@@ -201,7 +201,9 @@ const Params = Type.Object({ slug: Identifier });
 const workspace = Type.Optional(Identifier);
 const Models = Type.Object({
   total: Type.Integer(),
-  allow_all_models: Type.Boolean({ description: 'Models that are not listed may be asked for as well.' }),
+  allow_all_models: Type.Boolean({
+    description: 'Whether requests may also use models that are not listed.',
+  }),
   models: Type.Array(IntegrationModelReply),
 });
 const example: Static<typeof Models> = { total: 1, allow_all_models: false, models: [modelExample] };
@@ -216,7 +218,7 @@ function listRoute({ secrets }: Scope): RouteDefinition {
     id: 'integration_models.list',
     method: 'GET',
     path,
-    summary: 'What an integration says of models',
+    summary: 'Models of an integration',
     scope: integrationScopes('read'),
     // Reads only.
     audit: null,
@@ -243,7 +245,8 @@ function updateRoute({ clock, router, secrets }: Scope): RouteDefinition {
     id: 'integration_models.update',
     method: 'PUT',
     path,
-    summary: 'Enables, disables and describes models; those that are not named stay',
+    summary:
+      'Enables, disables and describes models of an integration; models that are not listed stay unchanged',
     scope: integrationScopes('update'),
     audit: 'update',
     params: Params,
@@ -302,14 +305,18 @@ function deleteRoute({ clock }: Scope): RouteDefinition {
     id: 'integration_models.delete',
     method: 'DELETE',
     path,
-    summary: 'Forgets what an integration says of these models',
+    summary: 'Removes the settings of these models from an integration',
     scope: integrationScopes('update'),
     audit: 'delete',
     params: Params,
     query: Type.Object(
       {
         slugs: Type.Optional(
-          Type.String({ minLength: 1, maxLength: 8192, description: 'With commas between them. Needed.' }),
+          Type.String({
+            minLength: 1,
+            maxLength: 8192,
+            description: 'Comma-separated slugs of models; required.',
+          }),
         ),
         workspace_id: workspace,
       },

@@ -259,11 +259,11 @@ export const AccessReply = Type.Object({
 /** One integration. */
 export const IntegrationDetail = Type.Object({
   ...IntegrationReply.properties,
-  masked_key: Type.String({ description: 'First and last letters of the key; empty without one.' }),
+  masked_key: Type.String({ description: 'First and last characters of the key; empty without a key.' }),
   configurations: Type.Record(Type.String(), Type.Unknown(), { description: 'Secrets masked.' }),
   global_workspace_access_settings: AccessReply,
   allow_all_models: Type.Boolean(),
-  workspace_count: Type.Integer({ description: 'Workspaces that it says something of by name and allows.' }),
+  workspace_count: Type.Integer({ description: 'Workspaces that are listed and allowed.' }),
   secret_mappings: Type.Array(SecretMappingSchema),
   pricing_adjustments: PricingAdjustments,
 });

@@ -71,20 +71,21 @@ const WorkspaceAccess = Type.Object(
 );
 const override = Type.Optional(
   Type.Boolean({
-    description: 'Workspaces that are not named lose what was said of them. Default false: it stays.',
+    description: 'Remove the entries of workspaces that are not listed. Default false: they stay unchanged.',
   }),
 );
 const Body = Type.Object(
   {
     workspaces: Type.Optional(Type.Array(WorkspaceAccess, { maxItems: maxWorkspaces })),
     global_workspace_access: Type.Optional(
-      Type.Object(given, { ...strict, description: 'What workspaces may that are not named.' }),
+      Type.Object(given, { ...strict, description: 'Access of workspaces that are not listed.' }),
     ),
     override_existing_workspace_access: override,
     override_existing_workspaces_access: override,
     create_default_provider: Type.Optional(
       Type.Boolean({
-        description: 'Gives a provider to workspaces that may use it and have none. Default true.',
+        description:
+          'Create a provider in workspaces that may use the integration and have none. Default true.',
       }),
     ),
     default_provider_slug: Type.Optional(GivenSlug),
@@ -114,7 +115,7 @@ function listRoute(scope: Scope): RouteDefinition {
     id: 'integration_workspaces.list',
     method: 'GET',
     path,
-    summary: 'Which workspaces may use an integration, and how much',
+    summary: 'Workspaces that may use an integration, and their limits',
     scope: integrationScopes('read'),
     // Reads only.
     audit: null,
@@ -153,7 +154,7 @@ function updateRoute({ clock, budgets }: Scope): RouteDefinition {
     id: 'integration_workspaces.update',
     method: 'PUT',
     path,
-    summary: 'Says which workspaces may use an integration, and how much',
+    summary: 'Sets which workspaces may use an integration, and their limits',
     scope: integrationScopes('update'),
     audit: 'update',
     params: Params,
@@ -257,7 +258,8 @@ export function integrationRoutes(scope: Scope): readonly RouteDefinition[] {
   });
   return [
     integrations.create({
-      summary: 'Stores credentials at a provider, for the organisation or for one workspace',
+      summary:
+        'Creates an integration: credentials for a provider, for the organisation or for one workspace',
       body: CreateIntegration,
       reply: Type.Object({ id: Type.String(), slug: Type.String(), object: Type.Literal('integration') }),
       examples: {
@@ -286,13 +288,13 @@ export function integrationRoutes(scope: Scope): readonly RouteDefinition[] {
       },
     }),
     integrations.list({
-      summary: 'The integrations that the key may see, oldest first',
+      summary: 'Integrations that the key may see, oldest first',
       query: {
         workspace_id: Type.Optional(Identifier),
         type: Type.Optional(
           Type.Union([Type.Literal('workspace'), Type.Literal('organisation'), Type.Literal('all')], {
             description:
-              'Those of workspaces, those of the organisation, or all (default). With `workspace_id`: of that workspace, and what it may use of the organisation.',
+              'Those of workspaces, those of the organisation, or all (default). With `workspace_id`: those of that workspace, and those of the organisation that it may use.',
           }),
         ),
       },
@@ -306,14 +308,14 @@ export function integrationRoutes(scope: Scope): readonly RouteDefinition[] {
       show: showIntegration,
     }),
     integrations.get({
-      summary: 'One integration, its secrets masked',
+      summary: 'One integration, with masked secrets',
       query: Place,
       reply: IntegrationDetail,
       examples: { response: wholeIntegrationExample },
       show: (record) => showWholeIntegration(record, shownSecrets(secrets, record)),
     }),
     integrations.update({
-      summary: 'Changes an integration; what is not given stays',
+      summary: 'Updates an integration; omitted fields stay unchanged',
       query: Place,
       body: UpdateIntegration,
       reply: IntegrationDetail,
@@ -327,7 +329,7 @@ export function integrationRoutes(scope: Scope): readonly RouteDefinition[] {
       show: (record) => showWholeIntegration(record, openSecrets(secrets, record)),
     }),
     integrations.remove({
-      summary: 'Deletes an integration and its providers, unless something names one of them',
+      summary: 'Deletes an integration and its providers, unless one of them is still in use',
       query: Place,
       examples: { response: {} },
       requireUnused: removeProviders,

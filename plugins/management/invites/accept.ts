@@ -20,7 +20,7 @@ const Body = Type.Object(
     token: Type.String({
       minLength: 16,
       maxLength: 255,
-      description: 'What stands behind the `#` of the link.',
+      description: 'Token after the `#` of the link.',
     }),
     first_name: FirstOrLast,
     last_name: FirstOrLast,
@@ -32,7 +32,7 @@ const Key = Type.Object({
   object: Type.Literal('api-key'),
   id: Type.String(),
   workspace_id: Type.String(),
-  key: Type.String({ description: 'The secret. It is shown now and never again.' }),
+  key: Type.String({ description: 'Secret, shown only in this answer.' }),
 });
 
 /** `POST /invites/accept`: the bearer of the link becomes the invited user. It needs no service key. */
@@ -41,7 +41,7 @@ export function acceptInviteRoute({ clock, keyPrefix }: Scope): RouteDefinition 
     id: 'invites.accept',
     method: 'POST',
     path: '/invites/accept',
-    summary: 'Accepts an invite with the token of its link: makes the user, their memberships and their keys',
+    summary: 'Accepts an invite with the token of its link; creates the user, memberships and keys',
     scope: acceptScope,
     identify: ({ token }, read) => invited(token, read, clock.now()),
     audit: 'accept',

@@ -52,7 +52,7 @@ export const CreateInvite = Type.Object(
           { id: Name('A workspace, by its id or slug.'), role: Type.Optional(GivenWorkspaceRole) },
           strict,
         ),
-        { maxItems: 100, description: 'The workspaces that they become a member of; `member` by default.' },
+        { maxItems: 100, description: 'Workspaces that the user joins, with the role `member` by default.' },
       ),
     ),
     workspace_api_key_details: Type.Optional(
@@ -60,8 +60,7 @@ export const CreateInvite = Type.Object(
         {
           scopes: Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
             maxItems: 300,
-            description:
-              'When not empty, a key with these scopes is made for them in each of the workspaces.',
+            description: 'If not empty, the user gets a key with these scopes in each of the workspaces.',
           }),
         },
         strict,
@@ -140,7 +139,7 @@ export const InviteReply = Type.Object({
   status: InviteStatus,
   workspaces: Type.Array(Type.Object({ id: Type.String(), role: WorkspaceRoleSchema })),
   workspace_api_key_details: Type.Object({ scopes: Type.Array(Type.String()) }),
-  invited_by: Type.String({ description: 'Id of the user, or of the key, that invited.' }),
+  invited_by: Type.String({ description: 'Id of the user or key that created the invite.' }),
   created_at: Type.String(),
   expires_at: Type.String(),
   accepted_at: orNull(Type.String()),

@@ -26,7 +26,7 @@ import { Identifier, strict } from '../shared/fields.ts';
 const path = '/admin/users/invites';
 const Params = Type.Object({ inviteId: Identifier });
 const linkExample = 'https://gateway.example.com/invite#wi_…';
-const link = Type.String({ description: 'For the invited person alone. It is shown now and never again.' });
+const link = Type.String({ description: 'Link for the invited person only; shown only in this answer.' });
 
 /** The routes of invites. */
 export function inviteRoutes(scope: Scope): readonly RouteDefinition[] {
@@ -45,7 +45,7 @@ function createRoute({ clock, publicUrl }: Scope): RouteDefinition {
     id: 'invites.create',
     method: 'POST',
     path,
-    summary: 'Invites somebody into the organisation, and into workspaces of it',
+    summary: 'Invites a person into the organisation and its workspaces',
     scope: 'organisation_users.create',
     audit: 'create',
     body: CreateInvite,
@@ -99,7 +99,7 @@ function listRoute({ clock }: Scope): RouteDefinition {
     id: 'invites.list',
     method: 'GET',
     path,
-    summary: 'The invites of the organisation, oldest first',
+    summary: 'Invites of the organisation, oldest first',
     scope: 'organisation_users.list',
     // Reads only.
     audit: null,
@@ -153,7 +153,7 @@ function cancelRoute({ clock }: Scope): RouteDefinition {
     id: 'invites.delete',
     method: 'DELETE',
     path: `${path}/{inviteId}`,
-    summary: 'Cancels an invite: its link leads nowhere from then on',
+    summary: 'Cancels an invite; its link becomes invalid',
     scope: 'organisation_users.delete',
     audit: 'delete',
     params: Params,
@@ -179,14 +179,13 @@ function resendRoute({ clock, publicUrl }: Scope): RouteDefinition {
     id: 'invites.resend',
     method: 'POST',
     path: `${path}/{inviteId}/resend`,
-    summary:
-      'Makes a new link for an invite, which lasts as long as a first one; the link before leads nowhere',
+    summary: 'Creates a new link for an invite, with the full lifetime; the previous link becomes invalid',
     scope: 'organisation_users.create',
     audit: 'update',
     params: Params,
     reply: Type.Object({
       invite_link: link,
-      inviteLink: Type.String({ description: 'The same: some clients read it here.' }),
+      inviteLink: Type.String({ description: 'Same value, for clients that read it here.' }),
     }),
     examples: { response: { invite_link: linkExample, inviteLink: linkExample } },
     async handle({ params, key, role, context, write }) {

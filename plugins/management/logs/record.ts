@@ -9,7 +9,7 @@ const count = Type.Integer();
 const flag = Type.Boolean();
 const ms = Type.Number({ description: 'Milliseconds.' });
 const same = (as: string) => ({
-  description: `The same as \`${as}\`, under the name that existing clients know.`,
+  description: `Same value as \`${as}\`, under the name that existing clients use.`,
 });
 
 /** All metrics of one request: the columns of its row, and second names for some of them. */
@@ -60,26 +60,26 @@ const LogMetrics = Type.Object({
   output_audio_tokens: count,
   usage_estimated: Type.Boolean({
     description:
-      'Whether the tokens are an estimate: the answer was broken off before its provider had reported them.',
+      'Whether the tokens are an estimate because the answer was broken off before its provider reported them.',
   }),
   cost: Type.Number({ description: 'US dollars.' }),
   lost_cost: Type.Number({
     description:
-      'US dollars, estimated, of attempts that were broken off because another one won; no part of `cost`.',
+      'Estimated US dollars of attempts aborted because another attempt won; not included in `cost`.',
   }),
   cost_currency: Type.Literal('USD'),
   pricing: text,
   price_version: text,
   attempts: count,
   option: Type.String({
-    description: 'Where the target that was tried last stands in its config; empty without a config.',
+    description: 'Position of the last target in its config; empty without a config.',
   }),
-  retries: Type.Integer({ description: 'Attempts after the first one at that target; -1 when all failed.' }),
-  limits: Type.Array(text, { description: 'Limits that refused it, or let it pass a target over.' }),
+  retries: Type.Integer({ description: 'Attempts after the first one at that target; -1 if all failed.' }),
+  limits: Type.Array(text, { description: 'Limits that refused the request, or skipped a target.' }),
   resent: flag,
   finish_reason: text,
   dropped: Type.Array(text, {
-    description: "What the request asked for and its target's wire cannot say.",
+    description: 'Parts of the request that the wire format of the target cannot express.',
   }),
   metadata: Type.Record(text, text),
   trace_id: text,
@@ -88,9 +88,9 @@ const LogMetrics = Type.Object({
   span_name: text,
   client_address: text,
   user_agent: text,
-  sdk: Type.String({ description: 'The client library, `openai-python 1.99.0`.' }),
+  sdk: Type.String({ description: 'Client library, such as `openai-python 1.99.0`.' }),
   source: Type.String({
-    description: 'Empty for a request that was proxied, `api` for one that was reported, `otel` for a span.',
+    description: 'Empty for a proxied request, `api` for a reported one, `otel` for a span.',
   }),
   ai_org: Type.String(same('ai_service')),
   ai_model: Type.String(same('model')),
@@ -110,13 +110,13 @@ const LogMetrics = Type.Object({
   is_proxy_call: Type.Boolean({ description: 'Whether `endpoint` is `proxy`.' }),
   stream_mode: Type.Integer({ minimum: 0, maximum: 1, description: '1 for `stream`.' }),
   retry_success_count: Type.Integer({
-    description: '`retries` of a request that succeeded, else 0.',
+    description: '`retries` if the request succeeded, else 0.',
   }),
   last_used_option_index: Type.Union([count, Type.Null()], {
-    description: 'The number at the end of `option`; null without one.',
+    description: 'Number at the end of `option`; null without one.',
   }),
-  'metadata.key': Type.Array(text, { description: 'The names of `metadata`.' }),
-  'metadata.value': Type.Array(text, { description: 'Its values, in the same order.' }),
+  'metadata.key': Type.Array(text, { description: 'Keys of `metadata`.' }),
+  'metadata.value': Type.Array(text, { description: 'Values of `metadata`, in the same order.' }),
 });
 
 type Metrics = Static<typeof LogMetrics>;
@@ -175,11 +175,11 @@ const metricNames = Object.keys(LogMetrics.properties) as (keyof Metrics)[];
 
 const Body = Type.Unknown({
   description:
-    'The JSON value where the body is complete JSON whose integers survive it, else its text (base64 when `log_format` says so); null when it was not kept.',
+    'JSON value if the body is complete JSON whose integers keep their value, else its text (base64 if `log_format` says so); null if the body was not kept.',
 });
 
 const ToldHeaders = Type.Record(Type.String(), Type.String(), {
-  description: 'By their names in lower case. Values that may be secret are `***`.',
+  description: 'Headers by lower-case name. Values that may be secret are `***`.',
 });
 
 /** Members of both directions of a call to a provider. */
@@ -192,26 +192,28 @@ const call = {
 };
 
 const LoggedAttempt = Type.Object({
-  option: Type.String({ description: 'Where the target stands in the config.' }),
+  option: Type.String({ description: 'Position of the target in the config.' }),
   provider: Type.String(),
   model: Type.String(),
-  status: Type.Integer({ description: 'What the client would have seen; 0 for one that was broken off.' }),
+  status: Type.Integer({ description: 'Status that the client would have got; 0 for an aborted attempt.' }),
   error: Type.String(),
   start_ms: orNull(
     Type.Number({
       description:
-        'Milliseconds after acceptance, as `end_ms`. Null for the only attempt of a request: `upstream_ms` of `metrics` tells how long it took.',
+        'Milliseconds after acceptance, as `end_ms`. Null for the only attempt of a request; `upstream_ms` of `metrics` is its duration.',
     }),
   ),
   end_ms: orNull(Type.Number()),
-  lost: Type.Boolean({ description: 'Nothing was served from it: another attempt followed, or won.' }),
-  skipped: Type.Optional(Type.String({ description: 'Why the target was not asked at all.' })),
+  lost: Type.Boolean({
+    description: 'Whether the answer was not used because another attempt followed or won.',
+  }),
+  skipped: Type.Optional(Type.String({ description: 'Reason why the target was skipped.' })),
 });
 
 /** One log entry in the API. */
 export const LogReply = Type.Object({
   id: Type.String(),
-  _id: Type.String({ description: 'The same as `id`, under the name that existing clients know.' }),
+  _id: Type.String({ description: 'Same value as `id`, under the name that existing clients use.' }),
   object: Type.Literal('log'),
   created_at: Type.String({ description: 'Acceptance, ISO 8601.' }),
   organisation_id: Type.String(),
@@ -224,7 +226,7 @@ export const LogReply = Type.Object({
       Type.Literal('base64'),
       Type.Literal('none'),
     ],
-    { description: 'How the bodies are to be read; `none` when none was kept.' },
+    { description: 'Format of the bodies; `none` if none was kept.' },
   ),
   request: Type.Object({
     method: Type.String(),
@@ -232,7 +234,7 @@ export const LogReply = Type.Object({
     headers: orNull(
       Type.Record(Type.String(), Type.String(), {
         description:
-          'The headers of the request by their names in lower case. Values that may be secret are `***`. Null where no body was kept, or the row is of an older version.',
+          'Headers of the request by lower-case name. Values that may be secret are `***`. Null if no body was kept, or the row is from an older version.',
       }),
     ),
     body: Body,
@@ -240,16 +242,16 @@ export const LogReply = Type.Object({
   }),
   response: Type.Object({
     status: Type.Integer(),
-    response_time: Type.Number({ description: 'Milliseconds until the last byte.' }),
-    responseTime: Type.Number({ description: 'The same as `response_time`.' }),
-    lastUsedOptionJsonPath: Type.String({ description: 'The same as `metrics.option`.' }),
+    response_time: Type.Number({ description: 'Milliseconds to the last byte.' }),
+    responseTime: Type.Number({ description: 'Same value as `response_time`.' }),
+    lastUsedOptionJsonPath: Type.String({ description: 'Same value as `metrics.option`.' }),
     body: Body,
     truncated: Type.Boolean(),
   }),
   transformedRequest: orNull(
     Type.Object(call, {
       description:
-        'The request that was last sent to a provider, in its wire. Headers and the query are masked: what the client did not send, too, is `***`. Null where no provider was asked or no body was kept, and in rows of an older version.',
+        'Last request sent to a provider, in its wire format. Secrets in headers and query are masked as `***`, and so are values that the client did not send. Null if no provider was called or no body was kept, and in rows from an older version.',
     }),
   ),
   originalResponse: orNull(
@@ -257,18 +259,18 @@ export const LogReply = Type.Object({
       { ...call, status: Type.Integer() },
       {
         description:
-          'The answer to it, before it was translated. Null where it was passed on as it came (`response` is it), where it was streamed, and where a plugin judges or changes answers.',
+          'Answer of the provider before translation. Null if it was passed through unchanged (see `response`), if it was streamed, and if a plugin judges or changes answers.',
       },
     ),
   ),
   metrics: LogMetrics,
   tries: Type.Union([Type.Array(LoggedAttempt), Type.Null()], {
-    description: 'The attempts, in the order in which they ended; null where no provider was asked.',
+    description: 'Attempts, in the order in which they ended; null if no provider was called.',
   }),
-  guardrails: Type.Unknown({ description: 'A list of what guardrails said; null when none judged.' }),
+  guardrails: Type.Unknown({ description: 'Results of guardrails; null if none ran.' }),
   decision: Type.Unknown({
     description:
-      'What the gateway decided and why, for a request with the header `explain: true`; else null.',
+      'Decisions of the gateway with their reasons, for a request with the header `explain: true`; else null.',
   }),
 });
 

@@ -23,7 +23,7 @@ const maxReported = 100;
 
 const Headers = Type.Optional(
   Type.Record(Type.String(), Type.Unknown(), {
-    description: 'Taken, because existing clients send them, and not kept.',
+    description: 'Accepted for existing clients, and not stored.',
   }),
 );
 
@@ -37,7 +37,7 @@ const Log = Type.Object(
           minLength: 1,
           maxLength: 2048,
           examples: ['https://api.openai.com/v1/chat/completions'],
-          description: 'Where it was sent. Its path says how the bodies are read.',
+          description: 'URL of the request. Its path determines the format of the bodies.',
         }),
         method: Type.Optional(Type.String({ minLength: 1, maxLength: 32, description: 'Default `POST`.' })),
         headers: Headers,
@@ -46,7 +46,7 @@ const Log = Type.Object(
           Type.String({
             minLength: 1,
             maxLength: 255,
-            description: 'The kind of provider, for prices. Default: the one whose address the URL has.',
+            description: 'Kind of provider, for prices. Default: the provider with the address of the URL.',
           }),
         ),
       },
@@ -58,7 +58,7 @@ const Log = Type.Object(
         headers: Headers,
         body: Body('What was answered: a JSON value, or the text of a stream of events.'),
         response_time: Type.Optional(
-          Type.Number({ minimum: 0, maximum: 86_400_000, description: 'Milliseconds until the last byte.' }),
+          Type.Number({ minimum: 0, maximum: 86_400_000, description: 'Milliseconds to the last byte.' }),
         ),
       },
       strict,
@@ -68,7 +68,7 @@ const Log = Type.Object(
         maxProperties: 50,
         examples: [{ trace_id: 'checkout-17', span_name: 'answer', team: 'search' }],
         description:
-          'Texts by name. `trace_id`, `span_id`, `parent_span_id` and `span_name` say where the request stands in a trace; `_user` says who sent it.',
+          'Texts by name. `trace_id`, `span_id`, `parent_span_id` and `span_name` give the position of the request in a trace; `_user` names its user.',
       }),
     ),
   },
@@ -240,14 +240,14 @@ export function insertLogsRoute(scope: Scope, redaction?: Redaction): RouteDefin
     id: 'logs.create',
     method: 'POST',
     path: '/logs',
-    summary: 'Writes requests into the log that were sent somewhere else',
+    summary: 'Writes log entries for requests that did not pass through the gateway',
     scope: 'logs.write',
     // Rows of the log, like those of requests: nothing that is administered changes.
     audit: null,
     body: ReportedLogs,
     reply: Type.Object({
       status: Type.Literal('success'),
-      ids: Type.Array(Type.String(), { description: 'Of the entries, in the order of the body.' }),
+      ids: Type.Array(Type.String(), { description: 'Ids of the entries, in the order of the body.' }),
     }),
     async handle({ body, key }) {
       const now = clock.now();

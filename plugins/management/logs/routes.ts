@@ -72,7 +72,7 @@ export function getLogRoute({ analytics, clock, directory, journal }: Scope): Ro
     id: 'logs.get',
     method: 'GET',
     path: '/logs/{id}',
-    summary: 'One logged request with its tokens, cost, latency and bodies',
+    summary: 'One log entry with its tokens, cost, latency and bodies',
     scope: 'logs.view',
     // Reads only.
     audit: null,
@@ -110,7 +110,7 @@ const maxBodies = 50;
 const summariesAtOnce = 16;
 
 const Order = Type.Union([Type.Literal('newest'), Type.Literal('oldest')], {
-  description: 'Which entries come first. Default `newest`.',
+  description: 'Order of the entries. Default `newest`.',
 });
 
 const Query = Type.Object(
@@ -121,7 +121,7 @@ const Query = Type.Object(
       Type.Integer({ minimum: 1, maximum: 200, description: `Entries on a page. Default ${defaultSize}.` }),
     ),
     cursor: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 512, description: '`next_cursor` of the page before.' }),
+      Type.String({ minLength: 1, maxLength: 512, description: '`next_cursor` of the previous page.' }),
     ),
     current_page: Type.Optional(
       Type.Integer({
@@ -136,7 +136,7 @@ const Query = Type.Object(
       }),
     ),
     include_total: Type.Optional(
-      Type.Boolean({ description: 'How many entries there are, which has to be counted.' }),
+      Type.Boolean({ description: 'Include the total number of entries, which costs an extra count.' }),
     ),
   },
   strict,
@@ -147,7 +147,7 @@ const Reply = Type.Object({
   data: Type.Array(LogSummary),
   next_cursor: Type.Union([Type.String(), Type.Null()], { description: 'Null on the last page.' }),
   has_more: Type.Boolean(),
-  total: Type.Optional(Type.Integer({ description: 'Only when `include_total` asked for it.' })),
+  total: Type.Optional(Type.Integer({ description: 'Present only with `include_total`.' })),
 });
 
 /** `GET /logs`: the entries that the key may see, in pages. */

@@ -252,14 +252,14 @@ export class LogStreams {
       id: 'logs.stream',
       method: 'GET',
       path: '/logs/stream',
-      summary: 'Logged requests as they come, as server-sent events',
+      summary: 'New log entries, as server-sent events',
       scope: scopes,
       // Reads only.
       audit: null,
       query: Type.Object(filters.properties, strict),
       reply: Type.String({
         description:
-          'Events: `log` (an entry as `GET /logs` shows it), `skipped` (`count` entries were left out), `problem` (the store could not be asked; it is tried again), `end` (with its `reason`: `time`, `restart` or `access`).',
+          'Events: `log` (an entry as `GET /logs` shows it), `skipped` (`count` entries were omitted), `problem` (the store does not answer; the gateway retries), `end` (with its `reason`: `time`, `restart` or `access`).',
       }),
       media: 'text/event-stream',
       examples: {

@@ -14,7 +14,7 @@ const TraceSpan = Type.Object({
   name: Type.String({ description: '`span_name`, else the endpoint.' }),
   span_id: Type.String(),
   parent_span_id: Type.String(),
-  start_ms: Type.Number({ description: 'Milliseconds after the beginning of the trace.' }),
+  start_ms: Type.Number({ description: 'Milliseconds after the start of the trace.' }),
   duration_ms: Type.Number(),
   status: Type.Integer(),
   is_success: Type.Boolean(),
@@ -107,7 +107,7 @@ const numbers = {
   ended_at: Type.String(),
   duration_ms: Type.Number(),
   requests: Type.Integer(),
-  errors: Type.Integer({ description: 'Requests with a status from 400 on, or that failed.' }),
+  errors: Type.Integer({ description: 'Requests that failed, or have a status of 400 or higher.' }),
   total_tokens: Type.Integer(),
   cost: Type.Number({ description: 'US dollars.' }),
   cost_currency: Type.Literal('USD'),
@@ -125,7 +125,7 @@ function listRoute({ analytics, clock, directory }: Scope): RouteDefinition {
     id: 'traces.list',
     method: 'GET',
     path: '/traces',
-    summary: 'Traces that have a request that matches, the one that began last first',
+    summary: 'Traces with a matching request, latest start first',
     scope: ['logs.list', 'logs.view'],
     // Reads only.
     audit: null,
@@ -157,11 +157,9 @@ function getRoute({ analytics, clock, directory, journal }: Scope): RouteDefinit
       spans: Type.Array(
         Type.Object({
           ...TraceSpan.properties,
-          children: Type.Array(
-            Type.Unknown({ description: 'Requests that this one led to, in the same shape.' }),
-          ),
+          children: Type.Array(Type.Unknown({ description: 'Child requests, in the same form.' })),
         }),
-        { description: 'Requests without a parent, or whose parent is not there; oldest first.' },
+        { description: 'Requests without a parent, or with a missing parent; oldest first.' },
       ),
     }),
     async handle({ params, query, key, role }) {

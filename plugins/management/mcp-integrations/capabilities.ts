@@ -156,7 +156,7 @@ const comparedLength = 64;
 
 const GivenCapability = Type.Object(
   {
-    name: Type.String({ minLength: 1, maxLength: 1024, description: 'As the server calls it.' }),
+    name: Type.String({ minLength: 1, maxLength: 1024, description: 'Name at the server.' }),
     type: CapabilityType,
     enabled: Type.Boolean(),
   },
@@ -222,8 +222,10 @@ const path = '/mcp-integrations/{mcpIntegrationId}/capabilities';
 const Params = Type.Object({ mcpIntegrationId: Identifier });
 const CapabilityReply = Type.Object({
   ...SharedCapability.properties,
-  created_at: Type.String({ description: 'When the server was first seen to offer it.' }),
-  last_updated_at: Type.String({ description: 'When it was last seen different, or switched on or off.' }),
+  created_at: Type.String({ description: 'Time at which the server first offered it.' }),
+  last_updated_at: Type.String({
+    description: 'Time of its last change, or when it was last switched on or off.',
+  }),
 });
 const times = { created_at: '2026-11-22T09:00:00.000Z', last_updated_at: '2026-11-22T09:00:00.000Z' };
 
@@ -237,7 +239,8 @@ function listRoute(): RouteDefinition {
     id: 'mcp_integration_capabilities.list',
     method: 'GET',
     path,
-    summary: 'What the server offered when it was last asked (see its metadata), in its order',
+    summary:
+      'Capabilities of the server at the last handshake (see its metadata), in the order of the server',
     scope: access.scopes('read'),
     // Reads only.
     audit: null,
@@ -273,7 +276,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     id: 'mcp_integration_capabilities.update',
     method: 'PUT',
     path,
-    summary: 'Switches what the server offers on or off, for every workspace',
+    summary: 'Switches capabilities of the server on or off, for every workspace',
     scope: access.scopes('update'),
     audit: 'update',
     params: Params,

@@ -149,12 +149,14 @@ const Reply = Type.Object({
   protocol_version: Text,
   capability_flags: orNull(Type.Record(Type.String(), Type.Unknown())),
   sync_status: Type.Union([Type.Literal('synced'), Type.Literal('failed'), Type.Literal('never')]),
-  last_synced_at: orNull(Type.String({ description: 'When a handshake last succeeded.' })),
-  sync_error: orNull(Type.String({ description: 'Why the last handshake failed.' })),
+  last_synced_at: orNull(Type.String({ description: 'Time of the last successful handshake.' })),
+  sync_error: orNull(Type.String({ description: 'Reason for the failure of the last handshake.' })),
   counts: CapabilityCounts,
 });
 const refresh = Type.Optional(
-  Type.Boolean({ description: 'Ask the server now. Default: when it was not asked for five minutes.' }),
+  Type.Boolean({
+    description: 'Ask the server now. Default: only if the last answer is older than five minutes.',
+  }),
 );
 const example: Static<typeof Reply> = {
   server_name: 'tickets',
@@ -179,7 +181,7 @@ function ofIntegrationRoute(sync: McpSync): RouteDefinition {
     method: 'GET',
     path: '/mcp-integrations/{mcpIntegrationId}/metadata',
     summary:
-      'What the server of an MCP integration says of itself; asks it when that is older than five minutes',
+      'Metadata of the server of an MCP integration; asks the server if they are older than five minutes',
     scope: access.scopes('read'),
     // The route only refreshes a stored description: the caller changes nothing.
     audit: null,
@@ -191,7 +193,7 @@ function ofIntegrationRoute(sync: McpSync): RouteDefinition {
           Type.String({
             minLength: 1,
             maxLength: 255,
-            description: 'For whom it is asked, where its secrets are not for all workspaces.',
+            description: 'Workspace for the call to the server, if its secrets are not for all workspaces.',
           }),
         ),
       },
@@ -223,7 +225,7 @@ function ofServerRoute(sync: McpSync): RouteDefinition {
     id: 'mcp_server_metadata.get',
     method: 'GET',
     path: '/mcp-servers/{mcpServerId}/metadata',
-    summary: 'What an MCP server says of itself; asks it when that is older than five minutes',
+    summary: 'Metadata of an MCP server; asks the server if they are older than five minutes',
     scope: 'mcp_servers.read',
     // The route only refreshes a stored description: the caller changes nothing.
     audit: null,

@@ -44,13 +44,13 @@ const GivenAuthType = Type.Union(
   { description: '`headers`: by `configurations.custom_headers`.' },
 );
 const Transport = Type.Union([Type.Literal('http'), Type.Literal('sse')], {
-  description: 'Streamable HTTP, or the older transport of two endpoints.',
+  description: 'Streamable HTTP, or the older transport with two endpoints.',
 });
 const Url = Type.String({
   minLength: 1,
   maxLength: 2048,
   format: 'uri',
-  description: 'Where the server listens: http or https, without credentials.',
+  description: 'URL of the server: http or https, without credentials.',
 });
 
 /** Headers sent to the server beside those of the protocol. */
@@ -62,12 +62,12 @@ const McpConfigurations = Type.Object(
         Type.Record(Type.String(), Type.Unknown(), {
           maxProperties: 20,
           propertyNames: { minLength: 1, maxLength: 255 },
-          description: 'Which headers of callers travel on. Kept as it is sent; 4 KiB at the most.',
+          description: 'Headers of callers to forward. Stored as sent; at most 4 KiB.',
         }),
       ),
     ),
   },
-  { ...strict, description: 'Replaced as a whole. The values of headers are answered masked.' },
+  { ...strict, description: 'Replaced as a whole. Header values are masked in answers.' },
 );
 
 const fields = {
@@ -243,7 +243,7 @@ export const McpConfigurationsReply = Type.Object(
     custom_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
     passthrough_header: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
   },
-  { description: 'The values of headers are masked.' },
+  { description: 'Header values are masked.' },
 );
 
 /** An MCP integration in the API. */
@@ -262,11 +262,11 @@ export const McpIntegrationReply = Type.Object({
   secret_mappings: Type.Array(SecretMappingSchema),
   global_workspace_access: Type.Object(
     { enabled: Type.Boolean() },
-    { description: 'What workspaces may that are not named.' },
+    { description: 'Access of workspaces that are not listed.' },
   ),
-  workspaces_count: Type.Integer({ description: 'Workspaces that it names and allows.' }),
+  workspaces_count: Type.Integer({ description: 'Workspaces that are listed and allowed.' }),
   status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
-  owner_id: Type.String({ description: 'The key or the user that made it.' }),
+  owner_id: Type.String({ description: 'Key or user that created it.' }),
   created_at: Type.String(),
   last_updated_at: Type.String(),
   object: Type.Literal('mcp-integration'),

@@ -46,7 +46,8 @@ export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
     showMcpIntegration(record, openSecrets(secrets, record));
   return [
     integrations.create({
-      summary: 'Stores where an MCP server listens, for the organisation or for one workspace',
+      summary:
+        'Creates an MCP integration: the address of an MCP server, for the organisation or for one workspace',
       body: CreateMcpIntegration,
       reply: Type.Object({ id: Type.String(), slug: Type.String(), object: Type.Literal('mcp-integration') }),
       examples: {
@@ -74,14 +75,14 @@ export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
     }),
     listRoute(scope),
     integrations.get({
-      summary: 'One MCP integration, the values of its headers masked',
+      summary: 'One MCP integration, with masked header values',
       query: Place,
       reply: McpIntegrationReply,
       examples: { response: mcpIntegrationExample },
       show,
     }),
     integrations.update({
-      summary: 'Changes an MCP integration; what is not given stays',
+      summary: 'Updates an MCP integration; omitted fields stay unchanged',
       query: Place,
       body: UpdateMcpIntegration,
       reply: McpIntegrationReply,
@@ -111,7 +112,7 @@ function listRoute({ secrets }: Scope): RouteDefinition {
     id: 'mcp_integrations.list',
     method: 'GET',
     path,
-    summary: 'The MCP integrations that the key may see, oldest first',
+    summary: 'MCP integrations that the key may see, oldest first',
     scope: access.scopes('list'),
     // Reads only.
     audit: null,
@@ -123,7 +124,7 @@ function listRoute({ secrets }: Scope): RouteDefinition {
         type: Type.Optional(
           Type.Union([Type.Literal('workspace'), Type.Literal('organisation'), Type.Literal('all')], {
             description:
-              'Those of workspaces, those of the organisation, or all (default). With `workspace_id`: of that workspace, and what it may use of the organisation.',
+              'Those of workspaces, those of the organisation, or all (default). With `workspace_id`: those of that workspace, and those of the organisation that it may use.',
           }),
         ),
         search: Type.Optional(Name('Part of the name or the slug, in any case.')),

@@ -21,7 +21,8 @@ const Body = Type.Object(
     global_workspace_access: Type.Optional(orNull(Enabled)),
     override_existing_workspace_access: Type.Optional(
       Type.Boolean({
-        description: 'Workspaces that are not named lose what was said of them. Default false: it stays.',
+        description:
+          'Remove the entries of workspaces that are not listed. Default false: they stay unchanged.',
       }),
     ),
   },
@@ -31,14 +32,14 @@ const WorkspaceReply = Type.Object({
   id: Type.String(),
   enabled: Type.Boolean(),
   status: Type.Union([Type.Literal('active'), Type.Literal('disabled')]),
-  created_at: Type.String({ description: 'Since when something is said of it.' }),
+  created_at: Type.String({ description: 'Creation of the entry of this workspace.' }),
   last_updated_at: Type.String(),
 });
 const Reply = Type.Object({
   object: Type.Literal('list'),
   total: Type.Integer(),
   data: Type.Array(WorkspaceReply),
-  workspaces: Type.Array(WorkspaceReply, { description: 'The same: some clients look here.' }),
+  workspaces: Type.Array(WorkspaceReply, { description: 'Same value, for clients that read it here.' }),
   global_workspace_access: Enabled,
 });
 type ShownWorkspace = Static<typeof WorkspaceReply>;
@@ -61,7 +62,7 @@ function listRoute(): RouteDefinition {
     id: 'mcp_integration_workspaces.list',
     method: 'GET',
     path,
-    summary: 'Which workspaces may use an MCP integration',
+    summary: 'Workspaces that may use an MCP integration',
     scope: access.scopes('read'),
     // Reads only.
     audit: null,
@@ -118,7 +119,8 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     id: 'mcp_integration_workspaces.update',
     method: 'PUT',
     path,
-    summary: 'Says which workspaces may use an MCP integration; servers of one that may not stay, disabled',
+    summary:
+      'Sets which workspaces may use an MCP integration; servers of excluded workspaces are kept, but disabled',
     scope: access.scopes('update'),
     audit: 'update',
     params: Params,

@@ -22,7 +22,9 @@ const path = '/mcp-servers/{mcpServerId}/capabilities';
 const Params = Type.Object({ mcpServerId: Identifier });
 const CapabilityReply = Type.Object({
   ...SharedCapability.properties,
-  integration_enabled: Type.Boolean({ description: 'What is off in the integration is off everywhere.' }),
+  integration_enabled: Type.Boolean({
+    description: 'A capability that is off in the integration is off everywhere.',
+  }),
 });
 
 /** The routes of an MCP server's capabilities in its workspace. */
@@ -35,7 +37,8 @@ function listRoute(): RouteDefinition {
     id: 'mcp_server_capabilities.list',
     method: 'GET',
     path,
-    summary: 'What an MCP server offers: on where neither the integration nor the workspace switched it off',
+    summary:
+      'Capabilities of an MCP server; each is on unless the integration or the workspace switched it off',
     scope: 'mcp_servers.read',
     // Reads only.
     audit: null,
@@ -71,7 +74,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     id: 'mcp_server_capabilities.update',
     method: 'PUT',
     path,
-    summary: 'Switches what an MCP server offers on or off, for its workspace',
+    summary: 'Switches capabilities of an MCP server on or off, for its workspace',
     scope: 'mcp_servers.update',
     audit: 'update',
     params: Params,

@@ -24,13 +24,13 @@ const shared = {
   organisation_id: Type.String(),
   workspace_id: orNull(Type.String()),
   status: Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
-    description: '`disabled`: the workspace may not use the integration any more.',
+    description: '`disabled`: the workspace may no longer use the integration.',
   }),
   mcp_integration_id: Type.String(),
   url: orNull(
-    Type.String({ description: 'Where it will be served, below `server.public_url`; null without one.' }),
+    Type.String({ description: 'Future URL of the server, below `server.public_url`; null without it.' }),
   ),
-  owner_id: Type.String({ description: 'The key or the user that made it.' }),
+  owner_id: Type.String({ description: 'Key or user that created it.' }),
   created_at: Type.String(),
   last_updated_at: Type.String(),
   object: Type.Literal('mcp-server'),

@@ -54,7 +54,7 @@ function listConnectionsRoute(): RouteDefinition {
     id: 'mcp_server_connections.list',
     method: 'GET',
     path: connectionsPath,
-    summary: 'The connections to an MCP server: none yet, as nothing is passed on to servers',
+    summary: 'Connections to an MCP server: always empty, because the gateway does not proxy MCP servers yet',
     scope: 'mcp_servers.read',
     // Reads only.
     audit: null,
@@ -76,7 +76,7 @@ function endConnectionRoute(): RouteDefinition {
     id: 'mcp_server_connections.delete',
     method: 'DELETE',
     path: connectionsPath,
-    summary: 'Ends the connections to an MCP server: there are none yet',
+    summary: 'Ends the connections to an MCP server: without effect, because there are none yet',
     scope: 'mcp_servers.update',
     audit: 'delete',
     params: Params,
@@ -110,7 +110,7 @@ function createRoute({ clock }: Scope): RouteDefinition {
     id: 'mcp_servers.create',
     method: 'POST',
     path,
-    summary: 'Lets a workspace use an MCP integration, under a slug of its own',
+    summary: 'Creates an MCP server: lets a workspace use an MCP integration under its own slug',
     scope: 'mcp_servers.create',
     audit: 'create',
     body: Type.Object(
@@ -124,7 +124,7 @@ function createRoute({ clock }: Scope): RouteDefinition {
             minLength: 3,
             maxLength: 50,
             pattern: '^[a-zA-Z0-9_-]+$',
-            description: 'Default: made of the name.',
+            description: 'Default: derived from the name.',
           }),
         ),
       },
@@ -179,7 +179,7 @@ function listRoute({ publicUrl }: Scope): RouteDefinition {
     method: 'GET',
     path,
     summary:
-      'The MCP servers that the key may see, oldest first; nothing is served at their url yet, which is null without server.public_url',
+      'MCP servers that the key may see, oldest first; their url is not served yet, and is null without server.public_url',
     scope: 'mcp_servers.list',
     // Reads only.
     audit: null,
@@ -241,7 +241,7 @@ function getRoute({ secrets, publicUrl }: Scope): RouteDefinition {
     method: 'GET',
     path: onePath,
     summary:
-      'One MCP server with its integration; nothing is served at its url yet, which is null without server.public_url',
+      'One MCP server with its integration; its url is not served yet, and is null without server.public_url',
     scope: 'mcp_servers.read',
     // Reads only.
     audit: null,
@@ -263,7 +263,7 @@ function updateRoute({ clock, secrets, publicUrl }: Scope): RouteDefinition {
     id: 'mcp_servers.update',
     method: 'PUT',
     path: onePath,
-    summary: 'Changes the name and the description of an MCP server; what is not given stays',
+    summary: 'Updates the name and the description of an MCP server; omitted fields stay unchanged',
     scope: 'mcp_servers.update',
     audit: 'update',
     params: Params,
@@ -330,7 +330,8 @@ export function mcpServerTestRoute(scope: Scope): RouteDefinition {
     id: 'mcp_server_test.run',
     method: 'POST',
     path: '/mcp-servers/{mcpServerId}/test',
-    summary: 'Shakes hands with an MCP server now; that it fails is an answer, too',
+    summary:
+      'Tests the handshake with an MCP server; a failed handshake is also a successful answer of this route',
     scope: 'mcp_servers.read',
     // Changes nothing.
     audit: null,
@@ -338,11 +339,11 @@ export function mcpServerTestRoute(scope: Scope): RouteDefinition {
     body: Type.Object({}, strict),
     reply: Type.Object({
       success: Type.Boolean(),
-      status_code: orNull(Type.Integer({ description: 'HTTP status of its answer, where there was one.' })),
+      status_code: orNull(Type.Integer({ description: 'HTTP status of its answer, if there was one.' })),
       response_time_ms: orNull(Type.Integer()),
       url: Type.String(),
       server_name: Type.String({
-        description: 'What it calls itself; the name of the record when it fails.',
+        description: 'Name that the server reports; the name of the record if the handshake fails.',
       }),
       error: orNull(Type.String()),
     }),

@@ -15,14 +15,14 @@ const path = '/mcp-servers/{mcpServerId}/user-access';
 const Params = Type.Object({ mcpServerId: Identifier });
 
 const Default = Type.Union([Type.Literal('allow'), Type.Literal('deny')], {
-  description: 'What holds for members of whom nothing is said.',
+  description: 'Access of members without their own setting.',
 });
 const UserReply = Type.Object({
   user_id: Type.String(),
   first_name: Type.String(),
   last_name: Type.String(),
   enabled: Type.Boolean(),
-  has_override: Type.Boolean({ description: 'Whether something is said of them by name.' }),
+  has_override: Type.Boolean({ description: 'Whether the member has their own setting.' }),
   connection_status: Type.Union([Type.Literal('connected'), Type.Literal('not_connected')]),
 });
 const Body = Type.Object(
@@ -32,12 +32,15 @@ const Body = Type.Object(
         Type.Object(
           {
             user_id: Type.Optional(Name('Id or e-mail address of a member of the workspace.')),
-            id: Type.Optional(Name('The same: some clients say it so.')),
+            id: Type.Optional(Name('Same value, for clients that send it here.')),
             enabled: Type.Boolean(),
           },
           strict,
         ),
-        { maxItems: 1000, description: 'Members that are not named keep what was said of them.' },
+        {
+          maxItems: 1000,
+          description: 'Settings of members; those of members that are not listed stay unchanged.',
+        },
       ),
     ),
     default_user_access: Type.Optional(Default),
@@ -55,7 +58,7 @@ function listRoute(): RouteDefinition {
     id: 'mcp_server_user_access.list',
     method: 'GET',
     path,
-    summary: 'The members of the workspace, and whether they may use the MCP server; nobody is connected yet',
+    summary: 'Members of the workspace, and whether they may use the MCP server; none is connected yet',
     scope: 'mcp_servers.read',
     // Reads only.
     audit: null,
@@ -138,7 +141,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     id: 'mcp_server_user_access.update',
     method: 'PUT',
     path,
-    summary: 'Says who of the workspace may use an MCP server; what is not given stays',
+    summary: 'Sets which members of the workspace may use an MCP server; omitted fields stay unchanged',
     scope: 'mcp_servers.update',
     audit: 'update',
     params: Params,

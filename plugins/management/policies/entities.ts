@@ -131,10 +131,10 @@ const Kind = Type.Union([Type.Literal('api_key'), Type.Literal('workspace'), Typ
 const Entity = Type.Object({
   id: Type.String(),
   type: Kind,
-  name: Type.String({ description: 'Of a user, the e-mail address.' }),
-  value_key: Type.String({ description: 'What a policy that groups by it counts it under.' }),
+  name: Type.String({ description: 'Name; of a user, the e-mail address.' }),
+  value_key: Type.String({ description: 'Group value under which a policy counts it.' }),
   current_usage: orNull(
-    Type.Number({ description: 'What counts for it now; null where the policy does not count by it alone.' }),
+    Type.Number({ description: 'Current usage; null if the policy does not count by this entity alone.' }),
   ),
   status: Type.Union([Type.Literal('active'), Type.Literal('exhausted')]),
   object: Type.Literal('policy-entity'),
@@ -152,7 +152,7 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
       id: `${kind.routes}.entities`,
       method: 'GET',
       path: `${kind.path}/{${kind.parameter}}/entities`,
-      summary: `The keys, workspaces and users that a ${kind.words} touches`,
+      summary: `Keys, workspaces and users that a ${kind.words} applies to`,
       scope: 'policies.read',
       feature: 'policies',
       // Reads only.
@@ -171,7 +171,7 @@ export function policyEntityRoutes<K extends PolicyRecordKind>(
           ),
           status: Type.Optional(
             Type.Union([Type.Literal('active'), Type.Literal('exhausted')], {
-              description: 'Only those, of the first 1,000 entities.',
+              description: 'Only entities with this status, of the first 1,000 entities.',
             }),
           ),
         },
@@ -229,7 +229,7 @@ export function resetEntityRoute<K extends PolicyRecordKind>(
     id: `${kind.routes}.reset`,
     method: 'PUT',
     path: `${kind.path}/{${kind.parameter}}/entities/{entityId}/reset`,
-    summary: 'Begins the count of one entity anew, at once here and within a second on other replicas',
+    summary: 'Resets the count of one entity, at once on this replica and within a second on others',
     scope: 'policies.update',
     feature: 'policies',
     audit: 'reset',

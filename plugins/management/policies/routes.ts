@@ -151,7 +151,7 @@ function archiveRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>, { clock }
     id: `${kind.routes}.delete`,
     method: 'DELETE',
     path: `${kind.path}/{${kind.parameter}}`,
-    summary: `Archives a ${kind.words}: it limits nothing from then on`,
+    summary: `Archives a ${kind.words}: it limits no requests from then on`,
     scope: 'policies.delete',
     feature: 'policies',
     audit: 'delete',

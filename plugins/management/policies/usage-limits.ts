@@ -58,7 +58,7 @@ const Update = Type.Object(
         minLength: 1,
         maxLength: 1024,
         examples: ['metadata._user:alice'],
-        description: 'The group whose count begins anew, as `value_key_usage_map` names it.',
+        description: 'Group whose count is reset, as named in `value_key_usage_map`.',
       }),
     ),
   },
@@ -67,13 +67,15 @@ const Update = Type.Object(
 
 /** Usage of one group. */
 const GroupUsage = Type.Object({
-  current_usage: Type.Number({ description: 'US dollars, tokens or requests since the period began.' }),
+  current_usage: Type.Number({
+    description: 'US dollars, tokens or requests since the start of the period.',
+  }),
   status: Type.Union([Type.Literal('active'), Type.Literal('exhausted')]),
   is_threshold_alerts_sent: Type.Boolean({
     description:
-      'The present `alert_threshold` is reached in this period, of which those hear within a second whom `alerts` of the configuration names. Another limit, threshold or period, and a reset, arm it again.',
+      'Whether usage has reached the current `alert_threshold` in this period; the recipients in `alerts` of the configuration are notified within a second. A changed limit, threshold or period, and a reset, re-arm it.',
   }),
-  is_exhausted_alerts_sent: Type.Boolean({ description: 'The same of `credit_limit`.' }),
+  is_exhausted_alerts_sent: Type.Boolean({ description: 'The same for `credit_limit`.' }),
 });
 
 const Reply = Type.Object({
@@ -84,13 +86,13 @@ const Reply = Type.Object({
   last_reset_at: orNull(
     Type.String({
       description:
-        'When the present period began, where that was after the policy was made; a reset of one group is not told here.',
+        'Start of the current period, if it is later than the creation of the policy; a reset of one group is not shown here.',
     }),
   ),
   value_key_usage_map: Type.Optional(
     Type.Record(Type.String(), GroupUsage, {
       description:
-        'With `include_usage`: what is used of each group (`metadata._user:alice`), 1,000 of them.',
+        'With `include_usage`: usage of each group (`metadata._user:alice`), at most 1,000 groups.',
     }),
   ),
   object,
@@ -107,7 +109,7 @@ const names: Omit<UsageKind, 'show'> = {
   filters: { type: Type.Optional(UsagePolicyType) },
   readQuery: {
     include_usage: Type.Optional(
-      Type.Boolean({ description: 'The answer says what is used of each group.' }),
+      Type.Boolean({ description: 'Include the usage of each group in the answer.' }),
     ),
   },
   reply: Reply,
@@ -169,7 +171,7 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
     id: 'usage_limit_policies.create',
     method: 'POST',
     path: names.path,
-    summary: 'Creates a usage-limit policy: so many US dollars or tokens',
+    summary: 'Creates a usage-limit policy: a budget of US dollars, tokens or requests',
     scope: 'policies.create',
     feature: 'policies',
     audit: 'create',
@@ -203,7 +205,7 @@ function updateRoute({ clock, router, budgets }: Scope, kind: UsageKind): RouteD
     id: 'usage_limit_policies.update',
     method: 'PUT',
     path: `${names.path}/{${names.parameter}}`,
-    summary: 'Changes a usage-limit policy; what is not given stays, and null takes a setting away',
+    summary: 'Updates a usage-limit policy; omitted fields stay unchanged, and null removes a setting',
     scope: 'policies.update',
     feature: 'policies',
     audit: 'update',

@@ -151,7 +151,7 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
     id: 'collections.create',
     method: 'POST',
     path: '/collections',
-    summary: 'Makes a collection of prompts',
+    summary: 'Creates a collection of prompts',
     scope: 'prompts.create',
     audit: 'create',
     body: Type.Object(
@@ -217,7 +217,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
     id: 'collections.list',
     method: 'GET',
     path: '/collections',
-    summary: 'The collections of a workspace, oldest first, with how much is in them',
+    summary: 'Collections of a workspace, oldest first, with their number of entries',
     scope: 'prompts.list',
     // Reads only.
     audit: null,
@@ -264,7 +264,7 @@ function getRoute({ directory }: Scope): RouteDefinition {
     id: 'collections.get',
     method: 'GET',
     path: '/collections/{collectionId}',
-    summary: 'One collection, by its id or slug, with the collections in it',
+    summary: 'One collection, by its id or slug, with its sub-collections',
     scope: 'prompts.read',
     // Reads only.
     audit: null,
@@ -318,7 +318,7 @@ function archiveRoute({ clock, directory }: Scope): RouteDefinition {
     id: 'collections.delete',
     method: 'DELETE',
     path: '/collections/{collectionId}',
-    summary: 'Archives a collection that nothing is in',
+    summary: 'Archives an empty collection',
     scope: 'prompts.delete',
     audit: 'delete',
     params: Params,

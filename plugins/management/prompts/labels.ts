@@ -22,7 +22,7 @@ const LabelName = Type.String({
   minLength: 1,
   maxLength: 100,
   pattern: '^(?!latest$)(?!default$)(?!\\d+$)[a-zA-Z0-9_-]*[^@\\s]?[a-zA-Z0-9_-]*$',
-  description: 'What references say behind the `@`; not `latest`, not `default`, not a number alone.',
+  description: 'Name after the `@` in references; not `latest`, not `default`, not only a number.',
 });
 
 const fields = {
@@ -31,7 +31,8 @@ const fields = {
     orNull(
       Type.String({
         pattern: '^(?:#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8}))?$',
-        description: 'For people: `#` and 3, 6 or 8 hexadecimal digits, such as `#00AA55`; empty for none.',
+        description:
+          'Display colour: `#` and 3, 6 or 8 hexadecimal digits, such as `#00AA55`; empty for none.',
         examples: ['#00AA55'],
       }),
     ),
@@ -46,7 +47,9 @@ const LabelReply = Type.Object({
   color_code: Type.String(),
   organisation_id: Type.String(),
   workspace_id: orNull(Type.String()),
-  is_universal: Type.Boolean({ description: 'It belongs to the organisation, for all of its workspaces.' }),
+  is_universal: Type.Boolean({
+    description: 'Whether the label belongs to the organisation and so to all of its workspaces.',
+  }),
   status: Type.String(),
   created_at: Instant('When it was made.'),
   last_updated_at: Instant('When it was changed last.'),
@@ -68,7 +71,8 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
   });
   return [
     labels.create({
-      summary: 'Makes a label: of a workspace, or of the whole organisation when its key names none',
+      summary:
+        'Creates a label of a workspace, or of the whole organisation if an organisation key names no workspace',
       body: Type.Object({ ...place, name: LabelName, ...fields }, strict),
       reply: LabelReply,
       prepare: ({ key, body }) => requireOrganisation(key, body.organisation_id),
@@ -84,7 +88,7 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
       show: showLabel,
     }),
     labels.list({
-      summary: 'The labels of a workspace, oldest first, and those of the organisation behind them',
+      summary: 'Labels of a workspace, oldest first, followed by those of the organisation',
       query: { ...place, search: Type.Optional(Name('Part of the name, in any case.')) },
       entry: LabelReply,
       prepare: ({ key, query }) => requireOrganisation(key, query.organisation_id),
@@ -110,7 +114,7 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
       show: showLabel,
     }),
     labels.update({
-      summary: 'Changes a label; what is not given stays',
+      summary: 'Updates a label; omitted fields stay unchanged',
       body: Type.Object({ name: Type.Optional(LabelName), ...fields }, strict),
       reply: LabelReply,
       change({ name, data }, _writer, { body }) {
@@ -123,7 +127,7 @@ export function labelRoutes(scope: Scope): readonly RouteDefinition[] {
       },
       show: showLabel,
     }),
-    labels.remove({ summary: 'Removes a label that no version has', requireUnused: requireUnusedLabel }),
+    labels.remove({ summary: 'Deletes a label that no version has', requireUnused: requireUnusedLabel }),
   ];
 }
 

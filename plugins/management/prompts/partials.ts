@@ -112,7 +112,7 @@ const Body = Type.Object(
     description: Type.Optional(Description),
     status: Type.Optional(
       Type.Union([Type.Literal('active'), Type.Literal('archived')], {
-        description: '`archived` does what deleting does.',
+        description: '`archived` has the effect of DELETE.',
       }),
     ),
   },
@@ -125,7 +125,7 @@ function updatePartialRoute({ clock, directory }: Scope): RouteDefinition {
     id: 'prompt_partials.update',
     method: 'PUT',
     path: '/prompts/partials/{promptPartialId}',
-    summary: 'Adds a version to a partial, which is not its default yet; renames it',
+    summary: 'Adds a version to a partial, which does not become the default, or renames the partial',
     scope: 'prompts.update',
     audit: 'update',
     params: Type.Object({ promptPartialId: Identifier }),
@@ -193,7 +193,7 @@ function createRoute({ clock, directory }: Scope): RouteDefinition {
     id: 'prompt_partials.create',
     method: 'POST',
     path,
-    summary: 'Saves a partial, with its first version',
+    summary: 'Creates a partial with its first version',
     scope: 'prompts.create',
     audit: 'create',
     body: Type.Object(
@@ -252,7 +252,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
     id: 'prompt_partials.list',
     method: 'GET',
     path,
-    summary: 'The partials that the key may see, oldest first',
+    summary: 'Partials that the key may see, oldest first',
     scope: 'prompts.list',
     // Reads only.
     audit: null,
@@ -286,7 +286,7 @@ function getRoute({ directory }: Scope): RouteDefinition {
     id: 'prompt_partials.get',
     method: 'GET',
     path: `${path}/{promptPartialId}`,
-    summary: 'One partial, with its default version or the one that is named',
+    summary: 'One partial, with its default version or a given one',
     scope: 'prompts.read',
     // Reads only.
     audit: null,

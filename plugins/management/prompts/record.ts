@@ -20,14 +20,14 @@ const Metadata = JsonObject(
 const version = {
   string: TemplateText('Mustache: a JSON list of messages, or plain text.'),
   parameters: JsonObject('What goes into the body of each request: `temperature`, `max_tokens` …'),
-  model: Type.String({ maxLength: 255, description: 'Model, as the provider calls it.' }),
-  virtual_key: Type.String({ maxLength: 255, description: 'Slug of the provider that it is sent to.' }),
+  model: Type.String({ maxLength: 255, description: 'Name of the model at the provider.' }),
+  virtual_key: Type.String({ maxLength: 255, description: 'Slug of the provider for the rendered prompt.' }),
   version_description: Description,
   functions: Functions('Functions that the model may call.'),
   tools: Functions('Tools that the model may call.'),
   tool_choice: Type.Union([Type.String({ maxLength: 64 }), JsonObject('Which tool is called.')]),
   is_raw_template: Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
-    description: 'How an editor shows the template; rendering does not depend on it.',
+    description: 'View of the template in an editor; without effect on rendering.',
   }),
   template_metadata: Metadata,
   prompt_metadata: Metadata,
@@ -67,7 +67,7 @@ export const UpdatePrompt = Type.Object(
     patch: Type.Optional(
       Type.Boolean({
         description:
-          'Fields of the version that are not given are those of the latest version. Default false: they are empty, and `string` is needed.',
+          'Take omitted fields from the latest version. Default false: they are empty, and `string` is required.',
       }),
     ),
     name: Type.Optional(Name('For people.')),
@@ -156,7 +156,7 @@ export async function requireProvider(
 const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
 /** `active` for the default version, used by requests that name none. */
 const VersionStatus = Type.Union([Type.Literal('active'), Type.Literal('archived')], {
-  description: '`active`: it is used when a request names no version.',
+  description: '`active`: the version for requests that name none.',
 });
 const AnyObject = Type.Record(Type.String(), Type.Unknown());
 

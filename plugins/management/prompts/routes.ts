@@ -54,7 +54,7 @@ export function renderPromptRoute({ directory }: Scope): RouteDefinition {
     id: 'prompts.render',
     method: 'POST',
     path: '/prompts/{promptId}/render',
-    summary: 'What a prompt comes to with these variables, as the body of a request to a provider',
+    summary: 'Renders a prompt with variables, as the body of a request to a provider',
     scope: 'prompts.render',
     // Reads only.
     audit: null,
@@ -62,20 +62,23 @@ export function renderPromptRoute({ directory }: Scope): RouteDefinition {
     body: Type.Object(
       {
         variables: Type.Optional(
-          Type.Record(Type.String(), Type.Unknown(), { description: 'Values by the names in the template.' }),
+          Type.Record(Type.String(), Type.Unknown(), {
+            description: 'Values of the variables in the template, by name.',
+          }),
         ),
         strict: Type.Optional(
           orNull(
             Type.Boolean({
               default: false,
-              description: 'Refuse when a variable of the template is missing. Else it stands for nothing.',
+              description:
+                'Refuse the request if a variable of the template is missing. Otherwise a missing variable is empty.',
             }),
           ),
         ),
       },
       {
         additionalProperties: true,
-        description: 'Beside the variables: parameters that count instead of those of the prompt.',
+        description: 'Parameters that override those of the prompt.',
       },
     ),
     reply: Type.Object({
@@ -107,7 +110,7 @@ function getVersionRoute({ directory }: Scope): RouteDefinition {
     id: 'prompts.get_version',
     method: 'GET',
     path: '/prompts/{promptId}/versions/{versionId}',
-    summary: 'A prompt with one of its versions',
+    summary: 'One prompt with a given version',
     scope: 'prompts.read',
     // Reads only.
     audit: null,
@@ -132,7 +135,8 @@ function labelRoute({ clock, directory }: Scope): RouteDefinition {
     id: 'prompts.label_version',
     method: 'PUT',
     path: '/prompts/{promptId}/versions/{versionId}',
-    summary: 'Puts a label on a version, and takes it off the one that had it; null takes off its own',
+    summary:
+      'Sets a label on a version and removes it from the previous one; null removes the label of the version',
     scope: 'prompts.update',
     audit: 'update',
     params: VersionParams,
@@ -178,7 +182,7 @@ function updatePromptRoute({ clock, directory, router }: Scope): RouteDefinition
     id: 'prompts.update',
     method: 'PUT',
     path: '/prompts/{promptId}',
-    summary: 'Adds a version to a prompt, which is not its default yet; renames or moves it',
+    summary: 'Adds a version to a prompt, which does not become the default, or renames or moves the prompt',
     scope: 'prompts.update',
     audit: 'update',
     params: Type.Object({ promptId: Identifier }),
@@ -267,7 +271,7 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
     id: 'prompts.create',
     method: 'POST',
     path: '/prompts',
-    summary: 'Saves a prompt, with its first version',
+    summary: 'Creates a prompt with its first version',
     scope: 'prompts.create',
     audit: 'create',
     body: CreatePrompt,
@@ -326,7 +330,7 @@ function listRoute({ directory }: Scope): RouteDefinition {
     id: 'prompts.list',
     method: 'GET',
     path: '/prompts',
-    summary: 'The prompts that the key may see, oldest first',
+    summary: 'Prompts that the key may see, oldest first',
     scope: 'prompts.list',
     // Reads only.
     audit: null,
@@ -373,7 +377,7 @@ function getRoute({ directory }: Scope): RouteDefinition {
     id: 'prompts.get',
     method: 'GET',
     path: '/prompts/{promptId}',
-    summary: 'One prompt, with its default version or the one that is named',
+    summary: 'One prompt, with its default version or a given one',
     scope: 'prompts.read',
     // Reads only.
     audit: null,

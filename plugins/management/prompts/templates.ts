@@ -226,7 +226,7 @@ const nouns = { prompt: 'prompt', prompt_partial: 'partial' } as const;
 export const PromptReferenceParam = Type.String({
   maxLength: 511,
   pattern: referencePattern,
-  description: 'Id or slug; `@12`, `@latest` or `@<label>` behind it names a version.',
+  description: 'Id or slug; a suffix `@12`, `@latest` or `@<label>` selects a version.',
 });
 
 /** The active prompt or partial of this id or slug. Throws `resource_not_found`. */

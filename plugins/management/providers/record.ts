@@ -136,7 +136,7 @@ export const sharedReply = {
   name: Type.String(),
   note: orNull(Type.String()),
   workspace_id: orNull(
-    Type.String({ description: 'Null for those of the configuration that are for every workspace.' }),
+    Type.String({ description: 'Null for providers of the configuration that every workspace may use.' }),
   ),
   status: Status,
   usage_limits: orNull(UsageLimitSchema),
@@ -152,7 +152,7 @@ export const sharedReply = {
 export const ProviderReply = Type.Object({
   ...sharedReply,
   integration_id: orNull(
-    Type.String({ description: 'Null for what stands under `providers` in the configuration file.' }),
+    Type.String({ description: 'Null for providers under `providers` in the configuration file.' }),
   ),
   managed_by: ManagedBy,
   object: Type.Literal('provider'),

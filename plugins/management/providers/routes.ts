@@ -39,7 +39,7 @@ export function providerRoutes(scope: Scope): readonly RouteDefinition[] {
   });
   return [
     providers.create({
-      summary: 'Lets a workspace use an integration, under a slug of its own',
+      summary: 'Creates a provider: lets a workspace use an integration under its own slug',
       body: CreateProvider,
       reply: Changed,
       examples: {
@@ -61,7 +61,7 @@ export function providerRoutes(scope: Scope): readonly RouteDefinition[] {
       show: showChanged,
     }),
     providers.list({
-      summary: 'The providers that the key may see, oldest first',
+      summary: 'Providers that the key may see, oldest first',
       query: { workspace_id: Type.Optional(Identifier) },
       entry: ProviderReply,
       examples: { response: { object: 'list', total: 1, data: [providerExample] } },
@@ -76,7 +76,7 @@ export function providerRoutes(scope: Scope): readonly RouteDefinition[] {
       show: (record) => showProvider(record, scope),
     }),
     providers.update({
-      summary: 'Changes a provider; what is not given stays',
+      summary: 'Updates a provider; omitted fields stay unchanged',
       query: Place,
       body: UpdateProvider,
       reply: Changed,
@@ -90,7 +90,7 @@ export function providerRoutes(scope: Scope): readonly RouteDefinition[] {
       show: showChanged,
     }),
     providers.remove({
-      summary: 'Deletes a provider, unless something names it; its integration stays',
+      summary: 'Deletes a provider that is not in use; its integration stays',
       query: Place,
       examples: { response: {} },
       requireUnused: (writer, record) => requireUnused(writer, record.organisationId, [record]),

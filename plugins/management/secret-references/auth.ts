@@ -8,8 +8,10 @@ export const ManagerType = Type.Union([
   Type.Literal('aws_sm', { description: 'AWS Secrets Manager.' }),
   Type.Literal('azure_kv', { description: 'Azure Key Vault.' }),
   Type.Literal('hashicorp_vault', { description: 'HashiCorp Vault.' }),
-  Type.Literal('environment', { description: 'A variable of the gateway (`security.secret_sources`).' }),
-  Type.Literal('file', { description: 'A file beside the gateway (`security.secret_sources`).' }),
+  Type.Literal('environment', {
+    description: 'An environment variable of the gateway (`security.secret_sources`).',
+  }),
+  Type.Literal('file', { description: 'A file on the machine of the gateway (`security.secret_sources`).' }),
 ]);
 
 const text = (example?: string) =>
@@ -72,7 +74,7 @@ export const AuthConfig = Type.Union(
     Type.Object({ vault_auth_type: Type.Literal('kubernetes'), vault_role: text(), ...vault }, strict),
     Type.Object({}, { ...strict, description: 'For `environment` and `file`.' }),
   ],
-  { description: 'Secret fields are kept encrypted, and are shown masked.' },
+  { description: 'Secret fields are stored encrypted and shown masked.' },
 );
 
 type GivenAuth = Static<typeof AuthConfig>;

@@ -12,7 +12,7 @@ const ReferenceName = Name('For people.');
 const SecretPath = Type.String({
   minLength: 1,
   maxLength: 1024,
-  description: 'Name, ARN or path of the secret, as its manager calls it; a variable, or a file.',
+  description: 'Name, ARN or path of the secret in its manager; or a variable, or a file.',
 });
 
 const fields = {
@@ -23,13 +23,15 @@ const fields = {
     ),
   ),
   allow_all_workspaces: Type.Optional(
-    Type.Boolean({ description: 'Default false: only those of `allowed_workspaces`.' }),
+    Type.Boolean({
+      description: 'All workspaces may use it. Default false: only those of `allowed_workspaces`.',
+    }),
   ),
   allowed_workspaces: Type.Optional(
     Type.Array(Name('Id or slug of a workspace.'), {
       minItems: 1,
       maxItems: 1000,
-      description: 'Whose requests may use it; instead of `allow_all_workspaces`. Default: nobody.',
+      description: 'Workspaces whose requests may use it; instead of `allow_all_workspaces`. Default: none.',
     }),
   ),
   allowed_hosts: Type.Optional(
@@ -44,7 +46,7 @@ const fields = {
         maxItems: 100,
         uniqueItems: true,
         description:
-          'Hosts that the secret may be sent to: `host` or `host:port`, `http://` before it for one without TLS. Default: the hosts that the provider table names. Adding one needs the secrets of `auth_config` again.',
+          'Hosts that may receive the secret: `host` or `host:port`, with `http://` before it for a host without TLS. Default: the hosts of the provider table. A request that adds a host must contain the secrets of `auth_config` again.',
       },
     ),
   ),
@@ -225,11 +227,11 @@ export const SecretReferenceDetail = Type.Object({
   secret_path: Type.String(),
   secret_key: orNull(Type.String()),
   allow_all_workspaces: Type.Boolean(),
-  allowed_workspaces: Type.Array(Type.String(), { description: 'Ids; empty when all are allowed.' }),
+  allowed_workspaces: Type.Array(Type.String(), { description: 'Ids; empty if all are allowed.' }),
   allowed_hosts: orNull(
     Type.Array(Type.String(), {
       description:
-        'Hosts that the secret may be sent to; empty for those of the provider table, null for all (references from before there were hosts).',
+        'Hosts that may receive the secret; empty for those of the provider table, null for all (references from older versions without this field).',
     }),
   ),
   tags: orNull(Metadata),

@@ -39,7 +39,7 @@ export function secretReferenceRoutes(scope: Scope): readonly RouteDefinition[] 
   const showWhole = (record: Reference) => showWholeReference(record, openSecrets(secrets, record));
   return [
     references.create({
-      summary: 'Stores where a secret is kept, and how its manager is asked for it',
+      summary: 'Creates a reference to a secret in a secret manager',
       body: CreateSecretReference,
       reply: Type.Object({
         id: Type.String(),
@@ -71,7 +71,7 @@ export function secretReferenceRoutes(scope: Scope): readonly RouteDefinition[] 
       show: ({ id, slug }) => ({ id, slug, object: 'secret-reference' as const }),
     }),
     references.list({
-      summary: 'The secret references of the organisation, oldest first',
+      summary: 'Secret references of the organisation, oldest first',
       query: {
         manager_type: Type.Optional(ManagerType),
         search: Type.Optional(Name('Part of the name or the slug, in any case.')),
@@ -88,13 +88,13 @@ export function secretReferenceRoutes(scope: Scope): readonly RouteDefinition[] 
       show: showReference,
     }),
     references.get({
-      summary: 'One secret reference, its secrets masked',
+      summary: 'One secret reference, with masked secrets',
       reply: SecretReferenceDetail,
       examples: { response: wholeReferenceExample },
       show: showWhole,
     }),
     references.update({
-      summary: 'Changes a secret reference; what is not given stays',
+      summary: 'Updates a secret reference; omitted fields stay unchanged',
       body: UpdateSecretReference,
       reply: SecretReferenceDetail,
       examples: { request: { secret_path: 'secret/team/openai' }, response: wholeReferenceExample },
@@ -108,7 +108,7 @@ export function secretReferenceRoutes(scope: Scope): readonly RouteDefinition[] 
       show: showWhole,
     }),
     references.remove({
-      summary: 'Deletes a secret reference that no integration uses; the secret stays where it is',
+      summary: 'Deletes a secret reference that no integration uses; the secret itself stays',
       examples: { response: {} },
       requireUnused: requireUnreferenced,
     }),

@@ -41,7 +41,7 @@ const configs = {
 const MostKeys = Type.Integer({
   minimum: 0,
   maximum: 1_000_000,
-  description: 'Keys of people in each workspace, those that have ended not counted; null for no bound.',
+  description: 'Most user keys in each workspace, without expired ones; null for no limit.',
 });
 const DefaultDays = Type.Integer({
   minimum: 1,
@@ -69,7 +69,7 @@ const userKeys = {
 const logging = {
   mode: Type.Union([Type.Literal('full'), Type.Literal('metadata')], {
     description:
-      '`full`: what was sent and answered is logged too, unless the request, its key or the configuration says otherwise. `metadata`: never.',
+      '`full`: bodies of requests and answers are also logged, unless the request, its key or the configuration prevents it. `metadata`: bodies are never logged.',
   }),
 };
 
@@ -109,7 +109,7 @@ export const GivenCategories = Type.Object(
   strict,
 );
 
-/** The categories that workspaces may override. */
+/** Categories that workspaces may override. */
 export const Overridable = Type.Array(
   Type.Union([
     Type.Literal('data_visibility'),
@@ -118,10 +118,10 @@ export const Overridable = Type.Array(
     Type.Literal('user_api_keys'),
     Type.Literal('logging'),
   ]),
-  { maxItems: 5, uniqueItems: true, description: 'The categories that workspaces may override.' },
+  { maxItems: 5, uniqueItems: true, description: 'Categories that workspaces may override.' },
 );
 
-const ChangedAt = orNull(Type.String({ description: 'Null while nobody has changed anything.' }));
+const ChangedAt = orNull(Type.String({ description: 'Null before the first change.' }));
 
 /** An organisation's settings in the API. */
 export const OrganisationSettingsReply = Type.Object({
@@ -134,7 +134,7 @@ export const OrganisationSettingsReply = Type.Object({
     { logs_days: Type.Integer(), metrics_days: Type.Integer() },
     {
       description:
-        'How many days logs and metrics are kept, 0 for ever: `retention` of the configuration, unless the operator has another figure shown.',
+        'Retention of logs and metrics in days, 0 for no end: `retention` of the configuration, unless the operator sets another value to show.',
     },
   ),
   last_updated_at: ChangedAt,
@@ -162,9 +162,9 @@ export const WorkspaceSettingsReply = Type.Object({
       user_api_keys: orNull(Categories.user_api_keys),
       logging: orNull(Categories.logging),
     },
-    { description: 'What the workspace says itself; null: nothing.' },
+    { description: 'Settings of the workspace itself; null if it has none.' },
   ),
-  effective: Type.Object(Categories, { description: 'What holds in the workspace.' }),
+  effective: Type.Object(Categories, { description: 'Effective settings in the workspace.' }),
   allow_workspace_overrides: Overridable,
   last_updated_at: ChangedAt,
 });

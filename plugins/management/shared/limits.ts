@@ -31,8 +31,7 @@ export const UsageLimitSchema = Type.Object(
     current_usage: Type.Optional(
       orNull(
         Type.Number({
-          description:
-            'What is used since its period began, or since it was last reset. Answers say it; in a body it changes nothing.',
+          description: 'Usage since the start of the period or the last reset. Read-only: ignored in a body.',
         }),
       ),
     ),
@@ -41,20 +40,20 @@ export const UsageLimitSchema = Type.Object(
         Type.String({
           maxLength: 64,
           description:
-            'When its count last began anew, since its record was made. Answers say it; in a body it changes nothing.',
+            'Time of the last reset of the count, by period or by request; null if it was never reset. Read-only: ignored in a body.',
         }),
       ),
     ),
     status: Type.Optional(
       Type.String({
         maxLength: 32,
-        description: 'Of older answers. In a body it changes nothing.',
+        description: 'Field of older answers. Ignored in a body.',
       }),
     ),
     warning: Type.Optional(
       Type.String({
         maxLength: 1024,
-        description: 'Of older answers. In a body it changes nothing.',
+        description: 'Field of older answers. Ignored in a body.',
       }),
     ),
   },
@@ -110,13 +109,13 @@ export const ResetTimes = {
   last_reset_at: orNull(
     Type.String({
       description:
-        'When the count of `usage_limits` last began anew, since the record was made: of several, the latest.',
+        'Last reset of the count of `usage_limits` since the creation of the record; of several limits, the latest.',
     }),
   ),
   next_usage_reset_at: orNull(
     Type.String({
       description:
-        'When the count of `usage_limits` begins anew by itself, of several the first; null for never. In `usage_limits` it is what was said there: the first reset.',
+        'Next automatic reset of the count of `usage_limits`, of several limits the first; null for none. Within `usage_limits` it is the given time of the first reset.',
     }),
   ),
 };
@@ -178,7 +177,7 @@ export async function resetUsed(
 
 /** Flag in bodies of updates. */
 export const ResetUsage = Type.Optional(
-  Type.Boolean({ description: 'The counts of its usage limits begin anew.' }),
+  Type.Boolean({ description: 'Reset the counts of its usage limits.' }),
 );
 
 const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });

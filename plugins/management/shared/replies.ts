@@ -78,7 +78,7 @@ export const listReply = {
 /** Common members of long lists. */
 export const longListReply = {
   ...listReply,
-  has_more: Type.Boolean({ description: 'Whether there are pages behind this one.' }),
+  has_more: Type.Boolean({ description: 'Whether there are further pages.' }),
 };
 
 /** A page as the answer of a long list. */

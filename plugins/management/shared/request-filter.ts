@@ -198,7 +198,7 @@ const Flag = Type.Boolean({ description: 'Whether the request succeeded.' });
 const Search = Type.String({
   minLength: 1,
   maxLength: 256,
-  description: 'A part of a logged body, of the request or the answer, without regard to case.',
+  description: 'Part of a logged body of the request or the answer, case-insensitive.',
 });
 const metadataNote = 'each of its texts must be in the metadata of the request; at most 20.';
 const PlaceName = Name('Id or slug of a workspace: its requests alone.');

@@ -30,11 +30,11 @@ const protobuf = 'application/x-protobuf';
 const Reply = Type.Object(
   {
     partialSuccess: Type.Object({
-      rejectedSpans: Type.Optional(Type.String({ description: 'How many spans were not taken.' })),
-      errorMessage: Type.Optional(Type.String({ description: 'Why the first of them was not.' })),
+      rejectedSpans: Type.Optional(Type.String({ description: 'Number of rejected spans.' })),
+      errorMessage: Type.Optional(Type.String({ description: 'Reason for the first rejection.' })),
     }),
   },
-  { description: 'As OTLP defines it; in protocol buffers for a request in protocol buffers.' },
+  { description: 'As defined by OTLP; in protocol buffers for a request in protocol buffers.' },
 );
 
 /**
@@ -51,7 +51,7 @@ function tracesRoute(scope: Scope, redaction: Redaction | undefined): RouteDefin
     id: 'otel.traces',
     method: 'POST',
     path: '/otel/v1/traces',
-    summary: 'Takes spans over OTLP/HTTP, in JSON or protocol buffers, as entries of the log',
+    summary: 'Receives spans over OTLP/HTTP, in JSON or protocol buffers, as log entries',
     scope: 'logs.write',
     // Rows of the log: nothing that is administered changes.
     audit: null,
@@ -74,7 +74,7 @@ function otherSignal(signal: 'logs' | 'metrics'): RouteDefinition {
     id: `otel.${signal}`,
     method: 'POST',
     path: `/otel/v1/${signal}`,
-    summary: `Refuses ${signal} over OTLP: spans alone become entries of the log`,
+    summary: `Refuses ${signal} over OTLP: only spans become log entries`,
     scope: 'logs.write',
     // Changes nothing.
     audit: null,

@@ -26,8 +26,8 @@ const Mapping = Type.Object({
   object: Type.Literal('scim-workspace-group'),
   id: Type.String(),
   workspace_id: Type.String(),
-  scim_group_id: Type.String({ description: 'Empty for a group that is known by its name.' }),
-  scim_group: Type.String({ description: 'Empty for a group that is known by its id.' }),
+  scim_group_id: Type.String({ description: 'Empty for a group that is identified by name.' }),
+  scim_group: Type.String({ description: 'Empty for a group that is identified by id.' }),
   role: WorkspaceRoleSchema,
   created_at: Type.String(),
 });
@@ -52,7 +52,7 @@ function createRoute({ clock }: Scope): RouteDefinition {
     id: 'scim_workspaces.create',
     method: 'POST',
     path,
-    summary: 'Says which role the people of a group have in a workspace',
+    summary: 'Sets the role of the users of a group in a workspace',
     scope: 'organisation_settings.update',
     feature: 'scim',
     audit: 'create',
@@ -93,7 +93,7 @@ function listRoute(): RouteDefinition {
     id: 'scim_workspaces.list',
     method: 'GET',
     path,
-    summary: 'Which groups have which role in which workspace, oldest first',
+    summary: 'Roles of groups in workspaces, oldest first',
     scope: 'organisation_settings.read',
     feature: 'scim',
     // Reads only.
@@ -110,8 +110,8 @@ function listRoute(): RouteDefinition {
     reply: Type.Object({
       ...listReply,
       data: Type.Array(Mapping),
-      mappings: Type.Array(Mapping, { description: 'The same as `data`, for clients that read it here.' }),
-      total_count: Type.Integer({ description: 'The same as `total`.' }),
+      mappings: Type.Array(Mapping, { description: 'Same value as `data`, for clients that read it here.' }),
+      total_count: Type.Integer({ description: 'Same value as `total`.' }),
     }),
     examples: {
       response: { object: 'list', total: 1, data: [example], mappings: [example], total_count: 1 },
@@ -140,7 +140,7 @@ function removeRoute(): RouteDefinition {
     id: 'scim_workspaces.delete',
     method: 'DELETE',
     path: `${path}/{scimWorkspaceGroupId}`,
-    summary: 'Forgets the role of a group in a workspace',
+    summary: 'Deletes the role of a group in a workspace',
     scope: 'organisation_settings.update',
     feature: 'scim',
     audit: 'delete',

@@ -17,7 +17,7 @@ export const WorkspaceRoleSchema = Type.Union([Type.Literal('manager'), Type.Lit
 /** The same in bodies and queries. */
 export const GivenWorkspaceRole = Type.Union(
   [Type.Literal('manager'), Type.Literal('member'), Type.Literal('admin')],
-  { description: '`admin` is another word for `manager`.' },
+  { description: '`admin` means the same as `manager`.' },
 );
 
 /** The role of a `GivenWorkspaceRole`: `admin` means `manager`. */
@@ -35,7 +35,7 @@ export const UserReply = Type.Object({
   email: Type.String(),
   created_at: Type.String(),
   last_updated_at: Type.String(),
-  workspace_ids: Type.Array(Type.String(), { description: 'The workspaces that they are a member of.' }),
+  workspace_ids: Type.Array(Type.String(), { description: 'Workspaces of the user.' }),
 });
 
 /** Converts a stored user to the API's shape. */

@@ -30,11 +30,12 @@ export const MemberReply = Type.Object({
   role: WorkspaceRoleSchema,
   status: Type.Literal('active'),
   scopes: Type.Array(Type.String(), {
-    description: 'Empty: scopes are those of keys. The rights of people follow from `role` and `org_role`.',
+    description:
+      'Always empty: only keys have scopes. The rights of users follow from `role` and `org_role`.',
   }),
-  settings: Type.Null({ description: 'Members have no settings of their own.' }),
+  settings: Type.Null({ description: 'Always empty: members have no settings of their own.' }),
   workspace_id: Type.String(),
-  created_at: Type.String({ description: 'Since when they are a member.' }),
+  created_at: Type.String({ description: 'Start of the membership.' }),
   last_updated_at: Type.String(),
 });
 
@@ -124,7 +125,7 @@ export const CreateWorkspace = Type.Object(
     users: Type.Optional(
       Type.Array(Name('The id or the e-mail address of somebody of the organisation.'), {
         maxItems: 100,
-        description: 'Who its members are from the beginning, with the role `member`.',
+        description: 'Initial members, with the role `member`.',
       }),
     ),
   },
@@ -231,7 +232,7 @@ export const WorkspaceReply = Type.Object({
     config_id: orNull(Type.String()),
     input_guardrails: Type.Array(Type.String()),
     output_guardrails: Type.Array(Type.String()),
-    is_default: Type.Integer({ description: '1 for the workspace that the gateway made itself.' }),
+    is_default: Type.Integer({ description: '1 for the workspace that the gateway created itself.' }),
     object: Type.Literal('workspace'),
   }),
   usage_limits: Type.Array(UsageLimitSchema),

@@ -38,7 +38,7 @@ const Query = Type.Object(
       Type.String({
         maxLength: 64,
         description:
-          '`active`, `archived`, or both with a comma between them. Default `active`. Archived ones are shown to owner and organisation keys alone.',
+          '`active`, `archived`, or both, separated by a comma. Default `active`. Only owner and organisation keys see archived ones.',
       }),
     ),
   },
@@ -51,7 +51,7 @@ function listWorkspacesRoute(scope: Scope, { path, suffix }: WorkspacePlace): Ro
     id: `workspaces.list${suffix}`,
     method: 'GET',
     path,
-    summary: 'The workspaces that the key may see, oldest first',
+    summary: 'Workspaces that the key may see, oldest first',
     scope: 'workspaces.list',
     // Reads only.
     audit: null,
@@ -189,7 +189,7 @@ function updateRoute(scope: Scope, { path, suffix }: WorkspacePlace): RouteDefin
     id: `workspaces.update${suffix}`,
     method: 'PUT',
     path: `${path}/{workspaceId}`,
-    summary: 'Changes a workspace; what is not given stays',
+    summary: 'Updates a workspace; omitted fields stay unchanged',
     scope: 'workspaces.update',
     audit: 'update',
     params: Params,
@@ -220,7 +220,7 @@ function archiveRoute({ clock }: Scope, { path, suffix }: WorkspacePlace): Route
     id: `workspaces.delete${suffix}`,
     method: 'DELETE',
     path: `${path}/{workspaceId}`,
-    summary: 'Archives a workspace: its keys are refused from then on',
+    summary: 'Archives a workspace; its keys are refused from then on',
     scope: 'workspaces.delete',
     audit: 'delete',
     params: Params,

@@ -42,7 +42,7 @@ const Prices = Type.Object(
       Type.Number({
         minimum: 0,
         maximum: maxPrice,
-        description: 'US dollars per request, beside its tokens.',
+        description: 'US dollars per request, in addition to its tokens.',
       }),
     ),
   },

@@ -123,7 +123,7 @@ export const PricingConfig = Type.Object(
     scheduled: Type.Optional(
       Type.Array(Type.Object({ effective_from: EffectiveFrom, pay_as_you_go: TokenPrices }, strict), {
         maxItems: maxScheduled,
-        description: 'Prices that take its place, each from a moment on.',
+        description: 'Later prices that replace it, each from a point in time.',
       }),
     ),
   },
@@ -272,7 +272,7 @@ export const PricingAdjustments = Type.Object(
     scheduled: Type.Optional(
       Type.Array(Type.Object({ effective_from: EffectiveFrom, multiplier: Multiplier }, strict), {
         maxItems: maxScheduled,
-        description: 'Factors that take its place, each from a moment on.',
+        description: 'Later factors that replace it, each from a point in time.',
       }),
     ),
   },

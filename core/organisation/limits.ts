@@ -13,13 +13,17 @@ const Period = Type.Union([Type.Literal('monthly'), Type.Literal('weekly')]);
 export const UsageLimitSchema = Type.Object(
   {
     type: Type.Optional(UsageType),
-    credit_limit: Type.Number({ minimum: 1, maximum: maxAmount, description: 'How much may be used.' }),
+    credit_limit: Type.Number({
+      minimum: 1,
+      maximum: maxAmount,
+      description: 'Amount that may be used in one period.',
+    }),
     alert_threshold: Type.Optional(
       orNull(
         Type.Number({
           minimum: 1,
           maximum: maxAmount,
-          description: 'Below `credit_limit`: when to tell people.',
+          description: 'Usage that triggers an alert; lower than `credit_limit`.',
         }),
       ),
     ),

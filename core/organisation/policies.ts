@@ -86,7 +86,7 @@ export const rateLimitPolicyFields = {
   unit: Type.Union([Type.Literal('rpm'), Type.Literal('rph'), Type.Literal('rpd'), Type.Literal('rpw')], {
     description: 'Per minute, hour, 24 hours or 7 days.',
   }),
-  value: Type.Number({ minimum: 0, maximum: maxAmount, description: 'How many requests or tokens.' }),
+  value: Type.Number({ minimum: 0, maximum: maxAmount, description: 'Allowed requests or tokens.' }),
 };
 
 /** Unit of a rate-limit policy; immutable. */
@@ -99,12 +99,16 @@ export const usageLimitPolicyFields = {
   name: PolicyName,
   conditions: Conditions,
   group_by: GroupBy,
-  credit_limit: Type.Number({ minimum: 0, maximum: maxAmount, description: 'How much may be used.' }),
+  credit_limit: Type.Number({
+    minimum: 0,
+    maximum: maxAmount,
+    description: 'Amount that may be used in one period.',
+  }),
   alert_threshold: orNull(
     Type.Number({
       minimum: 0,
       maximum: maxAmount,
-      description: 'Below `credit_limit`: when to tell people.',
+      description: 'Usage that triggers an alert; lower than `credit_limit`.',
     }),
   ),
   periodic_reset: limitFields.periodic_reset,

@@ -40,7 +40,7 @@ export const granularityQuery = {
     Type.Union(
       names.map((name) => Type.Literal(name)),
       {
-        description: `Length of a point. Default: the shortest that makes at most ${fewPoints} points. At most ${maxBuckets} points in all.`,
+        description: `Interval of a point. Default: the shortest that makes at most ${fewPoints} points. At most ${maxBuckets} points in all.`,
       },
     ),
   ),

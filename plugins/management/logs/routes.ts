@@ -132,7 +132,7 @@ const Query = Type.Object(
     ),
     include: Type.Optional(
       Type.Literal('bodies', {
-        description: `What was sent and answered, too; of at most ${maxBodies} entries at once, and not with \`current_page\`.`,
+        description: `Include the bodies of requests and answers; for at most ${maxBodies} entries at once, and not with \`current_page\`.`,
       }),
     ),
     include_total: Type.Optional(

@@ -46,12 +46,12 @@ const MostKeys = Type.Integer({
 const DefaultDays = Type.Integer({
   minimum: 1,
   maximum: maxDays,
-  description: 'Days after which a key ends whose maker said nothing about it; null for `max_days`.',
+  description: 'Default lifetime of a key in days; null for `max_days`.',
 });
 const MostDays = Type.Integer({
   minimum: 1,
   maximum: maxDays,
-  description: 'The most days that a key may live, from its creation on; null for no bound.',
+  description: 'Longest lifetime of a key in days, from its creation; null for no limit.',
 });
 const RotationDays = Type.Integer({
   minimum: 1,

@@ -35,7 +35,11 @@ const Body = Type.Object(
         },
         strict,
       ),
-      { minItems: 1, maxItems: maxMembers, description: 'Who, and as what: `member` by default.' },
+      {
+        minItems: 1,
+        maxItems: maxMembers,
+        description: 'Users and their roles; the default role is `member`.',
+      },
     ),
     workspace_id: Type.Optional(Name('As in the path: some clients say it here as well.')),
   },

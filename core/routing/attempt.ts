@@ -11,7 +11,7 @@ import type { Prices } from '../ports/prices.ts';
 import type { Transport, UpstreamRequest } from '../ports/transport.ts';
 import { HeldStream } from './attempts/held-stream.ts';
 import { authorized } from './credentials.ts';
-import { asksForOutput, batchOutput } from './batch-output.ts';
+import { isBatchOutputRequest, batchOutput } from './batch-output.ts';
 import {
   checkRequest,
   needsBody,
@@ -86,7 +86,7 @@ function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer>
     if (early === undefined) return ask(parts, setup);
     // No request went to the provider.
     facts.attempts--;
-    return Promise.resolve(shownEarly(exchange, early, setup.runtime));
+    return Promise.resolve(processEarlyAnswer(exchange, early, setup.runtime));
   };
   return isPromise(hooks) ? hooks.then(goOn) : goOn(hooks);
 }
@@ -103,7 +103,7 @@ function requireNoGuardrails(parts: AttemptParts): void {
 }
 
 /** Runs an early answer through the `attempted` hooks of the plugins before the one that gave it. */
-function shownEarly(
+function processEarlyAnswer(
   exchange: Exchange,
   { answer, index }: EarlyAnswer,
   runtime: HookRuntime,
@@ -113,7 +113,7 @@ function shownEarly(
 }
 
 function ask(parts: AttemptParts, setup: AttemptSetup): Promise<Answer> {
-  const asked = parts.target.models === undefined ? parts : forItsModel(parts, parts.target.models);
+  const asked = parts.target.models === undefined ? parts : applyModelSettings(parts, parts.target.models);
   const prepared = prepareRequest(asked, setup);
   return isPromise(prepared)
     ? prepared.then((ready) => askPrepared(asked, ready, setup))
@@ -124,11 +124,11 @@ function askPrepared(asked: AttemptParts, prepared: PreparedRequest, setup: Atte
   const { credentials, limits } = asked.target;
   if (credentials === undefined && limits === undefined)
     return send(asked, prepared, prepared.outgoing.request, setup);
-  return admitted(asked, prepared, setup);
+  return sendAdmitted(asked, prepared, setup);
 }
 
 /** Sends to a target whose credential has to be created, or that has limits. */
-async function admitted(
+async function sendAdmitted(
   parts: AttemptParts,
   prepared: PreparedRequest,
   setup: AttemptSetup,
@@ -139,7 +139,7 @@ async function admitted(
     const signed = authorized(request, credentials);
     request = isPromise(signed) ? await signed : signed;
   }
-  if (limits !== undefined) await counted(parts.exchange, limits, setup);
+  if (limits !== undefined) await reserveTargetLimits(parts.exchange, limits, setup);
   return send(parts, prepared, request, setup);
 }
 
@@ -164,11 +164,11 @@ function send(
   const { stripUsage } = outgoing;
   const translated = translation === undefined ? undefined : { streams: translation.streams };
   const sending = { exchange, options, transport, clock, request, stripUsage, translated };
-  const answering = asksForOutput(exchange)
+  const answering = isBatchOutputRequest(exchange)
     ? batchOutput(exchange, outgoing.request, (asked) => sendSigned(sending, asked, target.credentials))
     : sendRequest(sending);
   if (translation === undefined && !judged && pipeline.attempted.length === 0) return answering;
-  return looked(parts, answering, translation, runtime);
+  return processAnswer(parts, answering, translation, runtime);
 }
 
 /** Another request of the same attempt. */
@@ -182,7 +182,7 @@ async function sendSigned(
 }
 
 /** The answer, translated and checked. */
-async function looked(
+async function processAnswer(
   { exchange, judged }: AttemptParts,
   answering: Promise<Answer>,
   translation: Translation | undefined,
@@ -191,12 +191,16 @@ async function looked(
   let answer = await answering;
   if (translation !== undefined)
     answer = await translatedAnswer(exchange, answer, translation, runtime.clock);
-  if (judged && isStreamSource(answer.body)) answer = await begun(exchange, answer, answer.body);
+  if (judged && isStreamSource(answer.body)) answer = await awaitStreamStart(exchange, answer, answer.body);
   return exchange.pipeline.attempted.length > 0 ? runAttemptedHooks(exchange, answer, runtime) : answer;
 }
 
 /** Throws `provider_rate_limited` or `provider_budget_exhausted` for a target without room. */
-async function counted(exchange: Exchange, limits: LimitCharges, setup: AttemptSetup): Promise<void> {
+async function reserveTargetLimits(
+  exchange: Exchange,
+  limits: LimitCharges,
+  setup: AttemptSetup,
+): Promise<void> {
   try {
     await takeTargetLimits(exchange, limits, setup);
   } catch (error) {
@@ -207,7 +211,7 @@ async function counted(exchange: Exchange, limits: LimitCharges, setup: AttemptS
 }
 
 /** The answer, after the first event of its stream. Throws the error when the stream begins with one or breaks first. */
-async function begun(exchange: Exchange, answer: Answer, body: StreamSource): Promise<Answer> {
+async function awaitStreamStart(exchange: Exchange, answer: Answer, body: StreamSource): Promise<Answer> {
   const { dialect, endpoint } = exchange;
   const canTell = answer.dialect !== undefined && endpoint.modelled;
   const held = new HeldStream(body, canTell ? dialect.streamScanner(endpoint.id) : undefined);
@@ -238,7 +242,7 @@ export function isFinal(error: GatewayError): boolean {
 }
 
 /** The target was skipped because one of its limits is used up; another one may have room. */
-export function isPassedOver({ code }: GatewayError): boolean {
+export function isTargetExhausted({ code }: GatewayError): boolean {
   return code === 'provider_rate_limited' || code === 'provider_budget_exhausted';
 }
 
@@ -274,17 +278,17 @@ function runAttemptedHooks(
       if (isPromise(replaced))
         return replaced.then(
           (came) => runAttemptedHooks(exchange, came ?? before, runtime, i + 1),
-          (error: unknown) => refused(before, error),
+          (error: unknown) => cancelAndThrow(before, error),
         );
       answer = replaced ?? before;
     } catch (error) {
-      refused(before, error);
+      cancelAndThrow(before, error);
     }
   }
   return answer;
 }
 
-function refused(answer: Answer, error: unknown): never {
+function cancelAndThrow(answer: Answer, error: unknown): never {
   if (isStreamSource(answer.body)) answer.body.cancel(asGatewayError(error));
   throw error;
 }
@@ -293,9 +297,9 @@ function refused(answer: Answer, error: unknown): never {
  * The attempt with the integration's settings for the model: another address, a deployment, a price. Throws
  * `model_not_allowed`.
  */
-function forItsModel(parts: AttemptParts, models: TargetModels): AttemptParts {
+function applyModelSettings(parts: AttemptParts, models: TargetModels): AttemptParts {
   const { exchange } = parts;
-  const model = models.isRestricted ? allowedModel(parts, models) : askedModel(exchange);
+  const model = models.isRestricted ? allowedModel(parts, models) : modelToSend(exchange);
   exchange.facts.pricedBy = models.pricesOf(model ?? '');
   const target = model === undefined ? undefined : models.targetOf(model, parts.target);
   return target === undefined ? parts : { ...parts, target };
@@ -319,7 +323,7 @@ function allowedModel({ exchange, target }: AttemptParts, models: TargetModels):
 }
 
 /** The model to send, after config and hooks; undefined for operations that name none, or whose body is not read. */
-function askedModel(exchange: Exchange): string | undefined {
+function modelToSend(exchange: Exchange): string | undefined {
   const { dialect, endpoint, facts } = exchange;
   if (exchange.upgrade !== undefined) return facts.modelRequested;
   const call = dialect.readCall?.(exchange.path);
@@ -362,8 +366,8 @@ function takeTargetLimits(
   const onStoreFailure = exchange.get(limitsOnStoreFailure);
   const code = 'provider_rate_limited';
   const taken = takeCharges(limits, { limiter, expected, onStoreFailure, code });
-  if (isPromise(taken)) return taken.then((reserved) => keep(exchange, reserved));
-  keep(exchange, taken);
+  if (isPromise(taken)) return taken.then((reserved) => keepReservation(exchange, reserved));
+  keepReservation(exchange, taken);
 }
 
 function expectedUse(
@@ -389,7 +393,7 @@ export function settleTargetLimits(exchange: Exchange, used: BudgetAmounts): voi
   void reservation.settle(used);
 }
 
-function keep(exchange: Exchange, reserved: LimitReservation | undefined): void {
+function keepReservation(exchange: Exchange, reserved: LimitReservation | undefined): void {
   exchange.reservation = reserved;
 }
 

@@ -23,7 +23,7 @@ const ofOneFile =
 type AskTarget = (request: UpstreamRequest) => Promise<Answer>;
 
 /** Whether the request asks for the output of a batch. */
-export function asksForOutput({ endpoint, method, path }: Exchange): boolean {
+export function isBatchOutputRequest({ endpoint, method, path }: Exchange): boolean {
   return endpoint.id === 'batches' && method === 'GET' && outputPath.test(path);
 }
 

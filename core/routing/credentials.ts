@@ -121,7 +121,7 @@ interface CredentialSource {
 export function providerCredential(source: CredentialSource): ProviderCredential | undefined {
   const { row, apiKey, fields, factory, configured } = source;
   const kind = row.credentials ?? 'bearer';
-  const made = madeKind(kind, fields, apiKey, configured);
+  const made = credentialKindOf(kind, fields, apiKey, configured);
   if (made !== undefined) {
     const given = apiKey === undefined ? fields : { ...fields, api_key: apiKey };
     return { headers: [], credentials: factory.create(made, given, { machineIdentity: configured }) };
@@ -138,7 +138,7 @@ export function credentialHeader(kind: CredentialHeader, secret: string): string
 }
 
 /** The kind of credentials that are signed per request or fetched; undefined when a fixed header suffices. */
-function madeKind(
+function credentialKindOf(
   kind: CredentialHeader,
   fields: Readonly<Record<string, string>>,
   apiKey: string | undefined,

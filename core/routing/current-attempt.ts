@@ -18,7 +18,7 @@ import {
   type ProviderDialects,
   type AttemptParts,
 } from './upstream-request.ts';
-import { tellingHeaders } from './forward-headers.ts';
+import { relevantHeaders } from './forward-headers.ts';
 import { guardrailsOf } from './request-guardrails.ts';
 import { targetIdentity } from './credentials.ts';
 
@@ -76,7 +76,7 @@ export class CurrentAttempt implements AttemptView {
 
   get clientHeaders(): HeaderList {
     const { headers, headerNames } = this.#exchange;
-    return tellingHeaders(headers, headerNames, this.#options.sensitiveHeaders);
+    return relevantHeaders(headers, headerNames, this.#options.sensitiveHeaders);
   }
 
   translates(operation: EndpointId): boolean {

@@ -6,7 +6,7 @@ import type { StoredRecord } from '../ports/records.ts';
 export type Defaults = Pick<Directory, 'standing' | 'defaultsOf' | 'record' | 'records'>;
 
 /** Slug of the default config of the workspace, by its list of records. */
-const defaultsAmong = new WeakMap<readonly StoredRecord<'config'>[], string>();
+const defaultSlugs = new WeakMap<readonly StoredRecord<'config'>[], string>();
 
 /**
  * Name of the default config for requests of this key: the key's own, else that in the defaults of its workspace, else
@@ -18,16 +18,19 @@ export function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults):
   if (own !== undefined) return own;
   const { configId, own: ofWorkspace } = defaults.defaultsOf(key.organisationId, key.workspaceId);
   if (ofWorkspace?.configId !== undefined) return configId;
-  return madeDefault(defaults.records('config', key), key.workspaceId) ?? configId;
+  return defaultConfigSlug(defaults.records('config', key), key.workspaceId) ?? configId;
 }
 
 /** Slug of the workspace's default among its saved configs. The directory returns the same list until one changes. */
-function madeDefault(records: readonly StoredRecord<'config'>[], workspaceId: string): string | undefined {
+function defaultConfigSlug(
+  records: readonly StoredRecord<'config'>[],
+  workspaceId: string,
+): string | undefined {
   if (records.length === 0) return undefined;
-  let slug = defaultsAmong.get(records);
+  let slug = defaultSlugs.get(records);
   if (slug === undefined) {
     const found = records.find((one) => one.data.isDefault && one.workspaceId === workspaceId);
-    defaultsAmong.set(records, (slug = found?.slug ?? ''));
+    defaultSlugs.set(records, (slug = found?.slug ?? ''));
   }
   return slug === '' ? undefined : slug;
 }

@@ -8,7 +8,7 @@ import {
   hopByHopHeaders,
   isHeaderName,
 } from '../base/header-names.ts';
-import type { ToldTrace } from '../base/trace-context.ts';
+import type { ForwardedTrace } from '../base/trace-context.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 
@@ -134,7 +134,7 @@ export interface ForwardOptions {
    * Trace context for the provider; the client's `baggage` is then forwarded. Undefined: `traceparent`, `tracestate` and
    * `baggage` are dropped, except those in `forward`.
    */
-  readonly trace?: ToldTrace | undefined;
+  readonly trace?: ForwardedTrace | undefined;
   /** Lower-case names that are kept although they belong to the client's dialect or to a trace. Default none. */
   readonly forward?: readonly string[] | undefined;
   /** Lower-case names that are dropped, even those in `forward`. Default none. */
@@ -161,8 +161,8 @@ export function forwardRequestHeaders(
     const value = headers[2 * i + 1] as string;
     if (name.credential && !mayPassCredential(name.lower, value, options)) continue;
     if (options.bodyChanged && name.lower === 'content-encoding') continue;
-    if (name.trace && !mayTellTrace(name.lower, options)) continue;
-    if (staysBehind(name, options)) continue;
+    if (name.trace && !mayForwardTrace(name.lower, options)) continue;
+    if (isWithheld(name, options)) continue;
     forwarded.push(headers[2 * i] as string, value);
   }
   const { trace, sensitive } = options;
@@ -176,7 +176,7 @@ export function forwardRequestHeaders(
  * of the connection and of the gateway, credentials, headers about the client or the trace, and headers that the request
  * calls sensitive.
  */
-export function tellingHeaders(
+export function relevantHeaders(
   headers: HeaderList,
   names: readonly HeaderName[],
   sensitive: readonly string[],
@@ -191,7 +191,7 @@ export function tellingHeaders(
 }
 
 /** Whether a trace header is forwarded. The gateway's own `traceparent` replaces the client's. */
-function mayTellTrace(lower: string, { trace, forward }: ForwardOptions): boolean {
+function mayForwardTrace(lower: string, { trace, forward }: ForwardOptions): boolean {
   if (trace === undefined) return forward?.includes(lower) === true;
   return lower === 'baggage' || (lower === 'tracestate' && trace.keepsState);
 }
@@ -199,20 +199,20 @@ function mayTellTrace(lower: string, { trace, forward }: ForwardOptions): boolea
 /** Headers without which the body cannot be read. */
 const describesBody: ReadonlySet<string> = new Set(['content-type', 'content-encoding', 'content-md5']);
 
-function staysBehind(
+function isWithheld(
   { lower, credential }: HeaderName,
   { translated, forward, sensitive }: ForwardOptions,
 ): boolean {
   if (sensitive?.includes(lower) === true && !credential && !describesBody.has(lower)) return true;
   if (translated === undefined) return false;
   const isForced = forward?.includes(lower) === true && !describesBody.has(lower);
-  return !isForced && isOfTheClientsWire(lower, translated.speaksAnthropic);
+  return !isForced && isClientWireHeader(lower, translated.speaksAnthropic);
 }
 
 /** Headers of the client's own dialect and SDK, which have no meaning for a host of another one. */
 const clientsWire = /^(?:content-type|content-md5|accept|x-stainless-|openai-|x-goog-(?!api-key$))/;
 
-function isOfTheClientsWire(lower: string, speaksAnthropic: boolean): boolean {
+function isClientWireHeader(lower: string, speaksAnthropic: boolean): boolean {
   return lower.startsWith('anthropic-') ? !speaksAnthropic : clientsWire.test(lower);
 }
 

@@ -34,12 +34,13 @@ interface ModelsCall {
 const modelsPath = /^(\/v1(?:alpha|beta)\d*)?\/models(?:\/(.+))?$/;
 
 /** Whether the request is `GET /models` or `/v1beta/models`, for all models or for one. */
-export function asksForModels({ endpoint, method, path }: Exchange): boolean {
+export function isModelListRequest({ endpoint, method, path }: Exchange): boolean {
   return endpoint.id === 'models' && method === 'GET' && modelsPath.test(path);
 }
 
 /**
- * Parses a request that `asksForModels`. A header or path that only one of the dialects has determines the dialect.
+ * Parses a request that satisfies `isModelListRequest`. A header or path that only one of the dialects has determines
+ * the dialect.
  */
 function modelsCall({ path, headers }: Pick<Exchange, 'path' | 'headers'>): ModelsCall {
   const [, version, id] = modelsPath.exec(path) ?? [];
@@ -82,7 +83,7 @@ export function wantsCatalogue(exchange: Exchange): boolean {
  * Whether neither the request's headers nor the options name a provider or config. A default provider with `isOpen`
  * counts as none.
  */
-export function namesNobody(
+export function isUnaddressed(
   exchange: Exchange,
   { defaultProvider, defaultConfig }: Pick<RouteOptions, 'defaultProvider' | 'defaultConfig'>,
   isOpen: (defaultProvider: string) => boolean,
@@ -249,7 +250,7 @@ function filtered(models: readonly CatalogueModel[], query: string): readonly Ca
   if (sort !== null) {
     const value = Object.hasOwn(sortable, sort) ? sortable[sort as keyof typeof sortable] : undefined;
     if (value === undefined) throw refusal('sort', Object.keys(sortable).join(', '));
-    found.sort((a, b) => compared(value(a), value(b)));
+    found.sort((a, b) => compareModels(value(a), value(b)));
   }
   if (order === 'desc') found.reverse();
   return found;
@@ -262,7 +263,7 @@ const sortable = {
   ai_service: ({ service }: CatalogueModel) => service,
 };
 
-function compared(one: string | number, other: string | number): number {
+function compareModels(one: string | number, other: string | number): number {
   if (one === other) return 0;
   return one < other ? -1 : 1;
 }

@@ -22,7 +22,7 @@ function sentBody(exchange: Exchange, body: UpstreamRequest['body']): ProviderCa
   if (!(body instanceof Uint8Array)) return undefined;
   const { body: own } = exchange;
   if (own.loaded && body === own.outgoing) return 'own';
-  return held(exchange, body, exchange.get(providerCall)?.heldBytes ?? 0);
+  return holdBody(exchange, body, exchange.get(providerCall)?.heldBytes ?? 0);
 }
 
 /**
@@ -35,11 +35,11 @@ export function noteAnswer(exchange: Exchange, { status, headers }: Answer, byte
   if (isEventStreamType(headerValue(headers, 'content-type') ?? '')) return;
   if (pipeline.response.length > 0 || pipeline.attempted.some(({ judges }) => judges)) return;
   const call = exchange.get(providerCall);
-  call?.answered(status, headers, held(exchange, bytes, 0));
+  call?.answered(status, headers, holdBody(exchange, bytes, 0));
 }
 
 /** The body up to the plugin's bound; nothing where memory is short. `before`: bytes already held that it replaces. */
-function held(exchange: Exchange, bytes: Uint8Array, before: number): CallBody {
+function holdBody(exchange: Exchange, bytes: Uint8Array, before: number): CallBody {
   const kept = callBody(bytes, exchange.pipeline.keepsResponseBytes);
   const more = kept.bytes.length - before;
   try {

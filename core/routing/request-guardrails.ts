@@ -65,7 +65,7 @@ export class RequestGuardrails {
       const phase = /(?:^|-)(?:output|after)-/.test(service) ? 'output' : 'input';
       found[phase].push(...this.#ofValue(service, value, { phase, place: placeOf(exchange) }));
     }
-    return joined(byDefault, found.input.length + found.output.length === 0 ? undefined : found);
+    return mergeSpecs(byDefault, found.input.length + found.output.length === 0 ? undefined : found);
   }
 
   /** The reason why the guardrail of this name cannot run for requests in a place; undefined when it can. */
@@ -96,7 +96,7 @@ export class RequestGuardrails {
     // Names in the organisation's defaults are its own guardrails: a workspace cannot override them.
     const ofOrganisation = this.#ofDefaults(organisationGuardrails, { organisationId });
     const ofWorkspace = this.#ofDefaults(own?.guardrails, { organisationId, workspaceId });
-    const guardrails = joined(ofOrganisation.guardrails, ofWorkspace.guardrails);
+    const guardrails = mergeSpecs(ofOrganisation.guardrails, ofWorkspace.guardrails);
     return { guardrails, names: [...ofOrganisation.names, ...ofWorkspace.names] };
   }
 
@@ -200,10 +200,10 @@ export function guardrailsOf({
   readonly guardrails: GuardrailSpecs | undefined;
 }): GuardrailSpecs | undefined {
   if (exchange.get(ownRequest) !== undefined) return undefined;
-  return joined(exchange.guardrails, second);
+  return mergeSpecs(exchange.guardrails, second);
 }
 
-function joined(first: GuardrailSpecs | undefined, second: GuardrailSpecs | undefined) {
+function mergeSpecs(first: GuardrailSpecs | undefined, second: GuardrailSpecs | undefined) {
   if (first === undefined || second === undefined) return first ?? second;
   return { input: [...first.input, ...second.input], output: [...first.output, ...second.output] };
 }

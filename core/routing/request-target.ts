@@ -15,7 +15,7 @@ import {
 } from './resolve-target.ts';
 
 /** Whether the request declares its body as JSON. */
-export function saysJson(context: Pick<RequestContext, 'header'>): boolean {
+export function declaresJson(context: Pick<RequestContext, 'header'>): boolean {
   return isJsonType(context.header('content-type'));
 }
 
@@ -37,7 +37,7 @@ export function takeAddress(exchange: Exchange, rules: TargetRules): MaybePromis
   const { body, endpoint } = exchange;
   if (addressesProvider(exchange)) return undefined;
   const isInPath = exchange.dialect.readCall !== undefined;
-  if (!endpoint.modelled && !isInPath && !(mayAddress.has(endpoint.id) && saysJson(exchange)))
+  if (!endpoint.modelled && !isInPath && !(mayAddress.has(endpoint.id) && declaresJson(exchange)))
     return undefined;
   if (!body.loaded && (endpoint.modelled || !isInPath))
     return body.load().then(() => takeAddress(exchange, rules));

@@ -19,7 +19,7 @@ const noFields: Fields = Object.freeze({});
 const fieldsByHeader = new Map(providerFields.map((field) => [field.header, field]));
 
 /** Provider fields in the request's headers. Throws `invalid_header` for one that cannot be part of an address. */
-function givenFields(context: RequestContext, headerPrefix: string): Fields {
+function readFieldHeaders(context: RequestContext, headerPrefix: string): Fields {
   let found: Record<string, string> | undefined;
   for (const name of context.serviceNames()) {
     const field = fieldsByHeader.get(name);
@@ -90,7 +90,7 @@ export function resolveTarget(
   if (named !== undefined && virtualKey !== undefined && slug(named) !== slug(virtualKey)) {
     throw new GatewayError(
       'provider_ambiguous',
-      `The headers name two providers, "${shown(named)}" and the virtual key "${shown(virtualKey)}". ${combinations(rules)}`,
+      `The headers name two providers, "${shortened(named)}" and the virtual key "${shortened(virtualKey)}". ${requiredHeadersHint(rules)}`,
     );
   }
   const name = virtualKey ?? named;
@@ -121,7 +121,10 @@ export function defaultTarget(
   brought?: BroughtSettings,
 ): MaybePromise<Target> {
   if (defaultProvider === undefined)
-    throw new GatewayError('provider_missing', `The request names no provider. ${combinations(rules)}`);
+    throw new GatewayError(
+      'provider_missing',
+      `The request names no provider. ${requiredHeadersHint(rules)}`,
+    );
   const isSlug = defaultProvider.startsWith('@');
   return namedTarget(context, defaultProvider, { isVirtualKey: false, isSlug, rules, brought });
 }
@@ -199,9 +202,9 @@ function targetOf(context: RequestContext, provider: KnownProvider, choice: Targ
   facts.aiService = provider.row.service ?? provider.name;
   const takesCallers = provider.takesCallers && !isSlug;
   const headerHost = context.service('custom-host') || undefined;
-  const given = takesCallers || headerHost ? givenFields(context, rules.headerPrefix) : noFields;
-  if (brought !== undefined && saysSomething(brought)) {
-    return broughtTarget(context, provider, { brought, given, headerHost, takesCallers, rules });
+  const given = takesCallers || headerHost ? readFieldHeaders(context, rules.headerPrefix) : noFields;
+  if (brought !== undefined && hasSettings(brought)) {
+    return targetOfConfig(context, provider, { brought, given, headerHost, takesCallers, rules });
   }
   const customHost = headerHost ?? givenAddress(provider, given);
   if (customHost) return customTarget(context, provider, customHost, { rules, given });
@@ -209,7 +212,7 @@ function targetOf(context: RequestContext, provider: KnownProvider, choice: Targ
   return withCallerCredential(context, provider, provider.callerTarget(given), rules);
 }
 
-function saysSomething({ apiKey, fields, customHost }: BroughtSettings): boolean {
+function hasSettings({ apiKey, fields, customHost }: BroughtSettings): boolean {
   if (apiKey !== undefined || customHost !== undefined) return true;
   for (const _name in fields) return true;
   return false;
@@ -224,11 +227,11 @@ interface Bringing {
 }
 
 /** The target with the address and credential of its config; the config's own settings take precedence. */
-function broughtTarget(context: RequestContext, provider: KnownProvider, bringing: Bringing): Target {
+function targetOfConfig(context: RequestContext, provider: KnownProvider, bringing: Bringing): Target {
   const { brought, given, headerHost, takesCallers, rules } = bringing;
   const { apiKey, inline } = brought;
   if (!inline && provider.isStored && (apiKey !== undefined || holdsSecret(brought.fields)))
-    throw keptCredential(provider);
+    throw credentialWithheldError(provider);
   const isHeld = !inline && (apiKey !== undefined || holdsSecret(brought.fields));
   if (isHeld && brought.customHost === undefined && headerHost === undefined)
     requireOwnAddress(provider, given, brought.fields);
@@ -264,7 +267,7 @@ function broughtTarget(context: RequestContext, provider: KnownProvider, bringin
 }
 
 /** Refusal of the operator's credential for a stored provider, whose creator chooses its address. */
-function keptCredential({ name }: KnownProvider): GatewayError {
+function credentialWithheldError({ name }: KnownProvider): GatewayError {
   return new GatewayError(
     'invalid_config',
     `The config of the gateway brings a credential of its own, which is not sent to the provider "@${name}" of a workspace. Name a provider of the gateway's configuration.`,
@@ -279,7 +282,7 @@ function fixedTarget(brought: BroughtSettings, provider: KnownProvider, make: ()
   return brought.fixed;
 }
 
-function combinations({ headerPrefix: prefix }: TargetRules): string {
+function requiredHeadersHint({ headerPrefix: prefix }: TargetRules): string {
   return (
     `Send one of: ${prefix}-virtual-key; ${prefix}-provider with "Authorization: Bearer <provider key>"; ` +
     `${prefix}-config; or ${prefix}-provider with ${prefix}-custom-host.`
@@ -287,7 +290,7 @@ function combinations({ headerPrefix: prefix }: TargetRules): string {
 }
 
 /** A name from a header, short enough for a message. */
-function shown(name: string): string {
+function shortened(name: string): string {
   return name.slice(0, 200);
 }
 
@@ -322,8 +325,8 @@ function unknown(
   const hint = suggestion === undefined ? remedy : `Did you mean "${suggestion}"?`;
   const kind = isVirtualKey ? 'virtual key' : isSlug ? 'provider slug' : 'provider';
   if (isSlug && key !== undefined && stored?.isBehind === true)
-    throw directoryBehind(`${kind} ${JSON.stringify(shown(name))}`);
-  throw new GatewayError('provider_unknown', `There is no ${kind} "${shown(name)}". ${hint}`);
+    throw directoryBehind(`${kind} ${JSON.stringify(shortened(name))}`);
+  throw new GatewayError('provider_unknown', `There is no ${kind} "${shortened(name)}". ${hint}`);
 }
 
 /** The caller's own credential, in the header in which the host expects it. */

@@ -27,10 +27,10 @@ import type { Transport } from '../ports/transport.ts';
 import type { Breakers } from './attempts/breakers.ts';
 import { PlanRun, type PlanRunSetup, type TargetPlace } from './attempts/plan-run.ts';
 import {
-  asksForModels,
+  isModelListRequest,
   ModelCatalogue,
   type ModelListings,
-  namesNobody,
+  isUnaddressed,
   wantsCatalogue,
 } from './model-catalogue.ts';
 import type { ProviderDialects, AttemptParts } from './upstream-request.ts';
@@ -39,7 +39,13 @@ import { modelAt } from './plan/environment.ts';
 import { ConfigStore } from './plan/config-store.ts';
 import { providerLookup } from './plan/config-names.ts';
 import type { RoutingState } from './plan/routing-state.ts';
-import { addressesProvider, namesProvider, requestTarget, saysJson, takeAddress } from './request-target.ts';
+import {
+  addressesProvider,
+  namesProvider,
+  requestTarget,
+  declaresJson,
+  takeAddress,
+} from './request-target.ts';
 import { addressedModel, type BroughtSettings, leafTarget, type TargetRules } from './resolve-target.ts';
 import { runAttempt } from './attempt.ts';
 import { StoredProviders } from './stored-providers.ts';
@@ -199,7 +205,7 @@ class GenerationRouter implements Router {
     const exchange = asExchange(context);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
     exchange.guardrails = this.guardrails.of(exchange);
-    if (asksForModels(exchange) && this.wantsAll(exchange, options))
+    if (isModelListRequest(exchange) && this.wantsAll(exchange, options))
       return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider));
     const key = exchange.get(callerKey);
     const byDefault = defaultConfigOf(key, this.defaults);
@@ -220,7 +226,7 @@ class GenerationRouter implements Router {
   private wantsAll(exchange: Exchange, options: RouteOptions): boolean {
     if (wantsCatalogue(exchange)) return true;
     const isOpen = (name: string): boolean => this.openDefault(name) !== undefined;
-    if (!namesNobody(exchange, options, isOpen)) return false;
+    if (!isUnaddressed(exchange, options, isOpen)) return false;
     const key = exchange.get(callerKey);
     const slug = defaultConfigOf(key, this.defaults);
     return key === undefined || slug === undefined || !this.defaultConfig(slug, key).isComplete;
@@ -297,7 +303,7 @@ class GenerationRouter implements Router {
       guardrails: undefined,
       judged: false,
     };
-    if (!asksForModels(exchange)) return runAttempt(parts, run);
+    if (!isModelListRequest(exchange)) return runAttempt(parts, run);
     return this.catalogue
       .ofTarget(exchange, target, attemptOptions)
       .then((listed) => listed ?? runAttempt(parts, run));
@@ -307,7 +313,7 @@ class GenerationRouter implements Router {
     exchange.facts.config = config.slug ?? 'inline';
     if (config.version !== undefined) exchange.facts.configVersion = String(config.version);
     if (exchange.trace !== undefined) exchange.trace.config(config.slug ?? config.id);
-    const isReady = config.isComplete && !mustLoad(exchange, config) && !asksForModels(exchange);
+    const isReady = config.isComplete && !mustLoad(exchange, config) && !isModelListRequest(exchange);
     return isReady
       ? new PlanRun(exchange, config, options, this.run).run()
       : this.preparedPlan(exchange, config, options);
@@ -322,7 +328,7 @@ class GenerationRouter implements Router {
     if (mustLoad(exchange, config)) await exchange.body.load();
     if (!config.isComplete && !namesProvider(exchange)) await takeAddress(exchange, this.rules);
     const [first] = config.leaves;
-    if (asksForModels(exchange) && first !== undefined) {
+    if (isModelListRequest(exchange) && first !== undefined) {
       const target = await this.targetOf(exchange, first, { config, options });
       const listed = await this.catalogue.ofTarget(
         exchange,
@@ -433,7 +439,7 @@ function mustLoad(exchange: Exchange, { readsBody }: CompiledConfig): boolean {
   const { body, endpoint } = exchange;
   if (!body.present || body.loaded) return false;
   if (endpoint.modelled) return true;
-  return readsBody && saysJson(exchange);
+  return readsBody && declaresJson(exchange);
 }
 
 function asExchange(context: RequestContext): Exchange {

@@ -122,14 +122,17 @@ export class KnownProvider {
    */
   customTarget(given: Fields, address: BaseUrl, apiKey?: string): Target {
     const holding = { fields: this.callerFields(given), apiKey, configured: false };
-    return passing(this.build(holding, address, this.configured ? [] : rowHeaders(this.row)), apiKey);
+    return withPassedAuthorization(
+      this.build(holding, address, this.configured ? [] : rowHeaders(this.row)),
+      apiKey,
+    );
   }
 
   /** Target with the credential of a config; `configured`: the operator wrote it. */
   configTarget({ fields: given, apiKey, configured }: Holding): Target {
     const fields = { ...withoutSecrets(this.fields), ...given };
     const holding = { fields, apiKey, configured };
-    return passing(this.build(holding, this.address(fields), rowHeaders(this.row)), apiKey);
+    return withPassedAuthorization(this.build(holding, this.address(fields), rowHeaders(this.row)), apiKey);
   }
 
   /** Target with the held credential, and further settings of the operator's config. */
@@ -142,7 +145,7 @@ export class KnownProvider {
   private buildForCaller(given: Fields): Target {
     const fields = this.callerFields(given);
     const holding = { fields, apiKey: undefined, configured: false };
-    return passing(this.build(holding, this.address(fields), rowHeaders(this.row)));
+    return withPassedAuthorization(this.build(holding, this.address(fields), rowHeaders(this.row)));
   }
 
   private callerFields(given: Fields): Fields {
@@ -186,7 +189,7 @@ export class KnownProvider {
 }
 
 /** Forwards the caller's Authorization, unless a key or the fields already provide a credential. */
-function passing(target: Target, apiKey?: string): Target {
+function withPassedAuthorization(target: Target, apiKey?: string): Target {
   return { ...target, passAuthorization: target.credentials === undefined && apiKey === undefined };
 }
 

@@ -11,7 +11,7 @@ import { mayHoldJson } from '../pipeline/call-step.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
 import { headerValue } from '../ports/header-list.ts';
 import type { Target, AttemptOptions } from '../pipeline/router.ts';
-import { type ToldTrace, toldTrace } from '../base/trace-context.ts';
+import { type ForwardedTrace, forwardedTrace } from '../base/trace-context.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { guardrailsOf } from './request-guardrails.ts';
 import { type ForwardOptions, forwardRequestHeaders } from './forward-headers.ts';
@@ -84,18 +84,18 @@ export function prepareRequest(
   const plan = planCall(exchange, target, host, wires);
   const { header_prefix: prefix } = config.server;
   const { propagate, otlp } = config.telemetry;
-  const trace = propagate ? toldTrace(facts, exchange.id, otlp) : undefined;
+  const trace = propagate ? forwardedTrace(facts, exchange.id, otlp) : undefined;
   if (plan.kind === 'pass') {
     let body = sentBody(exchange);
     if (plan.edit !== undefined && body.loaded) {
       const report = new EncodeReport();
-      body = editedBody(exchange, plan.edit, report);
+      body = editBody(exchange, plan.edit, report);
       reportDropped(parts, report.dropped, prefix);
     } else if (facts.dropped.length > 0) {
       // This target supports the parts that were dropped for an earlier one.
       reportDropped(parts, nothingDropped, prefix);
     }
-    return { outgoing: passedRequest(parts, plan.path, body, trace), translation: undefined };
+    return { outgoing: passThroughRequest(parts, plan.path, body, trace), translation: undefined };
   }
   const translating = {
     exchange,
@@ -166,7 +166,7 @@ export function sentBody(exchange: Exchange): SentBody {
 }
 
 /** The body that this attempt sends, with the edits that its host needs; `report` collects the parts that they drop. */
-function editedBody(
+function editBody(
   exchange: Exchange,
   edit: NonNullable<Extract<UpstreamPlan, { readonly kind: 'pass' }>['edit']>,
   report: EncodeReport,
@@ -187,11 +187,11 @@ function editedBody(
 }
 
 /** The client's own request, passed on in `body`. */
-function passedRequest(
+function passThroughRequest(
   parts: AttemptParts,
   path: string,
   body: SentBody,
-  trace: ToldTrace | undefined,
+  trace: ForwardedTrace | undefined,
 ): OutgoingRequest {
   const { exchange, target } = parts;
   const { facts } = exchange;
@@ -220,7 +220,7 @@ function passedRequest(
 function translatedRequest(
   parts: AttemptParts,
   { encoded }: Translation,
-  trace: ToldTrace | undefined,
+  trace: ForwardedTrace | undefined,
 ): OutgoingRequest {
   const speaksAnthropic = parts.target.headers.includes('anthropic-version');
   const translated = { speaksAnthropic };

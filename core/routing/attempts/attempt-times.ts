@@ -96,7 +96,7 @@ export function retryDelay(
   const attempts = Math.min(settings.attempts, maxRetries);
   if (!(state.retry < attempts) || !settings.onStatusCodes.has(state.status)) return undefined;
   const left = retryBudgetMs - state.waitedMs;
-  const asked = askedFor(settings, state);
+  const asked = requestedDelay(settings, state);
   if (asked === undefined) {
     const backOff = Math.round(firstBackOffMs * 2 ** state.retry * (0.5 + random() / 2));
     return backOff > left ? undefined : backOff;
@@ -107,7 +107,7 @@ export function retryDelay(
   return Math.floor(Math.min(left, Math.ceil(asked + spread)));
 }
 
-function askedFor({ useRetryAfter }: RetrySettings, state: RetryState): number | undefined {
+function requestedDelay({ useRetryAfter }: RetrySettings, state: RetryState): number | undefined {
   if (!useRetryAfter || (state.status !== 429 && state.status !== 503)) return undefined;
   return retryAfterMs(state.headers, state.now);
 }

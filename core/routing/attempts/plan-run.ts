@@ -10,7 +10,7 @@ import { sentUsage } from '../../pipeline/estimated-usage.ts';
 import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../plan/environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
-import { isFinal, isPassedOver, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
+import { isFinal, isTargetExhausted, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
 import { nothingUsed } from '../../ports/budgets.ts';
 import type { BudgetAmounts } from '../../ports/budgets.ts';
 import type { AttemptParts } from '../upstream-request.ts';
@@ -202,7 +202,7 @@ export class PlanRun {
       const result = await this.attempt(exchange, leaf);
       const { status, final, answer, error } = result;
       // A limit of the gateway itself: a retry before there is room would send nothing.
-      const isLimited = error !== undefined && isPassedOver(error);
+      const isLimited = error !== undefined && isTargetExhausted(error);
       const isWanted = retry?.onStatusCodes.has(status) === true && !final && !isLimited;
       let delay: number | undefined;
       if (isWanted && this.repeatable && !exchange.aborted) {
@@ -312,7 +312,7 @@ export class PlanRun {
     const { trace, facts: kept } = this.exchange;
     const isFirst = exchange === this.exchange && kept.attemptRecords.length === 0;
     if (status === 200 && error === undefined && trace === undefined && isFirst) return;
-    const skipped = error !== undefined && isPassedOver(error) ? error.message : undefined;
+    const skipped = error !== undefined && isTargetExhausted(error) ? error.message : undefined;
     const note = { option: leaf.path, status, error: error?.code ?? '', startedAt, lost: false, skipped };
     this.record(exchange, note);
   }

@@ -231,7 +231,7 @@ function previewTarget(
   const { retry, cache, firstTokenTimeoutMs, idleTimeoutMs } = settings;
   const { path } = exchange;
   try {
-    const { params, model } = edited(exchange, leaf);
+    const { params, model } = previewEdits(exchange, leaf);
     const preview = {
       params,
       model,
@@ -257,7 +257,7 @@ function previewTarget(
   }
 }
 
-function edited(exchange: Exchange, leaf: PlanLeaf): { params: ParamPreview; model: string } {
+function previewEdits(exchange: Exchange, leaf: PlanLeaf): { params: ParamPreview; model: string } {
   const { params } = leaf.settings;
   const sent = new ChangedBody(exchange.body);
   if (params !== undefined) applyParams(params, exchange, sent);

@@ -11,11 +11,11 @@ import type { KnowsProvider } from './config-names.ts';
 export type Refuse = (place: ConfigPlace, message: string) => void;
 
 /** Keys that affect neither the target of a request nor its attempts. */
-const silentKeys: ReadonlySet<string> = new Set(['name', 'weight', 'fetch_integrated_models']);
+const keysWithoutEffect: ReadonlySet<string> = new Set(['name', 'weight', 'fetch_integrated_models']);
 
 /** True when a config has no effect and could be omitted. */
-export function saysNothing(config: RouteConfigInput): boolean {
-  return !Object.entries(config).some(([key, value]) => value !== undefined && !silentKeys.has(key));
+export function hasNoEffect(config: RouteConfigInput): boolean {
+  return !Object.entries(config).some(([key, value]) => value !== undefined && !keysWithoutEffect.has(key));
 }
 
 /** Context for the checks of a node's keys. */

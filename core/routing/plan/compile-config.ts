@@ -2,7 +2,7 @@ import { didYouMean, quoted } from '../../base/did-you-mean.ts';
 import { type BreakerInput, guardrailKeys, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileParamEdits } from '../params/compile-param-edits.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
-import { checkDestination, checkNode, type Refuse, saysNothing } from './check-node.ts';
+import { checkDestination, checkNode, type Refuse, hasNoEffect } from './check-node.ts';
 import { PatternBudget } from './compile-pattern.ts';
 import { compileStrategy } from './compile-strategy.ts';
 import { type ConfigIssue, ConfigIssues, type ConfigPlace, placeText } from './config-issue.ts';
@@ -125,7 +125,7 @@ const maxParams = 4096;
  */
 export function compileConfig(input: RouteConfigInput, setup: CompileSetup): CompileResult {
   const compilation = new Compilation(setup);
-  if (saysNothing(input))
+  if (hasNoEffect(input))
     compilation.issues.add(
       [],
       'it says nothing; give it "provider", "virtual_key", "config", "passthrough" or "targets", or settings such as "retry", "cache", "request_timeout", "override_params", "default_params", "drop_params", "forward_headers" or guardrails',

@@ -225,12 +225,12 @@ class ConditionCompiler {
       if (test !== undefined) tests.push(test);
       if (this.#conditions > maxConditions) return undefined;
     }
-    return every(tests);
+    return allOf(tests);
   }
 
   #member(name: string, value: unknown, at: { path: string; depth: number }): Condition | undefined {
     if (name === '$and' || name === '$or') return this.#list(name, value, at);
-    if (name.startsWith('$')) return this.#refuse(at.path, misplaced(name));
+    if (name.startsWith('$')) return this.#refuse(at.path, misplacedNameIssue(name));
     const field = parseFieldPath(name);
     if (field === undefined) return this.#refuse(at.path, unknownField(name));
     this.reads.set(describeFieldPath(field), field);
@@ -248,7 +248,7 @@ class ConditionCompiler {
       if (test !== undefined) tests.push(test);
       if (this.#conditions > maxConditions) return undefined;
     }
-    return name === '$and' ? every(tests) : some(tests);
+    return name === '$and' ? allOf(tests) : anyOf(tests);
   }
 
   #field(field: FieldPath, value: unknown, path: string): Condition | undefined {
@@ -262,7 +262,7 @@ class ConditionCompiler {
       if (test !== undefined) tests.push(test);
       if (this.#conditions > maxConditions) return undefined;
     }
-    return every(tests);
+    return allOf(tests);
   }
 
   #operator(
@@ -295,7 +295,7 @@ class ConditionCompiler {
   }
 }
 
-function every(tests: readonly Condition[]): Condition | undefined {
+function allOf(tests: readonly Condition[]): Condition | undefined {
   if (tests.length < 2) return tests[0];
   return (field) => {
     for (const test of tests) if (!test(field)) return false;
@@ -303,7 +303,7 @@ function every(tests: readonly Condition[]): Condition | undefined {
   };
 }
 
-function some(tests: readonly Condition[]): Condition | undefined {
+function anyOf(tests: readonly Condition[]): Condition | undefined {
   if (tests.length < 2) return tests[0];
   return (field) => {
     for (const test of tests) if (test(field)) return true;
@@ -311,7 +311,7 @@ function some(tests: readonly Condition[]): Condition | undefined {
   };
 }
 
-function misplaced(name: string): string {
+function misplacedNameIssue(name: string): string {
   if (conditionOperators.has(name)) return `compares no field; write { "metadata.user": { "${name}": … } }`;
   return `is no operator here${hint(name, ['$and', '$or', ...operatorNames])}; only $and and $or stand beside fields`;
 }

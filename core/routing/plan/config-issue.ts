@@ -5,7 +5,7 @@ import { providerFieldsOf } from './inherit.ts';
 const secretFields = providerFields.filter(({ secret }) => secret).map(({ name }) => name);
 
 /** Places of credentials in a config, each with the remedy: many users can read a saved config. */
-export function heldSecrets(
+export function secretsInConfig(
   config: RouteConfigInput,
   place: ConfigPlace = [],
 ): readonly { readonly path: string; readonly message: string }[] {
@@ -13,17 +13,19 @@ export function heldSecrets(
   const held: string[] = secretFields.filter((name) => fields[name] !== undefined);
   if (config.api_key !== undefined) held.unshift('api_key');
   return [
-    ...heldInGuardrails(config, place),
+    ...secretsInGuardrails(config, place),
     ...held.map((name) => ({
       path: placeText([...place, name]),
       message: 'a saved config holds no credentials; save them as a provider, and name it in "virtual_key"',
     })),
-    ...(config.targets ?? []).flatMap((target, index) => heldSecrets(target, [...place, 'targets', index])),
+    ...(config.targets ?? []).flatMap((target, index) =>
+      secretsInConfig(target, [...place, 'targets', index]),
+    ),
   ];
 }
 
 /** Places of credentials in inline guardrails. */
-function heldInGuardrails(
+function secretsInGuardrails(
   config: RouteConfigInput,
   place: ConfigPlace,
 ): readonly { readonly path: string; readonly message: string }[] {

@@ -10,7 +10,7 @@ import type { Checks } from '../../pipeline/plugin.ts';
 import type { ConfigDraft } from '../../pipeline/router.ts';
 import { sha256 } from '../../base/sha256.ts';
 import { compileConfig, type CompileSetup } from './compile-config.ts';
-import { heldSecrets } from './config-issue.ts';
+import { secretsInConfig } from './config-issue.ts';
 import { parseInlineConfig, type InlineConfig } from './parse-inline-config.ts';
 import type { CompiledConfig } from './plan-node.ts';
 import {
@@ -141,7 +141,7 @@ export class ConfigStore {
     const names = new SavedNames(this.#records, place);
     const compiled = this.#compile(parsed, { id: slug, slug, isSaved: true, names });
     const issues = [
-      ...(parsed.ok ? heldSecrets(parsed.config) : []),
+      ...(parsed.ok ? secretsInConfig(parsed.config) : []),
       ...('issues' in compiled ? compiled.issues : []),
     ];
     if (issues.length === 0) return;

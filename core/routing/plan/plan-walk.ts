@@ -67,7 +67,7 @@ export class PlanWalk {
   next(result: StepResult): PlanStep | undefined {
     const { fallbacks } = this;
     for (let place = fallbacks.at(-1); place !== undefined; place = fallbacks.at(-1)) {
-      const child = goesOn(place.branch, result) ? this.childOf(place, true) : undefined;
+      const child = shouldFallBack(place.branch, result) ? this.childOf(place, true) : undefined;
       if (child !== undefined) return this.descend(child, undefined);
       fallbacks.pop();
     }
@@ -114,7 +114,7 @@ export class PlanWalk {
           settings = undefined;
         } else if (choice.traced) report(choice, node, [first]);
       }
-      if (child === undefined) throw nothingToAsk(node);
+      if (child === undefined) throw noTargetError(node);
       node = child;
     }
     return { leaf: node, hedge: racing ?? raceOfLeaf(node, settings) };
@@ -147,7 +147,7 @@ export class PlanWalk {
   }
 }
 
-function goesOn(branch: PlanBranch, { status, final }: StepResult): boolean {
+function shouldFallBack(branch: PlanBranch, { status, final }: StepResult): boolean {
   if (final || branch.strategy.mode !== 'fallback') return false;
   const codes = branch.strategy.onStatusCodes;
   return codes === undefined ? status < 200 || status > 299 : codes.has(status);
@@ -197,7 +197,7 @@ function report(choice: BranchChoice, branch: PlanBranch, order: readonly number
   choice.environment.trace?.branch(describeDecision(choice, branch, order));
 }
 
-function nothingToAsk(branch: PlanBranch): GatewayError {
+function noTargetError(branch: PlanBranch): GatewayError {
   const sentence =
     branch.strategy.mode === 'conditional'
       ? 'no condition matched this request and no default is set; set strategy.default to the name of a target'

@@ -61,8 +61,8 @@ export function readGuardrails(
     const spec =
       typeof written === 'string'
         ? ofRecord(written, names, refuseHere)
-        : ofWritten(written, { type, id: `${place}[${index}]` }, names.checks, refuseHere);
-    if (spec === undefined || misplaced(spec, phase, names.checks, refuseHere)) return [];
+        : parseInlineGuardrail(written, { type, id: `${place}[${index}]` }, names.checks, refuseHere);
+    if (spec === undefined || reportUnsupportedPhase(spec, phase, names.checks, refuseHere)) return [];
     return [spec];
   });
 }
@@ -89,7 +89,7 @@ function specOfRecord(record: GuardrailRecord): GuardrailSpec {
   return spec;
 }
 
-function ofWritten(
+function parseInlineGuardrail(
   written: JsonObject,
   own: Pick<GuardrailSpec, 'type' | 'id'>,
   checks: Checks,
@@ -168,7 +168,12 @@ function placeOf(pointer: string, written: JsonObject): ConfigPlace {
 }
 
 /** Whether one of the checks does not support the phase or the stream mode; reports it. */
-function misplaced(spec: GuardrailSpec, phase: CheckPhase, checks: Checks, refuse: Refuse): boolean {
+function reportUnsupportedPhase(
+  spec: GuardrailSpec,
+  phase: CheckPhase,
+  checks: Checks,
+  refuse: Refuse,
+): boolean {
   let found = false;
   for (const { id, isEnabled, parameters } of spec.checks) {
     const definition = checks.definition(id);

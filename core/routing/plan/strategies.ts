@@ -68,11 +68,11 @@ export function pickFastest(choice: BranchChoice, branch: PlanBranch, taken: rea
   const otherLatency = latencyOfChild(choice, branch, other);
   const first = latency === undefined || (otherLatency !== undefined && latency <= otherLatency);
   if (choice.traced && taken.length === 0)
-    choice.reason = first ? because(latency, otherLatency) : because(otherLatency, latency);
+    choice.reason = first ? latencyReason(latency, otherLatency) : latencyReason(otherLatency, latency);
   return first ? one : other;
 }
 
-function because(picked: number | undefined, passed: number | undefined): string {
+function latencyReason(picked: number | undefined, passed: number | undefined): string {
   if (picked === undefined || passed === undefined) return 'not measured yet';
   return `${picked.toFixed(0)} ms against ${passed.toFixed(0)} ms`;
 }
@@ -236,8 +236,8 @@ export function hashFraction(text: string, salt = 0): number {
     low = Math.imul(low ^ unit, 0x9e3779b1);
     high = Math.imul(high ^ unit, 0x5f356495);
   }
-  const mixedLow = mixed(low ^ Math.imul(high, 0x27d4eb2f));
-  const mixedHigh = mixed(high ^ Math.imul(mixedLow, 0x165667b1));
+  const mixedLow = mixBits(low ^ Math.imul(high, 0x27d4eb2f));
+  const mixedHigh = mixBits(high ^ Math.imul(mixedLow, 0x165667b1));
   // 53 bits: as many as a number holds below 1.
   return ((mixedHigh >>> 11) * 4_294_967_296 + (mixedLow >>> 0)) / 9_007_199_254_740_992;
 }
@@ -248,7 +248,7 @@ export function saltOf(text: string): number {
 }
 
 /** The finalizer of MurmurHash3: every bit of the result depends on every bit of the input. */
-function mixed(bits: number): number {
+function mixBits(bits: number): number {
   let hash = bits;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);

@@ -7,7 +7,7 @@ import type { KeyRecord } from '../ports/directory.ts';
 import {
   type ApiKeyType,
   canonicalScope,
-  holds,
+  hasScope,
   knownScopes,
   reachOf,
   refuseScopes,
@@ -112,7 +112,7 @@ describe('holds', () => {
   ];
   for (const [key, scope, expected] of cases) {
     test(`${key.kind} with ${key.scopes?.join()}: ${scope} ${expected}`, () =>
-      assert.equal(holds(testKey(key), scope), expected));
+      assert.equal(hasScope(testKey(key), scope), expected));
   }
 });
 
@@ -254,8 +254,8 @@ describe('refuseScopes', () => {
           if (present === first) return;
           for (const scope of knownScopes) {
             const isHandedOn = !scopesByType['organisation-service'].has(scope);
-            if (holds(present, scope))
-              assert.ok(holds(first, scope) || isHandedOn, `${scope} came from nowhere`);
+            if (hasScope(present, scope))
+              assert.ok(hasScope(first, scope) || isHandedOn, `${scope} came from nowhere`);
           }
         },
       ),
@@ -275,7 +275,11 @@ describe('refuseScopes', () => {
             refuseScopes(actor, type, wanted).map(({ path }) => wanted[Number(path.slice(1))]),
           );
           for (const scope of wanted)
-            assert.equal(refused.has(scope), !(holds(actor, scope) && scopesByType[type].has(scope)), scope);
+            assert.equal(
+              refused.has(scope),
+              !(hasScope(actor, scope) && scopesByType[type].has(scope)),
+              scope,
+            );
         },
       ),
     );

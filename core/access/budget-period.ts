@@ -15,7 +15,7 @@ type PeriodAt = (at: number) => BudgetPeriod;
 
 /** Shared by most budgets, together with the cached period. */
 const always: PeriodAt = () => forEver;
-const calendarWeeks = remembered(equal(firstMonday, 7 * dayMs));
+const calendarWeeks = remembered(equalPeriods(firstMonday, 7 * dayMs));
 const calendarMonths = remembered(months(0));
 
 /**
@@ -31,7 +31,7 @@ export function budgetPeriod(
   if (anchor === undefined) {
     if (periodicReset === 'monthly') return calendarMonths;
     if (periodicReset === 'weekly') return calendarWeeks;
-    return days === undefined ? always : remembered(equal(createdAt, days * dayMs));
+    return days === undefined ? always : remembered(equalPeriods(createdAt, days * dayMs));
   }
   const after = periodsBehind(anchor, limit);
   return remembered((at) => (at < anchor ? { start: 0, end: anchor } : after(at)));
@@ -42,11 +42,11 @@ function periodsBehind(
   { periodicReset, periodicResetDays: days }: Pick<UsageLimit, 'periodicReset' | 'periodicResetDays'>,
 ): PeriodAt {
   if (periodicReset === 'monthly') return months(anchor);
-  if (periodicReset === 'weekly') return equal(anchor, 7 * dayMs);
-  return days === undefined ? () => ({ start: anchor, end: undefined }) : equal(anchor, days * dayMs);
+  if (periodicReset === 'weekly') return equalPeriods(anchor, 7 * dayMs);
+  return days === undefined ? () => ({ start: anchor, end: undefined }) : equalPeriods(anchor, days * dayMs);
 }
 
-function equal(anchor: number, lengthMs: number): PeriodAt {
+function equalPeriods(anchor: number, lengthMs: number): PeriodAt {
   return (at) => {
     const start = anchor + Math.floor((at - anchor) / lengthMs) * lengthMs;
     return { start, end: start + lengthMs };

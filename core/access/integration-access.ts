@@ -24,7 +24,7 @@ export function accessTo(
   workspace: string,
 ): IntegrationAccess | undefined {
   if (workspaceId !== undefined) return workspaceId === workspace ? whole : undefined;
-  const access = saidOf(data, workspace);
+  const access = accessOfWorkspace(data, workspace);
   return access.enabled ? access : undefined;
 }
 
@@ -33,10 +33,10 @@ export function isUsableIn(
   { workspaceId, data }: SharedRecord<{ readonly enabled: boolean }>,
   workspace: string,
 ): boolean {
-  return workspaceId === undefined ? saidOf(data, workspace).enabled : workspaceId === workspace;
+  return workspaceId === undefined ? accessOfWorkspace(data, workspace).enabled : workspaceId === workspace;
 }
 
-function saidOf<A extends { readonly enabled: boolean }>(
+function accessOfWorkspace<A extends { readonly enabled: boolean }>(
   { workspaces, globalAccess }: SharedRecord<A>['data'],
   workspace: string,
 ): A {

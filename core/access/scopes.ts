@@ -44,7 +44,7 @@ narrowScopes.forEach(({ scope }, index) => bits.set(scope, 4 << index));
 /** Held scopes by list, computed at its first request: the lists are immutable. */
 const heldByList = new WeakMap<readonly string[], number>();
 
-function heldIn(scopes: readonly string[]): number {
+function scopeBits(scopes: readonly string[]): number {
   const known = heldByList.get(scopes);
   if (known !== undefined) return known;
   let held = 0;
@@ -58,7 +58,7 @@ function heldIn(scopes: readonly string[]): number {
  * every kind of key, because the YAML file may give an organisation's key one that its kind excludes.
  */
 export function requireProviderScope(key: KeyRecord, request: ProviderRequest): void {
-  const held = heldIn(key.scopes);
+  const held = scopeBits(key.scopes);
   if ((held & general) !== 0) return;
   const narrow = narrowScopeOf(request);
   if (narrow !== undefined && (held & (bits.get(narrow) as number)) !== 0) return;
@@ -200,12 +200,12 @@ export function reachOf({ kind, organisationId, workspaceId }: KeyRecord): Reach
  * Whether a key holds this scope. `*` stands for every scope that keys of its kind may hold, and for unknown scopes of
  * plugins; an owner's `*` stands for all.
  */
-export function holds({ kind, scopes }: KeyRecord, scope: string): boolean {
-  if (kind !== 'owner' && !mayHold(kind, scope)) return false;
+export function hasScope({ kind, scopes }: KeyRecord, scope: string): boolean {
+  if (kind !== 'owner' && !canHold(kind, scope)) return false;
   return scopes.includes('*') || scopes.includes(scope);
 }
 
-function mayHold(type: ApiKeyType, scope: string): boolean {
+function canHold(type: ApiKeyType, scope: string): boolean {
   return scopesByType[type].has(scope) || !knownScopes.has(scope);
 }
 
@@ -243,7 +243,7 @@ export function refuseScopes(
 
 function mayGive(actor: KeyRecord, scope: string): boolean {
   if (actor.kind === 'owner' && actor.scopes.includes('*')) return true;
-  if (holds(actor, scope)) return true;
+  if (hasScope(actor, scope)) return true;
   return actor.kind === 'organisation-service' && !scopesByType['organisation-service'].has(scope);
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { refusedHost, TrustedHosts } from './host-rules.ts';
+import { hostRefusalReason, TrustedHosts } from './host-rules.ts';
 
 describe('refusedHost', () => {
   const refused = [
@@ -19,7 +19,7 @@ describe('refusedHost', () => {
     ...['127.0.0.1', '10.1.2.3', '[::1]', '[fd00:ec2::254]', '[::ffff:808:808]'],
   ];
   for (const host of refused) {
-    test(`refuses ${host}`, () => assert.match(refusedHost(host) ?? '', /^it/));
+    test(`refuses ${host}`, () => assert.match(hostRefusalReason(host) ?? '', /^it/));
   }
   const tried = [
     'example.com',
@@ -30,7 +30,7 @@ describe('refusedHost', () => {
     '8.8.8.8',
   ];
   for (const host of [...tried, '[2606:4700::1111]', 'localhost.example.com', 'internal.io']) {
-    test(`tries ${host}`, () => assert.equal(refusedHost(host), undefined));
+    test(`tries ${host}`, () => assert.equal(hostRefusalReason(host), undefined));
   }
 });
 

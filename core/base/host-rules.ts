@@ -46,13 +46,13 @@ const closedIPv6: readonly Range[] = [
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) {
     const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number);
-    return !within(closedIPv4, word([a, b, c, d]));
+    return !isInRanges(closedIPv4, word([a, b, c, d]));
   }
   if (!isIPv6(address) || address.includes('%')) return false;
   const groups = groupsOf(address);
   const [g0 = 0, g1 = 0, , , g4 = 0, g5 = 0] = groups;
   if ((g0 & 0xe000) !== 0x2000) return false;
-  if (within(closedIPv6, ((g0 << 16) | g1) >>> 0)) return false;
+  if (isInRanges(closedIPv6, ((g0 << 16) | g1) >>> 0)) return false;
   const isatap = (g4 & 0xfdff) === 0 && g5 === 0x5efe;
   return !isatap;
 }
@@ -85,7 +85,7 @@ function range(bytes: Bytes, bits: number): Range {
   return { bits, first: word(bytes) >>> (32 - bits) };
 }
 
-function within(ranges: readonly Range[], value: number): boolean {
+function isInRanges(ranges: readonly Range[], value: number): boolean {
   return ranges.some(({ bits, first }) => value >>> (32 - bits) === first);
 }
 
@@ -102,7 +102,7 @@ const metadataNames = new Set(['metadata.goog', 'metadata.tencentyun.com']);
  * `URL.hostname`, which normalises every spelling of an address. An accepted name may still resolve to a private
  * address: that is checked at resolution.
  */
-export function refusedHost(hostname: string): string | undefined {
+export function hostRefusalReason(hostname: string): string | undefined {
   const address = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname;
   if (isIPv4(address) || isIPv6(address)) {
     return isPublicAddress(address)

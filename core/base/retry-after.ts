@@ -16,19 +16,19 @@ const asctimeDate = new RegExp(`^${day} ${month} [ \\d]\\d ${time} \\d{4}$`);
  */
 export function retryAfterMs(headers: HeaderList, now: number): number | undefined {
   return (
-    inDecimal(headerValue(headers, 'retry-after-ms')) ??
-    inDecimal(headerValue(headers, 'x-ms-retry-after-ms')) ??
+    parseDecimal(headerValue(headers, 'retry-after-ms')) ??
+    parseDecimal(headerValue(headers, 'x-ms-retry-after-ms')) ??
     secondsOrDate(headerValue(headers, 'retry-after'), now)
   );
 }
 
-function inDecimal(value: string | undefined): number | undefined {
+function parseDecimal(value: string | undefined): number | undefined {
   const text = value?.trim();
   return text !== undefined && decimal.test(text) ? Number(text) : undefined;
 }
 
 function secondsOrDate(value: string | undefined, now: number): number | undefined {
-  const seconds = inDecimal(value);
+  const seconds = parseDecimal(value);
   if (seconds !== undefined) return seconds * 1000;
   const text = value?.trim() ?? '';
   const at = date.test(text)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isSampled, type OtlpSettings, spanContextOf, toldTrace } from './trace-context.ts';
+import { isSampled, type OtlpSettings, spanContextOf, forwardedTrace } from './trace-context.ts';
 
 const id = '0198a1c2-7b3e-4c4d-8e5f-6a7b8c9d0e1f';
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -60,7 +60,7 @@ test('others are told the span of the gateway as the parent, and whether it is r
   const named = { ...nothing, traceId, parentSpanId: 'cd'.repeat(8) };
   const own = `00-${traceId}-0198a1c27b3e4c4d`;
   const told = (sampled: boolean | undefined, to: OtlpSettings | undefined) =>
-    toldTrace({ ...named, sampled }, id, to);
+    forwardedTrace({ ...named, sampled }, id, to);
   assert.deepEqual(told(true, undefined), { parent: `${own}-01`, keepsState: true });
   assert.deepEqual(told(false, otlp(1)), { parent: `${own}-00`, keepsState: true });
   assert.deepEqual(told(undefined, otlp(1)), { parent: `${own}-01`, keepsState: false });

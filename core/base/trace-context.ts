@@ -68,7 +68,7 @@ export function isSampled(
 }
 
 /** Trace headers for an outgoing request on behalf of a request. */
-export interface ToldTrace {
+export interface ForwardedTrace {
   /** Header `traceparent`: the gateway's span is the parent. */
   readonly parent: string;
   /** Whether the caller's `tracestate` is forwarded: the trace did not begin here. */
@@ -76,7 +76,11 @@ export interface ToldTrace {
 }
 
 /** Trace headers of a request for a provider. */
-export function toldTrace(facts: TraceFacts, id: string, otlp: TelemetrySettings['otlp']): ToldTrace {
+export function forwardedTrace(
+  facts: TraceFacts,
+  id: string,
+  otlp: TelemetrySettings['otlp'],
+): ForwardedTrace {
   const { traceId, spanId } = spanContextOf(facts, id);
   const flags = isSampled(facts, traceId, otlp) ? '01' : '00';
   return { parent: `00-${traceId}-${spanId}-${flags}`, keepsState: facts.sampled !== undefined };

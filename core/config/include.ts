@@ -7,7 +7,7 @@ import { childPointer } from '../base/pointer.ts';
 
 const kinds = { map: 'an object', list: 'a list', scalar: 'a single value' } as const;
 
-function isNothing(node: ConfigNode): boolean {
+function isNullNode(node: ConfigNode): boolean {
   return node.kind === 'scalar' && node.value === null;
 }
 
@@ -20,8 +20,8 @@ function mergeNodes(
   second: ConfigNode,
   { pointer, problems }: { pointer: string; problems: Problem[] },
 ): ConfigNode {
-  if (isNothing(second)) return first;
-  if (isNothing(first)) return second;
+  if (isNullNode(second)) return first;
+  if (isNullNode(first)) return second;
   if (first.kind === 'list' && second.kind === 'list')
     return { ...first, items: [...first.items, ...second.items] };
   if (first.kind === 'map' && second.kind === 'map') {

@@ -99,9 +99,9 @@ export function parseYaml(text: string, file: ConfigFile, most = maxValues): Par
     return { file, line, column: col };
   };
   const { tooDeepAt, unquotedPlaceholders } = scanTokens(text);
-  if (tooDeepAt !== undefined) return refused([problemAtNode(placeAt(tooDeepAt), '', tooDeep)]);
+  if (tooDeepAt !== undefined) return failedParse([problemAtNode(placeAt(tooDeepAt), '', tooDeep)]);
   if (unquotedPlaceholders.length > 0)
-    return refused(unquotedPlaceholders.map((offset) => problemAtNode(placeAt(offset), '', unquoted)));
+    return failedParse(unquotedPlaceholders.map((offset) => problemAtNode(placeAt(offset), '', unquoted)));
   const document = parseDocument(text, {
     version: '1.2',
     strict: true,
@@ -112,7 +112,7 @@ export function parseYaml(text: string, file: ConfigFile, most = maxValues): Par
     // 'silent' would also hide a second document.
     logLevel: 'error',
   });
-  const problems = lostTrackOnce([...document.errors, ...document.warnings]).map((error) =>
+  const problems = withoutFollowingErrors([...document.errors, ...document.warnings]).map((error) =>
     problemAtNode(placeAt(error.pos[0]), '', sentenceFor(error)),
   );
   if (document.directives?.yaml.explicit === true && document.directives.yaml.version !== '1.2')
@@ -125,12 +125,12 @@ export function parseYaml(text: string, file: ConfigFile, most = maxValues): Par
   return { root: problems.length > 0 ? undefined : root, problems };
 }
 
-function refused(problems: readonly Problem[]): ParsedYaml {
+function failedParse(problems: readonly Problem[]): ParsedYaml {
   return { root: undefined, problems };
 }
 
 /** After the first of these errors the parser is out of step and reports every further word. */
-function lostTrackOnce(errors: readonly YAMLError[]): YAMLError[] {
+function withoutFollowingErrors(errors: readonly YAMLError[]): YAMLError[] {
   const exhausted = errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION');
   if (exhausted !== undefined) return [exhausted];
   const first = errors.find(({ code }) => code === 'UNEXPECTED_TOKEN');

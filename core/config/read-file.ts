@@ -131,7 +131,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /** Reason why a file cannot be read: continues a sentence that begins with its name. */
-export function whyUnreadable(error: unknown): string {
+export function unreadableReason(error: unknown): string {
   if (error instanceof UnreadableFile) return error.message;
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
   return reasons[code] ?? `cannot be read (${code === '' ? 'unknown reason' : code})`;
@@ -150,7 +150,7 @@ export async function readText(
   try {
     bytes = await readFile(file);
   } catch (error) {
-    return { ok: false, message: whyUnreadable(error) };
+    return { ok: false, message: unreadableReason(error) };
   }
   if (bytes.length > limit)
     return { ok: false, message: `is larger than ${limit} bytes; is it the right file?` };

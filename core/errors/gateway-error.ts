@@ -69,7 +69,7 @@ const longQuoted = new RegExp(`"((?:[^"\\\\]|\\\\.){${maxRepeated - 1}})(?:[^"\\
 const longWord = new RegExp(`(\\S{${maxRepeated}})\\S+`, 'g');
 
 /** Whether the message is the gateway's own; a provider's message passes unchanged. */
-function isOurs({ source, reported }: GatewayErrorDetails): boolean {
+function isGatewayMessage({ source, reported }: GatewayErrorDetails): boolean {
   return source !== 'provider' && reported === undefined;
 }
 
@@ -119,14 +119,14 @@ export class GatewayError extends Error {
 
   constructor(code: ErrorCode, message: string, details: GatewayErrorDetails = {}) {
     super(
-      isOurs(details) ? boundedMessage(message) : message,
+      isGatewayMessage(details) ? boundedMessage(message) : message,
       details.cause === undefined ? undefined : { cause: details.cause },
     );
     this.name = 'GatewayError';
     this.code = code;
     this.param = details.param?.slice(0, maxRepeated) ?? null;
     this.headers = details.headers ?? [];
-    this.extra = isOurs(details) ? boundedExtra(details.extra) : details.extra;
+    this.extra = isGatewayMessage(details) ? boundedExtra(details.extra) : details.extra;
     this.reported = details.reported;
     this.source = details.source ?? (details.reported === undefined ? 'gateway' : 'provider');
     this.limit = details.limit;

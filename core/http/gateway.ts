@@ -223,7 +223,7 @@ export class Gateway {
     sink.onClose((complete) => {
       if (complete) return;
       if (sink.stalled) exchange.failure = clientStalled();
-      else if (this.cutting) exchange.failure = cutAtShutdown();
+      else if (this.cutting) exchange.failure = shutdownError();
       if (!sink.ended) exchange.abort();
     });
     exchange.release = () => {
@@ -338,7 +338,7 @@ function noRoute(routes: RouteTable, method: string, path: string): GatewayError
   );
 }
 
-function cutAtShutdown(): GatewayError {
+function shutdownError(): GatewayError {
   return new GatewayError(
     'shutting_down',
     'The gateway was stopped and its shutdown deadline passed before the answer was complete.',
@@ -378,9 +378,13 @@ function fallbackDialect(dialects: ReadonlyMap<DialectName, Dialect>): Dialect {
  */
 function ambiguityOf(request: IncomingMessage): GatewayError | undefined {
   if (request.url?.includes('#') === true)
-    return refused('The request target holds a "#". Send a "#" that belongs to a name or a value as %23.');
+    return ambiguousRequestError(
+      'The request target holds a "#". Send a "#" that belongs to a name or a value as %23.',
+    );
   if (request.httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined)
-    return refused('HTTP/1.0 knows no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.');
+    return ambiguousRequestError(
+      'HTTP/1.0 knows no Transfer-Encoding. Send a Content-Length, or use HTTP/1.1.',
+    );
   const { rawHeaders } = request;
   let hosts = 0;
   let types = 0;
@@ -389,10 +393,12 @@ function ambiguityOf(request: IncomingMessage): GatewayError | undefined {
     if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
     else if (name.length === 12 && name.toLowerCase() === 'content-type') types += 1;
   }
-  if (types > 1) return refused('The request has more than one Content-Type header. Send one.');
-  return hosts > 1 ? refused('The request has more than one Host header. Send one.') : undefined;
+  if (types > 1) return ambiguousRequestError('The request has more than one Content-Type header. Send one.');
+  return hosts > 1
+    ? ambiguousRequestError('The request has more than one Host header. Send one.')
+    : undefined;
 }
 
-function refused(message: string): GatewayError {
+function ambiguousRequestError(message: string): GatewayError {
   return new GatewayError('invalid_request', message, { headers: ['connection', 'close'] });
 }

@@ -1,4 +1,4 @@
-import { holds } from '../access/scopes.ts';
+import { hasScope } from '../access/scopes.ts';
 import { type Feature, type Features, featureVariables } from '../access/features.ts';
 import { compileSchema } from '../config/ajv.ts';
 import { boundedPlace, GatewayError, withFullStop } from '../errors/gateway-error.ts';
@@ -275,11 +275,11 @@ export async function handleRoute(
 
 /** Throws for routes of a feature that is switched off, and for all routes without the administration API. */
 function requireFeatures({ feature }: RouteDefinition, features: Features): void {
-  if (!features.isOn('api_access')) throw switchedOff('api_access', 'The administration API');
-  if (feature !== undefined && !features.isOn(feature)) throw switchedOff(feature, 'This route');
+  if (!features.isOn('api_access')) throw featureDisabledError('api_access', 'The administration API');
+  if (feature !== undefined && !features.isOn(feature)) throw featureDisabledError(feature, 'This route');
 }
 
-function switchedOff(feature: Feature, what: string): GatewayError {
+function featureDisabledError(feature: Feature, what: string): GatewayError {
   const variable = featureVariables[feature];
   return new GatewayError(
     'feature_disabled',
@@ -294,7 +294,7 @@ function authorised(route: RouteDefinition, key: KeyRecord | undefined): KeyReco
       'This route needs a service key. Put the auth plugin before management.',
     );
   const scopes = typeof route.scope === 'string' ? [route.scope] : route.scope;
-  if (!scopes.some((scope) => holds(key, scope))) {
+  if (!scopes.some((scope) => hasScope(key, scope))) {
     const wanted = scopes.map((scope) => `"${scope}"`).join(' or ');
     throw new GatewayError('scope_missing', `The key "${key.name}" lacks the scope ${wanted}.`);
   }

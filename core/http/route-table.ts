@@ -30,7 +30,7 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
   );
   const routed = firstSegments(pipelines);
   const reserved = new Set([...routed].filter((word) => word !== anything && !beginsProviderPaths(word)));
-  const only = soleProxy(pipelines);
+  const only = catchAllPipeline(pipelines);
   const keeps = pipelines.map((_, index) => keepsAdministration(pipelines, index));
   return {
     match(method, path, proxyOnly) {
@@ -50,7 +50,7 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
     },
     administrative(method, path) {
       if (!isAdministrative(reserved, method, path)) return undefined;
-      return { meant: meantRoute(pipelines, method, withoutVersion(canonicalPath(path))) };
+      return { meant: nearestRoute(pipelines, method, withoutVersion(canonicalPath(path))) };
     },
   };
 }
@@ -81,7 +81,7 @@ function withoutVersion(path: string): string {
 }
 
 /** The nearest route: of this path with another method, or of a path that differs little. */
-function meantRoute(
+function nearestRoute(
   pipelines: readonly CompiledPipeline[],
   method: string,
   path: string,
@@ -115,7 +115,7 @@ function firstSegment(path: string): string {
 }
 
 /** The pipeline for all paths outside contributed routes, if one takes them all: then no pattern needs to be matched. */
-function soleProxy(pipelines: readonly CompiledPipeline[]): CompiledPipeline | undefined {
+function catchAllPipeline(pipelines: readonly CompiledPipeline[]): CompiledPipeline | undefined {
   const [first] = pipelines.filter((pipeline) => pipeline.match.routes === undefined);
   const takesAll = first?.match.methods === undefined && (first?.match.path ?? '/**') === '/**';
   return takesAll ? first : undefined;
@@ -137,7 +137,7 @@ function routesPlace(pipeline: CompiledPipeline): Place {
   const router = new SmartRouter<RouteDefinition>({ routers: [new RegExpRouter(), new TrieRouter()] });
   const routes = pipeline.routes.map(({ route }) => route);
   // The first match wins, so fixed segments come before parameters: `/users/invites` before `/users/{userId}`.
-  routes.sort((one, other) => (wordsFirst(one.path) < wordsFirst(other.path) ? -1 : 1));
+  routes.sort((one, other) => (routeSortKey(one.path) < routeSortKey(other.path) ? -1 : 1));
   for (const route of routes) {
     router.add(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), route);
   }
@@ -152,7 +152,7 @@ function routesPlace(pipeline: CompiledPipeline): Place {
 }
 
 /** Sort key of a path: its parameters sort after every fixed segment. */
-function wordsFirst(path: string): string {
+function routeSortKey(path: string): string {
   return path.replace(/\{\w+\}/g, '\uffff');
 }
 
@@ -185,11 +185,11 @@ function compileSegment(segment: string): Segment {
   if (segment === '*') return (given) => given !== '';
   if (!segment.includes('*')) return (given) => given === segment;
   const parts = segment.split(/\*+/);
-  return (given) => holdsInOrder(given, parts);
+  return (given) => containsInOrder(given, parts);
 }
 
 /** Whether `given` begins with the first part, ends with the last and has the others in order between. No backtracking. */
-function holdsInOrder(given: string, parts: readonly string[]): boolean {
+function containsInOrder(given: string, parts: readonly string[]): boolean {
   const first = parts[0] ?? '';
   const last = parts.at(-1) ?? '';
   if (given.length < first.length + last.length || !given.startsWith(first) || !given.endsWith(last))

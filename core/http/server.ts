@@ -144,13 +144,13 @@ async function close(
     if (response !== undefined && !response.headersSent) response.shouldKeepAlive = false;
   }
   if (drainDelayMs > 0 && hurry?.aborted !== true) {
-    await passed(drainDelayMs, hurry);
+    await waitUnlessHurried(drainDelayMs, hurry);
     // Requests whose bytes have already arrived are read before idle connections are closed.
     for (let turn = 0; turn < 2; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve));
   }
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
-  await Promise.race([gateway.drain(), passed(deadlineMs, hurry)]);
+  await Promise.race([gateway.drain(), waitUnlessHurried(deadlineMs, hurry)]);
   const cut = gateway.activeRequests;
   // Complete answers may still be in flight to a slow client; incomplete ones are aborted here.
   server.closeIdleConnections();
@@ -168,6 +168,6 @@ async function close(
 }
 
 /** Resolves after `ms`, or when `hurry` aborts. */
-function passed(ms: number, hurry: AbortSignal | undefined): Promise<void> {
+function waitUnlessHurried(ms: number, hurry: AbortSignal | undefined): Promise<void> {
   return delay(ms, undefined, { ref: false, ...(hurry && { signal: hurry }) }).catch(() => undefined);
 }

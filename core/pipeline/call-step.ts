@@ -14,7 +14,7 @@ import type { StreamTap } from './plugin.ts';
  * Runs a hook of a guardrail and notes what came of it. A hook that ends without a word about it is `unknown`: whether
  * it looked at anything, only the plugin can say.
  */
-export function judge<T>(
+export function runWithVerdict<T>(
   context: RequestContext,
   { name }: Pick<PluginInstance, 'name'>,
   hook: Verdict['hook'],
@@ -25,7 +25,7 @@ export function judge<T>(
   const note = noteVerdict(context.facts, name, hook);
   const passed = (result: T): T => {
     note.ms = clock.monotonic() - startedAt;
-    note.verdict = saidVerdict(context);
+    note.verdict = takeVerdict(context);
     return result;
   };
   const refused = (error: unknown): never => {
@@ -46,7 +46,7 @@ export function judge<T>(
 /**
  * A guardrail's tap that notes what came of it: once it has ended, or at the first event that it refuses or fails on.
  */
-export function judgedTap(
+export function tapWithVerdict(
   tap: StreamTap,
   context: RequestContext,
   { name }: Pick<PluginInstance, 'name'>,
@@ -76,14 +76,14 @@ export function judgedTap(
     end: (emit) =>
       watched(() => {
         const pending = tap.end?.(emit);
-        const done = (): void => close(saidVerdict(context));
+        const done = (): void => close(takeVerdict(context));
         return isPromise(pending) ? pending.then(done) : done();
       }),
   };
 }
 
 /** What the plugin said of the hook that has just ended. */
-function saidVerdict(context: RequestContext): Verdict['verdict'] {
+function takeVerdict(context: RequestContext): Verdict['verdict'] {
   const said = context.get(judged);
   forget(context);
   return said ?? 'unknown';
@@ -106,7 +106,7 @@ export function callStep<T>(
   call: () => T | Promise<T>,
 ): T | undefined | Promise<T | undefined> {
   const { trace } = exchange;
-  const run = judges ? () => judge(exchange, instance, hook, runtime.clock, call) : call;
+  const run = judges ? () => runWithVerdict(exchange, instance, hook, runtime.clock, call) : call;
   const guarded = judges && instance.breaker !== undefined ? notJudged(exchange, instance, hook) : undefined;
   if (trace === undefined) return callHook(instance, hook, runtime, run, guarded);
   const isAttemptHook = hook === 'attempt' || hook === 'attempted';

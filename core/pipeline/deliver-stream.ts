@@ -83,7 +83,7 @@ export function deliverStream(
       coding === 'unknown'
         ? undefined
         : codecFor(exchange.dialect.frames, headerValue(headers, 'content-type'));
-    if (judge !== undefined && codec === undefined) throw unjudged(delivery, judge);
+    if (judge !== undefined && codec === undefined) throw unreadableStreamError(delivery, judge);
     const stages = codec === undefined ? [] : buildStages(taps, exchange, codec, runtime, delivery);
     const notes = codec === undefined ? undefined : exchange.get(streamNotes);
     if ((stages.length === 0 && notes === undefined) || codec === undefined) {
@@ -115,7 +115,7 @@ function isEventStream({ dialect, headers }: Answer): boolean {
   return dialect !== undefined || /^text\/event-stream/i.test(headerValue(headers, 'content-type') ?? '');
 }
 
-function unjudged(place: RefusalPlace, { instance, index }: TapStep): GatewayError {
+function unreadableStreamError(place: RefusalPlace, { instance, index }: TapStep): GatewayError {
   place.upTo = index;
   return new GatewayError(
     'not_supported',

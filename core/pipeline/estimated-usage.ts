@@ -232,7 +232,7 @@ function promptSize(body: RequestContext['body']): number {
   const json = body.loaded ? body.json : undefined;
   if (json === undefined) return 0;
   // Pictures and sound are no text: what they cost is not told by their size.
-  const letters = lettersIn(json, (name, text) => name !== 'data' && !text.startsWith('data:'));
+  const letters = countLetters(json, (name, text) => name !== 'data' && !text.startsWith('data:'));
   return Math.ceil(letters / bytesPerToken);
 }
 
@@ -242,7 +242,7 @@ function answerSize(sent: Buffer | undefined, responseBytes: number): number {
   for (const line of scanned?.toString('utf8').split('\n') ?? []) {
     if (!line.startsWith('data:')) continue;
     try {
-      letters += lettersIn(JSON.parse(line.slice(5)), (name) => spoken.has(name));
+      letters += countLetters(JSON.parse(line.slice(5)), (name) => spoken.has(name));
     } catch {
       // The last event was cut, or it is none in JSON.
     }
@@ -252,7 +252,7 @@ function answerSize(sent: Buffer | undefined, responseBytes: number): number {
 }
 
 /** The length of all texts that `counts`, by the name of the member they stand in. */
-function lettersIn(json: unknown, counts: (name: string, text: string) => boolean): number {
+function countLetters(json: unknown, counts: (name: string, text: string) => boolean): number {
   let letters = 0;
   const waiting: [name: string, value: unknown][] = [['', json]];
   for (let nodes = 0; nodes < maxNodes; nodes++) {

@@ -290,7 +290,7 @@ export class JsonReading {
     if (known !== undefined) {
       const member = known.byHash.get(hash);
       if (member !== undefined && this.spells(member.bytes, start, end)) {
-        if (member.isMisspelled) return misspelled(this.nameAt(start, end), member.name);
+        if (member.isMisspelled) return misspelledMemberError(this.nameAt(start, end), member.name);
         this.below = member.below;
         this.belowInLists = member.inLists;
         isPlain = true;
@@ -337,7 +337,7 @@ export class JsonReading {
     object.names.add(spelling);
     if (known === undefined) return undefined;
     const member = known.byFolded.get(spelling);
-    if (member !== undefined && member.name !== name) return misspelled(name, member.name);
+    if (member !== undefined && member.name !== name) return misspelledMemberError(name, member.name);
     this.below = member?.below;
     this.belowInLists = member?.inLists === true;
     return undefined;
@@ -371,7 +371,7 @@ export class JsonReading {
   private twice(name: string, start: number): GatewayError {
     return new GatewayError(
       'invalid_request',
-      `The body has ${shown(name)} twice in one object (at byte ${start}), in one spelling or in two. Providers differ in which one they read. Send it once.`,
+      `The body has ${quoteName(name)} twice in one object (at byte ${start}), in one spelling or in two. Providers differ in which one they read. Send it once.`,
       { param: name.slice(0, 200) },
     );
   }
@@ -392,14 +392,14 @@ export class JsonReading {
   }
 }
 
-function misspelled(name: string, meant: string): GatewayError {
+function misspelledMemberError(name: string, meant: string): GatewayError {
   return new GatewayError(
     'invalid_request',
-    `The body has ${shown(name)}, which some providers take for "${meant}" and others do not read. Write "${meant}".`,
+    `The body has ${quoteName(name)}, which some providers take for "${meant}" and others do not read. Write "${meant}".`,
     { param: name.slice(0, 200) },
   );
 }
 
-function shown(name: string): string {
+function quoteName(name: string): string {
   return JSON.stringify(name.slice(0, 200));
 }

@@ -114,7 +114,7 @@ function readPart(part: Buffer): FormField | undefined {
     if (found !== null) {
       if (name !== undefined || /name\s*\*?=/i.test(found[3] ?? '')) return undefined;
       name = decoded(found[1] ?? found[2] ?? '');
-    } else if (!plainHeader.test(line) && !(type.test(line) && !saysOtherCharset(line))) return undefined;
+    } else if (!plainHeader.test(line) && !(type.test(line) && !declaresOtherCharset(line))) return undefined;
   }
   // A field of this name tells how the others are encoded.
   if (name === undefined || name === '_charset_') return undefined;
@@ -122,7 +122,7 @@ function readPart(part: Buffer): FormField | undefined {
 }
 
 /** Whether a content type names an encoding in which the same bytes are another text. */
-function saysOtherCharset(contentType: string): boolean {
+function declaresOtherCharset(contentType: string): boolean {
   const named = [...contentType.matchAll(/charset\s*\*?\d*\*?=\s*"?([^";,\s]*)/gi)];
   return named.some((one) => !/^(?:utf-?8|us-ascii)$/i.test(one[1] ?? ''));
 }
@@ -189,10 +189,10 @@ export function namedModels(request: NamingRequest): NamedModels {
   readPath(request, found);
   readHeaders(request, found);
   readFields(urlEncodedFields(request.query.replace(/^\?/, '')), found, true);
-  if (request.isUpgrade) judgeUpgrade(request, found);
+  if (request.isUpgrade) readUpgrade(request, found);
   else if (request.body !== undefined) readBody(request.body, request, found);
   let isUnnamed = false;
-  if (found.main.length === 0 && mayRun(request)) {
+  if (found.main.length === 0 && mayRunModel(request)) {
     if (canonicalPath(request.path).endsWith('/batches'))
       found.tell('the models of a batch stand in its file');
     isUnnamed = found.untold === undefined;
@@ -212,7 +212,7 @@ class Found {
 }
 
 /** Reading and deleting run nothing, unless the request says that it is another method. */
-function mayRun(request: NamingRequest): boolean {
+function mayRunModel(request: NamingRequest): boolean {
   const { method } = request;
   if (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE' && method !== 'OPTIONS') return true;
   return request.isUpgrade || overridingHeaders.some((name) => request.header(name) !== undefined);
@@ -226,7 +226,7 @@ function readHeaders(request: NamingRequest, found: Found): void {
 }
 
 /** Messages over WebSocket are not read, so that only a model which the request fixes is known. */
-function judgeUpgrade({ path, query }: NamingRequest, found: Found): void {
+function readUpgrade({ path, query }: NamingRequest, found: Found): void {
   if (!realtimePath.test(path)) found.tell('the messages over this WebSocket may name any model');
   else if (/[?&;]intent=/i.test(query))
     found.tell('a session with an "intent" is told its model by its messages');
@@ -254,7 +254,7 @@ function readPath({ path, endpoint, dialect }: NamingRequest, found: Found): voi
   for (const [at, raw] of segments.entries()) {
     const word = segmentOf(raw);
     const before = at === 0 ? undefined : markers.get(segmentOf(segments[at - 1] as string).toLowerCase());
-    if (before === undefined && hidesMarker(word)) found.tell('its path has a "/" that is encoded');
+    if (before === undefined && containsMarker(word)) found.tell('its path has a "/" that is encoded');
     const kind = markers.get(word.toLowerCase());
     const rest = segments.slice(at + 1).map(segmentOf);
     if (kind === 'one' && rest[0] !== undefined) found.main.push(rest[0]);
@@ -278,7 +278,7 @@ function segmentOf(raw: string): string {
   }
 }
 
-function hidesMarker(word: string): boolean {
+function containsMarker(word: string): boolean {
   if (!/[/\\]/.test(word)) return false;
   return word.split(/[/\\]/).some((one) => markers.has(one.toLowerCase()) || one.toLowerCase() === 'run');
 }
@@ -287,7 +287,7 @@ function readBody(body: NonNullable<NamingRequest['body']>, request: NamingReque
   if (!body.loaded) return found.tell('its body has not been read');
   if (body.bytes.length === 0) return undefined;
   const contentType = request.header('content-type') ?? '';
-  if (saysOtherCharset(contentType)) return found.tell('its body says another charset than utf-8');
+  if (declaresOtherCharset(contentType)) return found.tell('its body says another charset than utf-8');
   const { json } = body;
   const isObject = typeof json === 'object' && json !== null && !Array.isArray(json);
   if (isObject) readMembers(Object.entries(json), found);

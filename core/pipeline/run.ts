@@ -27,7 +27,7 @@ export async function runExchange(
     if (exchange.pipeline.admit.length > 0) {
       const waiting = admit(exchange, runtime);
       if (waiting !== undefined) await waiting;
-      if (exchange.aborted) return leave(exchange, undefined, runtime);
+      if (exchange.aborted) return settleAborted(exchange, undefined, runtime);
     }
     const times = runtime.hookTimes?.wanted() === true ? runtime.hookTimes : undefined;
     for (const step of exchange.pipeline.request) {
@@ -39,7 +39,7 @@ export async function runExchange(
       const pending = callStep(step, exchange, runtime, () => step.run(exchange));
       const result = (isPromise(pending) ? await pending : pending) ?? undefined;
       if (times !== undefined) times.took(step.instance, runtime.clock.monotonic() - begunAt);
-      if (exchange.aborted) return leave(exchange, result, runtime);
+      if (exchange.aborted) return settleAborted(exchange, result, runtime);
       if (step.identifies) requireScope(exchange);
       if (result !== undefined) {
         answer = result;
@@ -114,7 +114,7 @@ function keepBodyOfRefused(
   });
 }
 
-function leave(exchange: Exchange, answer: Answer | undefined, runtime: EngineRuntime): void {
+function settleAborted(exchange: Exchange, answer: Answer | undefined, runtime: EngineRuntime): void {
   const left = exchange.failure ?? clientLeft();
   if (answer !== undefined && isStreamSource(answer.body)) answer.body.cancel(left);
   settle(exchange, { status: left.status }, left, runtime);

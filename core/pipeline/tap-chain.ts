@@ -6,7 +6,7 @@ import { callHook, type GuardedCall, type HookRuntime, isPromise } from './call-
 import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import type { Exchange } from './exchange.ts';
-import { judge, judgedTap, notJudged } from './call-step.ts';
+import { runWithVerdict, tapWithVerdict, notJudged } from './call-step.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 import type { StreamTap } from './plugin.ts';
 import { EditableResponse } from './response-view.ts';
@@ -232,7 +232,8 @@ class HoldStage implements Stage {
       instance,
       'response',
       this.runtime,
-      () => (isGuardrail ? judge(this.exchange, instance, 'stream', this.runtime.clock, call) : call()),
+      () =>
+        isGuardrail ? runWithVerdict(this.exchange, instance, 'stream', this.runtime.clock, call) : call(),
       isGuardrail ? notJudged(this.exchange, instance, 'stream') : undefined,
     );
     const replay = (): readonly StreamFrame[] =>
@@ -450,7 +451,7 @@ export function buildStages(
       ...(isGuardrail && notJudged(exchange, step.instance, 'stream')),
     });
     if (tap === undefined || isPromise(tap)) return [];
-    const watched = isGuardrail ? judgedTap(tap, exchange, step.instance, runtime.clock) : tap;
+    const watched = isGuardrail ? tapWithVerdict(tap, exchange, step.instance, runtime.clock) : tap;
     return [new TapStage(step, watched, codec, runtime)];
   });
   place.upTo = upTo;

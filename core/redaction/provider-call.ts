@@ -77,7 +77,7 @@ export class ProviderCall {
     const { origin, method, path, headers } = this.#request;
     const isKnown = (name: string, value: string): boolean =>
       isSent(clientHeaders, name, value) || plainValue.test(value);
-    const url = quoteWithin(toldUrl(origin, path, shown));
+    const url = quoteWithin(maskUrl(origin, path, shown));
     const answer = this.#answer;
     return {
       request: `{\\"method\\":${quoteWithin(method)},\\"url\\":${url},\\"headers\\":${shown.within(headers, { ...options, isKnown })}}`,
@@ -102,7 +102,7 @@ function isSent(headers: HeaderList, name: string, value: string): boolean {
   return false;
 }
 
-function toldUrl(origin: string, path: string, { keyPrefix, redact, urls }: ShownHeaders): string {
+function maskUrl(origin: string, path: string, { keyPrefix, redact, urls }: ShownHeaders): string {
   const asked = origin + path;
   const known = urls.get(asked);
   if (known !== undefined) return known;
@@ -111,7 +111,7 @@ function toldUrl(origin: string, path: string, { keyPrefix, redact, urls }: Show
     .split('/')
     .map((segment) => (looksSecret(unescaped(segment), keyPrefix) ? mask : segment))
     .join('/');
-  const query = queries.length === 0 ? '' : `?${toldQuery(queries.join('?'), keyPrefix)}`;
+  const query = queries.length === 0 ? '' : `?${maskQuery(queries.join('?'), keyPrefix)}`;
   // Without user name and password before the host.
   const url = origin.replace(/\/\/.*@/, '//') + segments + query;
   const told = redact === undefined ? url : redact(url);
@@ -121,7 +121,7 @@ function toldUrl(origin: string, path: string, { keyPrefix, redact, urls }: Show
   return cut;
 }
 
-function toldQuery(query: string, keyPrefix: string): string {
+function maskQuery(query: string, keyPrefix: string): string {
   return query
     .split('&')
     .map((pair) => {

@@ -123,7 +123,7 @@ interface PlacedOperation {
 export function renderReference(document: OpenApiDocument): string {
   const { info, tags } = document;
   const title = text(info['title']);
-  const placed = placedOperations(document);
+  const placed = operationsOf(document);
   const groups = tags.map(({ name }) => ({
     name,
     operations: placed.filter(({ operation }) => listed(operation['tags']).includes(name)),
@@ -141,7 +141,7 @@ ${headersHtml(document)}${schemasHtml(document)}${errorsHtml(document)}</main></
 `;
 }
 
-function placedOperations({ paths }: OpenApiDocument): readonly PlacedOperation[] {
+function operationsOf({ paths }: OpenApiDocument): readonly PlacedOperation[] {
   return Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item)
       .filter(([, operation]) => 'operationId' in operation)

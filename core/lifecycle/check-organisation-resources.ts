@@ -25,7 +25,7 @@ import { quoted } from '../base/did-you-mean.ts';
 import { integrationOfFile, settingIssues } from '../organisation/file-integration.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import { compileConfig } from '../routing/plan/compile-config.ts';
-import { heldSecrets } from '../routing/plan/config-issue.ts';
+import { secretsInConfig } from '../routing/plan/config-issue.ts';
 import { type KnowsProvider, providerLookup } from '../routing/plan/config-names.ts';
 import { defaultGuardrailKeys } from '../organisation/route-config.ts';
 import { readGuardrails } from '../routing/plan/read-guardrails.ts';
@@ -283,7 +283,7 @@ class ResourceProblems {
       );
     const base = `${pointer}/config`;
     this.#problems.refuseAll(
-      heldSecrets(input).map(({ path, message }) => ({ path: pointerOf(path), message })),
+      secretsInConfig(input).map(({ path, message }) => ({ path: pointerOf(path), message })),
       pointer,
     );
     const names = new FileNames(this.#check.config, this.#knowsProvider, workspace);

@@ -1,4 +1,4 @@
-import { refusedHost } from '../base/host-rules.ts';
+import { hostRefusalReason } from '../base/host-rules.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 
 /** Longest custom host, in characters. */
@@ -70,7 +70,7 @@ export function mustBeGuarded(customHost: string, { isTrusted, param }: HostJudg
   if (url.search !== '' || url.hash !== '')
     throw refusal('it has a query or a fragment. Send only scheme, host and path.');
   if (isTrusted(url)) return false;
-  const reason = refusedHost(url.hostname);
+  const reason = hostRefusalReason(url.hostname);
   if (reason === undefined) return true;
   throw refusal(`${reason}, and "${url.host}" is not listed in security.trusted_hosts.`);
 }

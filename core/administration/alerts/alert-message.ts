@@ -133,7 +133,7 @@ function ownerOf({ type, name, valueKey }: Subject): string {
 
 function factsOf({ type, id, name, valueKey }: Subject): readonly Fact[] {
   return [
-    [capital(owners[type]), `${line(name)} (${id})`],
+    [capitalize(owners[type]), `${line(name)} (${id})`],
     ...(valueKey === undefined ? [] : [['Group', line(valueKey)] as const]),
   ];
 }
@@ -239,6 +239,6 @@ export function line(text: string): string {
   return one.length > longestName ? `${one.slice(0, longestName)}…` : one;
 }
 
-function capital(text: string): string {
+function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -53,7 +53,7 @@ interface MailData {
  */
 export function defineKeyNotices(place: KeyNoticesPlace): void {
   const { jobs, channels } = place;
-  jobs.define({ name: 'keys.tell', timeoutMs: 600_000, handle: (run) => tellAll(run, place) });
+  jobs.define({ name: 'keys.tell', timeoutMs: 600_000, handle: (run) => sendAllNotices(run, place) });
   jobs.define<MailData>({
     name: 'keys.mail',
     ...patience,
@@ -64,7 +64,7 @@ export function defineKeyNotices(place: KeyNoticesPlace): void {
   jobs.repeat({ name: 'keys.tell', everyMs });
 }
 
-async function tellAll({ signal }: JobRun<unknown>, place: KeyNoticesPlace): Promise<void> {
+async function sendAllNotices({ signal }: JobRun<unknown>, place: KeyNoticesPlace): Promise<void> {
   const { resources, jobs, clock, canMail } = place;
   if (!canMail()) return;
   for (const { id } of await organisationsOf(resources)) {
@@ -74,9 +74,9 @@ async function tellAll({ signal }: JobRun<unknown>, place: KeyNoticesPlace): Pro
       if ((await jobs.counts()).waiting >= maxJobs) return;
       const now = clock.now();
       const untold = await resources.read(({ apiKeys }) => apiKeys.untold(id, now, now + dayMs));
-      for (const one of untold) await tell(one, now, place);
+      for (const one of untold) await sendNotices(one, now, place);
       await resources.write(id, async ({ apiKeys }) => {
-        for (const one of untold) await apiKeys.noteTold(id, one.key.id, toldThen(one, now));
+        for (const one of untold) await apiKeys.noteTold(id, one.key.id, momentsAfterNotice(one, now));
       });
       found = untold.length;
     }
@@ -84,7 +84,7 @@ async function tellAll({ signal }: JobRun<unknown>, place: KeyNoticesPlace): Pro
 }
 
 /** Notices of a key that are due now. */
-function momentsOf({ key, told }: UntoldKey, now: number): KeyMoments {
+function dueMoments({ key, told }: UntoldKey, now: number): KeyMoments {
   const secret = key.secrets[0]?.expiresAt;
   const moments: KeyMoments = {
     ...(key.rotation !== undefined && { rotation: key.rotation.nextAt }),
@@ -96,14 +96,14 @@ function momentsOf({ key, told }: UntoldKey, now: number): KeyMoments {
   return Object.fromEntries(Object.entries(moments).filter(isDue));
 }
 
-function toldThen(one: UntoldKey, now: number): KeyMoments {
-  return { ...one.told, ...momentsOf(one, now) };
+function momentsAfterNotice(one: UntoldKey, now: number): KeyMoments {
+  return { ...one.told, ...dueMoments(one, now) };
 }
 
-async function tell(one: UntoldKey, now: number, place: KeyNoticesPlace): Promise<void> {
+async function sendNotices(one: UntoldKey, now: number, place: KeyNoticesPlace): Promise<void> {
   const { jobs, resources, log } = place;
   const { id, name, organisationId, createdAt, alertEmails } = one.key;
-  const { rotated, secret, end, ...others } = momentsOf(one, now);
+  const { rotated, secret, end, ...others } = dueMoments(one, now);
   const told: KeyMoments = {
     ...others,
     // The mail about the rotation also states the end of the secret.

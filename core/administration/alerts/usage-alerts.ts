@@ -95,7 +95,7 @@ class JobAlerts implements StoredUsageAlerts {
   crossed(crossing: UsageCrossing): void {
     const { log, settings } = this.#place;
     const { smtp, webhooks } = settings();
-    log.info(happened(crossing), fieldsOf(crossing));
+    log.info(describeCrossing(crossing), fieldsOf(crossing));
     if (smtp === undefined && webhooks.length === 0) return;
     if (this.#unstored.size >= maxUnstored) this.#giveUp(crossing, `${maxUnstored} others wait already`);
     else this.#unstored.set(crossing.id, crossing);
@@ -223,7 +223,7 @@ class JobAlerts implements StoredUsageAlerts {
   }
 }
 
-function happened({ kind, per }: UsageCrossing): string {
+function describeCrossing({ kind, per }: UsageCrossing): string {
   if (per !== undefined) return 'A rate limit of a policy is reached';
   return kind === 'exhausted' ? 'A usage limit is exhausted' : 'Usage has reached an alert threshold';
 }

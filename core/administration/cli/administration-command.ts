@@ -30,7 +30,7 @@ function runRotateSecretsCommand(
     let isDone = false;
     for (let pass = 1; pass <= maxPasses && !isDone; pass++) {
       const before = tally.resealed;
-      await onePass(rotation, clock, tally);
+      await resealAll(rotation, clock, tally);
       isDone = tally.resealed === before;
     }
     print(`${tally.resealed} secrets were sealed anew, with the key ${rotation.box.keyId}.`);
@@ -48,7 +48,7 @@ function runRotateSecretsCommand(
   });
 }
 
-async function onePass({ resources, box }: KeyRotation, clock: Pick<Clock, 'now'>, tally: Tally) {
+async function resealAll({ resources, box }: KeyRotation, clock: Pick<Clock, 'now'>, tally: Tally) {
   for (let afterId = ''; ;) {
     const page = await resources.read(({ records }) => records.withSecrets(afterId));
     const last = page.at(-1);

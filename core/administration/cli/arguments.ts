@@ -146,7 +146,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  */
 const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environment) => Command>> = {
   journal: (args, env) => readJournalArguments(args, placeOf(env)),
-  explain: (args, env) => readExplainArguments(args, given(env['WEIR_CONFIG'])),
+  explain: (args, env) => readExplainArguments(args, nonEmpty(env['WEIR_CONFIG'])),
   plugin: (args) => readPluginArguments(args),
   export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
   import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
@@ -176,7 +176,7 @@ function withTopic(topic: HelpTopic, args: readonly string[], env: Environment):
 }
 
 function placeOf(env: Environment): { readonly data: string; readonly config: string | undefined } {
-  return { data: given(env['WEIR_DATA']) ?? 'data', config: given(env['WEIR_CONFIG']) };
+  return { data: nonEmpty(env['WEIR_DATA']) ?? 'data', config: nonEmpty(env['WEIR_CONFIG']) };
 }
 
 function start(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
@@ -189,11 +189,11 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
       data: { type: 'string' },
     },
   });
-  const port = values.port ?? given(env['PORT']);
+  const port = values.port ?? nonEmpty(env['PORT']);
   if (port !== undefined && !/^\d{1,5}$/.test(port)) {
     return { name: 'help', problem: `The port "${port}" is no number from 0 to 65535.` };
   }
-  const drainDelay = given(env['WEIR_DRAIN_DELAY_MS']);
+  const drainDelay = nonEmpty(env['WEIR_DRAIN_DELAY_MS']);
   if (
     drainDelay !== undefined &&
     !(/^\d{1,6}$/.test(drainDelay) && Number(drainDelay) <= longestDrainDelayMs)
@@ -205,15 +205,15 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
   if (Number(port ?? 0) > 65535) return { name: 'help', problem: `The port ${port} is above 65535.` };
   return {
     name: 'start',
-    config: values.config ?? given(env['WEIR_CONFIG']),
+    config: values.config ?? nonEmpty(env['WEIR_CONFIG']),
     port: port === undefined ? undefined : Number(port),
-    host: values.host ?? given(env['WEIR_HOST']),
-    data: values.data ?? given(env['WEIR_DATA']) ?? 'data',
+    host: values.host ?? nonEmpty(env['WEIR_HOST']),
+    data: values.data ?? nonEmpty(env['WEIR_DATA']) ?? 'data',
     ...(drainDelay !== undefined && { drainDelayMs: Number(drainDelay) }),
   };
 }
 
 /** An empty variable counts as not set. */
-function given(variable: string | undefined): string | undefined {
+function nonEmpty(variable: string | undefined): string | undefined {
   return variable === '' ? undefined : variable;
 }

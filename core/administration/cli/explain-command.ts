@@ -275,28 +275,29 @@ interface Written {
 /** Finds a config by its slug, in a file, or in the text itself (`{ … }`), and compiles it. */
 async function findConfig(named: string, place: ConfigPlace): Promise<FoundConfig> {
   const { config, source } = place.loaded;
-  if (named.trimStart().startsWith('{')) return given(named, { path: '--config', name: '--config' }, place);
+  if (named.trimStart().startsWith('{'))
+    return configOfText(named, { path: '--config', name: '--config' }, place);
   const input = Object.hasOwn(config.configs, named) ? config.configs[named] : undefined;
   if (input !== undefined)
     return compiled({ input, base: childPointer('/configs', named), source, slug: named }, place);
   const read = await readText(named, maxConfigFileBytes);
-  if (read.ok) return given(read.text, { path: path.resolve(named), name: named }, place);
+  if (read.ok) return configOfText(read.text, { path: path.resolve(named), name: named }, place);
   const isFile = /[/\\]|\.(?:json|ya?ml)$/i.test(named);
   const message = isFile ? read.message : `${unknownConfig(named, Object.keys(config.configs))}, and no file`;
-  return refused([{ file: isFile ? named : '--config', line: 0, column: 0, path: '', message }]);
+  return failedConfig([{ file: isFile ? named : '--config', line: 0, column: 0, path: '', message }]);
 }
 
-function given(text: string, file: { path: string; name: string }, place: ConfigPlace): FoundConfig {
+function configOfText(text: string, file: { path: string; name: string }, place: ConfigPlace): FoundConfig {
   const { root, problems } = parseYaml(text, file);
   if (root === undefined)
-    return refused(
+    return failedConfig(
       problems.length > 0
         ? problems
         : [{ file: file.name, line: 0, column: 0, path: '', message: 'is empty; write a config' }],
     );
   const source = createSource(root, { files: [file.path], digest: '' });
   const checked = checkValue(RouteConfigSchema, nodeValue(root), { pointer: '', source });
-  if (checked.problems.some(isError)) return refused(checked.problems);
+  if (checked.problems.some(isError)) return failedConfig(checked.problems);
   return compiled({ input: checked.value as RouteConfigInput, base: '', source, slug: undefined }, place);
 }
 
@@ -318,9 +319,9 @@ function compiled(
     severity: 'warning',
   }));
   if (result.ok) return { config: result.config, problems: warnings };
-  return refused([...result.issues.map((issue) => problemOfConfig(issue, base, source)), ...warnings]);
+  return failedConfig([...result.issues.map((issue) => problemOfConfig(issue, base, source)), ...warnings]);
 }
 
-function refused(problems: readonly Problem[]): FoundConfig {
+function failedConfig(problems: readonly Problem[]): FoundConfig {
   return { config: undefined, problems };
 }

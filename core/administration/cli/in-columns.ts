@@ -1,5 +1,5 @@
 /** Lines of a table for people; each column is as wide as its widest cell. */
-export function inColumns(rows: readonly (readonly string[])[]): string[] {
+export function alignColumns(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => (row[column] ?? '').length)),
   );

@@ -10,7 +10,7 @@ import type {
   RowFault,
 } from '../../ports/journal-inspection.ts';
 import type { JournalCommand } from './command-arguments.ts';
-import { inColumns } from './in-columns.ts';
+import { alignColumns } from './in-columns.ts';
 
 /** Store and bounds of a replay, once the data folder is locked. */
 interface ReplayPlace {
@@ -110,8 +110,8 @@ function inventoryText(
     `Journal   ${directory}`,
     `Gateway   ${holder === undefined ? 'not running' : `process ${holder}`}`,
     '',
-    ...inColumns([titles, ...rows]),
-    ...(told === undefined ? [] : toldLines(told)),
+    ...alignColumns([titles, ...rows]),
+    ...(told === undefined ? [] : statusLines(told)),
     ...(kept
       ? [
           '',
@@ -121,7 +121,7 @@ function inventoryText(
   ].join('\n');
 }
 
-function toldLines({
+function statusLines({
   at,
   pid,
   policy,
@@ -152,7 +152,7 @@ function toldLines({
       : 'Policy    shed',
     `Shipping  ${lastError ?? 'works'}`,
     '',
-    ...inColumns([titles, ...rows]),
+    ...alignColumns([titles, ...rows]),
   ];
 }
 
@@ -170,12 +170,12 @@ function inventoryJson(
     directory,
     gateway_pid: holder ?? null,
     tables: Object.fromEntries(entries) as unknown,
-    told: told === undefined ? null : toldJson(told),
+    told: told === undefined ? null : statusJson(told),
   };
   return JSON.stringify(content, null, 2);
 }
 
-function toldJson({ maxBytes, lastError, tables, ...told }: JournalStatus): unknown {
+function statusJson({ maxBytes, lastError, tables, ...told }: JournalStatus): unknown {
   const entries = Object.entries(tables).map(([table, { shedBy, ...counts }]) => [
     table,
     { ...counts, shed_by: shedBy },

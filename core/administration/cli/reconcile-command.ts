@@ -17,7 +17,7 @@ import type {
   ReconcileCommand,
   StorePlace,
 } from './command-arguments.ts';
-import { inColumns } from './in-columns.ts';
+import { alignColumns } from './in-columns.ts';
 
 /** Store and prices of a command about costs, while the store is open. */
 export interface CostPlace {
@@ -126,7 +126,7 @@ function budgetsText(
   const titles = ['usage limit', 'unit', 'counted', 'recorded', ''];
   return [
     `${compared} usage limits compared with the rows of requests; ${differences.length} have counted less.`,
-    ...(rows.length === 0 ? [] : ['', ...inColumns([titles, ...rows])]),
+    ...(rows.length === 0 ? [] : ['', ...alignColumns([titles, ...rows])]),
     ...(leftOut.size === 0 ? [] : ['', 'Left out:']),
     ...[...leftOut].map(([reason, count]) => `  ${count} ${reason}`),
   ].join('\n');
@@ -184,7 +184,11 @@ function reportText({ command, days, file, comparison, leftOut }: Report): strin
   return [
     `${command.provider}, ${days.from} to ${days.to} (UTC), US dollars; difference = billed - recorded`,
     '',
-    ...inColumns([titles, ...lines.map((line) => row(line.day, line.model, line)), row('total', '', total)]),
+    ...alignColumns([
+      titles,
+      ...lines.map((line) => row(line.day, line.model, line)),
+      row('total', '', total),
+    ]),
     ...(unmatched.length === 0 ? [] : ['', 'Billed under names that no recorded model has:']),
     ...unmatched.map(({ name, amount }) => `  ${JSON.stringify(name)}: ${shown(amount)}`),
     ...(total.unpriced === 0

@@ -1,7 +1,7 @@
 import { exactText, fixedText } from '../costs/exact-amount.ts';
 import { type RepricedModel, type RepriceReport, repriceRequests } from '../costs/reprice-requests.ts';
 import type { RepriceCommand } from './command-arguments.ts';
-import { inColumns } from './in-columns.ts';
+import { alignColumns } from './in-columns.ts';
 import type { CostPlace, CostTools, RowsPlace } from './reconcile-command.ts';
 
 const dayMs = 86_400_000;
@@ -87,7 +87,7 @@ function listText(models: readonly UnpricedModel[], { from, to }: Days): string 
     ...[service, nameOf(model), first, last, String(requests), String(tokens)],
     known ?? '-',
   ]);
-  return inColumns([titles, ...rows]).join('\n');
+  return alignColumns([titles, ...rows]).join('\n');
 }
 
 function nameOf(model: string): string {
@@ -136,7 +136,7 @@ function reportText({ priced, unpriced, completed }: RepriceReport, days: Days, 
   const span = `from ${days.from} to ${days.to} (UTC)`;
   const total = totalOf(priced);
   const titles = ['provider', 'model', 'requests', 'tokens', 'US dollars'];
-  const table = inColumns([
+  const table = alignColumns([
     titles,
     ...priced.map(({ service, model, requests, tokens, cost }) => [
       ...[service, nameOf(model), String(requests), String(tokens), fixedText(cost, places)],
@@ -154,7 +154,7 @@ function reportText({ priced, unpriced, completed }: RepriceReport, days: Days, 
       : [`${total.requests} requests ${span} ${verb} a price:`, '', ...table]),
     ...(left.length === 0
       ? []
-      : ['', 'Without a price still:', '', ...inColumns([[...titles.slice(0, 4), 'because'], ...left])]),
+      : ['', 'Without a price still:', '', ...alignColumns([[...titles.slice(0, 4), 'because'], ...left])]),
   ].join('\n');
 }
 

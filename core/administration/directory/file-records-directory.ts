@@ -18,7 +18,7 @@ import { noStore, readerWithoutStore } from '../../organisation/without-store.ts
  * Reader of the records that the configuration owns, for a gateway without a store. It has no people; settings, invites
  * and the audit trail reject with `not_supported`.
  */
-export function ownedAlone(
+export function fileRecordsOnly(
   current: () => FileRecords,
   place: Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'>,
 ): Pick<Resources, 'read'> {
@@ -26,7 +26,7 @@ export function ownedAlone(
   return { read: async (work) => work(readerWithFile(reader, current())) };
 }
 
-const nothing = () => Promise.resolve(undefined);
+const findNothing = () => Promise.resolve(undefined);
 const noList = <T>(): Promise<Paged<T>> => Promise.resolve({ total: 0, data: [] });
 
 function emptyReader({
@@ -57,10 +57,10 @@ function emptyReader({
         return Promise.resolve({ total: data.length, data: data.slice(offset, offset + limit) });
       },
     },
-    apiKeys: { ...absent.apiKeys, find: nothing, list: noList },
-    users: { ...absent.users, find: nothing, byEmail: nothing, list: noList },
-    members: { ...absent.members, find: nothing, list: noList },
-    records: { ...absent.records, find: nothing, list: noList, versions: noList, version: nothing },
+    apiKeys: { ...absent.apiKeys, find: findNothing, list: noList },
+    users: { ...absent.users, find: findNothing, byEmail: findNothing, list: noList },
+    members: { ...absent.members, find: findNothing, list: noList },
+    records: { ...absent.records, find: findNothing, list: noList, versions: noList, version: findNothing },
   };
 }
 

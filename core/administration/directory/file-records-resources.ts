@@ -55,8 +55,8 @@ function recordsReader(stored: RecordsReader, records: FileRecords): RecordsRead
     },
     list(kind, organisation, filter, page) {
       const own = organisation === organisationId ? resources.list(kind) : [];
-      const wanted = own.filter((one) => isWantedRecord(one, filter) && isUsable(one, filter, records));
-      return listed(wanted, page, (rest) => stored.list(kind, organisation, filter, rest));
+      const wanted = own.filter((one) => matchesRecordFilter(one, filter) && isUsable(one, filter, records));
+      return listWithStore(wanted, page, (rest) => stored.list(kind, organisation, filter, rest));
     },
     async versions(kind, organisation, recordId, page) {
       const own = owned(kind, organisation, recordId);
@@ -114,7 +114,7 @@ function recordsWriter(
   };
 }
 
-function isWantedRecord(record: StoredRecord, filter: RecordFilter): boolean {
+function matchesRecordFilter(record: StoredRecord, filter: RecordFilter): boolean {
   const { workspaceId, ofOrganisation, status, parentId, search, exactName } = filter;
   if (workspaceId !== undefined && record.workspaceId !== workspaceId && !isShared(record)) return false;
   if (ofOrganisation === true && record.workspaceId !== undefined) return false;
@@ -237,13 +237,13 @@ function workspacesReader(stored: WorkspacesReader, records: FileRecords): Works
       return records.workspace(organisationId, idOrSlug) ?? (await stored.find(organisationId, idOrSlug));
     },
     list(organisationId, filter, page) {
-      const own = ofOrganisation(records.workspaces, organisationId, (one) => isWanted(one, filter));
-      return listed(own, page, (rest) => stored.list(organisationId, filter, rest));
+      const own = ofOrganisation(records.workspaces, organisationId, (one) => matchesFilter(one, filter));
+      return listWithStore(own, page, (rest) => stored.list(organisationId, filter, rest));
     },
   };
 }
 
-function isWanted(record: WorkspaceRecord, { name, exactName, statuses }: WorkspaceFilter): boolean {
+function matchesFilter(record: WorkspaceRecord, { name, exactName, statuses }: WorkspaceFilter): boolean {
   if (statuses !== undefined && !statuses.includes(record.status)) return false;
   if (exactName !== undefined && record.name !== exactName) return false;
   return name === undefined || record.name.toLowerCase().includes(name.toLowerCase());
@@ -279,8 +279,8 @@ function apiKeysReader(stored: ApiKeysReader, records: FileRecords): ApiKeysRead
       return records.key(organisationId, id) ?? (await stored.find(organisationId, id));
     },
     list(organisationId, filter, page) {
-      const own = ofOrganisation(records.apiKeys, organisationId, (one) => isWantedKey(one, filter));
-      return listed(own, page, (rest) => stored.list(organisationId, filter, rest));
+      const own = ofOrganisation(records.apiKeys, organisationId, (one) => matchesKeyFilter(one, filter));
+      return listWithStore(own, page, (rest) => stored.list(organisationId, filter, rest));
     },
     all: (afterId) => stored.all(afterId),
     changedSince: (organisationId, afterChange, afterId) =>
@@ -291,7 +291,7 @@ function apiKeysReader(stored: ApiKeysReader, records: FileRecords): ApiKeysRead
   };
 }
 
-function isWantedKey(record: ApiKeyRecord, filter: ApiKeyFilter): boolean {
+function matchesKeyFilter(record: ApiKeyRecord, filter: ApiKeyFilter): boolean {
   const { workspaceId, ids, types, userId, aliveAt } = filter;
   if (workspaceId !== undefined && record.workspaceId !== workspaceId) return false;
   if (ids !== undefined && !ids.includes(record.id)) return false;
@@ -351,7 +351,7 @@ function settingsWriter(stored: SettingsReader & SettingsWriter, records: FileRe
       if (records.defaults === undefined || organisationId !== records.organisationId)
         return stored.replaceOrganisation(settings);
       if (!isDeepStrictEqual(defaults, records.defaults))
-        throw ownedBy(records.defaultsOwner, 'What requests begin with');
+        throw ownedError(records.defaultsOwner, 'What requests begin with');
       // The store keeps its own defaults, not a copy of the file's: they apply again once the file has none.
       const before = await stored.ofOrganisation(organisationId);
       return stored.replaceOrganisation({ ...settings, defaults: before.defaults });
@@ -369,7 +369,7 @@ function ofOrganisation<T extends { readonly organisationId: string }>(
 }
 
 /** A page of a list that begins with `own`; the store is asked only for the rest. */
-async function listed<T>(
+async function listWithStore<T>(
   own: readonly T[],
   { offset, limit }: Page,
   store: (rest: Page) => Promise<Paged<T>>,
@@ -385,11 +385,11 @@ async function listed<T>(
 /** Throws `resource_conflict` for a record that the file owns. `subject`: `The key "batch"`. */
 function refuseOwned(records: FileRecords, id: string, subject: string): void {
   const owner = records.ownerOf(id);
-  if (owner !== undefined) throw ownedBy(owner, subject);
+  if (owner !== undefined) throw ownedError(owner, subject);
 }
 
 /** Error for a change to a record of the file. */
-function ownedBy(owner: string, subject: string): GatewayError {
+function ownedError(owner: string, subject: string): GatewayError {
   return new GatewayError('resource_conflict', `${subject} is owned by ${owner}; change it there.`);
 }
 

@@ -5,7 +5,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { withoutStore } from '../../organisation/without-store.ts';
 import type { Directory } from '../../ports/directory.ts';
 import type { RecordKind, StoredRecord } from '../../ports/records.ts';
-import { directoryWithFile, ownedAlone } from './file-records-directory.ts';
+import { directoryWithFile, fileRecordsOnly } from './file-records-directory.ts';
 import { FileRecords } from './file-records.ts';
 import type { OwnedFile } from './owned-file.ts';
 import { plainBox } from './stored-records.test-support.ts';
@@ -124,7 +124,7 @@ describe('what requests are configured with, in the file', () => {
   });
 
   test('is read without a store, without secrets and what came from variables; the rest says that there is none', async () => {
-    const alone = ownedAlone(() => records, place);
+    const alone = fileRecordsOnly(() => records, place);
     const all = { offset: 0, limit: 100 };
     const configs = await alone.read((reader) => reader.records.list('config', 'org-1', {}, all));
     assert.deepEqual(

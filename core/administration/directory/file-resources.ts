@@ -37,17 +37,17 @@ const withCredentials = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]*@/i;
 
 /** Copy of the value at `pointer` for display: without credentials and without values from variables. */
 function shownValue<T>(value: T, pointer: string, source: OwnedFile['source']): T {
-  return shown(value, pointer, source) as T;
+  return maskValue(value, pointer, source) as T;
 }
 
-function shown(value: unknown, pointer: string, source: OwnedFile['source']): unknown {
+function maskValue(value: unknown, pointer: string, source: OwnedFile['source']): unknown {
   if (Array.isArray(value))
-    return value.map((item: unknown, index) => shown(item, childPointer(pointer, index), source));
+    return value.map((item: unknown, index) => maskValue(item, childPointer(pointer, index), source));
   if (typeof value === 'object' && value !== null) {
     return Object.fromEntries(
       Object.entries(value).map(([name, member]) => [
         name,
-        secretNames.has(name) ? hidden : shown(member, childPointer(pointer, name), source),
+        secretNames.has(name) ? hidden : maskValue(member, childPointer(pointer, name), source),
       ]),
     );
   }

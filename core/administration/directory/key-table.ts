@@ -124,7 +124,7 @@ export class KeyTable {
       isReplaced: false,
     };
     // Most keys have neither, and there may be many keys.
-    const withDefaults = saysSomething(key.defaults) ? { ...record, defaults: key.defaults } : record;
+    const withDefaults = hasDefaults(key.defaults) ? { ...record, defaults: key.defaults } : record;
     const { usageLimits: limit, createdAt = 0, alertEmails = [] } = key;
     if (key.rateLimits.length === 0 && limit === undefined) return withDefaults;
     return {
@@ -145,7 +145,7 @@ export class KeyTable {
   }
 }
 
-function saysSomething({ metadata, configId, allowConfigOverride, logBodies }: ApiKeyDefaults): boolean {
+function hasDefaults({ metadata, configId, allowConfigOverride, logBodies }: ApiKeyDefaults): boolean {
   if (configId !== undefined || allowConfigOverride === false || logBodies === false) return true;
   return metadata !== undefined && Object.keys(metadata).length > 0;
 }

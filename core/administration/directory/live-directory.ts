@@ -111,7 +111,7 @@ class StoreDirectory implements LiveDirectory {
     this.#options = options;
     this.defaultOrganisationId = base.defaultOrganisationId;
     this.defaultWorkspaceId = base.defaultWorkspaceId;
-    const bound = { clock, ms: questionTimeoutMs, late: () => late(questionTimeoutMs) };
+    const bound = { clock, ms: questionTimeoutMs, late: () => storeTimeoutError(questionTimeoutMs) };
     this.#store = {
       read: (work) => bounded(() => resources.read(work), bound),
       changes: () => bounded(() => resources.changes(), bound),
@@ -200,7 +200,7 @@ class StoreDirectory implements LiveDirectory {
     this.#unsubscribe = resources.onChange(() => void this.refresh());
     // The clock's timers do not keep the process alive, and during an outage of the store nothing else may.
     const alive = setInterval(() => undefined, startMs);
-    const bound = { clock, ms: startMs, late: () => late(startMs) };
+    const bound = { clock, ms: startMs, late: () => storeTimeoutError(startMs) };
     await bounded(() => this.#firstLooks(), bound).catch(() => undefined);
     if (this.#numbers === undefined) await this.#restore();
     clearInterval(alive);
@@ -280,7 +280,7 @@ class StoreDirectory implements LiveDirectory {
     const startedAt = clock.monotonic();
     const at = clock.now();
     const isWhole = this.#numbers === undefined || startedAt - this.#lookedAt > forgetsAfterMs;
-    const bound = { clock, ms: lookTimeoutMs, late: () => late(lookTimeoutMs) };
+    const bound = { clock, ms: lookTimeoutMs, late: () => storeTimeoutError(lookTimeoutMs) };
     try {
       await bounded(() => (isWhole ? this.#readAll(turn) : this.#readMoved(turn)), bound);
       this.#lookedAt = startedAt;
@@ -343,6 +343,6 @@ class StoreDirectory implements LiveDirectory {
 }
 
 /** A store that does not answer in time counts as away, like one that refuses connections. */
-function late(ms: number): Error {
+function storeTimeoutError(ms: number): Error {
   return new GatewayError('store_unavailable', `The resources store has not answered within ${ms} ms.`);
 }

@@ -137,11 +137,11 @@ class OrganisationView {
   #layOutDefaults(): void {
     const { defaults } = this.#settings;
     const { input = none, output = none } = defaults.excludedWorkspaces ?? {};
-    this.#defaults = saysSomething(defaults) ? defaultsIn(defaults, '') : nothing;
+    this.#defaults = hasDefaults(defaults) ? defaultsIn(defaults, '') : nothing;
     this.#defaultsIn.clear();
     for (const id of [...input, ...output]) this.#defaultsIn.set(id, defaultsIn(defaults, id));
     for (const { id, defaults: own } of this.#workspaces)
-      if (saysSomething(own)) this.#defaultsIn.set(id, mergeDefaults(own, this.defaultsOf(id)));
+      if (hasDefaults(own)) this.#defaultsIn.set(id, mergeDefaults(own, this.defaultsOf(id)));
   }
 }
 
@@ -157,7 +157,7 @@ function rolesOf(members: readonly KnownMember[]): MemberRoles {
   return roles;
 }
 
-function saysSomething({ metadata, configId, guardrails }: OrganisationDefaults): boolean {
+function hasDefaults({ metadata, configId, guardrails }: OrganisationDefaults): boolean {
   if (configId !== undefined || guardrails !== undefined) return true;
   return metadata !== undefined && Object.keys(metadata).length > 0;
 }
@@ -188,7 +188,7 @@ export function mergeDefaults(own: WorkspaceDefaults, below: DirectoryDefaults):
     ...(Object.keys(metadata).length > 0 && { metadata }),
     ...(configId !== undefined && { configId }),
     ...(organisationGuardrails !== undefined && { organisationGuardrails }),
-    ...(saysSomething(own) && { own }),
+    ...(hasDefaults(own) && { own }),
   };
 }
 

@@ -19,7 +19,7 @@ export type StoreReader = Pick<Resources, 'read'>;
 
 /** Calls `add` with every key of the store, page by page. May miss concurrent changes: read those afterwards. */
 export async function readAllKeys(store: StoreReader, add: (key: DirectoryKey) => void): Promise<void> {
-  await inPages(
+  await readPages(
     (after: string) => store.read(({ apiKeys }) => apiKeys.all(after)),
     '',
     ({ id }) => id,
@@ -79,7 +79,7 @@ function readKeyChanges(store: StoreReader, { organisationId, after }: ChangedPa
   return store.read(async ({ apiKeys, marks }) => {
     const removed = await apiKeys.removedSince(organisationId, after);
     const stored: DirectoryKey[] = [];
-    await inPages(
+    await readPages(
       (afterId: string) => apiKeys.changedSince(organisationId, after, afterId),
       '',
       ({ id }) => id,
@@ -143,7 +143,7 @@ async function readPeople(store: StoreReader, organisationId: string) {
 
 async function readUsers(store: StoreReader, organisationId: string): Promise<readonly KnownUser[]> {
   const found: KnownUser[] = [];
-  await inPages(
+  await readPages(
     (after: string) => store.read(({ users }) => users.all(organisationId, after)),
     '',
     ({ id }) => id,
@@ -154,7 +154,7 @@ async function readUsers(store: StoreReader, organisationId: string): Promise<re
 
 async function readMembers(store: StoreReader, organisationId: string): Promise<readonly KnownMember[]> {
   const found: KnownMember[] = [];
-  await inPages(
+  await readPages(
     (after: { readonly workspaceId: string; readonly userId: string }) =>
       store.read(({ members }) => members.all(organisationId, after)),
     { workspaceId: '', userId: '' },
@@ -165,7 +165,7 @@ async function readMembers(store: StoreReader, organisationId: string): Promise<
 }
 
 /** Reads pages, each after the last row of the previous one. */
-async function inPages<T, A>(
+async function readPages<T, A>(
   pageAfter: (after: A) => Promise<readonly T[]>,
   from: A,
   placeOf: (row: T) => A,

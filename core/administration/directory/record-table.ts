@@ -31,7 +31,7 @@ export class RecordTable {
     idOrSlug: string,
   ): StoredRecord<K> | undefined {
     const known = this.#byId.get(idOrSlug);
-    if (known !== undefined && isOfKind(kind, known) && isIn(known, workspaceId)) return known;
+    if (known !== undefined && isOfKind(kind, known) && isVisibleIn(known, workspaceId)) return known;
     return this.#kinds[kind]?.bySlug(workspaceId, idOrSlug);
   }
 
@@ -145,7 +145,7 @@ function byAge(one: StoredRecord, other: StoredRecord): number {
   return one.id < other.id ? -1 : 1;
 }
 
-function isIn(record: StoredRecord, workspaceId: RecordPlace['workspaceId']): boolean {
+function isVisibleIn(record: StoredRecord, workspaceId: RecordPlace['workspaceId']): boolean {
   return workspaceId === undefined || record.workspaceId === undefined || record.workspaceId === workspaceId;
 }
 

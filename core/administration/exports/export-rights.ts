@@ -1,4 +1,4 @@
-import { holds } from '../../access/scopes.ts';
+import { hasScope } from '../../access/scopes.ts';
 import { type Role, roleOf } from '../../access/roles.ts';
 import type { Visibility } from '../../ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../ports/directory.ts';
@@ -65,18 +65,21 @@ export function requireRights(
 ): void {
   const { creator } = record.data;
   const key = presentKey(creator, record.organisationId, directory);
-  if (key === undefined) throw lost(`the key "${creator.keyName}", with which it was made, is gone`);
+  if (key === undefined)
+    throw rightsLostError(`the key "${creator.keyName}", with which it was made, is gone`);
   if (key.expiresAt !== null && key.expiresAt <= now)
-    throw lost(`the key "${key.name}", with which it was made, has expired`);
-  if (!holds(key, exportScope))
-    throw lost(`the key "${key.name}", with which it was made, lacks the scope "${exportScope}" now`);
+    throw rightsLostError(`the key "${key.name}", with which it was made, has expired`);
+  if (!hasScope(key, exportScope))
+    throw rightsLostError(
+      `the key "${key.name}", with which it was made, lacks the scope "${exportScope}" now`,
+    );
   if (creator.isKnownUser && directory.user(record.organisationId, creator.userId) === undefined)
-    throw lost('the user who made it is gone');
+    throw rightsLostError('the user who made it is gone');
   if (isOfWorkspace(key) && directory.isArchived(key.workspaceId))
-    throw lost('the workspace of the key with which it was made is archived');
+    throw rightsLostError('the workspace of the key with which it was made is archived');
   const visibility = rule({ key, role: roleOf(key, directory) }, directory);
   if (!covers(visibility, exportVisibility(record)))
-    throw lost('whoever made it may not read all of these logs any more');
+    throw rightsLostError('whoever made it may not read all of these logs any more');
 }
 
 /**
@@ -106,7 +109,7 @@ function isOfWorkspace({ kind }: KeyRecord): boolean {
   return kind === 'workspace-service' || kind === 'workspace-user';
 }
 
-function lost(why: string): ExportFailure {
+function rightsLostError(why: string): ExportFailure {
   return new ExportFailure(
     `The export cannot go on: ${why}. Let somebody who may read these logs export them.`,
   );

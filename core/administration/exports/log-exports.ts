@@ -7,7 +7,7 @@ import {
   type ExportRun,
   ExportStopped,
   finishedFile,
-  savedAs,
+  downloadName,
 } from './manifest.ts';
 import type { ExportPlace } from './export-place.ts';
 import { Type } from 'typebox';
@@ -195,7 +195,7 @@ async function exportLink(
   const expiresAt = Math.floor(Math.min(removedAt, now + settings.link_minutes * 60_000));
   const stored = blobs.link(finishedFile(record, run, format), {
     seconds: Math.max(1, Math.floor((expiresAt - now) / 1000)),
-    fileName: savedAs(record, format),
+    fileName: downloadName(record, format),
     contentType,
   });
   if (stored !== undefined) return { url: stored, expiresAt };
@@ -211,8 +211,8 @@ function readExportToken(
 ): LinkedExport {
   const sealed = open(secrets, token);
   if (!Value.Check(Sealed, sealed))
-    throw refused('This link is not one of this gateway, or was not copied whole.');
-  if (clock.now() >= sealed.expiresAt) throw refused('This link has ended.');
+    throw invalidTokenError('This link is not one of this gateway, or was not copied whole.');
+  if (clock.now() >= sealed.expiresAt) throw invalidTokenError('This link has ended.');
   return sealed;
 }
 
@@ -224,7 +224,7 @@ function open(secrets: LinkPlace['secrets'], token: string): unknown {
   }
 }
 
-function refused(why: string): GatewayError {
+function invalidTokenError(why: string): GatewayError {
   return new GatewayError('key_invalid', `${why} Ask for a new one: GET /logs/exports/{exportId}/download.`, {
     param: '/token',
   });
@@ -254,7 +254,7 @@ export function createLogExports(place: ExportPlace): LogExports {
         blobs.read(finishedFile(record, run, format)),
         formats(format),
       ]);
-      return blob && { ...blob, fileName: savedAs(record, format), contentType };
+      return blob && { ...blob, fileName: downloadName(record, format), contentType };
     },
   };
 }

@@ -148,10 +148,10 @@ export function partsFolder(one: NamedExport, run: number): string {
 
 /** Finished file of a run. */
 export function finishedFile(one: NamedExport, run: number, format: ExportFormat): string {
-  return `${exportFolder(one)}/${run}/${savedAs(one, format)}`;
+  return `${exportFolder(one)}/${run}/${downloadName(one, format)}`;
 }
 
 /** File name of the download. */
-export function savedAs({ id }: Pick<NamedExport, 'id'>, format: ExportFormat): string {
+export function downloadName({ id }: Pick<NamedExport, 'id'>, format: ExportFormat): string {
   return `logs-${id}.${format}`;
 }

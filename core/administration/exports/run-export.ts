@@ -214,7 +214,7 @@ const sliceMsByDefault = 10_000;
 /** Attempts in all: with their waits they bridge an outage of half an hour. */
 export const attempts = 40;
 /** The same for errors of unknown cause. */
-const attemptsAtMost = 3;
+const maxAttempts = 3;
 
 /** Result of one attempt: the run is over, or another attempt follows. */
 type Slice = { readonly isOver: true } | { readonly isOver: false; readonly slices: number };
@@ -234,17 +234,17 @@ export async function runExport(
     await place.blobs.removeFolder(exportFolder(named));
     return { isOver: true };
   }
-  if (!isUnderWay(record, run)) return ended(place, record, run);
+  if (!isUnderWay(record, run)) return cleanUpRun(place, record, run);
   try {
     return await slice(place, record, { run, signal });
   } catch (error) {
-    if (error instanceof ExportStopped) return await ended(place, record, run);
+    if (error instanceof ExportStopped) return await cleanUpRun(place, record, run);
     const sentence = signal.aborted ? undefined : failureOf(error, attempt);
     if (sentence === undefined) throw error;
     place.log.warn('An export of logs failed', { export: run.exportId, reason: sentence, error });
     const finishedAt = place.clock.now();
     await writeProgress(place, run, { state: 'failed', error: sentence, finishedAt });
-    return ended(place, record, run);
+    return cleanUpRun(place, record, run);
   }
 }
 
@@ -317,7 +317,7 @@ function requireAllowed(place: ExportPlace, record: StoredRecord<'log_export'>):
 function failureOf(error: unknown, attempt: number): string | undefined {
   if (error instanceof ExportFailure) return error.message;
   const isKnown = GatewayError.is(error);
-  if (attempt < (isKnown ? attempts : attemptsAtMost)) return undefined;
+  if (attempt < (isKnown ? attempts : maxAttempts)) return undefined;
   const reason = isKnown
     ? error.message
     : 'something unexpected happened, which the log of the gateway tells';
@@ -325,7 +325,7 @@ function failureOf(error: unknown, attempt: number): string | undefined {
 }
 
 /** Removes the remains of the run; keeps the file of a successful one. */
-async function ended(
+async function cleanUpRun(
   { blobs, resources }: ExportPlace,
   record: StoredRecord<'log_export'>,
   run: ExportRun,
@@ -358,32 +358,35 @@ async function assembleFile(assembly: Assembly): Promise<number> {
 }
 
 async function* contentOf({ blobs, format, fields, manifest }: Assembly): AsyncGenerator<Uint8Array> {
-  for (const part of manifest.parts) yield* checkedPart(blobs, part);
+  for (const part of manifest.parts) yield* readVerifiedPart(blobs, part);
   const tail = await format.tail(fields, notesOf(blobs, manifest.parts), manifest.bytes);
   if (tail.length > 0) yield tail;
 }
 
-async function* checkedPart(blobs: Blobs, { name, bytes, sha256 }: ManifestPart): AsyncGenerator<Buffer> {
+async function* readVerifiedPart(
+  blobs: Blobs,
+  { name, bytes, sha256 }: ManifestPart,
+): AsyncGenerator<Buffer> {
   const blob = await blobs.read(name);
-  if (blob?.bytes !== bytes) throw damaged();
+  if (blob?.bytes !== bytes) throw damagedPartError();
   const hash = createHash('sha256');
   for await (const chunk of blob.content) {
     hash.update(chunk);
     yield chunk;
   }
-  if (hash.digest('hex') !== sha256) throw damaged();
+  if (hash.digest('hex') !== sha256) throw damagedPartError();
 }
 
 async function* notesOf(blobs: Blobs, parts: readonly ManifestPart[]): AsyncGenerator<string> {
   for (const { notes } of parts) {
     if (notes === undefined) continue;
     const text = await blobText(blobs, notes);
-    if (text === undefined) throw damaged();
+    if (text === undefined) throw damagedPartError();
     yield* JSON.parse(text) as readonly string[];
   }
 }
 
-function damaged(): ExportFailure {
+function damagedPartError(): ExportFailure {
   return new ExportFailure(
     'A part of the export is not as it was stored, or gone. Start the export again; if that does not help, look at the store that exports.url names.',
   );

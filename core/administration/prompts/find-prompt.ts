@@ -68,7 +68,7 @@ export async function findPrompt(
       `No prompt "${reference.slice(0, 64)}" is visible to this key. Check its id or slug.`,
     );
   }
-  return { record, ...(await foundVersion(source, record, wanted.version)) };
+  return { record, ...(await findVersion(source, record, wanted.version)) };
 }
 
 /**
@@ -80,10 +80,10 @@ export async function versionData<K extends TemplateKind>(
   record: StoredRecord<K>,
   wanted: WantedVersion,
 ): Promise<StoredRecord<K>['data']> {
-  return (await foundVersion(source, record, wanted)).data;
+  return (await findVersion(source, record, wanted)).data;
 }
 
-async function foundVersion<K extends TemplateKind>(
+async function findVersion<K extends TemplateKind>(
   source: PromptSource,
   record: StoredRecord<K>,
   wanted: WantedVersion,

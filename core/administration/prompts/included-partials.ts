@@ -53,13 +53,13 @@ async function include(names: readonly string[], walk: Walk): Promise<void> {
     const circle = open.findIndex((one) => one.key === key);
     if (circle !== -1) {
       const shown = [...open.slice(circle).map((one) => one.name), name].join(' → ');
-      throw refused(`the partials include each other in a circle: ${shown}`);
+      throw renderError(`the partials include each other in a circle: ${shown}`);
     }
     found.set(name, template);
-    if (found.size > maxPartials) throw refused(`more than ${maxPartials} partials are included`);
+    if (found.size > maxPartials) throw renderError(`more than ${maxPartials} partials are included`);
     if (done.has(key)) continue;
     open.push({ key, name });
-    if (open.length > maxDepth) throw refused(`partials are included more than ${maxDepth} deep`);
+    if (open.length > maxDepth) throw renderError(`partials are included more than ${maxDepth} deep`);
     await include(template.partials, walk);
     open.pop();
     done.add(key);
@@ -72,13 +72,13 @@ async function templateOf(
 ): Promise<{ readonly key: string; readonly template: Template }> {
   const reference = readReference(name);
   if (reference === undefined || reference.version.kind === 'label' || reference.version.kind === 'latest')
-    throw refused(`{{>${name}}} names no partial: write {{>slug}}, or {{>slug@5}} for a version`);
+    throw renderError(`{{>${name}}} names no partial: write {{>slug}}, or {{>slug@5}} for a version`);
   const { idOrSlug, version } = reference;
   if (self !== undefined && version.kind === 'default' && (idOrSlug === self.id || idOrSlug === self.slug))
     return { key: self.id, template: self.template };
   const record = await source.record('prompt_partial', place, idOrSlug);
   if (record === undefined && source.isBehind) throw directoryBehind(`partial ${JSON.stringify(idOrSlug)}`);
-  if (record === undefined) throw refused(`there is no partial "${idOrSlug}"`);
+  if (record === undefined) throw renderError(`there is no partial "${idOrSlug}"`);
   const isDefault = version.kind === 'default';
   const data = isDefault ? record.data : await versionOrRefusal(source, record, version);
   const key = isDefault ? record.id : `${record.id}@${version.number}`;
@@ -95,11 +95,11 @@ async function versionOrRefusal(
   try {
     return await versionData(source, record, version);
   } catch (error) {
-    if (GatewayError.is(error) && error.code === 'resource_not_found') throw refused(error.message);
+    if (GatewayError.is(error) && error.code === 'resource_not_found') throw renderError(error.message);
     throw error;
   }
 }
 
-function refused(what: string): GatewayError {
+function renderError(what: string): GatewayError {
   return new GatewayError('invalid_request', `The template cannot be rendered: ${what}.`);
 }

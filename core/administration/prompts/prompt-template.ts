@@ -54,7 +54,7 @@ export class Rendering {
   }
 
   #part(part: TemplatePart): string {
-    if (++this.#steps > maxSteps) throw refused(`takes more than ${maxSteps} steps`);
+    if (++this.#steps > maxSteps) throw renderError(`takes more than ${maxSteps} steps`);
     switch (part.kind) {
       case 'text':
         return this.#counted(part.text);
@@ -68,7 +68,7 @@ export class Rendering {
         return this.#section(part.parts, this.#find(part.path)?.value);
       case 'inverted': {
         const value = this.#find(part.path)?.value;
-        return isNothing(value) ? this.text(part) : '';
+        return isFalsy(value) ? this.text(part) : '';
       }
       case 'partial':
         return this.#partial(part.name);
@@ -76,7 +76,7 @@ export class Rendering {
   }
 
   #section(parts: readonly TemplatePart[], value: JsonValue | undefined): string {
-    if (value === undefined || isNothing(value)) return '';
+    if (value === undefined || isFalsy(value)) return '';
     if (value === true) return this.text({ parts });
     let text = '';
     for (const item of Array.isArray(value) ? value : [value]) {
@@ -89,8 +89,8 @@ export class Rendering {
 
   #partial(name: string): string {
     const template = this.#partials.get(name);
-    if (template === undefined) throw refused(`includes the partial "${name}", which is not there`);
-    if (++this.#depth > maxDepth) throw refused(`includes partials ${maxDepth} deep`);
+    if (template === undefined) throw renderError(`includes the partial "${name}", which is not there`);
+    if (++this.#depth > maxDepth) throw renderError(`includes partials ${maxDepth} deep`);
     const text = this.text(template);
     this.#depth--;
     return text;
@@ -113,7 +113,7 @@ export class Rendering {
 
   #counted(text: string): string {
     this.#bytes += Buffer.byteLength(text);
-    if (this.#bytes > maxBytes) throw refused(`becomes longer than ${maxBytes} bytes`);
+    if (this.#bytes > maxBytes) throw renderError(`becomes longer than ${maxBytes} bytes`);
     return text;
   }
 }
@@ -124,7 +124,7 @@ function memberOf(value: JsonValue | undefined, name: string): Found {
   return member === undefined ? undefined : { value: member };
 }
 
-function isNothing(value: JsonValue | undefined): boolean {
+function isFalsy(value: JsonValue | undefined): boolean {
   return !value || (Array.isArray(value) && value.length === 0);
 }
 
@@ -134,7 +134,7 @@ function textOf(value: JsonValue): string {
   return typeof value === 'object' ? encode(value) : String(value);
 }
 
-function refused(what: string): GatewayError {
+function renderError(what: string): GatewayError {
   return new GatewayError(
     'invalid_request',
     `The prompt with these variables ${what}. Send less, or make the template smaller.`,
@@ -149,7 +149,7 @@ interface PromptRequest {
 }
 
 /** Members that the template sets; the client of a saved prompt may not send them. */
-const ofTheTemplate = ['messages', 'prompt'] as const;
+const templateMembers = ['messages', 'prompt'] as const;
 
 /**
  * The body: the rendered template, the version's model, parameters, functions and tools, overridden by the caller's
@@ -161,7 +161,7 @@ export function promptRequest(
   rendered: RenderedPrompt,
   overrides: Readonly<Record<string, JsonValue>>,
 ): PromptRequest {
-  for (const name of ofTheTemplate) {
+  for (const name of templateMembers) {
     if (!Object.hasOwn(overrides, name)) continue;
     throw new GatewayError(
       'invalid_request',
@@ -176,7 +176,7 @@ export function promptRequest(
   else body['messages'] = [{ role: 'user', content: rendered.text }];
   if (data.model !== '') body['model'] = withoutProvider(data);
   for (const [name, value] of Object.entries(data.parameters))
-    if (!isOfTheTemplate(name)) add(body, name, json(value));
+    if (!isTemplateMember(name)) add(body, name, json(value));
   if (data.functions.length > 0) add(body, 'functions', json(data.functions));
   if (data.tools.length > 0) add(body, 'tools', json(data.tools));
   if (data.tools.length > 0) add(body, 'tool_choice', json(data.toolChoice));
@@ -186,8 +186,8 @@ export function promptRequest(
   return { path: isCompletion ? '/completions' : '/chat/completions', body };
 }
 
-function isOfTheTemplate(name: string): boolean {
-  return ofTheTemplate.some((one) => one === name);
+function isTemplateMember(name: string): boolean {
+  return templateMembers.some((one) => one === name);
 }
 
 /** Strips the provider: the model may have been saved as `@slug/model`. */

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { Problem } from '../../config/problem.ts';
-import { whyUnreadable } from '../../config/read-file.ts';
+import { unreadableReason } from '../../config/read-file.ts';
 import { lineStart, maxLineBytes, readLine, type ReadLine } from './record-lines.ts';
 
 /** A place in a file. */
@@ -52,7 +52,7 @@ export async function readHead(file: string, limit: number): Promise<ExportFileI
 /** Opening a pipe would block, and the records are read more than once. */
 async function requireRegular(file: string): Promise<void> {
   const found = await stat(file).catch((error: unknown) => {
-    throw new Error(whyUnreadable(error), { cause: error });
+    throw new Error(unreadableReason(error), { cause: error });
   });
   if (!found.isFile() && !found.isDirectory()) throw new Error('is not a regular file');
 }
@@ -185,7 +185,7 @@ async function* linesFrom(file: string, { offset: start, number: first }: LinePl
     }
     if (length > 0) yield line(Buffer.alloc(0));
   } catch (error) {
-    if (error instanceof Error && 'code' in error) throw new Error(whyUnreadable(error), { cause: error });
+    if (error instanceof Error && 'code' in error) throw new Error(unreadableReason(error), { cause: error });
     throw error;
   } finally {
     stream.destroy();

@@ -21,7 +21,7 @@ import {
 } from './export-records.ts';
 import type { ExportedOrganisationData } from './export-schema.ts';
 import { RecordsImport, type ImportedRecords, type RecordsPlace } from './import-records.ts';
-import { ImportTally, undated, type ImportOptions, type ImportReport } from './import-tally.ts';
+import { ImportTally, withoutDates, type ImportOptions, type ImportReport } from './import-tally.ts';
 import { readOrganisation, type StoredOrganisation } from './stored-organisation.ts';
 
 /** A membership of a user that neither the file nor the store has. `pointer` leads to it within the organisation. */
@@ -231,7 +231,7 @@ class OrganisationImport {
       if (before === undefined) {
         await kind.insert(record);
         this.#tally.note(kind.name, id, 'added');
-      } else if (isDeepStrictEqual(undated(kind.show(record)), undated(kind.show(before))))
+      } else if (isDeepStrictEqual(withoutDates(kind.show(record)), withoutDates(kind.show(before))))
         this.#tally.note(kind.name, id, 'equal');
       else {
         const isReplaced = this.#options.replace && (await kind.replace(record, before));

@@ -4,7 +4,7 @@ import type { RecordVersion, StoredRecord } from '../../ports/records.ts';
 import type { ResourcesWriter } from '../../ports/resources.ts';
 import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
 import type { LinePlace, PlacedLine } from './export-file.ts';
-import { type ImportOptions, type ImportTally, undated } from './import-tally.ts';
+import { type ImportOptions, type ImportTally, withoutDates } from './import-tally.ts';
 import { shownRecord } from './record-lines.ts';
 
 /** Records of an organisation in a file. */
@@ -57,7 +57,7 @@ export async function requireOpenable({ start, lines, box }: ImportedRecords): P
 
 function canOpen(box: SecretBox | undefined, record: StoredRecord): boolean {
   try {
-    opened(box, record);
+    openSecrets(box, record);
     return true;
   } catch (error) {
     if (!GatewayError.is(error)) throw error;
@@ -66,7 +66,10 @@ function canOpen(box: SecretBox | undefined, record: StoredRecord): boolean {
 }
 
 /** Secrets in clear text, for comparison; two seals of one text always differ. */
-function opened(box: SecretBox | undefined, { id, secrets }: StoredRecord): Readonly<Record<string, string>> {
+function openSecrets(
+  box: SecretBox | undefined,
+  { id, secrets }: StoredRecord,
+): Readonly<Record<string, string>> {
   const fields = Object.entries(secrets);
   if (fields.length === 0) return secrets;
   if (box === undefined) throw new GatewayError('internal', 'There is no key that opens secrets.');
@@ -158,10 +161,10 @@ export class RecordsImport {
 
   #saysTheSame(record: StoredRecord, before: StoredRecord): boolean {
     const { box } = this.#setting;
-    const shown = (one: StoredRecord) => undated(shownRecord({ ...one, secrets: {} }));
+    const shown = (one: StoredRecord) => withoutDates(shownRecord({ ...one, secrets: {} }));
     if (!isDeepStrictEqual(shown(record), shown(before))) return false;
     if (isDeepStrictEqual(record.secrets, before.secrets)) return true;
-    return canOpen(box, before) && isDeepStrictEqual(opened(box, record), opened(box, before));
+    return canOpen(box, before) && isDeepStrictEqual(openSecrets(box, record), openSecrets(box, before));
   }
 
   /** Secrets sealed with the present key. */

@@ -61,7 +61,7 @@ export class ImportTally {
 }
 
 /** A record without its dates of creation and change, for comparison. */
-export function undated(shown: object): object {
+export function withoutDates(shown: object): object {
   return Object.fromEntries(Object.entries(shown).filter(([name]) => !dates.has(name)));
 }
 

@@ -172,7 +172,7 @@ function requireValid(value: unknown, schema: TSchema, pointer: string): void {
 
 /** Parses a line. Throws an error that names the mistake and quotes none of the data. */
 export function readLine(text: string): ReadLine {
-  const value = parsed(text.slice(lineStart.length));
+  const value = parseLine(text.slice(lineStart.length));
   requireValid(value, 'version_of' in value ? VersionLine : RecordLine, '');
   const line = value as ShownRecord | ShownVersion;
   requireValid(line.data, recordDataSchemas[line.kind], '/data');
@@ -182,7 +182,7 @@ export function readLine(text: string): ReadLine {
     : { organisationId, record: recordOf(line) };
 }
 
-function parsed(text: string): object {
+function parseLine(text: string): object {
   let value: unknown;
   try {
     value = JSON.parse(text);

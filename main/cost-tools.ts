@@ -8,7 +8,7 @@ import { createLog } from '../adapters/telemetry/line-log.ts';
 import type { CostTools } from '../core/administration/cli/reconcile-command.ts';
 import { compareBudgets } from '../core/administration/costs/compare-budgets.ts';
 import { rowPrices } from '../core/administration/costs/row-prices.ts';
-import { ownedAlone } from '../core/administration/directory/file-records-directory.ts';
+import { fileRecordsOnly } from '../core/administration/directory/file-records-directory.ts';
 import { withFileRecords } from '../core/administration/directory/file-records-resources.ts';
 import { FileRecords } from '../core/administration/directory/file-records.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
@@ -120,7 +120,9 @@ async function providersAt(
       `${file} has an organisation with providers, and no gateway has used the data folder ${data}, which says whose they are. Name the gateway's own (--data, WEIR_DATA).`,
     );
   const records = new FileRecords({ config }, { ...place, secrets: withoutSecrets }, clock.now());
-  return stored === undefined ? ownedAlone(() => records, place) : withFileRecords(stored, () => records);
+  return stored === undefined
+    ? fileRecordsOnly(() => records, place)
+    : withFileRecords(stored, () => records);
 }
 
 /** Commands about costs need no credential. */

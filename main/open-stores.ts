@@ -3,7 +3,10 @@ import path from 'node:path';
 import type { Features } from '../core/access/features.ts';
 import type { ConfigSource } from '../core/config/config-source.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
-import { directoryWithFile, ownedAlone } from '../core/administration/directory/file-records-directory.ts';
+import {
+  directoryWithFile,
+  fileRecordsOnly,
+} from '../core/administration/directory/file-records-directory.ts';
 import { FileRecordsInUse, warnOfTwins } from '../core/administration/directory/file-records-in-use.ts';
 import { withFileRecords } from '../core/administration/directory/file-records-resources.ts';
 import { createDirectory, type LiveDirectory } from '../core/administration/directory/live-directory.ts';
@@ -235,7 +238,7 @@ async function openAdministration(
   const { current } = fileRecords;
   if (opening === undefined) {
     const directory = directoryWithFile(base, current);
-    const owned = ownedAlone(current, place);
+    const owned = fileRecordsOnly(current, place);
     return {
       identity,
       resources: undefined,

@@ -1,7 +1,7 @@
 import { lookup as systemLookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import { isPublicAddress, refusedHost } from '../../core/base/host-rules.ts';
+import { isPublicAddress, hostRefusalReason } from '../../core/base/host-rules.ts';
 
 /** One address of a name; `family` is 4 or 6. */
 export interface ResolvedAddress {
@@ -31,7 +31,7 @@ export interface AddressGuard {
 export function createAddressGuard(resolve: Resolve = resolveBySystem): AddressGuard {
   return {
     refusal(host) {
-      const reason = refusedHost(host);
+      const reason = hostRefusalReason(host);
       return reason === undefined ? undefined : addressRefused(host, reason);
     },
     lookup(hostname, { all, family }, callback) {

@@ -5,7 +5,7 @@ import { type AddressGuard, addressRefused } from '../addresses/address-guard.ts
 import { Connection, type SocketObserver } from '../transport/connection.ts';
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
 import { credentialHeaders } from '../../core/base/header-names.ts';
-import { refusedHost, type TrustedHosts } from '../../core/base/host-rules.ts';
+import { hostRefusalReason, type TrustedHosts } from '../../core/base/host-rules.ts';
 
 /** Longest URL, in characters. */
 const maxUrlLength = 8192;
@@ -29,7 +29,7 @@ export function admitUrl(text: string, trustedHosts: TrustedHosts, base?: URL): 
   if (url.username !== '' || url.password !== '') throw refused('it carries credentials; leave them out');
   url.hash = '';
   const trusted = trustedHosts.has(url);
-  const reason = trusted ? undefined : refusedHost(url.hostname);
+  const reason = trusted ? undefined : hostRefusalReason(url.hostname);
   if (reason !== undefined) throw addressRefused(url.host, reason);
   return { url, trusted };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileSchema } from '../../core/config/ajv.ts';
-import { holds } from '../../core/access/scopes.ts';
+import { hasScope } from '../../core/access/scopes.ts';
 import type { Scope } from '../../core/pipeline/plugin.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import { testAnalytics, testKey, testRouteInput, testScope } from '../../tests/kit/plugin-kit.ts';
@@ -96,7 +96,7 @@ describe('POST /feedback', () => {
   test('is for keys of workspaces', () => {
     const { scope: scopes } = routes().create;
     const may = (kind: 'organisation-service' | 'workspace-service' | 'workspace-user'): boolean =>
-      [scopes].flat().some((scope) => holds(testKey({ kind, scopes: ['*'] }), scope));
+      [scopes].flat().some((scope) => hasScope(testKey({ kind, scopes: ['*'] }), scope));
     assert.deepEqual(
       [may('organisation-service'), may('workspace-service'), may('workspace-user')],
       [false, true, true],

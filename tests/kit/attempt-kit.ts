@@ -4,7 +4,7 @@ import { ChangedBody } from '../../core/pipeline/request-body.ts';
 import type { AttemptContext, AttemptView } from '../../core/pipeline/context.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import { HeaderNames } from '../../core/base/header-names.ts';
-import { tellingHeaders } from '../../core/routing/forward-headers.ts';
+import { relevantHeaders } from '../../core/routing/forward-headers.ts';
 import type { CacheSettings } from '../../core/ports/cache.ts';
 import { TestContext, type TestRequest } from './plugin-kit.ts';
 
@@ -49,7 +49,7 @@ export async function attemptContext({
     target: target ?? 'target-1',
     terms,
     deployment: '',
-    clientHeaders: tellingHeaders(context.headers, names.ofList(context.headers), []),
+    clientHeaders: relevantHeaders(context.headers, names.ofList(context.headers), []),
     translates: () => false,
     isStrict: true,
     body: new ChangedBody(context.body),

@@ -1,7 +1,7 @@
 import {
   type ApiKeyType,
   canonicalScope,
-  holds,
+  hasScope,
   reachOf,
   refuseScopes,
 } from '../../../core/access/scopes.ts';
@@ -195,7 +195,7 @@ export async function visibleKey(
     );
   }
   const scope = keyScope(found.type, action);
-  if (!holds(actor.key, scope))
+  if (!hasScope(actor.key, scope))
     throw new GatewayError('scope_missing', `The key "${actor.key.name}" lacks the scope "${scope}".`);
   if (action !== 'read') requireManager(actor, found.type);
   return found;

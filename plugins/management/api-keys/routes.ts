@@ -1,4 +1,4 @@
-import { type ApiKeyType, holds, reachOf } from '../../../core/access/scopes.ts';
+import { type ApiKeyType, hasScope, reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type {
@@ -311,7 +311,7 @@ function listRoute(scope: Scope): RouteDefinition {
       const page = pageOf(query);
       const { workspaceId: reach, ...visible } = visibleKeys({ key, role });
       const wanted = query.ids === undefined ? undefined : idsOf(query.ids);
-      const types = apiKeyTypes.filter((type) => holds(key, keyScope(type, 'list')));
+      const types = apiKeyTypes.filter((type) => hasScope(key, keyScope(type, 'list')));
       const { total, data } = await read(async (reader) => {
         const named = query.workspace_id;
         const workspaceId = named === undefined ? reach : (await visibleWorkspace(reader, key, named)).id;

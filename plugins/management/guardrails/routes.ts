@@ -1,4 +1,4 @@
-import { holds } from '../../../core/access/scopes.ts';
+import { hasScope } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -382,7 +382,7 @@ async function changed(
 /** Throws `scope_missing` when the key may not do this with guardrails of the organisation. */
 function requireRight(key: KeyRecord, action: RecordAction, workspaceId: string | undefined): void {
   const scope = `organisation_guardrails.${action}`;
-  if (workspaceId !== undefined || holds(key, scope)) return;
+  if (workspaceId !== undefined || hasScope(key, scope)) return;
   throw new GatewayError(
     'scope_missing',
     `The key "${key.name}" lacks the scope "${scope}", which guardrails of the whole organisation ask for. Name a workspace (workspace_id), or use a key that has it.`,

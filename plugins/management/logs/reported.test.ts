@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileSchema } from '../../../core/config/ajv.ts';
-import { holds } from '../../../core/access/scopes.ts';
+import { hasScope } from '../../../core/access/scopes.ts';
 import type { Scope } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { defaultSecurity } from '../../../core/ports/organisation-settings.ts';
@@ -318,7 +318,7 @@ test('what the body may not be', () => {
 
 test('is for keys of workspaces that may write the log', () => {
   const scope = String(setting().route.scope);
-  const may = (kind: KeyRecord['kind']): boolean => holds(testKey({ kind, scopes: ['*'] }), scope);
+  const may = (kind: KeyRecord['kind']): boolean => hasScope(testKey({ kind, scopes: ['*'] }), scope);
   assert.deepEqual(
     [may('organisation-service'), may('workspace-service'), may('workspace-user')],
     [false, true, true],

@@ -1,4 +1,4 @@
-import { holds } from '../../../core/access/scopes.ts';
+import { hasScope } from '../../../core/access/scopes.ts';
 import { roleOf } from '../../../core/access/roles.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineMediaRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
@@ -317,7 +317,7 @@ export class LogStreams {
         ? 'there is no such key any more'
         : key.expiresAt !== null && clock.now() >= key.expiresAt
           ? 'the key has expired'
-          : !scopes.some((scope) => holds(key, scope))
+          : !scopes.some((scope) => hasScope(key, scope))
             ? 'the key may not read the log any more'
             : key.kind.startsWith('workspace') && directory.isArchived(key.workspaceId)
               ? 'its workspace was archived'

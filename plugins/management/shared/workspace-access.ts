@@ -1,4 +1,4 @@
-import { holds, reachOf } from '../../../core/access/scopes.ts';
+import { hasScope, reachOf } from '../../../core/access/scopes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -67,7 +67,7 @@ export function sharedAccess<K extends SharedKind>(
     `${workspaceId === undefined ? 'organisation' : 'workspace'}_${resource}.${action}`;
   const required = (key: KeyRecord, action: SharedAction, workspaceId: string | undefined): void => {
     const scope = scopeFor(action, workspaceId);
-    if (holds(key, scope)) return;
+    if (hasScope(key, scope)) return;
     throw new GatewayError('scope_missing', `The key "${key.name}" lacks the scope "${scope}".`);
   };
 
@@ -92,7 +92,7 @@ export function sharedAccess<K extends SharedKind>(
         if (type !== 'all' && (type === 'organisation') !== ofOrganisation) continue;
         if (workspaceId !== undefined && !isUsableIn(record, workspaceId)) continue;
         if (reach !== undefined && !isUsableIn(record, reach)) continue;
-        if (!holds(key, scopeFor('list', record.workspaceId))) continue;
+        if (!hasScope(key, scopeFor('list', record.workspaceId))) continue;
         if (total >= offset && data.length < limit) data.push(record);
         total += 1;
       }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { holds, reachOf } from '../../../core/access/scopes.ts';
+import { hasScope, reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -256,6 +256,6 @@ async function membersFor(
   key: KeyRecord,
   { organisationId, id }: WorkspaceRecord,
 ): Promise<readonly Member[] | undefined> {
-  if (!holds(key, 'workspace_users.list')) return undefined;
+  if (!hasScope(key, 'workspace_users.list')) return undefined;
   return (await members.list(organisationId, id, {}, { offset: 0, limit: shownMembers })).data;
 }

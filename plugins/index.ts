@@ -7,6 +7,7 @@ import auth from './auth/index.ts';
 import cache from './cache/index.ts';
 import guardrails from './guardrails/index.ts';
 import inlineImage from './inline-image/index.ts';
+import localClassifier from './local-classifier/index.ts';
 import logger from './logger/index.ts';
 import management from './management/index.ts';
 import rateLimit from './rate-limit/index.ts';
@@ -22,6 +23,7 @@ export const builtInPlugins: readonly AnyPlugin[] = [
   rateLimit,
   policies,
   inlineImage,
+  localClassifier,
   guardrails,
   cache,
   storedResponses,

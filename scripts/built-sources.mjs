@@ -23,6 +23,7 @@ export const entryPoints = {
   'pglite-child': 'storage/embedded/pglite-child.ts',
   'chdb-child': 'storage/embedded/chdb-child.ts',
   'translate-large': 'adapters/dialects/translate-large.ts',
+  'classify-texts': 'plugins/local-classifier/classify-texts.ts',
 };
 /** Libraries that are loaded at every start. The others read files of their own, are native, or are rarely needed. */
 const bundled =

@@ -1,4 +1,5 @@
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
+import { startThread } from '../../core/base/start-thread.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { EncodedChat, LargeChat, LargeTranslation } from '../../core/ports/large-translation.ts';
@@ -70,9 +71,7 @@ class TranslationThread implements LargeTranslation {
   }
 
   #start(): Worker {
-    const entry = new URL('./translate-large.ts', import.meta.url);
-    const isReady = !entry.pathname.endsWith('.ts') || 'deno' in process.versions;
-    const worker = isReady ? new Worker(entry) : new Worker(loading(entry), { eval: true, execArgv: [] });
+    const worker = startThread(new URL('./translate-large.ts', import.meta.url));
     worker.unref();
     worker.on('message', (told: Translated) => this.#answered?.resolve(told));
     const lost = (error: Error): void => {
@@ -84,12 +83,6 @@ class TranslationThread implements LargeTranslation {
     worker.on('exit', (code) => lost(new Error(`The thread ended with ${code}.`)));
     return worker;
   }
-}
-
-/** Threads do not inherit this one's loader for TypeScript. */
-function loading(entry: URL): string {
-  const loader = JSON.stringify(import.meta.resolve('tsx/esm/api'));
-  return `import(${loader}).then(({ register }) => { register(); return import(${JSON.stringify(entry.href)}); })`;
 }
 
 /** Bytes from another thread are no longer a `Buffer`. */

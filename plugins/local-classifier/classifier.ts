@@ -30,7 +30,7 @@ interface ModelConfig {
 export function packagesMissing(): string | undefined {
   const missing = Object.values(packages).filter((name) => located(name) === undefined);
   if (missing.length === 0) return undefined;
-  return `needs ${missing.join(' and ')}, which the gateway does not bring; run: npm i ${Object.values(packages).join(' ')}`;
+  return `a local model needs ${missing.join(' and ')}, which the gateway does not bring; run: npm i ${Object.values(packages).join(' ')}`;
 }
 
 function located(name: string): string | undefined {
@@ -43,14 +43,15 @@ function located(name: string): string | undefined {
 
 /** Why the folder holds no model that can be run; undefined when it does. Starts nothing. */
 export async function folderFault(folder: string): Promise<string | undefined> {
-  if (!path.isAbsolute(folder)) return `is "${folder}"; give an absolute path`;
+  const named = `the folder of the model, ${JSON.stringify(folder)},`;
+  if (!path.isAbsolute(folder)) return `${named} is no absolute path; begin it at the root of the machine`;
   for (const name of files) {
     const found = await stat(path.join(folder, name)).catch(() => undefined);
     if (found?.isFile() !== true)
-      return `has no file ${name}; a model is a folder with ${files.join(', ')}, as exporters to ONNX write it`;
+      return `${named} has no file ${name}; a model is a folder with ${files.join(', ')}, as exporters to ONNX write it`;
   }
   const read = await readConfig(folder);
-  return typeof read === 'string' ? read : undefined;
+  return typeof read === 'string' ? `${named} ${read}` : undefined;
 }
 
 async function readConfig(folder: string): Promise<ModelConfig | string> {
@@ -114,7 +115,7 @@ export class LocalClassifier {
   static async start({ folder, threads, maxWaiting, ...more }: ClassifierOptions): Promise<LocalClassifier> {
     const [runtime, tokenizers] = [located(packages.runtime), located(packages.tokenizers)];
     if (runtime === undefined || tokenizers === undefined)
-      throw new Error(`A local model ${packagesMissing() ?? ''}.`);
+      throw new Error(`The plugin local-classifier cannot run: ${packagesMissing() ?? ''}.`);
     const config = await readConfig(folder);
     if (typeof config === 'string') throw new Error(`The folder ${folder} ${config}.`);
     const maxTokens = more.maxTokens ?? config.maxTokens;

@@ -1,8 +1,14 @@
 import type { AnyPlugin } from '../../core/pipeline/plugin.ts';
-import { type Asking, inspectGateway, type Reply, type TestGateway } from '../testing/gateway.ts';
+import {
+  type Asking,
+  type ProviderAnswer,
+  type Reply,
+  type TestGateway,
+  type Wire,
+  wires,
+} from '../testing/contract.ts';
+import { inspectGateway } from '../testing/gateway.ts';
 import { cutsOf } from '../testing/index.ts';
-import type { ProviderAnswer } from '../testing/scripted-provider.ts';
-import { type Wire, wires } from '../testing/wires.ts';
 
 /** What is tested, and with which texts. */
 interface Matrix {

@@ -3,11 +3,10 @@
  * answers what the test says.
  * @module
  */
-import { type GatewayOptions, inspectGateway, type TestGateway } from './gateway.ts';
+import type { GatewayOptions, TestGateway } from './contract.ts';
+import { inspectGateway } from './gateway.ts';
 
-export type { Asking, GatewayOptions, Reply, TestGateway } from './gateway.ts';
-export type { ProviderAnswer, ProviderRequest } from './scripted-provider.ts';
-export { type Wire, wires } from './wires.ts';
+export * from './contract.ts';
 
 /** Starts a gateway. Rejects with everything that is wrong with the plugin or its options. */
 export async function startGateway(options: GatewayOptions): Promise<TestGateway> {

@@ -13,31 +13,8 @@ import type {
   UpstreamHandler,
   UpstreamRequest,
 } from '../../core/ports/transport.ts';
-import { speaking, type Wire } from './wires.ts';
-
-/** What the provider answers. Texts in pieces come in these pieces when they are streamed. */
-export interface ProviderAnswer {
-  readonly text?: string | readonly string[];
-  /** Thoughts before it. */
-  readonly reasoning?: string | readonly string[];
-  /** Calls of tools behind it; arguments are the text of a JSON object. */
-  readonly calls?: readonly { readonly name: string; readonly arguments: string | readonly string[] }[];
-  /** An error with this status in the place of all that. */
-  readonly status?: number;
-  /** A stream comes in chunks of so many bytes. Default: each event in a chunk of its own. */
-  readonly chunkBytes?: number;
-  /** The connection breaks after so many chunks of the body. */
-  readonly breaksAfter?: number;
-}
-
-/** One request as the provider received it. */
-export interface ProviderRequest {
-  readonly wire: Wire;
-  readonly path: string;
-  /** By lower-case name. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Readonly<Record<string, unknown>>;
-}
+import type { ProviderAnswer, ProviderRequest, Wire } from './contract.ts';
+import { speaking } from './wires.ts';
 
 /** Answers in the wire of the provider that is asked, in this process. */
 export class ScriptedProvider implements Transport {

@@ -5,12 +5,8 @@ import { completionsListener } from './clients/completions.ts';
 import { geminiClient } from './clients/gemini.ts';
 import { messagesClient } from './clients/messages.ts';
 import { responsesClient } from './clients/responses.ts';
+import type { Wire } from './contract.ts';
 import { framesOf, type Heard, type Listener, nothingHeard } from './heard.ts';
-
-/** The wires that clients speak for what a model says. */
-export const wires = ['chat', 'completions', 'responses', 'messages', 'gemini'] as const;
-/** One of them. */
-export type Wire = (typeof wires)[number];
 
 /** How a wire asks for an answer to a prompt, and who understands the answer. */
 interface Speaking {

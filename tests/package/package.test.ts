@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { strangerFolder, type StrangerFolder } from './stranger-folder.ts';
 
@@ -51,10 +52,14 @@ const compiler = (more: object): string =>
       target: 'ES2022',
       exactOptionalPropertyTypes: true,
       noUncheckedIndexedAccess: true,
+      allowImportingTsExtensions: true,
+      types: ['node'],
       ...more,
     },
-    include: ['guards'],
+    include: ['guards', 'theirs', 'my-check'],
   });
+
+const theirs = new URL('./stranger/', import.meta.url);
 
 describe('the package, installed in a folder of somebody else', () => {
   let folder: StrangerFolder;
@@ -86,12 +91,43 @@ describe('the package, installed in a folder of somebody else', () => {
     const own = folder.packed.filter((name) => /\.ts$/.test(name) && !/^(dist\/types|examples)\//.test(name));
     assert.deepEqual(own, []);
     assert.deepEqual(
-      folder.packed.filter((name) => /test|bench/.test(name) && !name.startsWith('dist/types/')),
+      folder.packed.filter((name) => /(^|\/)(tests?|bench)\/|\.test|\.spec/.test(name)),
       [],
     );
   });
 
-  test('has types that a strict compiler takes, libraries included', async () => {
+  test('makes a plugin to begin from, which it checks and documents', async () => {
+    const made = await folder.node('weir', 'plugin', 'new', 'my-check');
+    assert.equal(made.code, 0, made.stderr);
+    assert.match(made.stdout, /cd my-check\n {2}npm install\n {2}npm test/);
+    const again = await folder.node('weir', 'plugin', 'new', 'my-check');
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, /my-check exists already\. Take another name/);
+    const file = './my-check/my-check.ts';
+    const matrix = await folder.node('weir', 'plugin', 'test', file, '--options', '{"words":["fox"]}');
+    assert.equal(matrix.code, 0, matrix.stdout + matrix.stderr);
+    assert.match(matrix.stdout, /\nok {3}gemini {7}streamed, 38 cuts\n[^]*nothing wrong\.\n$/);
+    const reference = await folder.node('weir', 'plugin', 'docs', file);
+    assert.match(reference.stdout, /^# my-check\n[^]*\| `words` \|[^]*\| `stream` \| window \|/);
+    const valid = await folder.node('weir', 'check', 'my-check/gateway.config.yaml');
+    assert.equal(valid.code, 0, valid.stderr);
+    const wrong = await folder.node('weir', 'plugin', 'test', './gone.ts');
+    assert.deepEqual([wrong.code, /does not exist/.test(wrong.stderr)], [1, true], wrong.stderr);
+  });
+
+  test('runs the tests of three plugins that somebody else has written', async () => {
+    const names = await readdir(theirs);
+    for (const name of names)
+      await folder.write({ [`theirs/${name}`]: await readFile(new URL(name, theirs), 'utf8') });
+    const specs = names.filter((name) => name.endsWith('.spec.ts')).map((name) => `theirs/${name}`);
+    const own = 'my-check/my-check.test.ts';
+    const args = ['--test', '--test-reporter=spec', '--test-concurrency=2', ...specs, own];
+    const { code, stdout } = await folder.node('--import', 'tsx', ...args);
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /pass 8\n/);
+  });
+
+  test('has types that a strict compiler takes, libraries, plugins and their tests included', async () => {
     const { code, stdout } = await folder.node('tsc', '-p', 'tsconfig.node.json');
     assert.equal(code, 0, stdout);
   });

@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const commandMs = 120_000;
+const commandMs = 240_000;
 
 /** How a command ended. */
 interface Ran {

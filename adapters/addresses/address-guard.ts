@@ -35,9 +35,11 @@ export function createAddressGuard(resolve: Resolve = resolveBySystem): AddressG
       return reason === undefined ? undefined : addressRefused(host, reason);
     },
     lookup(hostname, { all, family }, callback) {
-      checked(hostname, resolve).then(
+      resolveChecked(hostname, resolve).then(
         (addresses) => {
-          const wanted = addresses.filter((one) => family === undefined || family === 0 || fits(one, family));
+          const wanted = addresses.filter(
+            (one) => family === undefined || family === 0 || isOfFamily(one, family),
+          );
           const [first] = wanted;
           if (first === undefined) callback(unknownName(hostname), '');
           else if (all === true) callback(null, wanted);
@@ -63,7 +65,7 @@ export function addressRefused(host: string, reason: string): GatewayError {
   );
 }
 
-async function checked(hostname: string, resolve: Resolve): Promise<ResolvedAddress[]> {
+async function resolveChecked(hostname: string, resolve: Resolve): Promise<ResolvedAddress[]> {
   // A copy of plain values, so that the socket gets exactly the addresses that are checked.
   const addresses = (await resolve(hostname)).map(({ address, family }) => ({ address, family }));
   if (addresses.length === 0) throw unknownName(hostname);
@@ -73,7 +75,7 @@ async function checked(hostname: string, resolve: Resolve): Promise<ResolvedAddr
   return addresses;
 }
 
-function fits({ family }: ResolvedAddress, wanted: number | 'IPv4' | 'IPv6'): boolean {
+function isOfFamily({ family }: ResolvedAddress, wanted: number | 'IPv4' | 'IPv6'): boolean {
   return family === (wanted === 'IPv4' ? 4 : wanted === 'IPv6' ? 6 : wanted);
 }
 

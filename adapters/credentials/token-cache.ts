@@ -29,7 +29,7 @@ export async function fetchOAuthToken(
   const answer = parseObject(body);
   const token = asText(answer?.access_token);
   if (status !== 200 || answer === undefined || token === undefined) {
-    const said = answer === undefined ? 'without JSON' : saidBy(answer);
+    const said = answer === undefined ? 'without JSON' : errorOfAnswer(answer);
     throw credentialsFailed(step, `${host} answered ${status} ${said}`);
   }
   // A header value is one line: a token with a line break would become two headers.
@@ -50,7 +50,7 @@ export function formRequest(
   };
 }
 
-function saidBy(answer: JsonObject): string {
+function errorOfAnswer(answer: JsonObject): string {
   const description = asText(answer.error_description) ?? asText(answer.message);
   const said = [asText(answer.error), description].filter((part) => part !== undefined);
   return said.length === 0 ? 'without access_token' : said.join(': ');

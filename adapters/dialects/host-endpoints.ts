@@ -28,29 +28,30 @@ import type { ListedModel, ModelListing } from '../../core/dialects/model-list.t
 
 const openAi: ModelListing = {
   path: () => '/models',
-  read: (body) => listed(body, 'data', (one) => entry(one, asText(one.id))),
+  read: (body) => readModelList(body, 'data', (one) => entry(one, asText(one.id))),
 };
 
 const anthropic: ModelListing = {
   path: () => '/models?limit=1000',
-  read: (body) => listed(body, 'data', (one) => entry(one, asText(one.id))),
+  read: (body) => readModelList(body, 'data', (one) => entry(one, asText(one.id))),
 };
 
 const gemini: ModelListing = {
   path: () => '/v1beta/models?pageSize=1000',
-  read: (body) => listed(body, 'models', (one) => entry(one, asText(one.name)?.replace(/^models\//, ''))),
+  read: (body) =>
+    readModelList(body, 'models', (one) => entry(one, asText(one.name)?.replace(/^models\//, ''))),
 };
 
 const cohere: ModelListing = {
   path: () => '/v1/models?page_size=1000',
-  read: (body) => listed(body, 'models', (one) => entry(one, asText(one.name))),
+  read: (body) => readModelList(body, 'models', (one) => entry(one, asText(one.name))),
 };
 
 const azure: ModelListing = { ...openAi, path: () => '/v1/models' };
 
 const workersAi: ModelListing = {
   path: () => '/models/search?per_page=1000',
-  read: (body) => listed(body, 'result', (one) => entry(one, asText(one.name))),
+  read: (body) => readModelList(body, 'result', (one) => entry(one, asText(one.name))),
 };
 
 /** Model lists by host. Bedrock's list is on another host and Vertex has no list of its own: both are left out. */
@@ -65,7 +66,7 @@ export const modelListings: Readonly<Partial<Record<DialectName, ModelListing>>>
   'workers-ai': workersAi,
 };
 
-function listed(
+function readModelList(
   body: Buffer,
   member: string,
   read: (one: JsonObject) => ListedModel | undefined,
@@ -123,7 +124,7 @@ export function translated(call: UpstreamCallFacts, codec: ChatProviderCodec): U
 }
 
 /** Refuses an operation that the host does not have. */
-export function refused(call: UpstreamCallFacts, operation: string): UpstreamPlan {
+export function refusedPlan(call: UpstreamCallFacts, operation: string): UpstreamPlan {
   return {
     kind: 'refuse',
     message: `The provider "${call.host.provider}" has no ${operation}. Send the request to one that has it.`,

@@ -10,8 +10,8 @@ const maxShownCharacters = 40;
 /** Describes a value for an error message without repeating a conversation. */
 export function describeValue(value: unknown): string {
   if (value === undefined) return 'nothing';
-  if (typeof value === 'string') return `a string of ${counted(value.length, 'character')}`;
-  if (Array.isArray(value)) return `an array of ${counted(value.length, 'item')}`;
+  if (typeof value === 'string') return `a string of ${countWithNoun(value.length, 'character')}`;
+  if (Array.isArray(value)) return `an array of ${countWithNoun(value.length, 'item')}`;
   if (typeof value === 'object' && value !== null) return 'an object';
   // A number, a BigInt, a boolean or null.
   return `${value as number}`;
@@ -32,7 +32,7 @@ export function issueOf(error: ErrorObject, body: unknown): RequestIssue {
     return { param, message: `${param} is required and was not given.` };
   }
   const param = paramOf(path, body);
-  return { param, message: `${param} must ${ruleOf(error)}; found ${foundBy(error)}.` };
+  return { param, message: `${param} must ${ruleOf(error)}; found ${describeFound(error)}.` };
 }
 
 /** A path in OpenAI's notation: `tools[3].function.name`. The body itself is `body`. */
@@ -68,18 +68,18 @@ function ruleOf({ keyword, schema, params }: ErrorObject): string {
       return 'not be null';
     case 'minItems':
     case 'maxItems':
-      return `hold ${keyword === 'minItems' ? 'at least' : 'at most'} ${counted(Number(schema), 'item')}`;
+      return `hold ${keyword === 'minItems' ? 'at least' : 'at most'} ${countWithNoun(Number(schema), 'item')}`;
     default:
       return asObject(params)?.rule === undefined ? `satisfy "${keyword}"` : String(asObject(params)?.rule);
   }
 }
 
-function foundBy({ keyword, data }: ErrorObject): string {
+function describeFound({ keyword, data }: ErrorObject): string {
   const shown = (keyword === 'enum' || keyword === 'const') && typeof data === 'string';
   return shown && data.length <= maxShownCharacters ? JSON.stringify(data) : describeValue(data);
 }
 
-function counted(amount: number, noun: string): string {
+function countWithNoun(amount: number, noun: string): string {
   return `${amount} ${noun}${amount === 1 ? '' : 's'}`;
 }
 

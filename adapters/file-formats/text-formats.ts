@@ -76,17 +76,17 @@ export const csv: FileFormat = {
 };
 
 function cell(column: Column, record: LogRecord): string {
-  if (column.kind === 'body') return quoted(guarded(column.of(record)?.text ?? ''));
-  if (column.kind === 'text') return quoted(guarded(column.of(record)));
+  if (column.kind === 'body') return quoteCell(escapeFormula(column.of(record)?.text ?? ''));
+  if (column.kind === 'text') return quoteCell(escapeFormula(column.of(record)));
   const value = column.of(record);
-  return column.kind === 'metadata' ? quoted(String(value)) : String(value);
+  return column.kind === 'metadata' ? quoteCell(String(value)) : String(value);
 }
 
-function guarded(text: string): string {
+function escapeFormula(text: string): string {
   return formula.test(text) ? `'${text}` : text;
 }
 
-function quoted(text: string): string {
+function quoteCell(text: string): string {
   return special.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

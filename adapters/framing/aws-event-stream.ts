@@ -81,7 +81,7 @@ export class AwsEventReader implements PayloadReader {
     const payloads: StreamPayload[] = [];
     if (this.#broken) return payloads;
     for (const item of this.#parser.push(chunk)) {
-      const payload = item.kind === 'message' ? payloadOf(item) : brokenBy(item.reason);
+      const payload = item.kind === 'message' ? payloadOf(item) : failedPayload(item.reason);
       payloads.push(payload);
       if (payload.error === undefined) continue;
       this.#broken = true;
@@ -92,7 +92,7 @@ export class AwsEventReader implements PayloadReader {
 
   finish(): readonly StreamPayload[] {
     const fault = this.#broken ? undefined : this.#parser.finish();
-    return fault === undefined ? [] : [brokenBy(fault.reason)];
+    return fault === undefined ? [] : [failedPayload(fault.reason)];
   }
 }
 
@@ -109,11 +109,11 @@ function payloadOf({ headers, payload }: AwsEventStreamMessage): StreamPayload {
       return { event: headers[':error-code'] ?? '', data: said, messageType };
     }
     default:
-      return brokenBy(`AWS event stream: a message has the unknown type "${messageType}"`);
+      return failedPayload(`AWS event stream: a message has the unknown type "${messageType}"`);
   }
 }
 
-function brokenBy(reason: string): StreamPayload {
+function failedPayload(reason: string): StreamPayload {
   return { event: '', data: '', error: reason };
 }
 

@@ -22,11 +22,13 @@ interface AdmittedUrl {
  * Throws `address_refused`. `base` is the URL that a relative redirect came from.
  */
 export function admitUrl(text: string, trustedHosts: TrustedHosts, base?: URL): AdmittedUrl {
-  if (text.length > maxUrlLength) throw refused(`it is longer than ${maxUrlLength} characters`);
-  if (!URL.canParse(text, base?.href)) throw refused('it is no URL; send https://host/path');
+  if (text.length > maxUrlLength) throw addressRefusedError(`it is longer than ${maxUrlLength} characters`);
+  if (!URL.canParse(text, base?.href)) throw addressRefusedError('it is no URL; send https://host/path');
   const url = new URL(text, base?.href);
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused('only http and https are fetched');
-  if (url.username !== '' || url.password !== '') throw refused('it carries credentials; leave them out');
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    throw addressRefusedError('only http and https are fetched');
+  if (url.username !== '' || url.password !== '')
+    throw addressRefusedError('it carries credentials; leave them out');
   url.hash = '';
   const trusted = trustedHosts.has(url);
   const reason = trusted ? undefined : hostRefusalReason(url.hostname);
@@ -34,7 +36,7 @@ export function admitUrl(text: string, trustedHosts: TrustedHosts, base?: URL): 
   return { url, trusted };
 }
 
-function refused(reason: string): GatewayError {
+function addressRefusedError(reason: string): GatewayError {
   return new GatewayError('address_refused', `The URL is refused: ${reason}.`);
 }
 

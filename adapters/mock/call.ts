@@ -62,14 +62,14 @@ function* streamBytes(answer: StreamAnswer, faults: Faults): Generator<Buffer> {
       yield Buffer.from(answer.errorFrame);
       return;
     }
-    yield Buffer.from(index === faults.malformed_after_chunks ? torn(frame) : frame);
+    yield Buffer.from(index === faults.malformed_after_chunks ? cutFrame(frame) : frame);
     index += 1;
   }
   if (faults.no_done !== true && answer.closing !== '') yield Buffer.from(answer.closing);
 }
 
 /** A frame whose JSON stops halfway: still a frame, no longer JSON. */
-function torn(frame: string): string {
+function cutFrame(frame: string): string {
   return `${frame.slice(0, Math.floor(frame.length / 2))}\n\n`;
 }
 

@@ -59,7 +59,7 @@ export class MockService {
     try {
       const json = parseJson(received.body);
       faults = this.#faultsOf(received, modelOf(json, query, route));
-      if (faults.status !== undefined) throw askedFor(faults.status, faults.retry_after);
+      if (faults.status !== undefined) throw requestedStatusProblem(faults.status, faults.retry_after);
       answer = this.#answer(route, received, { path, query, json, faults });
     } catch (error) {
       if (!(error instanceof MockProblem)) throw error;
@@ -81,7 +81,7 @@ export class MockService {
     let faults: Faults = {};
     try {
       faults = this.#faultsOf(received, query.get('model') ?? '');
-      if (faults.status !== undefined) throw askedFor(faults.status, faults.retry_after);
+      if (faults.status !== undefined) throw requestedStatusProblem(faults.status, faults.retry_after);
     } catch (error) {
       if (!(error instanceof MockProblem)) throw error;
       return { answer: problemAnswer(error, 'openai'), faults };
@@ -169,7 +169,7 @@ function modelOf(json: JsonObject | string, query: URLSearchParams, route: Found
   return (route.dialect === 'gemini' ? route.params[0] : query.get('model')) ?? '';
 }
 
-function askedFor(status: number, retryAfter: number | undefined): MockProblem {
+function requestedStatusProblem(status: number, retryAfter: number | undefined): MockProblem {
   return new MockProblem(status, `The mock provider was asked to answer with status ${status}.`, {
     headers: retryAfter === undefined ? [] : ['retry-after', String(retryAfter)],
   });

@@ -9,15 +9,15 @@ import {
 import { asObject, asText, parseObject } from '../dialects/json-reading.ts';
 import {
   askManager,
-  below,
+  urlBelow,
   guardedTokenFetch,
   managerAddress,
   type ManagerAnswer,
-  refused,
+  refusedFailure,
   requireMachine,
   type SecretSource,
   type SourceContext,
-  unhelpful,
+  noSecretFailure,
 } from './secret-source.ts';
 
 const apiVersion = '7.4';
@@ -45,7 +45,7 @@ export function createAzureSource(
     { ...auth, azure_auth_mode: mode, azure_entra_scope: `https://${domain ?? vaultDomains[0]}/.default` },
     { machineIdentity: mode !== 'entra' },
   );
-  const url = `${below(vault, `secrets/${secretPath}`)}?api-version=${apiVersion}`;
+  const url = `${urlBelow(vault, `secrets/${secretPath}`)}?api-version=${apiVersion}`;
   const step: TokenStep = {
     what: `The secret "${secretPath}" cannot be read from Azure Key Vault`,
     remedy: 'Check secret_path, azure_vault_url and what the client may do in the vault',
@@ -82,11 +82,14 @@ function valueOfAzure({ status, body }: ManagerAnswer, host: string, step: Token
   const answer = parseObject(body);
   if (status !== 200) {
     const error = asObject(answer?.['error']);
-    throw unhelpful(step, host, { status, said: [asText(error?.['code']), asText(error?.['message'])] });
+    throw noSecretFailure(step, host, {
+      status,
+      said: [asText(error?.['code']), asText(error?.['message'])],
+    });
   }
   const value = answer?.['value'];
   if (typeof value === 'string') return value;
-  throw refused(step, `${host} answered 200 without a secret`);
+  throw refusedFailure(step, `${host} answered 200 without a secret`);
 }
 
 const contentType = 'application/x-amz-json-1.1';
@@ -146,11 +149,11 @@ function valueOfAws({ status, body }: ManagerAnswer, host: string, step: TokenSt
   if (status !== 200) {
     const type = asText(answer?.['__type'])?.split('#').at(-1);
     const said = [type, answer?.['Message'] ?? answer?.['message']];
-    throw unhelpful(step, host, { status, said, isBusy: type !== undefined && busy.test(type) });
+    throw noSecretFailure(step, host, { status, said, isBusy: type !== undefined && busy.test(type) });
   }
   const text = answer?.['SecretString'];
   if (typeof text === 'string') return text;
   const binary = answer?.['SecretBinary'];
   if (typeof binary === 'string') return Buffer.from(binary, 'base64').toString('utf8');
-  throw refused(step, `${host} answered 200 without a secret`);
+  throw refusedFailure(step, `${host} answered 200 without a secret`);
 }

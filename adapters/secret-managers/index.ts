@@ -18,7 +18,7 @@ import { createAwsSource, createAzureSource } from './cloud-secrets.ts';
 import { HeldSecret, maxSecretBytes } from './held-secret.ts';
 import {
   ReadFailure,
-  refused,
+  refusedFailure,
   type SecretSource,
   type SourceContext,
   type SourceMaker,
@@ -63,14 +63,15 @@ async function readWithin(folder: string, file: string, step: TokenStep): Promis
   try {
     const [root, real] = await Promise.all([realpath(folder), realpath(file)]);
     if (!real.startsWith(root.endsWith(path.sep) ? root : root + path.sep)) {
-      throw refused(step, 'it lies outside of the folder');
+      throw refusedFailure(step, 'it lies outside of the folder');
     }
     // Reading a pipe would block forever.
     const handle = await open(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const status = await handle.stat();
-      if (!status.isFile()) throw refused(step, 'it is no file');
-      if (status.size > maxSecretBytes) throw refused(step, `it is larger than ${maxSecretBytes} bytes`);
+      if (!status.isFile()) throw refusedFailure(step, 'it is no file');
+      if (status.size > maxSecretBytes)
+        throw refusedFailure(step, `it is larger than ${maxSecretBytes} bytes`);
       return (await handle.readFile('utf8')).replace(/\r?\n$/, '');
     } finally {
       await handle.close();
@@ -100,7 +101,7 @@ function createEnvironmentSource(
     read() {
       const value = Object.hasOwn(environment, secretPath) ? environment[secretPath] : undefined;
       return value === undefined || value === ''
-        ? Promise.reject(refused(step, 'it is not set'))
+        ? Promise.reject(refusedFailure(step, 'it is not set'))
         : Promise.resolve(value);
     },
   };

@@ -50,7 +50,7 @@ export class ReadFailure extends Error {
 }
 
 /** The manager refuses, or does not have the secret. */
-export function refused(step: TokenStep, why: string, cause?: unknown): ReadFailure {
+export function refusedFailure(step: TokenStep, why: string, cause?: unknown): ReadFailure {
   return new ReadFailure(credentialsFailed(step, why, cause), false);
 }
 
@@ -79,7 +79,7 @@ export async function askManager(
 }
 
 /** Failure for an answer without a secret, with the manager's message: busy and broken managers may be retried. */
-export function unhelpful(
+export function noSecretFailure(
   step: TokenStep,
   host: string,
   { status, said, isBusy = false }: { status: number; said: readonly unknown[]; isBusy?: boolean },
@@ -137,7 +137,7 @@ export function managerAddress(field: string, text: string, trustedHosts: Truste
 }
 
 /** A path below an address: segments are encoded one by one. */
-export function below({ origin, pathname }: URL, path: string): string {
+export function urlBelow({ origin, pathname }: URL, path: string): string {
   const segments = path.split('/').map((segment) => encodeURIComponent(segment));
   return `${origin}${pathname.replace(/\/+$/, '')}/${segments.join('/')}`;
 }

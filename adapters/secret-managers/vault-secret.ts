@@ -9,16 +9,16 @@ import {
 import { asArray, asCount, asObject, asText, parseObject } from '../dialects/json-reading.ts';
 import {
   askManager,
-  below,
+  urlBelow,
   guardedTokenFetch,
   managerAddress,
   type ManagerAnswer,
-  refused,
+  refusedFailure,
   requireMachine,
   type SecretSource,
   type SourceContext,
   type SourceRules,
-  unhelpful,
+  noSecretFailure,
 } from './secret-source.ts';
 import { readFile } from 'node:fs/promises';
 
@@ -57,13 +57,13 @@ function createVaultLogin(vault: URL, auth: SecretQuestion['auth'], context: Sou
     const roleId = requireField(auth, 'vault_role_id', 'vault_auth_type "approle" logs in with it.');
     const secretId = requireField(auth, 'vault_secret_id', 'vault_auth_type "approle" logs in with it.');
     const form = { role_id: roleId, secret_id: secretId };
-    return new LeasedToken(below(vault, 'v1/auth/approle/login'), [secretId], context, () =>
+    return new LeasedToken(urlBelow(vault, 'v1/auth/approle/login'), [secretId], context, () =>
       Promise.resolve(form),
     );
   }
   requireMachine(context.rules.sources, 'vault_auth_type', 'the service account of this machine');
   const role = requireField(auth, 'vault_role', 'vault_auth_type "kubernetes" logs in as it.');
-  return new LeasedToken(below(vault, 'v1/auth/kubernetes/login'), [], context, async (step) => ({
+  return new LeasedToken(urlBelow(vault, 'v1/auth/kubernetes/login'), [], context, async (step) => ({
     role,
     jwt: await readServiceAccount(step),
   }));
@@ -105,7 +105,7 @@ class LeasedToken implements VaultLogin {
     const token = asText(given?.['client_token']);
     if (status !== 200 || token === undefined || !/^[\x21-\x7e]+$/.test(token)) {
       const said = ['to the login', ...asArray(answer?.['errors'])];
-      throw unhelpful(step, host, { status, said });
+      throw noSecretFailure(step, host, { status, said });
     }
     const leaseMs = (asCount(given?.['lease_duration']) ?? 0) * 1000;
     this.#held = { token, endsAt: this.#now() + leaseMs * usedPart };
@@ -117,7 +117,7 @@ async function readServiceAccount(step: TokenStep): Promise<string> {
   try {
     return (await readFile(serviceAccountFile, 'utf8')).trim();
   } catch (cause) {
-    throw refused(
+    throw refusedFailure(
       step,
       `${serviceAccountFile} cannot be read: vault_auth_type "kubernetes" needs a pod`,
       cause,
@@ -187,7 +187,7 @@ class VaultSource implements SecretSource {
   /** A revoked token is replaced, once. */
   async #ask(path: string, asking: VaultAsking): Promise<ManagerAnswer> {
     const { login, vault } = this.#place;
-    const url = below(vault, `v1/${path}`);
+    const url = urlBelow(vault, `v1/${path}`);
     let token = await login.token(asking);
     for (let attempt = 1; ; attempt++) {
       const headers = { ...this.#headers, 'x-vault-token': token ?? '' };
@@ -203,12 +203,12 @@ class VaultSource implements SecretSource {
     const answer = parseObject(body);
     if (status !== 200) {
       const said = [...asArray(answer?.['errors']), ...asArray(answer?.['warnings'])];
-      throw unhelpful(this.#step, host, { status, said });
+      throw noSecretFailure(this.#step, host, { status, said });
     }
     const data = asObject(answer?.['data']);
     const isVersioned = asObject(data?.['metadata'])?.['version'] !== undefined;
     const members = isVersioned ? asObject(data?.['data']) : data;
-    if (members === undefined) throw refused(this.#step, `${host} answered 200 without a secret`);
+    if (members === undefined) throw refusedFailure(this.#step, `${host} answered 200 without a secret`);
     return JSON.stringify(members);
   }
 }

@@ -57,7 +57,9 @@ export class KeySet {
         `does not say which key signed it (kid), and there are ${this.size} keys. Have its issuer name the key.`,
       );
     if (!this.has(kid)) throw unknownKey(kid, this.size);
-    const at = this.keys.findIndex((key) => (kid === undefined || key.kid === kid) && fits(key, algorithm));
+    const at = this.keys.findIndex(
+      (key) => (kid === undefined || key.kid === kid) && isForAlgorithm(key, algorithm),
+    );
     const key = this.keys[at];
     if (key === undefined)
       throw tokenInvalid(`is signed with ${algorithm}, and the key that it names is not one for that.`);
@@ -97,7 +99,7 @@ function verifies(value: unknown): value is JWK {
   return operations === undefined || (Array.isArray(operations) && operations.includes('verify'));
 }
 
-function fits({ kty, crv, alg }: JWK, algorithm: TokenAlgorithm): boolean {
+function isForAlgorithm({ kty, crv, alg }: JWK, algorithm: TokenAlgorithm): boolean {
   const [type, curve] = families[algorithm];
   if (alg !== undefined && alg !== algorithm) return false;
   return kty === type && (curve === undefined || curve === crv);

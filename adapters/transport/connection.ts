@@ -305,7 +305,7 @@ export class Connection {
   #checkPeer(socket: Socket, hostname: string, guard: AddressGuard): void {
     socket.prependOnceListener('connect', () => {
       const peer = socket.remoteAddress;
-      const error = peer === undefined ? endedAtOnce() : guard.remoteRefusal(hostname, peer);
+      const error = peer === undefined ? closedWhileConnecting() : guard.remoteRefusal(hostname, peer);
       if (error === undefined) return;
       this.#settle(socket, error);
       socket.destroy();
@@ -367,7 +367,7 @@ function disguiseReset(error: NodeJS.ErrnoException): void {
   if (error.code === 'ECONNRESET') error.code = 'UND_ERR_SOCKET';
 }
 
-function endedAtOnce(): NodeJS.ErrnoException {
+function closedWhileConnecting(): NodeJS.ErrnoException {
   return Object.assign(new Error('the socket was closed while it connected'), { code: 'ECONNRESET' });
 }
 

@@ -402,12 +402,12 @@ function isLengthMismatch(cause: unknown): boolean {
  */
 export function wireHeaders(headers: HeaderList, bodyIsBytes: boolean): HeaderList {
   for (let i = 0; i < headers.length; i += 2) {
-    if (isOwned(headers[i] as string, bodyIsBytes)) return without(headers, i, bodyIsBytes);
+    if (isOwned(headers[i] as string, bodyIsBytes)) return withoutOwnedHeaders(headers, i, bodyIsBytes);
   }
   return headers;
 }
 
-function without(headers: HeaderList, first: number, bodyIsBytes: boolean): HeaderList {
+function withoutOwnedHeaders(headers: HeaderList, first: number, bodyIsBytes: boolean): HeaderList {
   const kept = headers.slice(0, first);
   for (let i = first + 2; i < headers.length; i += 2) {
     const name = headers[i] as string;

@@ -42,7 +42,8 @@ export function transportError(cause: unknown, place: FailurePlace): GatewayErro
   if (GatewayError.is(cause)) return cause;
   const code = errorCode(cause);
   const text = cause instanceof Error ? cause.message : String(cause);
-  if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED') return refused(text, cause);
+  if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED')
+    return unsendableRequestError(text, cause);
   if (code === 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') {
     const message = 'the request body is not as long as its content-length says: send the right length';
     return new GatewayError('invalid_request', message, { cause });
@@ -133,7 +134,7 @@ function reset(place: FailurePlace, cause: unknown): GatewayError {
   );
 }
 
-function refused(text: string, cause: unknown): GatewayError {
+function unsendableRequestError(text: string, cause: unknown): GatewayError {
   const code = text.includes('header') ? 'invalid_header' : 'invalid_request';
   return new GatewayError(code, `the request cannot be sent to the provider: ${text}; correct it`, { cause });
 }

@@ -107,7 +107,7 @@ export class HttpUpgrade implements UpgradeCall, UpstreamCall, Dispatcher.Dispat
     if (this.#phase !== 'body') return true;
     this.#deadline.refresh();
     this.#receivedBytes += chunk.length;
-    if (this.#receivedBytes > maxDeclinedBytes) this.#fail(declinedAtLength(this.#pool.peer));
+    if (this.#receivedBytes > maxDeclinedBytes) this.#fail(declinedTooLargeError(this.#pool.peer));
     else this.#chunks.push(chunk);
     return true;
   }
@@ -165,7 +165,7 @@ function headerList(rawHeaders: Buffer[] | string[] | null): HeaderList {
   return toHeaderList(list);
 }
 
-function declinedAtLength(peer: string): GatewayError {
+function declinedTooLargeError(peer: string): GatewayError {
   return new GatewayError(
     'upstream_too_large',
     `${peer} declined WebSocket with an answer of more than ${maxDeclinedBytes} bytes; check that base_url and path serve WebSocket`,

@@ -152,7 +152,7 @@ function decodeMessages(value: unknown): readonly ChatMessage[] {
     }
     const parts = contentBlocks(content).map(decodeBlock);
     const extras = Object.keys(rest).length === 0 ? {} : { extras: { [dialectName]: rest } };
-    if (role === 'user') return turns(parts, extras);
+    if (role === 'user') return splitTurn(parts, extras);
     // An entry of its own, though empty, records for the encoder that the client used the system role between turns.
     if (role === 'system') return { role, parts, extras: { [dialectName]: rest } };
     return { role, parts, ...extras };
@@ -160,7 +160,7 @@ function decodeMessages(value: unknown): readonly ChatMessage[] {
 }
 
 /** A user turn, with tool results in separate messages; the order is kept. */
-function turns(parts: readonly ChatPart[], extras: { readonly extras?: Extras }): readonly ChatMessage[] {
+function splitTurn(parts: readonly ChatPart[], extras: { readonly extras?: Extras }): readonly ChatMessage[] {
   const messages: { role: 'user' | 'tool'; parts: ChatPart[]; extras?: Extras }[] = [];
   for (const part of parts) {
     const role = part.type === 'tool-result' ? 'tool' : 'user';
@@ -178,7 +178,7 @@ function decodeMetadata(request: Growing<ChatRequest>, rest: JsonObject): void {
   request.user = user;
   const others = { ...metadata };
   delete others.user_id;
-  keep(rest, 'metadata', others);
+  setIfNotEmpty(rest, 'metadata', others);
 }
 
 function decodeTier(request: Growing<ChatRequest>, rest: JsonObject): void {
@@ -197,7 +197,7 @@ function decodeOutput(request: Growing<ChatRequest>, rest: JsonObject): void {
     request.responseFormat = { type: 'json-schema', schema, strict: true };
     delete rest.output_format;
   } else if (configured !== undefined && configured !== null) others.format = configured;
-  keep(rest, 'output_config', others);
+  setIfNotEmpty(rest, 'output_config', others);
   const reasoning = decodeThinking(rest, asText(effort));
   if (reasoning !== undefined) request.reasoning = reasoning;
 }
@@ -214,12 +214,12 @@ function decodeThinking(rest: JsonObject, effort: string | undefined): Reasoning
   else if (effort !== undefined) settings.adaptive = false;
   if (display === 'omitted') settings.summary = 'none';
   else if (display === 'summarized') settings.summary = 'auto';
-  keep(rest, 'thinking', others);
+  setIfNotEmpty(rest, 'thinking', others);
   return Object.keys(settings).length === 0 ? undefined : settings;
 }
 
 /** Stores the remainder of a member in the extras; nothing when it is empty. */
-function keep(rest: JsonObject, name: string, members: JsonObject): void {
+function setIfNotEmpty(rest: JsonObject, name: string, members: JsonObject): void {
   if (Object.keys(members).length === 0) delete rest[name];
   else rest[name] = members;
 }

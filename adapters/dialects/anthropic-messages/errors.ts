@@ -22,7 +22,7 @@ const statuses: Readonly<Record<string, number>> = {
 
 /** The error of an answer with an error status, in Anthropic's shape or that of a host in front of it (Google's). */
 export function decodeError(status: number, body: Buffer): ProviderError {
-  const json = parsed(body);
+  const json = parseErrorBody(body);
   return (json === undefined ? undefined : errorOf(json, status)) ?? unreadableProviderError(status, body);
 }
 
@@ -52,7 +52,7 @@ function errorOf(json: JsonObject, status: number): ProviderError | undefined {
 }
 
 /** The error object; some hosts wrap it in an array. */
-function parsed(body: Buffer): JsonObject | undefined {
+function parseErrorBody(body: Buffer): JsonObject | undefined {
   try {
     const json: unknown = JSON.parse(body.toString('utf8'));
     return asObject(json) ?? asObject(asArray(json)[0]);

@@ -1,6 +1,6 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { passOn, refused, translated } from '../host-endpoints.ts';
+import { passOn, refusedPlan, translated } from '../host-endpoints.ts';
 import { decodeBlock, decodeCitation, dialectName } from './content-blocks.ts';
 import type {
   ChatEventReader,
@@ -374,7 +374,7 @@ export const anthropicHost: ProviderDialect = {
   plan(call) {
     if (call.spoken === dialectName) return passOn(call);
     const operation = missing[call.endpoint];
-    if (operation !== undefined) return refused(call, operation);
+    if (operation !== undefined) return refusedPlan(call, operation);
     return translated(call, anthropicProvider) ?? passOn(call);
   },
 };

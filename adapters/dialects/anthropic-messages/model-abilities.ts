@@ -18,7 +18,7 @@ export interface ThinkingPlan {
 }
 
 /** Settings as `thinking` and `output_config.effort`. */
-interface Wish {
+interface ThinkingRequest {
   readonly budget?: number;
   readonly adaptive?: boolean;
   readonly off?: boolean;
@@ -37,7 +37,7 @@ interface Wish {
 export function planThinking(request: ChatRequest, can: ModelAbilities, report: EncodeReport): ThinkingPlan {
   const { reasoning, maxOutputTokens } = request;
   if (reasoning === undefined) return { maxTokens: maxOutputTokens ?? defaultMaxTokens, thinks: false };
-  const { budget, adaptive, off, effort } = wishOf(reasoning, can, report);
+  const { budget, adaptive, off, effort } = thinkingFor(reasoning, can, report);
   const display = displayOf(reasoning.summary, can);
   const told = effort === undefined ? {} : { effort };
   if (budget !== undefined) {
@@ -73,7 +73,11 @@ export function planThinking(request: ChatRequest, can: ModelAbilities, report: 
   };
 }
 
-function wishOf(settings: ReasoningSettings, can: ModelAbilities, report: EncodeReport): Wish {
+function thinkingFor(
+  settings: ReasoningSettings,
+  can: ModelAbilities,
+  report: EncodeReport,
+): ThinkingRequest {
   const { effort, budgetTokens, enabled } = settings;
   if (enabled === false || effort === 'none' || (budgetTokens !== undefined && budgetTokens <= 0)) {
     if (can.thinkingOff)
@@ -97,11 +101,15 @@ function wishOf(settings: ReasoningSettings, can: ModelAbilities, report: Encode
     return { adaptive: settings.adaptive !== false, ...knownEffort(effort, can, report) };
   }
   if (can.effort && settings.adaptive !== true && enabled !== true) return knownEffort(effort, can, report);
-  return olderWish(settings, can, report);
+  return budgetThinkingFor(settings, can, report);
 }
 
 /** Settings for models that support a budget alone. */
-function olderWish(settings: ReasoningSettings, can: ModelAbilities, report: EncodeReport): Wish {
+function budgetThinkingFor(
+  settings: ReasoningSettings,
+  can: ModelAbilities,
+  report: EncodeReport,
+): ThinkingRequest {
   const budget = budgetOfEffort(settings.effort ?? 'medium');
   if (!can.thinkingBudget || budget === undefined || settings.adaptive === false) {
     report.drop('reasoning_effort');

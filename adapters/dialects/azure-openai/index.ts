@@ -4,7 +4,7 @@ import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
-import { refused, translated } from '../host-endpoints.ts';
+import { refusedPlan, translated } from '../host-endpoints.ts';
 import { chatEdits } from '../openai-chat/encode-request.ts';
 import { outputLimitName } from '../openai-chat/encode-messages.ts';
 
@@ -90,7 +90,7 @@ function createAzureOpenAiHost(chat: ChatProviderCodec): ProviderDialect {
     name: 'azure-openai',
     plan(call) {
       const operation = missing[call.endpoint];
-      if (operation !== undefined) return refused(call, operation);
+      if (operation !== undefined) return refusedPlan(call, operation);
       if (sameWire.has(call.endpoint)) return passTo(call);
       return translated(call, codec) ?? passTo(call);
     },

@@ -246,12 +246,12 @@ function encodePart(part: ChatPart, place: string, context: ContentContext): Jso
       if (part.detail !== undefined && part.detail !== 'auto')
         report.drop(`${place}.${part.type}_url.detail`);
       const block = mediaBlock('image', part.source);
-      return guarded(part, block) ?? dropped(report, place);
+      return asGuardContent(part, block) ?? reportDrop(report, place);
     }
     case 'audio':
       return encodeAudio(part, place, context);
     case 'file':
-      return fileBlock(part, context.names) ?? dropped(report, place);
+      return fileBlock(part, context.names) ?? reportDrop(report, place);
     case 'tool-call':
       return encodeToolCall(part, place, context);
     case 'tool-result':
@@ -260,11 +260,11 @@ function encodePart(part: ChatPart, place: string, context: ContentContext): Jso
       return encodeReasoning(part, place, context);
     case 'provider-tool':
     case 'opaque':
-      return part.dialect === dialect ? part.value : dropped(report, place);
+      return part.dialect === dialect ? part.value : reportDrop(report, place);
   }
 }
 
-function dropped(report: EncodeReport, place: string): undefined {
+function reportDrop(report: EncodeReport, place: string): undefined {
   report.drop(place);
   return undefined;
 }
@@ -278,7 +278,7 @@ function encodeText(part: TextPart, place: string, report: EncodeReport): JsonOb
   const block = textBlock(part.text);
   if (block === undefined) return undefined;
   const { citations } = part;
-  if (citations === undefined || citations.length === 0) return guarded(part, block);
+  if (citations === undefined || citations.length === 0) return asGuardContent(part, block);
   const own = citations.flatMap(({ raw }) => (raw?.dialect === dialect ? [raw.value] : []));
   if (own.length === citations.length) return { citationsContent: { content: [block], citations: own } };
   report.drop(`${place}.citations`);
@@ -286,7 +286,7 @@ function encodeText(part: TextPart, place: string, report: EncodeReport): JsonOb
 }
 
 /** A text or picture that the part's own extras mark as `guardContent` is checked by a guardrail. */
-function guarded(part: ChatPart, block: JsonObject | undefined): JsonObject | undefined {
+function asGuardContent(part: ChatPart, block: JsonObject | undefined): JsonObject | undefined {
   const wish = part.extras?.[dialect]?.[guardMember];
   if (block === undefined || wish === undefined || wish === false) return block;
   if (part.type !== 'text') return { guardContent: block };
@@ -301,7 +301,7 @@ function encodeAudio(
 ): JsonObject | undefined {
   const block = mediaBlock('audio', part.source);
   if (block !== undefined) return block;
-  if (part.transcript === undefined || part.transcript === '') return dropped(report, place);
+  if (part.transcript === undefined || part.transcript === '') return reportDrop(report, place);
   report.emulate(place);
   return textBlock(part.transcript);
 }
@@ -361,11 +361,11 @@ function encodeReasoning(
 ): JsonObject | undefined {
   if (part.redacted !== undefined) return { reasoningContent: { redactedContent: part.redacted } };
   // No model here can read it.
-  if (part.signature !== undefined && isOpenAiSignature(part.signature)) return dropped(report, place);
+  if (part.signature !== undefined && isOpenAiSignature(part.signature)) return reportDrop(report, place);
   if (part.signature === undefined || part.signature === '') {
     // Claude refuses thinking without a signature; the other models have no signatures.
     if (model.vendor === 'anthropic' || model.vendor === '' || part.text === '')
-      return dropped(report, place);
+      return reportDrop(report, place);
     return { reasoningContent: { reasoningText: { text: part.text } } };
   }
   return { reasoningContent: { reasoningText: { text: part.text, signature: part.signature } } };

@@ -112,7 +112,7 @@ export function encodeConverse(request: ChatRequest, host: HostFacts, report: En
 export function converseBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
   const model = modelOfHost(host);
   const context: ContentContext = { model, names: new DocumentNames(), report };
-  reportUnsaid(request, model, report);
+  reportUnsupported(request, model, report);
   const { system, messages } = encodeConversation(request.messages, context);
   const body: JsonObject = { messages };
   if (system.length > 0) body.system = system;
@@ -160,7 +160,7 @@ const unsayable: readonly Setting[] = [
 ];
 
 /** Reports members that the API cannot express for any model. */
-function reportUnsaid(request: ChatRequest, model: BedrockModel, report: EncodeReport): void {
+function reportUnsupported(request: ChatRequest, model: BedrockModel, report: EncodeReport): void {
   reportUnsayable(request, unsayable, report);
   if (request.responseFormat?.type === 'json') report.drop('response_format');
   const { 'anthropic-messages': claude, ...others } = request.extras ?? {};
@@ -237,7 +237,7 @@ function addInference(
   }
   if (temperature !== undefined) {
     if (unbounded || !can.sampling || (thinking && temperature !== 1)) report.drop('temperature');
-    else inference.temperature = inRange(temperature, report);
+    else inference.temperature = clampTemperature(temperature, report);
   }
   if (topP !== undefined) {
     const second = inference.temperature !== undefined && !can.bothSampling;
@@ -254,7 +254,7 @@ function samplingOf({ vendor, name }: BedrockModel): Pick<ModelAbilities, 'sampl
 }
 
 /** The API accepts temperatures from 0 to 1. */
-function inRange(temperature: number, report: EncodeReport): number {
+function clampTemperature(temperature: number, report: EncodeReport): number {
   if (temperature <= 1) return temperature;
   report.emulate('temperature');
   return 1;

@@ -172,7 +172,7 @@ function choose(
   }
   if (choice === 'tool' && strength === 'any') {
     if (situation.answer === undefined) report.emulate('tool_choice');
-    keepOnly(toolConfig, wish);
+    keepOnlyChosen(toolConfig, wish);
     choice = 'any';
   }
   const named = choice === 'tool' && wish.type === 'tool' ? { name: wish.name } : {};
@@ -186,7 +186,7 @@ function choose(
 }
 
 /** Removes all definitions except the one that must be called. */
-function keepOnly(toolConfig: JsonObject, wish: ToolChoice): void {
+function keepOnlyChosen(toolConfig: JsonObject, wish: ToolChoice): void {
   if (wish.type !== 'tool') return;
   const tools = toolConfig.tools as { toolSpec?: { name?: unknown } }[];
   toolConfig.tools = tools.filter(({ toolSpec: spec }) => spec?.name === wish.name);

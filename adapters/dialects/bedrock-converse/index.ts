@@ -6,7 +6,7 @@ import type {
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { countTokensOperation, passOn, refused, translated } from '../host-endpoints.ts';
+import { countTokensOperation, passOn, refusedPlan, translated } from '../host-endpoints.ts';
 import { bedrockTokenCounting, embeddingsOperation, imagesOperation, rerankOperation } from './operations.ts';
 import {
   answerExtras,
@@ -388,7 +388,7 @@ export function createBedrockConverseHost({ anthropicClient }: BedrockConversePa
       const codec = operations.get(call.endpoint);
       if (codec !== undefined) return { kind: 'operation', codec };
       const operation = missing.get(call.endpoint);
-      return operation === undefined ? passOn(call) : refused(call, operation);
+      return operation === undefined ? passOn(call) : refusedPlan(call, operation);
     },
   };
 }

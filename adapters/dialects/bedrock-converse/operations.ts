@@ -24,7 +24,7 @@ export const imagesOperation: OperationCodec = {
   encodeRequest(body, host, report) {
     const members = new RequestMembers(body);
     const prompt = asText(members.take('prompt'));
-    if (prompt === undefined) throw cannotAsk('"prompt" must be a text.', 'prompt');
+    if (prompt === undefined) throw unsupportedRequest('"prompt" must be a text.', 'prompt');
     const format = members.take('response_format');
     if (format !== undefined && format !== 'b64_json') report.drop('response_format');
     return members.invoke(encodePrompt(prompt, members, host, report), host, report);
@@ -73,7 +73,8 @@ interface Size {
 function readSize(value: unknown): Size | undefined {
   if (value === undefined || value === 'auto') return undefined;
   const match = typeof value === 'string' ? /^(\d{1,5})x(\d{1,5})$/.exec(value) : null;
-  if (match === null) throw cannotAsk('"size" must be "auto" or say width and height ("1024x1024").', 'size');
+  if (match === null)
+    throw unsupportedRequest('"size" must be "auto" or say width and height ("1024x1024").', 'size');
   return { width: Number(match[1]), height: Number(match[2]) };
 }
 
@@ -183,7 +184,7 @@ export const rerankOperation: OperationCodec = {
     const members = new RequestMembers(body);
     members.take('return_documents');
     const query = asText(members.take('query'));
-    if (query === undefined) throw cannotAsk('"query" must be a text.', 'query');
+    if (query === undefined) throw unsupportedRequest('"query" must be a text.', 'query');
     const documents = readDocuments(members.take('documents'));
     const request: JsonObject = { query, documents, ...members.takeAll(['top_n']) };
     if (vendor === 'cohere') {
@@ -214,12 +215,12 @@ export const rerankOperation: OperationCodec = {
 /** Texts, or the `text` of objects; other objects are sent as JSON text. */
 function readDocuments(value: unknown): readonly string[] {
   if (!Array.isArray(value) || value.length === 0)
-    throw cannotAsk('"documents" must be a list with at least one document.', 'documents');
+    throw unsupportedRequest('"documents" must be a list with at least one document.', 'documents');
   return value.map((document: unknown, at) => {
     if (typeof document === 'string') return document;
     const members = asObject(document);
     if (members === undefined)
-      throw cannotAsk(`documents[${at}] must be a text or an object.`, `documents[${at}]`);
+      throw unsupportedRequest(`documents[${at}] must be a text or an object.`, `documents[${at}]`);
     return asText(members.text) ?? stringifyExact(members);
   });
 }
@@ -270,7 +271,7 @@ function encodeInputs(
 function only(inputs: readonly EmbeddingInput[], host: HostFacts): EmbeddingInput {
   const [input] = inputs;
   if (input !== undefined && inputs.length === 1) return input;
-  throw cannotAsk(
+  throw unsupportedRequest(
     `The model "${host.model}" embeds one input a request, and this one has ${inputs.length}. Send one request for each, or use a model that takes lists (cohere.embed-…).`,
     'input',
   );
@@ -278,7 +279,7 @@ function only(inputs: readonly EmbeddingInput[], host: HostFacts): EmbeddingInpu
 
 function textOf(input: EmbeddingInput): string {
   if (input.text !== undefined && input.image === undefined) return input.text;
-  throw cannotAsk('This model embeds text only. Send "input" as a string.', 'input');
+  throw unsupportedRequest('This model embeds text only. Send "input" as a string.', 'input');
 }
 
 function titanText(name: string, members: RequestMembers, input: EmbeddingInput): JsonObject {
@@ -336,7 +337,7 @@ function readInputs(value: unknown): readonly EmbeddingInput[] {
     const image = asText(asObject(members?.image)?.base64);
     if (text === undefined && image === undefined) {
       const place = Array.isArray(value) ? `input[${at}]` : 'input';
-      throw cannotAsk(
+      throw unsupportedRequest(
         `${place} must be a string, or an object with "text" or "image.base64". Bedrock takes no tokens.`,
         place,
       );
@@ -399,13 +400,13 @@ class RequestMembers {
 }
 
 /** This model cannot express the request. */
-function cannotAsk(message: string, param: string): GatewayError {
+function unsupportedRequest(message: string, param: string): GatewayError {
   return new GatewayError('invalid_request', message, { param });
 }
 
 /** Refusal for a model with another purpose, or whose id does not show its purpose. */
 function unknownModel(host: HostFacts, operation: string): GatewayError {
-  return cannotAsk(
+  return unsupportedRequest(
     `The model "${host.model}" is not known to have ${operation} on Bedrock. Name a model that has, or say with aws_bedrock_model which model stands behind this id.`,
     'model',
   );

@@ -78,19 +78,19 @@ function encodeSampling(body: JsonObject, request: ChatRequest, report: EncodeRe
   const { frequencyPenalty, presencePenalty, topP } = request;
   if (request.maxOutputTokens !== undefined) body.max_tokens = request.maxOutputTokens;
   if (request.temperature !== undefined) body.temperature = request.temperature;
-  if (topP !== undefined) body.p = within(topP, [0.01, 0.99], 'top_p', report);
+  if (topP !== undefined) body.p = clamp(topP, [0.01, 0.99], 'top_p', report);
   if (request.topK !== undefined) body.k = request.topK;
   if (frequencyPenalty !== undefined)
-    body.frequency_penalty = within(frequencyPenalty, [0, 1], 'frequency_penalty', report);
+    body.frequency_penalty = clamp(frequencyPenalty, [0, 1], 'frequency_penalty', report);
   if (presencePenalty !== undefined)
-    body.presence_penalty = within(presencePenalty, [0, 1], 'presence_penalty', report);
+    body.presence_penalty = clamp(presencePenalty, [0, 1], 'presence_penalty', report);
   if (request.seed !== undefined) body.seed = request.seed;
   if (request.stop !== undefined && request.stop.length > 0) body.stop_sequences = request.stop;
   if (request.logprobs !== undefined) body.logprobs = request.logprobs;
 }
 
 /** The nearest value of the documented range; Cohere refuses values outside it. */
-function within(
+function clamp(
   value: number,
   [least, most]: readonly [number, number],
   name: string,
@@ -205,10 +205,10 @@ function contentBlock(part: ChatPart, at: string, place: Place): JsonObject | un
       if (part.citations !== undefined) place.report.drop(`${at}.citations`);
       return textBlock(part);
     case 'image':
-      return imageBlock(part) ?? dropped(place, at);
+      return imageBlock(part) ?? reportDrop(place, at);
     case 'file': {
       const document = documentOf(part);
-      if (document === undefined) return dropped(place, at);
+      if (document === undefined) return reportDrop(place, at);
       place.documents.push(document);
       place.report.emulate(at);
       return undefined;
@@ -217,9 +217,9 @@ function contentBlock(part: ChatPart, at: string, place: Place): JsonObject | un
       place.report.emulate(at);
       return { type: 'text', text: part.text };
     case 'opaque':
-      return part.dialect === 'cohere-v2' ? part.value : dropped(place, at);
+      return part.dialect === 'cohere-v2' ? part.value : reportDrop(place, at);
     default:
-      return dropped(place, at);
+      return reportDrop(place, at);
   }
 }
 
@@ -307,7 +307,7 @@ function partPlace({ name }: Place, index: number): string {
   return `${name}.content[${index}]`;
 }
 
-function dropped(place: Place, at: string): undefined {
+function reportDrop(place: Place, at: string): undefined {
   place.report.drop(at);
   return undefined;
 }

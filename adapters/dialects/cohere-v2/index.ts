@@ -7,7 +7,7 @@ import type {
   UpstreamCallFacts,
   UpstreamPlan,
 } from '../../../core/dialects/upstream-plan.ts';
-import { passOn, refused, translated } from '../host-endpoints.ts';
+import { passOn, refusedPlan, translated } from '../host-endpoints.ts';
 import { decodeCohereAnswer, decodeUsage } from './answer.ts';
 import { decodeCohereError } from './errors.ts';
 import { encodeCohereRequest } from './encode-request.ts';
@@ -247,7 +247,7 @@ export const cohereV2Host: ProviderDialect = {
         return passOn(/^\/v\d/.test(call.path) ? call : { ...call, path: `/v1${call.path}` });
       default: {
         const operation = missing[call.endpoint];
-        if (operation !== undefined) return refused(call, operation);
+        if (operation !== undefined) return refusedPlan(call, operation);
         return translated(call, cohereV2Provider) ?? passOn(call);
       }
     }

@@ -77,7 +77,7 @@ export class GeminiStreamScanner implements StreamScanner {
   }
 
   private take(frame: Buffer): void {
-    if (!this.tokenSeen || isOfInterest(frame)) {
+    if (!this.tokenSeen || mayHoldWatchedMember(frame)) {
       this.newest = undefined;
       this.learnFromFrame(frame);
     } else this.newest = frame;
@@ -101,7 +101,7 @@ function framingOf(chunk: Buffer): 'unknown' | 'events' | 'array' {
   return brackets.has(first) ? 'array' : 'events';
 }
 
-function isOfInterest(frame: Buffer): boolean {
+function mayHoldWatchedMember(frame: Buffer): boolean {
   const text = frame.toString('latin1');
   for (const candidate of watched) if (hasMember(text, candidate)) return true;
   return false;

@@ -269,13 +269,13 @@ function decodeContents(body: JsonObject): readonly ChatMessage[] {
 function joinPieces(said: ChatPart[], more: readonly ChatPart[]): void {
   for (const part of more) {
     const last = said.at(-1);
-    if (isPiece(last) && isPiece(part) && last.type === part.type && last.signature === undefined) {
+    if (isPlainText(last) && isPlainText(part) && last.type === part.type && last.signature === undefined) {
       said[said.length - 1] = { ...last, ...part, text: last.text + part.text };
-    } else if (!isPiece(part) || part.text !== '' || part.signature !== undefined) said.push(part);
+    } else if (!isPlainText(part) || part.text !== '' || part.signature !== undefined) said.push(part);
   }
 }
 
-function isPiece(part: ChatPart | undefined): part is Extract<ChatPart, { type: 'text' | 'reasoning' }> {
+function isPlainText(part: ChatPart | undefined): part is Extract<ChatPart, { type: 'text' | 'reasoning' }> {
   return (part?.type === 'text' || part?.type === 'reasoning') && part.extras === undefined;
 }
 

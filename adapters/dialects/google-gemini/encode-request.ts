@@ -180,7 +180,7 @@ function encodeMessage(
     reportPart(part, at, report);
     if (part.type === 'tool-result') return encodeResult(part, model, at, report);
     const encoded = message.role === 'assistant' ? encodeModelPart(part) : encodeSentPart(part);
-    if (encoded === undefined && !saysNothing(part)) report.drop(at);
+    if (encoded === undefined && !isEmptyPart(part)) report.drop(at);
     return encoded === undefined ? [] : [encoded];
   });
   if (message.role === 'assistant' && isGemini3(model)) signCalls(parts, place, report);
@@ -195,7 +195,7 @@ function encodeSentPart(part: ChatPart): JsonObject | undefined {
 }
 
 /** An empty text, not one that cannot be expressed. */
-function saysNothing(part: ChatPart): boolean {
+function isEmptyPart(part: ChatPart): boolean {
   return (part.type === 'text' || part.type === 'reasoning') && part.text === '' && !('redacted' in part);
 }
 

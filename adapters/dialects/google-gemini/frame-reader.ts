@@ -121,7 +121,7 @@ export const eventFraming: FrameFraming = {
     const splitter = new SseSplitter((frame) => texts.push(readSseFrame(frame).data));
     splitter.push(all);
     splitter.finish();
-    return joined(texts.filter((text) => text !== undefined && text.trim() !== ''));
+    return joinObjects(texts.filter((text) => text !== undefined && text.trim() !== ''));
   },
   replace(bytes, json) {
     if (json.error !== undefined) return streamErrorFrame(stringifyExact(json));
@@ -146,7 +146,7 @@ export const arrayFraming: FrameFraming = {
     });
     splitter.push(all);
     splitter.finish();
-    return isWhole ? joined(texts) : null;
+    return isWhole ? joinObjects(texts) : null;
   },
   replace(bytes, json) {
     const before = asBuffer(bytes);
@@ -172,7 +172,7 @@ function asOne(text: string | undefined): JsonObject | undefined | null {
   return text === undefined || text.trim() === '' ? undefined : (parseExactObject(text) ?? null);
 }
 
-function joined(texts: readonly (string | undefined)[]): JsonObject | undefined | null {
+function joinObjects(texts: readonly (string | undefined)[]): JsonObject | undefined | null {
   const objects: JsonObject[] = [];
   for (const text of texts) {
     const json = parseExactObject(text ?? '');

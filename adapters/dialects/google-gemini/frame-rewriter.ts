@@ -89,7 +89,7 @@ class GeminiFrameRewriter implements FrameRewriter {
     if (writeMembers(json, events)) changed = true;
     if (this.stripRepeats(json)) changed = true;
     if (changed) this.isClean = false;
-    if (changed && !saysAnything(json)) return [];
+    if (changed && !hasContent(json)) return [];
     const bytes = changed ? this.framing.replace(frame.bytes, json) : frame.bytes;
     const out: StreamFrame[] = [];
     this.put(
@@ -316,7 +316,7 @@ function candidateOf(json: JsonObject, choice: number): JsonObject {
 }
 
 /** False when all texts and marks of an object have been taken out. */
-function saysAnything(json: JsonObject): boolean {
+function hasContent(json: JsonObject): boolean {
   if (json.error !== undefined || member(json, 'promptFeedback') !== undefined) return true;
   if (member(json, 'usageMetadata') !== undefined) return true;
   return asArray(json.candidates).some((value) => {

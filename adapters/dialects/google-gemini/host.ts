@@ -7,7 +7,7 @@ import type {
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
 import { anthropicClient } from '../anthropic-messages/index.ts';
-import { countTokensOperation, passOn, refused, translated } from '../host-endpoints.ts';
+import { countTokensOperation, passOn, refusedPlan, translated } from '../host-endpoints.ts';
 import { encodeGeminiRequest, geminiTokenCounting, type ModelPathOf } from './encode-request.ts';
 import { createGeminiEmbeddings, createGeminiImages, createGeminiSpeech } from './operations.ts';
 import { encodeResource, modelResource, readModelPath, withoutKey } from './model-path.ts';
@@ -136,9 +136,9 @@ export const googleGeminiHost: ProviderDialect = {
       case 'models':
         return { kind: 'pass', path: versioned(call.path) + withoutKey(call.query) };
       case 'moderations':
-        return refused(call, 'moderation');
+        return refusedPlan(call, 'moderation');
       case 'rerank':
-        return refused(call, 'reranking');
+        return refusedPlan(call, 'reranking');
       case 'messages.count_tokens':
         return { kind: 'operation', codec: tokenCount };
       default:

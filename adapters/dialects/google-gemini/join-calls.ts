@@ -45,12 +45,12 @@ export class PartialArguments {
     const text = member(piece, 'stringValue');
     if (typeof text === 'string') {
       const before = this.openPath === path ? lookUp(this.root, steps) : undefined;
-      put(this.root, steps, typeof before === 'string' ? before + text : text);
+      setAtPath(this.root, steps, typeof before === 'string' ? before + text : text);
       this.openPath = member(piece, 'willContinue') === true ? path : undefined;
       return;
     }
     const value = scalarOf(piece);
-    if (value !== undefined) put(this.root, steps, value);
+    if (value !== undefined) setAtPath(this.root, steps, value);
   }
 }
 
@@ -92,7 +92,7 @@ function childOf(value: Growing, step: string | number): Growing | undefined {
   return value instanceof Map ? value.get(String(step)) : undefined;
 }
 
-function put(root: Growing, steps: readonly (string | number)[], value: Growing): void {
+function setAtPath(root: Growing, steps: readonly (string | number)[], value: Growing): void {
   let parent = root;
   for (let i = 0; i < steps.length - 1; i++) {
     const step = steps[i] as string | number;

@@ -234,7 +234,7 @@ function aspectRatioOf(size: unknown, report: EncodeReport): string | undefined 
 function decodeImages(body: Buffer, _contentType: string, request: JsonObject): OperationAnswer {
   const answer = requireAnswer(body);
   const model = asText(member(answer, 'modelVersion')) ?? asText(request.model) ?? '';
-  const data = 'predictions' in answer ? predictions(answer) : drawings(answer);
+  const data = 'predictions' in answer ? predictedImages(answer) : generatedImages(answer);
   if (data.length === 0)
     throw new GatewayError('upstream_invalid', `The provider made no image. ${refusal(answer)}`.trim(), {
       source: 'provider',
@@ -243,7 +243,7 @@ function decodeImages(body: Buffer, _contentType: string, request: JsonObject): 
   return usage === undefined ? { body: { data }, model } : { body: { data }, model, usage };
 }
 
-function predictions(answer: JsonObject): JsonObject[] {
+function predictedImages(answer: JsonObject): JsonObject[] {
   return asArray(answer.predictions).flatMap((value) => {
     const prediction = asObject(value);
     const bytes = asText(prediction?.bytesBase64Encoded);
@@ -253,7 +253,7 @@ function predictions(answer: JsonObject): JsonObject[] {
   });
 }
 
-function drawings(answer: JsonObject): JsonObject[] {
+function generatedImages(answer: JsonObject): JsonObject[] {
   return partsOf(answer).flatMap((part) => {
     const blob = memberObject(part, 'inlineData');
     const bytes = blob === undefined || part.thought === true ? undefined : asText(blob.data);

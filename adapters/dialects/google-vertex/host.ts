@@ -6,7 +6,7 @@ import type {
   UpstreamCallFacts,
   UpstreamPlan,
 } from '../../../core/dialects/upstream-plan.ts';
-import { chatEndpoints, embeddingsAnswer, passOn, refused } from '../host-endpoints.ts';
+import { chatEndpoints, embeddingsAnswer, passOn, refusedPlan } from '../host-endpoints.ts';
 import {
   createGeminiImages,
   createGeminiSpeech,
@@ -218,9 +218,9 @@ export const googleVertexHost: ProviderDialect = {
       case 'audio.speech':
         return { kind: 'operation', codec: speech };
       case 'moderations':
-        return refused(call, 'moderation');
+        return refusedPlan(call, 'moderation');
       case 'rerank':
-        return refused(call, 'reranking');
+        return refusedPlan(call, 'reranking');
       case 'messages.count_tokens':
         return countTokens(call, model);
       default:
@@ -260,7 +260,7 @@ function passOwn(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan | un
 
 /** Claude models count tokens through the model `count-tokens`. */
 function countTokens(call: UpstreamCallFacts, model: VertexModel): UpstreamPlan {
-  if (model.publisher !== 'anthropic') return refused(call, 'token counting for the Messages API');
+  if (model.publisher !== 'anthropic') return refusedPlan(call, 'token counting for the Messages API');
   return {
     kind: 'pass',
     path: `${projectPath(call.host)}/publishers/anthropic/models/count-tokens:rawPredict`,

@@ -5,7 +5,7 @@ import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts'
 import { given, sourceOfUrl, unknownMembers } from '../request-members.ts';
 import { asArray, asCount, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { decodeAnnotations, decodeFinish, decodeLogprobs } from './answer.ts';
-import { decodeBlock, decodeSaidBlock, thinkingText, thoughtSignature } from './decode-messages.ts';
+import { decodeBlock, decodeContentBlock, thinkingText, thoughtSignature } from './decode-messages.ts';
 
 interface CallState {
   readonly key: string;
@@ -160,7 +160,7 @@ class BlockReader {
       if (block === undefined || (delta === undefined && asText(block.type) === undefined)) continue;
       found = true;
       if (delta === undefined) {
-        for (const part of decodeSaidBlock(block)) this.whole(part, `block:whole:${this.count++}`);
+        for (const part of decodeContentBlock(block)) this.whole(part, `block:whole:${this.count++}`);
       } else this.delta(delta, `block:${String(block.index)}`);
     }
     return found;
@@ -190,7 +190,7 @@ class BlockReader {
   }
 
   private cite(citation: JsonObject, key: string): void {
-    const [part] = decodeSaidBlock({ type: 'text', text: '', citations: [citation] });
+    const [part] = decodeContentBlock({ type: 'text', text: '', citations: [citation] });
     if (part?.type !== 'text') return;
     this.open(key, { type: 'text', text: '' });
     for (const one of part.citations ?? []) this.builder.citation(this.choice, key, one);

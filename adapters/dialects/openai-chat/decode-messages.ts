@@ -263,10 +263,10 @@ function decodeMessage(message: JsonObject, place: string, calls: CallsByName): 
     case 'developer':
     case 'user': {
       const parts = decodeContent(message.content, `${place}.content`);
-      return given<ChatMessage>({ role, parts: marked(parts, message), name, extras });
+      return given<ChatMessage>({ role, parts: withCacheMarker(parts, message), name, extras });
     }
     case 'assistant': {
-      const parts = marked(assistantParts(message, place), message);
+      const parts = withCacheMarker(assistantParts(message, place), message);
       noteCalls(parts, calls);
       return given<ChatMessage>({ role, parts, name, extras });
     }
@@ -274,7 +274,7 @@ function decodeMessage(message: JsonObject, place: string, calls: CallsByName): 
     case 'function':
       return given<ChatMessage>({
         role: 'tool',
-        parts: marked([toolResult(message, place, calls)], message),
+        parts: withCacheMarker([toolResult(message, place, calls)], message),
         extras,
       });
     default:
@@ -283,14 +283,14 @@ function decodeMessage(message: JsonObject, place: string, calls: CallsByName): 
 }
 
 /** A marker on the message itself applies to its last part. */
-function marked(parts: readonly ChatPart[], message: JsonObject): readonly ChatPart[] {
+function withCacheMarker(parts: readonly ChatPart[], message: JsonObject): readonly ChatPart[] {
   const cache = cacheMember(message);
   const last = parts.at(-1);
   return cache === undefined || last === undefined ? parts : [...parts.slice(0, -1), { ...last, cache }];
 }
 
 function assistantParts(message: JsonObject, place: string): ChatPart[] {
-  const parts = saidParts(message, place);
+  const parts = assistantTextParts(message, place);
   const refusal = asText(message.refusal);
   if (refusal !== undefined) parts.push({ type: 'refusal', text: refusal });
   const audio = asText(asObject(message.audio)?.id);
@@ -318,9 +318,9 @@ function assistantParts(message: JsonObject, place: string): ChatPart[] {
  * Thinking and text: from the blocks when the client kept them (they are ordered and signed), else from the plain
  * members.
  */
-function saidParts(message: JsonObject, place: string): ChatPart[] {
+function assistantTextParts(message: JsonObject, place: string): ChatPart[] {
   const blocks = asArray(message.content_blocks).map(asObject);
-  const known = blocks.flatMap((block) => (block === undefined ? [] : decodeSaidBlock(block)));
+  const known = blocks.flatMap((block) => (block === undefined ? [] : decodeContentBlock(block)));
   // Client libraries may join deltas to invalid blocks: the plain members are then complete.
   if (known.length > 0 && blocks.every((block) => asText(block?.type) !== undefined)) {
     const saysText = known.some(({ type }) => type === 'text');
@@ -334,7 +334,7 @@ function saidParts(message: JsonObject, place: string): ChatPart[] {
 }
 
 /** One element of `content_blocks`. Calls are in `tool_calls`. */
-export function decodeSaidBlock(block: JsonObject): readonly (ChatPart | ReasoningPart)[] {
+export function decodeContentBlock(block: JsonObject): readonly (ChatPart | ReasoningPart)[] {
   const type = asText(block.type) ?? '';
   if (type === 'tool_use') return [];
   if (type === 'text') return decodeContent([block], 'content_blocks');

@@ -59,10 +59,10 @@ function encodeContent(
     const encoded = encodePart(part, `${place}.content[${i}]`, context);
     if (encoded !== undefined) content.push(encoded);
   });
-  return simplified(content);
+  return simplifyContent(content);
 }
 
-function simplified(content: JsonObject[]): string | JsonObject[] {
+function simplifyContent(content: JsonObject[]): string | JsonObject[] {
   if (content.length === 0) return '';
   const [first] = content;
   const isPlain = first?.type === 'text' && Object.keys(first).length === 2;

@@ -83,7 +83,7 @@ export function rewriteFrame(frame: StreamFrame, events: readonly StreamEvent[])
   writeUsage(json, events);
   writeError(json, events);
   const end = events.some((event) => event.type === 'done') ? doneFrame : undefined;
-  if (!saysAnything(json, events)) return end;
+  if (!hasContent(json, events)) return end;
   const text = stringifyExact(json);
   const rewritten = original === undefined ? writeSseFrame(text) : replaceSseData(bytes, text);
   return end === undefined ? rewritten : Buffer.concat([rewritten, end]);
@@ -214,7 +214,7 @@ function writeError(json: JsonObject, events: readonly StreamEvent[]): void {
 }
 
 /** False when all texts and flags of the frame have been removed. */
-function saysAnything(json: JsonObject, events: readonly StreamEvent[]): boolean {
+function hasContent(json: JsonObject, events: readonly StreamEvent[]): boolean {
   if (events.some((event) => event.type !== 'done')) return true;
   return asArray(json.choices).some((value) => {
     const choice = asObject(value);

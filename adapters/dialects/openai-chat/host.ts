@@ -1,6 +1,6 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
-import { refused, translated } from '../host-endpoints.ts';
+import { refusedPlan, translated } from '../host-endpoints.ts';
 import { chatEdits, encodeRequest } from './encode-request.ts';
 import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import { decodeOpenAiError } from '../openai-shapes.ts';
@@ -24,7 +24,7 @@ export const openAiChatHost: ProviderDialect = {
       case 'messages.count_tokens':
         // Counted in Anthropic's shape, or not at all: OpenAI's wire has no token count for a chat.
         return call.host.quirks.paths?.[call.endpoint] === undefined
-          ? refused(call, 'counting of tokens')
+          ? refusedPlan(call, 'counting of tokens')
           : passAt(call);
       case 'completions':
         return passAt(call);

@@ -34,13 +34,13 @@ const inPieces: ReadonlySet<string> = new Set([
 function mergeDelta(target: JsonObject, delta: JsonObject): void {
   for (const [member, value] of Object.entries(delta)) {
     if (member === '__proto__') continue;
-    target[member] = merged(member, target[member], value);
+    target[member] = mergeValue(member, target[member], value);
   }
 }
 
-function merged(member: string, before: unknown, value: unknown): unknown {
+function mergeValue(member: string, before: unknown, value: unknown): unknown {
   if (value === null || value === undefined) return before ?? null;
-  if (Array.isArray(value)) return mergedArray(member, before, value);
+  if (Array.isArray(value)) return mergeArray(member, before, value);
   if (typeof value === 'string') {
     if (Array.isArray(before)) return value === '' ? before : [...(before as unknown[]), textPart(value)];
     if (typeof before !== 'string') return value;
@@ -53,7 +53,7 @@ function merged(member: string, before: unknown, value: unknown): unknown {
   return target;
 }
 
-function mergedArray(member: string, before: unknown, value: readonly unknown[]): unknown {
+function mergeArray(member: string, before: unknown, value: readonly unknown[]): unknown {
   const list: unknown[] = Array.isArray(before) ? before : [];
   // A host may send plain text first and parts later.
   if (typeof before === 'string' && before !== '') list.push(textPart(before));

@@ -21,8 +21,10 @@ const numberKeyword = 'numberWithin';
 /** Published range of `seed`; slightly wider than 64 bits, as in OpenAI's specification. */
 const seedBound = 9_223_372_036_854_776_000;
 
-const number = (minimum: number, maximum: number): TSchema => within({ whole: false, minimum, maximum });
-const integer = (minimum: number, maximum: number): TSchema => within({ whole: true, minimum, maximum });
+const number = (minimum: number, maximum: number): TSchema =>
+  numberSchema({ whole: false, minimum, maximum });
+const integer = (minimum: number, maximum: number): TSchema =>
+  numberSchema({ whole: true, minimum, maximum });
 const count = integer(0, Number.MAX_VALUE);
 const boolean = Type.Unsafe({ type: ['boolean', 'null'] });
 const string = Type.Unsafe({ type: ['string', 'null'] });
@@ -115,7 +117,7 @@ const ModerationRequestSchema = Type.Object({
   model: Type.Optional(string),
 });
 
-function within(rule: NumberRule): TSchema {
+function numberSchema(rule: NumberRule): TSchema {
   return Type.Unsafe({ [numberKeyword]: rule });
 }
 
@@ -156,18 +158,18 @@ function strictIssue(
 ): RequestIssue | undefined {
   if (endpoint === 'moderations') {
     if (!isGiven(model) || moderationModels.has(model)) return undefined;
-    return beyond('model', `'text-moderation-stable' or 'text-moderation-latest'`, model);
+    return outOfRangeIssue('model', `'text-moderation-stable' or 'text-moderation-latest'`, model);
   }
   if (Array.isArray(tools)) {
     const at = tools.findIndex((tool) => asObject(tool)?.type !== 'function');
-    if (at !== -1) return beyond(`tools[${at}].type`, "'function'", asObject(tools[at])?.type);
+    if (at !== -1) return outOfRangeIssue(`tools[${at}].type`, "'function'", asObject(tools[at])?.type);
   }
   const chosen = asObject(choice);
   if (chosen === undefined || chosen.type === 'function') return undefined;
-  return beyond('tool_choice.type', "'function'", chosen.type);
+  return outOfRangeIssue('tool_choice.type', "'function'", chosen.type);
 }
 
-function beyond(param: string, rule: string, found: unknown): RequestIssue {
+function outOfRangeIssue(param: string, rule: string, found: unknown): RequestIssue {
   return {
     param,
     message: `${param} must be ${rule}; found ${describeValue(found)}. Others are sent on when strict_openai_compliance is false.`,

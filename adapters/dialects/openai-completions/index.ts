@@ -21,7 +21,7 @@ import {
   parseAnswer,
 } from '../openai-chat/decode-answer.ts';
 import { decodeOpenAiError, encodeOpenAiProviderError } from '../openai-shapes.ts';
-import { passOn, refused, translated } from '../host-endpoints.ts';
+import { passOn, refusedPlan, translated } from '../host-endpoints.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { addGiven, addSampling, applyQuirks } from '../openai-chat/encode-request.ts';
@@ -319,7 +319,7 @@ const unsayable: readonly Setting[] = [
 export const openAiCompletionsHost: ProviderDialect = {
   name: 'openai-completions',
   plan(call) {
-    if (call.endpoint === 'messages.count_tokens') return refused(call, 'counting of tokens');
+    if (call.endpoint === 'messages.count_tokens') return refusedPlan(call, 'counting of tokens');
     if (call.endpoint !== 'completions') return translated(call, openAiCompletionsProvider) ?? passOn(call);
     const path = call.host.quirks.paths?.completions;
     return path === undefined ? passOn(call) : { kind: 'pass', path: path + call.query };

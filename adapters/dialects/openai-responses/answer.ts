@@ -202,7 +202,7 @@ export function serviceTier(response: JsonObject): string | undefined {
 /** A complete response. Throws `upstream_invalid` for anything else, and for a failed response. */
 export function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   const response = parseExactObject(body.toString('utf8'));
-  if (response === undefined || !Array.isArray(response.output)) throw notAResponse(response);
+  if (response === undefined || !Array.isArray(response.output)) throw noResponseError(response);
   if (response.status === 'failed') {
     throw new GatewayError('upstream_invalid', `The provider failed: ${responseError(response).message}`, {
       source: 'provider',
@@ -246,7 +246,7 @@ function logprobsOf(response: JsonObject): ReturnType<typeof decodeLogprobs> {
   return all.length === 0 ? undefined : all;
 }
 
-function notAResponse(body: JsonObject | undefined): GatewayError {
+function noResponseError(body: JsonObject | undefined): GatewayError {
   const error = body?.error === undefined || body.error === null ? undefined : responseError(body).message;
   return new GatewayError(
     'upstream_invalid',

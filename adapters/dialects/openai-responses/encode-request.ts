@@ -236,13 +236,13 @@ function providerTool(
   report: EncodeReport,
 ): JsonObject | undefined {
   if (tool.dialect === dialect) return tool.value;
-  const translated = sameTool(tool.purpose, tool.value);
+  const translated = equivalentTool(tool.purpose, tool.value);
   if (translated === undefined) report.drop(place);
   else report.emulate(place);
   return translated;
 }
 
-function sameTool(purpose: string, value: JsonObject): JsonObject | undefined {
+function equivalentTool(purpose: string, value: JsonObject): JsonObject | undefined {
   switch (purpose) {
     case 'web-search':
       return webSearch(value);

@@ -1,5 +1,5 @@
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
-import { embeddingsAnswer, passOn, refused, translated } from '../host-endpoints.ts';
+import { embeddingsAnswer, passOn, refusedPlan, translated } from '../host-endpoints.ts';
 import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
 import {
   type ChatEventReader,
@@ -275,11 +275,11 @@ export const workersAiHost: ProviderDialect = {
       case 'embeddings':
         return { kind: 'operation', codec: workersAiEmbeddings };
       case 'messages.count_tokens':
-        return refused(call, 'counting of tokens');
+        return refusedPlan(call, 'counting of tokens');
       case 'moderations':
-        return refused(call, 'moderation');
+        return refusedPlan(call, 'moderation');
       case 'rerank':
-        return refused(call, 'reranking in this shape');
+        return refusedPlan(call, 'reranking in this shape');
       default:
         return translated(call, workersAiProvider) ?? passOn(call);
     }

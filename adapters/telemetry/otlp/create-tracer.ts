@@ -27,7 +27,7 @@ const maxReadBytes = 1_048_576;
  */
 function spanContent(context: RequestContext, outcome: Outcome): SpanContent {
   return {
-    inputMessages: bounded(messagesOf(askedTexts(context, outcome))),
+    inputMessages: bounded(messagesOf(requestTexts(context, outcome))),
     outputMessages: outputMessages(answerBody(outcome), context, outcome),
     errorMessage: outcome.error?.message ?? '',
   };
@@ -41,7 +41,7 @@ async function redactedContent(
   clock: Pick<Clock, 'monotonic'>,
 ): Promise<SpanContent> {
   const whole = { isEventStream: false, isTruncated: false };
-  const texts = askedTexts(context, outcome);
+  const texts = requestTexts(context, outcome);
   let asked: unknown;
   if (texts.length > 0)
     asked = JSON.parse(await redaction.body(String(outcome.requestBody), whole, clock)) as unknown;
@@ -64,7 +64,7 @@ function textAt(document: unknown, path: ConversationText['path']): string {
   return typeof value === 'string' ? value : '';
 }
 
-function askedTexts(context: RequestContext, outcome: Outcome): readonly ConversationText[] {
+function requestTexts(context: RequestContext, outcome: Outcome): readonly ConversationText[] {
   const { requestBody } = outcome;
   if (requestBody === undefined || requestBody.length > maxReadBytes) return [];
   if (!context.endpoint.modelled) return [];
@@ -198,15 +198,15 @@ export function createOtlpTracer(settings: OtlpSettings, parts: TracerParts): Re
  * none.
  */
 export function answerTexts(body: string, isEventStream: boolean): string {
-  if (!isEventStream) return wholeText(parsed(body));
+  if (!isEventStream) return wholeText(parseJson(body));
   let text = '';
   for (const line of body.split(/\r?\n/)) {
-    if (line.startsWith('data:')) text += pieceText(parsed(line.slice(5)));
+    if (line.startsWith('data:')) text += pieceText(parseJson(line.slice(5)));
   }
   return text;
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {

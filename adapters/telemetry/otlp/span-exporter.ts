@@ -51,7 +51,7 @@ export class Collector {
         headersTimeout: 0,
         bodyTimeout: 0,
       });
-      const text = await bounded(answer.body);
+      const text = await readBounded(answer.body);
       return this.#judge(answer.statusCode, answer.headers, text);
     } catch (error) {
       const reason = controller.signal.aborted ? `no answer within ${timeoutMs} ms` : causeOf(error);
@@ -75,7 +75,7 @@ export class Collector {
 }
 
 /** The start of an answer's body; the rest is read and dropped, so that its connection stays usable. */
-async function bounded(body: AsyncIterable<Buffer>): Promise<string> {
+async function readBounded(body: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {

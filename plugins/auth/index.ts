@@ -9,7 +9,7 @@ import {
   Type,
 } from '../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
-import { archived, expired, invalid, KeyRing, missing } from './key-ring.ts';
+import { workspaceArchivedError, keyExpiredError, invalid, KeyRing, missing } from './key-ring.ts';
 import { isTokenForm, TokenRing } from './token-ring.ts';
 import { keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret.ts';
 import { TokenSchema } from './token-options.ts';
@@ -127,8 +127,8 @@ export default definePlugin({
       attribute(context, key);
       // `TokenRing` judges the expiry of tokens, with the tolerance for their issuer's clock.
       if (key.isToken !== true && key.expiresAt !== null && context.startedAt >= key.expiresAt)
-        throw expired(key, key.expiresAt);
-      if (isOfWorkspace(key) && directory.isArchived(key.workspaceId)) throw archived(key);
+        throw keyExpiredError(key, key.expiresAt);
+      if (isOfWorkspace(key) && directory.isArchived(key.workspaceId)) throw workspaceArchivedError(key);
       context.set(callerKey, key);
       context.set(callerKeyHeader, bearerIsOurs ? 'authorization' : 'service');
       beginWithDefaults(context, key, directory);

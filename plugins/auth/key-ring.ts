@@ -29,7 +29,7 @@ export function invalid(header: string): GatewayError {
 }
 
 /** The key has expired. */
-export function expired({ id, name, isReplaced }: KeyRecord, at: number): GatewayError {
+export function keyExpiredError({ id, name, isReplaced }: KeyRecord, at: number): GatewayError {
   const when = new Date(at).toISOString();
   return new GatewayError(
     'key_expired',
@@ -41,7 +41,7 @@ export function expired({ id, name, isReplaced }: KeyRecord, at: number): Gatewa
 }
 
 /** The key's workspace is archived. */
-export function archived({ name, isToken }: KeyRecord): GatewayError {
+export function workspaceArchivedError({ name, isToken }: KeyRecord): GatewayError {
   return new GatewayError(
     'workspace_archived',
     isToken === true

@@ -90,7 +90,7 @@ function readClaims(claims: Claims, { claims: names = {} }: TokenOptions): Token
 }
 
 function usageLimitIn({ usage_limits: given }: Claims): UsageLimit | undefined {
-  if (saysNothing(given)) return undefined;
+  if (isEmptyClaim(given)) return undefined;
   refuseLimits('usage_limits', errorsOf(GivenUsageLimit, given));
   const { limit, issues } = givenUsageLimit(given as Static<typeof GivenUsageLimit>, '');
   refuseLimits('usage_limits', issues);
@@ -98,7 +98,7 @@ function usageLimitIn({ usage_limits: given }: Claims): UsageLimit | undefined {
 }
 
 function rateLimitsIn({ rate_limits: given }: Claims): readonly RateLimit[] {
-  if (saysNothing(given)) return [];
+  if (isEmptyClaim(given)) return [];
   refuseLimits('rate_limits', errorsOf(GivenRateLimits, given));
   const { limits, issues } = givenRateLimits(given as Static<typeof GivenRateLimits>, '');
   refuseLimits('rate_limits', issues);
@@ -114,7 +114,7 @@ function errorsOf(schema: TSchema, value: unknown): readonly { path: string; mes
 }
 
 /** True for an absent claim, and for an empty list or object. */
-function saysNothing(value: unknown): boolean {
+function isEmptyClaim(value: unknown): boolean {
   if (value === undefined || value === null) return true;
   return typeof value === 'object' && Object.keys(value).length === 0;
 }

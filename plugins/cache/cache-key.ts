@@ -84,8 +84,8 @@ const maxRememberedLength = 16_384;
 /** Bytes of the longest request that has a key: making one takes milliseconds for each megabyte. */
 const maxKeyedBytes = 4_194_304;
 /** Numbers of sampled characters: many bodies differ only by an id at their end. */
-const lookedAtEnd = 16;
-const lookedAtElsewhere = 24;
+const sampledAtEnd = 16;
+const sampledElsewhere = 24;
 /** Longer canonical bodies enter the key as a digest of their own, which can be cached. */
 const maxPlainLength = 2048;
 
@@ -129,7 +129,7 @@ export function rememberBody(context: AttemptContext): void {
 export function questionKey(context: AttemptContext, rest: JsonObject, space: string): string | undefined {
   const body = canonicalJson(rest, isConvertible(context) ? deliveryMembers : none);
   if (body === undefined) return undefined;
-  return keyOf(questionFormat, part(space) + inKey(body), circumstancesOf(context));
+  return keyOf(questionFormat, part(space) + bodyKey(body), circumstancesOf(context));
 }
 
 /** The namespace that the request names; undefined for none. */
@@ -218,18 +218,18 @@ function aroundBody(circumstances: Circumstances): Surroundings {
 /** Path of the key. Some wires choose streaming in the path, after its last colon. */
 function pathOf(context: AttemptContext): string {
   const { path } = context;
-  return saysDeliveryOutside(context) ? path.slice(0, path.lastIndexOf(':')) : path;
+  return hasDeliveryOutsideBody(context) ? path.slice(0, path.lastIndexOf(':')) : path;
 }
 
 /** Query of the key. Some wires choose the framing of the stream in it. */
 function queryOf(context: AttemptContext): string {
   const { query } = context;
-  if (!saysDeliveryOutside(context)) return query;
+  if (!hasDeliveryOutsideBody(context)) return query;
   const members = query.slice(1).split('&');
   return members.filter((member) => member !== '' && !member.startsWith('alt=')).join('&');
 }
 
-function saysDeliveryOutside(context: AttemptContext): boolean {
+function hasDeliveryOutsideBody(context: AttemptContext): boolean {
   return context.dialect.readCall !== undefined && isConvertible(context);
 }
 
@@ -270,7 +270,7 @@ class KnownBodies {
   }
 
   find(text: string): KnownBody | undefined {
-    const known = this.known.get(looksOf(text));
+    const known = this.known.get(fingerprintOf(text));
     return known?.text === text ? known : undefined;
   }
 
@@ -278,13 +278,13 @@ class KnownBodies {
   remember(text: string, json: JsonObject): void {
     if (text.length > maxRememberedLength || this.find(text) !== undefined) return;
     const body = this.make(json);
-    if (body !== undefined) this.known.set(looksOf(text), new KnownBody(text, body));
+    if (body !== undefined) this.known.set(fingerprintOf(text), new KnownBody(text, body));
   }
 
   /** Undefined for a document that is nested too deeply. */
   make(json: JsonObject): string | undefined {
     const canonical = canonicalJson(json, this.without);
-    return canonical === undefined ? undefined : inKey(canonical);
+    return canonical === undefined ? undefined : bodyKey(canonical);
   }
 }
 
@@ -292,12 +292,12 @@ class KnownBodies {
  * Fingerprint of a text from its length, its last characters and a sample of the others. With the texts as keys of a
  * map, V8 would hash every character of every body: ten times the cost of this and one comparison of texts.
  */
-function looksOf(text: string): number {
+function fingerprintOf(text: string): number {
   const { length } = text;
   let looks = length;
-  const end = Math.max(0, length - lookedAtEnd);
+  const end = Math.max(0, length - sampledAtEnd);
   for (let i = end; i < length; i++) looks = (Math.imul(looks, 31) + text.charCodeAt(i)) | 0;
-  const step = Math.max(1, Math.ceil(end / lookedAtElsewhere));
+  const step = Math.max(1, Math.ceil(end / sampledElsewhere));
   for (let i = 0; i < end; i += step) looks = (Math.imul(looks, 31) + text.charCodeAt(i)) | 0;
   return looks;
 }
@@ -311,7 +311,7 @@ function bodiesOf(context: AttemptContext): KnownBodies {
 }
 
 /** The body or its digest. No digest is a JSON document, so the two never collide. */
-function inKey(canonical: string): string {
+function bodyKey(canonical: string): string {
   return canonical.length <= maxPlainLength ? canonical : sha256(canonical, 'base64url');
 }
 

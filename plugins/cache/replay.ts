@@ -51,7 +51,7 @@ function asJson({ endpoint }: AttemptContext, frames: FrameCodec, stored: Stored
 }
 
 function asStream(context: AttemptContext, frames: FrameCodec, stored: StoredAnswer): Buffer {
-  const wantsUsage = asksForUsage(context);
+  const wantsUsage = requestsUsage(context);
   const missesUsage = wantsUsage && !stored.tellsUsage && stored.usage !== undefined;
   if (stored.form === 'json' || missesUsage || !isFramedAlike(context, stored)) {
     const whole = asJson(context, frames, stored);
@@ -76,7 +76,7 @@ function bareType(contentType: string): string {
   return (contentType.split(';')[0] as string).trim().toLowerCase();
 }
 
-function asksForUsage({ attempt }: AttemptContext): boolean {
+function requestsUsage({ attempt }: AttemptContext): boolean {
   const { json } = attempt.body;
   if (typeof json !== 'object' || json === null || Array.isArray(json)) return false;
   const options = json['stream_options'];

@@ -161,7 +161,7 @@ export function questionOf(context: AttemptContext, rules: QuestionRules): Quest
   if (Buffer.byteLength(text, 'utf8') > maxBytes) return undefined;
   const rest = withoutTexts(json, said);
   if (rules.ignoreSystemPrompt)
-    leaveOut(
+    removeTexts(
       rest,
       texts.filter(({ role }) => instructing.has(role)),
     );
@@ -185,13 +185,13 @@ type Node = Record<string | number, JsonValue>;
 /** Copies the document with each text replaced by `true`, which no wire has there. Parts without texts are shared. */
 function withoutTexts(json: JsonObject, texts: readonly ConversationText[]): JsonObject {
   const own = new Set<unknown>();
-  const root = copied(json, own);
+  const root = copyNode(json, own);
   for (const { path } of texts) {
     let node: Node = root;
     for (let i = 0; i < path.length - 1; i++) {
       const step = path[i] as string | number;
       const child = node[step] as JsonObject | JsonValue[];
-      const copy = own.has(child) ? child : copied(child, own);
+      const copy = own.has(child) ? child : copyNode(child, own);
       node[step] = copy;
       node = copy as Node;
     }
@@ -200,7 +200,7 @@ function withoutTexts(json: JsonObject, texts: readonly ConversationText[]): Jso
   return root;
 }
 
-function copied<T extends JsonObject | JsonValue[]>(node: T, own: Set<unknown>): T {
+function copyNode<T extends JsonObject | JsonValue[]>(node: T, own: Set<unknown>): T {
   // Without a prototype, so that `__proto__` is an ordinary member.
   const copy = (
     Array.isArray(node) ? Array.from(node) : Object.assign(Object.create(null) as object, node)
@@ -210,7 +210,7 @@ function copied<T extends JsonObject | JsonValue[]>(node: T, own: Set<unknown>):
 }
 
 /** Removes the messages or members that hold these texts from a document, in place. */
-function leaveOut(json: JsonObject, texts: readonly ConversationText[]): void {
+function removeTexts(json: JsonObject, texts: readonly ConversationText[]): void {
   const turns = new Map<string, Set<number>>();
   for (const { path } of texts) {
     const [name, index] = path as [string, string | number | undefined];

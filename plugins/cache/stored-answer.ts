@@ -32,17 +32,17 @@ export function wholeJson(
   const facts = known ?? dialect.scanAnswer(endpoint.id, body);
   // Facts are found only in what can be parsed; an answer without any still has to prove that it is JSON.
   if (facts.usage === undefined && facts.finishReason === undefined && !isJsonObject(body)) return undefined;
-  return isGood(endpoint.id, facts) ? facts : undefined;
+  return isCacheable(endpoint.id, facts) ? facts : undefined;
 }
 
 /** The same for the bytes of a stream: it must have come to its own end marker. */
 export function wholeStream({ dialect, endpoint }: AttemptContext, bytes: Buffer): AnswerFacts | undefined {
   const scanner = dialect.streamScanner(endpoint.id);
   scanner.scan(bytes);
-  return scanner.ended && isGood(endpoint.id, scanner.facts) ? scanner.facts : undefined;
+  return scanner.ended && isCacheable(endpoint.id, scanner.facts) ? scanner.facts : undefined;
 }
 
-function isGood(endpoint: EndpointId, { errorMessage, finishReason }: AnswerFacts): boolean {
+function isCacheable(endpoint: EndpointId, { errorMessage, finishReason }: AnswerFacts): boolean {
   if (errorMessage !== undefined) return false;
   if (finishReason === undefined) return !generating.has(endpoint);
   return !finishReason.split(',').some((reason) => broken.has(reason));

@@ -76,7 +76,7 @@ export function deploymentRoutes(scope: Scope): readonly RouteDefinition[] {
     path: '/deployments',
     parameter: 'deploymentId',
     scopes: (action) => `deployments.${action}`,
-    find: (reader, key, { idOrSlug }) => found(reader, key.organisationId, idOrSlug),
+    find: (reader, key, { idOrSlug }) => requireDeployment(reader, key.organisationId, idOrSlug),
   });
   return [
     deployments.create({
@@ -115,7 +115,7 @@ export function deploymentRoutes(scope: Scope): readonly RouteDefinition[] {
   ];
 }
 
-async function found(
+async function requireDeployment(
   { records }: Pick<ResourcesReader, 'records'>,
   organisationId: string,
   idOrSlug: string,

@@ -90,8 +90,8 @@ function createRoute({ clock, journal }: Scope): RouteDefinition {
         const { trace_id, value, weight = 1 } = one;
         return newFeedback(key, { trace_id, value, weight, metadata }, clock.now());
       });
-      await keep(journal, key, rows);
-      return saved(rows);
+      await appendFeedback(journal, key, rows);
+      return savedReply(rows);
     },
   });
 }
@@ -131,13 +131,17 @@ function updateRoute({ clock, journal, analytics }: Scope): RouteDefinition {
         weight: body.weight ?? before.weight,
         metadata: metadata ?? before.metadata,
       };
-      await keep(journal, key, [row]);
-      return saved([row]);
+      await appendFeedback(journal, key, [row]);
+      return savedReply([row]);
     },
   });
 }
 
-function keep(journal: Scope['journal'], key: KeyRecord, rows: readonly FeedbackRow[]): Promise<void> {
+function appendFeedback(
+  journal: Scope['journal'],
+  key: KeyRecord,
+  rows: readonly FeedbackRow[],
+): Promise<void> {
   const lines = rows.map((row) => ({ table: 'feedback', line: JSON.stringify(row) }) as const);
   return keepRows(journal, lines, key.workspaceId);
 }
@@ -148,7 +152,7 @@ function metadataText(metadata: Readonly<Record<string, unknown>>, pointer: stri
   throw refusedBody([{ path: pointer, message: `is longer than ${maxMetadataLength} characters as JSON` }]);
 }
 
-function saved(rows: readonly FeedbackRow[]) {
+function savedReply(rows: readonly FeedbackRow[]) {
   const ids = rows.map(({ feedback_id: id }) => id);
   return { status: 'success' as const, message: 'Feedback was saved.', feedback_ids: ids };
 }

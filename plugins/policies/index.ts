@@ -238,8 +238,8 @@ export default definePlugin({
       const reserved = takeCharges(charges, { limiter, expected, onStoreFailure, code, refusedBy });
       if (reserved === undefined) return undefined;
       context.set(learnsFrom, learned);
-      if ('then' in reserved) return reserved.then((taken) => keep(context, taken));
-      keep(context, reserved);
+      if ('then' in reserved) return reserved.then((taken) => keepReservation(context, taken));
+      keepReservation(context, reserved);
     }
 
     return {
@@ -271,7 +271,7 @@ export default definePlugin({
   },
 });
 
-function keep(context: RequestContext, reserved: LimitReservation | undefined): void {
+function keepReservation(context: RequestContext, reserved: LimitReservation | undefined): void {
   if (reserved !== undefined) context.set(reservation, reserved);
 }
 

@@ -171,8 +171,9 @@ export default definePlugin({
       const items = inputItems(body?.['input']);
       if (body === undefined) return undefined;
       const previous = body['previous_response_id'] ?? '';
-      if (items === undefined) throw wrong('input', 'be a string or a list of items');
-      if (typeof previous !== 'string') throw wrong('previous_response_id', 'be the id of a response');
+      if (items === undefined) throw invalidParamError('input', 'be a string or a list of items');
+      if (typeof previous !== 'string')
+        throw invalidParamError('previous_response_id', 'be the id of a response');
       const previousId = previous === '' ? undefined : previous;
       const isKept = body['store'] === true || (body['store'] !== false && !wantsNoBodies(context));
       const note = (asked: ResolvedInput): void => {
@@ -224,7 +225,7 @@ function wantsNoBodies(context: AttemptContext): boolean {
   return context.service('debug')?.toLowerCase() === 'false';
 }
 
-function wrong(param: string, rule: string): GatewayError {
+function invalidParamError(param: string, rule: string): GatewayError {
   return new GatewayError('invalid_request', `${param} must ${rule}.`, { param });
 }
 

@@ -134,7 +134,7 @@ export class StoredRequests {
           .delete(owner, stored)
           .then(() => jsonAnswer({ id, object: 'response', deleted: true }));
       const query = new URLSearchParams(context.query);
-      return isInput === undefined ? whole(stored, query) : inputPage(stored, query);
+      return isInput === undefined ? answerWithResponse(stored, query) : inputPage(stored, query);
     };
     const found = this.store.response(owner, id);
     return found instanceof Promise ? found.then(answered) : answered(found);
@@ -152,7 +152,7 @@ export class StoredRequests {
   }
 }
 
-function whole({ response }: StoredResponse, query: URLSearchParams): Answer {
+function answerWithResponse({ response }: StoredResponse, query: URLSearchParams): Answer {
   if (query.get('stream') === 'true')
     throw new GatewayError(
       'not_supported',
@@ -165,14 +165,15 @@ function whole({ response }: StoredResponse, query: URLSearchParams): Answer {
 /** One page of a response's input items, the latest first unless `order=asc`. */
 function inputPage({ input, response }: StoredResponse, query: URLSearchParams): Answer {
   const limit = Number(query.get('limit') ?? '20');
-  if (!Number.isInteger(limit) || limit < 1 || limit > 100) throw wrong('limit', 'a number from 1 to 100');
+  if (!Number.isInteger(limit) || limit < 1 || limit > 100)
+    throw invalidParamError('limit', 'a number from 1 to 100');
   const order = query.get('order') ?? 'desc';
-  if (order !== 'asc' && order !== 'desc') throw wrong('order', '"asc" or "desc"');
-  const items = input.map((item, i) => listed(item, `in_${idOf(response).slice('resp_'.length)}_${i}`));
+  if (order !== 'asc' && order !== 'desc') throw invalidParamError('order', '"asc" or "desc"');
+  const items = input.map((item, i) => listedItem(item, `in_${idOf(response).slice('resp_'.length)}_${i}`));
   if (order === 'desc') items.reverse();
   const after = query.get('after');
   const at = after === null ? -1 : items.findIndex((item) => item['id'] === after);
-  if (after !== null && at === -1) throw wrong('after', 'the id of an item of this list');
+  if (after !== null && at === -1) throw invalidParamError('after', 'the id of an item of this list');
   const data = items.slice(at + 1, at + 1 + limit);
   const page = {
     object: 'list',
@@ -185,7 +186,7 @@ function inputPage({ input, response }: StoredResponse, query: URLSearchParams):
 }
 
 /** An item for a list: with an id and a type, and the content of messages in parts. */
-function listed(item: JsonValue, id: string): JsonObject {
+function listedItem(item: JsonValue, id: string): JsonObject {
   const given = asObject(item) ?? {};
   const isMessage = given['type'] === undefined && given['role'] !== undefined;
   const shown: JsonObject = { id, ...(isMessage ? { type: 'message' } : {}), ...given };
@@ -201,7 +202,7 @@ function jsonAnswer(value: JsonObject): Answer {
   return { status: 200, headers: ['content-type', 'application/json'], body, isJson: true };
 }
 
-function wrong(param: string, expected: string): GatewayError {
+function invalidParamError(param: string, expected: string): GatewayError {
   return new GatewayError('invalid_request', `"${param}" must be ${expected}.`, { param });
 }
 

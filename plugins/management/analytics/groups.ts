@@ -60,12 +60,14 @@ function cellOf(column: string, cell: string | number | null): string | number |
 /** The columns of a query, without duplicates. Throws `invalid_request` with a suggestion for an unknown one. */
 function columnsOf(list = ''): readonly GroupColumn[] {
   const given = list.split(',').map((name) => name.trim());
-  const names = given.filter((name) => name !== '').map((name) => known('columns', name, columnNames));
+  const names = given
+    .filter((name) => name !== '')
+    .map((name) => requireChoice('columns', name, columnNames));
   return [...new Set(names)].filter((name) => name !== requestCount);
 }
 
 /** The value, typed as one of `choices`; throws `invalid_request` with a suggestion for any other. */
-function known<T extends string>(param: string, value: string, choices: readonly T[]): T {
+function requireChoice<T extends string>(param: string, value: string, choices: readonly T[]): T {
   const found = choices.find((choice) => choice === value);
   if (found !== undefined) return found;
   const shown = value.slice(0, 64);
@@ -265,7 +267,7 @@ function groupRoute(area: 'analytics' | 'logs', scope: Scope): RouteDefinition {
     },
     async handle({ params, query, key, role }) {
       const question = analyticsQuestion({ query, key, role }, scope);
-      const by = known('groupBy', params.groupBy, groupings);
+      const by = requireChoice('groupBy', params.groupBy, groupings);
       const { total, rows } = await scope.analytics.groups({
         ...question,
         by,

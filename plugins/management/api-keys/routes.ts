@@ -203,7 +203,7 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
           const content = changedKey(body, { ...empty, name: body.name }, { clock: scope.clock, router });
           const placed = { ...record, ...content, workspaceId };
           const made =
-            type === 'workspace-user' ? await forSomebody(writer, { key, role }, placed, body) : placed;
+            type === 'workspace-user' ? await withUserAndExpiry(writer, { key, role }, placed, body) : placed;
           await writer.apiKeys.insert(made);
           return { id: record.id, workspaceId, result: undefined };
         });
@@ -216,7 +216,7 @@ function createApiKeyRoutes(scope: Scope): readonly RouteDefinition[] {
 }
 
 /** The key with its user and its expiry, within the settings of its workspace. */
-async function forSomebody(
+async function withUserAndExpiry(
   writer: ResourcesWriter,
   actor: Actor,
   record: ApiKeyRecord,
@@ -253,10 +253,10 @@ async function workspaceFor(
   if (type === 'organisation-service') return undefined;
   const { organisationId, workspaceId: reach } = reachOf(actor);
   const wanted = named ?? reach;
-  if (wanted === undefined) throw refusedWorkspace('is needed: the id or slug of the workspace of the key');
+  if (wanted === undefined) throw workspaceError('is needed: the id or slug of the workspace of the key');
   const workspace = await workspaces.find(organisationId, wanted);
   if (workspace === undefined || (reach !== undefined && workspace.id !== reach))
-    throw refusedWorkspace(`names "${wanted.slice(0, 64)}", and no such workspace is visible to this key`);
+    throw workspaceError(`names "${wanted.slice(0, 64)}", and no such workspace is visible to this key`);
   if (workspace.status === 'active') return workspace.id;
   throw new GatewayError(
     'resource_conflict',
@@ -264,7 +264,7 @@ async function workspaceFor(
   );
 }
 
-function refusedWorkspace(message: string): GatewayError {
+function workspaceError(message: string): GatewayError {
   return refusedBody([{ path: '/workspace_id', message }]);
 }
 

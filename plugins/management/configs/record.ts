@@ -86,7 +86,7 @@ export function storedConfig(text: string): ConfigData['config'] {
 }
 
 /** Default flag of the body; undefined when absent. Throws when its two spellings contradict each other. */
-export function saysDefault({
+export function readDefaultFlag({
   isDefault,
   is_default: other,
 }: Static<typeof UpdateConfig>): boolean | undefined {
@@ -159,7 +159,7 @@ export function showWholeConfig(
   record: StoredRecord<'config'>,
   versionId: string,
 ): Static<typeof ConfigDetail> {
-  return { ...showConfig(record), config: { ...record.data.config }, ...saidBy(versionId) };
+  return { ...showConfig(record), config: { ...record.data.config }, ...versionReply(versionId) };
 }
 
 /** Converts a version of a config to the API's shape; members that have no versions show their current values. */
@@ -174,11 +174,11 @@ export function showConfigVersion(
     updated_by: version.createdBy,
     last_updated_at: new Date(version.createdAt).toISOString(),
     config: JSON.stringify(version.data.config),
-    ...saidBy(version.id),
+    ...versionReply(version.id),
     version: version.number,
   };
 }
 
-function saidBy(versionId: string) {
+function versionReply(versionId: string) {
   return { format: 'json' as const, type: 'WORKSPACE_CONFIG' as const, version_id: versionId };
 }

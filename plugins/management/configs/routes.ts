@@ -9,7 +9,7 @@ import {
   ConfigVersionReply,
   CreateConfig,
   requireConfigAccess,
-  saysDefault,
+  readDefaultFlag,
   showConfig,
   showConfigVersion,
   showWholeConfig,
@@ -110,7 +110,7 @@ function createRoute({ clock, directory, router }: Scope): RouteDefinition {
     async handle({ body, key, role, write, sendVersion }) {
       requireConfigAccess({ key, role }, directory, 'write');
       const text = configText(body.config);
-      const isDefault = saysDefault(body) ?? false;
+      const isDefault = readDefaultFlag(body) ?? false;
       const slug = newSlug('pc-', body.name);
       const id = randomUUID();
       const now = clock.now();
@@ -297,7 +297,7 @@ function changed(
   // An old config may have become invalid meanwhile; it can still be archived or renamed.
   if (body.config !== undefined || (status === 'active' && before.status !== status))
     router.checkConfig({ text, slug, place: { organisationId, workspaceId } });
-  const isDefault = status === 'active' && (saysDefault(body) ?? before.data.isDefault);
+  const isDefault = status === 'active' && (readDefaultFlag(body) ?? before.data.isDefault);
   const data = { config: storedConfig(text), isDefault };
   return changedRecord(before, { name: body.name ?? before.name, status, data }, key, clock.now());
 }
@@ -310,7 +310,8 @@ async function store(
 ): Promise<string> {
   if (after.data.isDefault) await takeDefault(writer, after);
   if (!(await writer.records.replace(after))) throw staleVersion();
-  const saysMore = body.name !== undefined || body.config !== undefined || saysDefault(body) !== undefined;
+  const saysMore =
+    body.name !== undefined || body.config !== undefined || readDefaultFlag(body) !== undefined;
   if (saysMore) return (await keepVersion(writer, after)).id;
   const { organisationId, id } = after;
   const { data } = await writer.records.versions('config', organisationId, id, { offset: 0, limit: 1 });

@@ -75,13 +75,13 @@ export function exportFileRoute(scope: Scope): RouteDefinition {
     async handle({ params, query, key, read }) {
       const exports = exportsOf(scope);
       const { exportId, run } = exports.readToken(query.token);
-      if (params.exportId !== exportId) throw gone();
+      if (params.exportId !== exportId) throw fileGoneError();
       const { organisationId } = key;
       const record = await read(({ records }) => records.find('log_export', { organisationId }, exportId));
-      if (record?.data.run !== run) throw gone();
+      if (record?.data.run !== run) throw fileGoneError();
       requireFile(record, clock.now());
       const file = await exports.open(record);
-      if (file === undefined) throw gone();
+      if (file === undefined) throw fileGoneError();
       return {
         status: 200,
         headers: [
@@ -110,7 +110,7 @@ function bearerOf(scope: Scope, token: string): KeyRecord {
   };
 }
 
-function gone(): GatewayError {
+function fileGoneError(): GatewayError {
   return new GatewayError(
     'resource_not_found',
     'The file that this link led to is not there any more. Ask for a new one: GET /logs/exports/{exportId}/download.',

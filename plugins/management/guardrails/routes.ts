@@ -68,7 +68,7 @@ const UpdateGuardrail = Type.Object(
 );
 
 /** The body with a description of each check's parameters; required ones are marked. */
-function describing<T extends typeof CreateGuardrail | typeof UpdateGuardrail>(
+function withParameterDescriptions<T extends typeof CreateGuardrail | typeof UpdateGuardrail>(
   body: T,
   guards: Scope['guards'],
 ): T {
@@ -260,7 +260,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
   return [
     guardrails.create({
       summary: 'Creates a guardrail: checks and the reaction to their verdicts',
-      body: describing(CreateGuardrail, guards),
+      body: withParameterDescriptions(CreateGuardrail, guards),
       reply: Changed,
       prepare: ({ body }) => ({
         checks: readChecks(body.checks, guards),
@@ -307,7 +307,7 @@ export function guardrailRoutes(scope: Scope): readonly RouteDefinition[] {
     }),
     guardrails.update({
       summary: 'Updates a guardrail; omitted fields stay unchanged, and the previous version is kept',
-      body: describing(UpdateGuardrail, guards),
+      body: withParameterDescriptions(UpdateGuardrail, guards),
       reply: Changed,
       prepare: ({ body }) => ({
         checks: body.checks && readChecks(body.checks, guards),

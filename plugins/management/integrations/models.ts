@@ -329,7 +329,7 @@ function deleteRoute({ clock }: Scope): RouteDefinition {
       const version = await write(async (writer) => {
         const before = await visibleIntegration(writer, key, named, 'update');
         requireVersion(before.version);
-        const gone = goneModels(before, query.slugs);
+        const gone = modelsToRemove(before, query.slugs);
         const models = before.data.models.filter(({ slug }) => !gone.has(slug));
         const kept = Object.entries(before.secrets).filter(
           ([field]) => ![...gone].some((slug) => field === modelHeaders(slug)),
@@ -345,7 +345,7 @@ function deleteRoute({ clock }: Scope): RouteDefinition {
 }
 
 /** The models that a query names. Throws `invalid_request` for none, `resource_not_found` for an unknown one. */
-function goneModels(
+function modelsToRemove(
   { name, data }: StoredRecord<'integration'>,
   slugs: string | undefined,
 ): ReadonlySet<string> {

@@ -178,7 +178,7 @@ export async function changedIntegration(
       : await readMappings(reader, given ?? [], { ...owner, fields: mappableFields(aiProviderId) }, mistakes);
   const key = changedKey(body.key, before.plain['key'], mistakes);
   // Absent configurations stay unchanged, but are validated again: the body may have removed the key.
-  const settings = body.configurations ?? givenAgain(before);
+  const settings = body.configurations ?? asGivenConfigurations(before);
   const { content, issues } = changedContent(body, before, {
     key,
     secretMappings,
@@ -204,12 +204,12 @@ function givenSecrets(
     said.set(`configurations.${name === 'custom_headers' ? 'headers' : name}`, value);
   return new Set(
     Object.entries(plain)
-      .filter(([field, text]) => isSaid(said.get(field), text))
+      .filter(([field, text]) => equalsStored(said.get(field), text))
       .map(([field]) => field),
   );
 }
 
-function isSaid(value: unknown, text: string): boolean {
+function equalsStored(value: unknown, text: string): boolean {
   return value !== undefined && (typeof value === 'string' ? value : JSON.stringify(value)) === text;
 }
 
@@ -223,7 +223,7 @@ function changedKey(
 }
 
 /** The settings of an integration in the form of a body. */
-function givenAgain({ data, plain }: IntegrationContent): GivenConfigurations {
+function asGivenConfigurations({ data, plain }: IntegrationContent): GivenConfigurations {
   const given: Record<string, unknown> = showOptions(data.configurations);
   for (const [field, text] of Object.entries(plain)) {
     if (field === 'configurations.headers') given['custom_headers'] = JSON.parse(text);

@@ -101,7 +101,7 @@ async function invited(
 ): Promise<KeyRecord> {
   const invite = await read(({ invites }) => invites.byTokenHash(hashOfToken(token)));
   const status = invite === undefined ? undefined : statusOf(invite, now);
-  if (invite === undefined || status !== 'pending') throw refused(status);
+  if (invite === undefined || status !== 'pending') throw inviteRefusedError(status);
   return {
     id: invite.id,
     name: `invite of ${invite.email}`,
@@ -114,7 +114,7 @@ async function invited(
   };
 }
 
-function refused(status: InviteRecord['status'] | undefined): GatewayError {
+function inviteRefusedError(status: InviteRecord['status'] | undefined): GatewayError {
   const why = {
     accepted: 'This invite was accepted already: a link works once.',
     cancelled: 'This invite was cancelled.',

@@ -163,7 +163,7 @@ function cancelRoute({ clock }: Scope): RouteDefinition {
       await write(async (writer) => {
         const before = await visibleInvite(writer, key, params.inviteId);
         requireVersion(before.version);
-        if (before.status === 'accepted') throw accepted(before);
+        if (before.status === 'accepted') throw alreadyAcceptedError(before);
         const change = { updatedAt: clock.now(), version: before.version + 1 };
         const after: InviteRecord = { ...before, status: 'cancelled', ...change };
         if (before.status !== 'cancelled' && !(await writer.invites.replace(after))) throw staleVersion();
@@ -195,7 +195,7 @@ function resendRoute({ clock, publicUrl }: Scope): RouteDefinition {
         const before = await visibleInvite(writer, key, params.inviteId);
         requireGrant(role, before.role);
         const status = statusOf(before, now);
-        if (status === 'accepted') throw accepted(before);
+        if (status === 'accepted') throw alreadyAcceptedError(before);
         if (status === 'cancelled') {
           throw new GatewayError(
             'resource_conflict',
@@ -235,7 +235,7 @@ async function visibleInvite(
   );
 }
 
-function accepted({ email }: InviteRecord): GatewayError {
+function alreadyAcceptedError({ email }: InviteRecord): GatewayError {
   return new GatewayError(
     'resource_conflict',
     `${email} has accepted the invite already. Change or remove the user instead.`,

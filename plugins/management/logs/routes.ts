@@ -168,15 +168,18 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
       const { window, filter } = readFilter({ ...query, ...(place && timesOf(place.window)) }, clock.now());
       const { page_size: size = defaultSize, current_page: number = 0, include } = query;
       const skipped = number * size;
-      if (skipped + size > maxNumberedEntries) throw beyond();
+      if (skipped + size > maxNumberedEntries) throw pageTooFarError();
       const bodies = include === 'bodies';
       if (bodies && size > maxBodies)
-        throw refused(
+        throw invalidParamError(
           'page_size',
           `With bodies, a page has at most ${maxBodies} entries. Give a smaller "page_size".`,
         );
       if (bodies && skipped > 0)
-        throw refused('current_page', 'Numbered pages come without bodies. Go on with "next_cursor".');
+        throw invalidParamError(
+          'current_page',
+          'Numbered pages come without bodies. Go on with "next_cursor".',
+        );
       const order = place?.order ?? query.order ?? 'newest';
       const question = { window, visibility, filter };
       const [found, total] = await Promise.all([
@@ -210,12 +213,12 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
 function placeOf(cursor: string, query: Static<typeof Query>): LogPlace {
   const place = readCursor(cursor);
   if (query.current_page !== undefined)
-    throw refused(
+    throw invalidParamError(
       'current_page',
       '"cursor" and "current_page" both say where the page begins. Give one of them.',
     );
   if (query.order !== undefined && query.order !== place.order)
-    throw refused(
+    throw invalidParamError(
       'order',
       `This cursor goes through the ${place.order} entries first. Leave "order" out, or begin anew.`,
     );
@@ -233,13 +236,13 @@ function cursorOf({ request }: LogRecord) {
   return { createdAt: Date.parse(isoTime(request.created_at)), id: request.id };
 }
 
-function beyond(): GatewayError {
-  return refused(
+function pageTooFarError(): GatewayError {
+  return invalidParamError(
     'current_page',
     `Numbered pages end behind ${maxNumberedEntries} entries. Go on with "next_cursor", or ask for a shorter time.`,
   );
 }
 
-function refused(param: string, message: string): GatewayError {
+function invalidParamError(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', message, { param });
 }

@@ -23,8 +23,9 @@ class StreamPlaces {
   take(keyId: string): () => void {
     const ofKey = this.byKey.get(keyId) ?? 0;
     if (ofKey >= maxStreamsPerKey)
-      throw full(`This key follows the log in ${maxStreamsPerKey} streams already`);
-    if (this.all >= maxStreams) throw full(`This gateway serves ${maxStreams} streams of the log already`);
+      throw tooManyStreamsError(`This key follows the log in ${maxStreamsPerKey} streams already`);
+    if (this.all >= maxStreams)
+      throw tooManyStreamsError(`This gateway serves ${maxStreams} streams of the log already`);
     this.all += 1;
     this.byKey.set(keyId, ofKey + 1);
     let taken = true;
@@ -39,7 +40,7 @@ class StreamPlaces {
   }
 }
 
-function full(what: string): GatewayError {
+function tooManyStreamsError(what: string): GatewayError {
   return new GatewayError('too_many_streams', `${what}, the most. End one of them first.`, {
     headers: ['retry-after', '10'],
   });
@@ -279,7 +280,7 @@ export class LogStreams {
           );
         };
         const ask = async (since: string | undefined): Promise<NewLogs> =>
-          analytics.newLogs({ since, filter, limit: maxPerPoll, visibility: ended(visibility) });
+          analytics.newLogs({ since, filter, limit: maxPerPoll, visibility: visibilityOrEnd(visibility) });
         // Before the stream starts, a refusal is an ordinary error answer.
         visibility();
         const leave = this.places.take(key.id);
@@ -329,7 +330,7 @@ export class LogStreams {
 }
 
 /** Turns a refusal within a stream into its end. */
-function ended(visibility: () => Visibility): Visibility {
+function visibilityOrEnd(visibility: () => Visibility): Visibility {
   try {
     return visibility();
   } catch (error) {

@@ -48,7 +48,7 @@ export function traceTree(rows: readonly RequestRow[]): TraceNode[] {
   const roots: TraceNode[] = [];
   for (const node of nodes) {
     const parent = bySpan.get(node.parent_span_id);
-    if (parent === undefined || leadsTo(parents, parent, node)) roots.push(node);
+    if (parent === undefined || isAncestor(parents, parent, node)) roots.push(node);
     else {
       parents.set(node, parent);
       parent.children.push(node);
@@ -58,7 +58,7 @@ export function traceTree(rows: readonly RequestRow[]): TraceNode[] {
 }
 
 /** True when `node` is an ancestor of `from`: making it a child of `from` would close a cycle. */
-function leadsTo(parents: ReadonlyMap<TraceNode, TraceNode>, from: TraceNode, node: TraceNode): boolean {
+function isAncestor(parents: ReadonlyMap<TraceNode, TraceNode>, from: TraceNode, node: TraceNode): boolean {
   for (let at: TraceNode | undefined = from; at !== undefined; at = parents.get(at))
     if (at === node) return true;
   return false;

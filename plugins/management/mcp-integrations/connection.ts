@@ -157,16 +157,19 @@ async function addressOf(
         ? reference?.data.allowAllWorkspaces === true
         : reference !== undefined && isAllowedIn(reference.data, workspaceId);
     if (reference?.status !== 'active')
-      throw refused(mapping, 'that does not exist any more; name another one');
+      throw secretReferenceError(mapping, 'that does not exist any more; name another one');
     if (!isAllowed)
-      throw refused(
+      throw secretReferenceError(
         mapping,
         workspaceId === undefined
           ? 'that is not for all workspaces; say whose request it is with workspace_id'
           : 'that the workspace may not use; allow it, or name another one',
       );
     if (!maySend(reference.data, originOf(data.url)))
-      throw refused(mapping, 'whose secret may not be sent to its host; add the host to its allowed_hosts');
+      throw secretReferenceError(
+        mapping,
+        'whose secret may not be sent to its host; add the host to its allowed_hosts',
+      );
     const secretKey = mapping.secretKey === '' ? undefined : mapping.secretKey;
     const value = await managers.value(reference, secrets, secretKey);
     for (const [name, text] of mappedHeaders(mapping, value)) add(name, text);
@@ -178,15 +181,19 @@ function mappedHeaders(mapping: SecretMapping, value: string): readonly (readonl
   const single = mappedHeader(mapping.targetField);
   const headers = single === undefined ? Object.entries(headersOf(value)) : [[single, value] as const];
   if (headers.length === 0)
-    throw refused(mapping, 'that is no JSON object of headers; map single headers, or change the secret');
+    throw secretReferenceError(
+      mapping,
+      'that is no JSON object of headers; map single headers, or change the secret',
+    );
   for (const [name, text] of headers) {
     const mistake = headerNameMistake(name) ?? headerValueMistake(text);
-    if (mistake !== undefined) throw refused(mapping, `whose secret is no header: it ${mistake}`);
+    if (mistake !== undefined)
+      throw secretReferenceError(mapping, `whose secret is no header: it ${mistake}`);
   }
   return headers;
 }
 
-function refused({ targetField }: SecretMapping, reason: string): GatewayError {
+function secretReferenceError({ targetField }: SecretMapping, reason: string): GatewayError {
   return new GatewayError(
     'credentials_failed',
     `The MCP integration takes its ${targetField} from a secret reference ${reason}.`,

@@ -151,7 +151,7 @@ export async function changedMcpIntegration(
   const url = body.url ?? before.data.url;
   const urlMistake = addressMistake(url);
   if (urlMistake !== undefined) mistakes.push({ path: '/url', message: urlMistake });
-  const headers = changedHeaders(body, before, { isMoved: isElsewhere(before.data.url, url) }, mistakes);
+  const headers = changedHeaders(body, before, { isMoved: isOtherOrigin(before.data.url, url) }, mistakes);
   const passthroughHeader = changedPassthrough(body, before.data, mistakes);
   mistakes.push(...(await unboundReferences(reader, secretMappings, [originOf(url)], owner)));
   if (mistakes.length > 0) throw refusedBody(mistakes);
@@ -186,7 +186,7 @@ function addressMistake(text: string): string | undefined {
   return hash === '' ? undefined : 'has a fragment, which is sent nowhere; leave it out';
 }
 
-function isElsewhere(before: string, url: string): boolean {
+function isOtherOrigin(before: string, url: string): boolean {
   if (before === '' || !URL.canParse(url)) return false;
   return new URL(before).origin !== new URL(url).origin;
 }

@@ -204,7 +204,7 @@ function listRoute({ publicUrl }: Scope): RouteDefinition {
           ...(workspaceId !== undefined && { workspaceId }),
           ...(search !== undefined && { search }),
         };
-        const found = await listedServers(reader, key, { filter, id, page });
+        const found = await listServers(reader, key, { filter, id, page });
         const shown = [];
         for (const server of found.data) {
           const integration = await integrationOf(reader, server);
@@ -223,7 +223,7 @@ interface ListedServers {
   readonly page: Page;
 }
 
-async function listedServers(
+async function listServers(
   reader: Pick<ResourcesReader, 'records'>,
   { organisationId }: KeyRecord,
   { filter, id, page }: ListedServers,

@@ -21,13 +21,16 @@ export function timeWindow(query: TimeQuery, now: number): TimeWindow {
   const to = endOfDay(max, now) ?? instantOr(now, 'time_of_generation_max', max);
   const from = startOfDay(min, now) ?? instantOr(to - dayMs, 'time_of_generation_min', min);
   if (from >= to) {
-    throw refused(
+    throw invalidParamError(
       'time_of_generation_min',
       'must be before time_of_generation_max, which is now when it is not given',
     );
   }
   if (to - from > longestMs) {
-    throw refused('time_of_generation_min', 'must lie at most 366 days before time_of_generation_max');
+    throw invalidParamError(
+      'time_of_generation_min',
+      'must lie at most 366 days before time_of_generation_max',
+    );
   }
   return { from, to };
 }
@@ -51,11 +54,11 @@ function instantOr(fallback: number, param: string, text: string | undefined): n
 /** A time in a request, in milliseconds since the epoch. Throws `invalid_request` for an invalid time. */
 export function readInstant(param: string, text: string): number {
   const at = Date.parse(text);
-  if (Number.isNaN(at)) throw refused(param, 'must be an ISO 8601 time like 2030-01-31T00:00:00Z');
+  if (Number.isNaN(at)) throw invalidParamError(param, 'must be an ISO 8601 time like 2030-01-31T00:00:00Z');
   return at;
 }
 
-function refused(param: string, message: string): GatewayError {
+function invalidParamError(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', `"${param}" ${message}.`, { param });
 }
 

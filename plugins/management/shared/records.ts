@@ -16,7 +16,7 @@ type Users = Readonly<Record<string, readonly string[]>>;
 export function requireNoUsers(what: string, users: Users, remedy: string): void {
   const named = Object.entries(users).filter(([, slugs]) => slugs.length > 0);
   if (named.length === 0) return;
-  const kinds = named.map(([kind, slugs]) => `the ${kind} ${listed(slugs)}`);
+  const kinds = named.map(([kind, slugs]) => `the ${kind} ${quotedList(slugs)}`);
   throw new GatewayError('resource_conflict', `${what} is in use by ${kinds.join(' and ')}. ${remedy}`);
 }
 
@@ -37,7 +37,7 @@ export async function requireNobody(
   throw new GatewayError('resource_conflict', `${what} is in use by ${named}${more}. ${remedy}`);
 }
 
-function listed(slugs: readonly string[]): string {
+function quotedList(slugs: readonly string[]): string {
   const shown = slugs.slice(0, maxNamed).map((slug) => `"${slug}"`);
   const more = slugs.length - shown.length;
   return `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;

@@ -76,7 +76,7 @@ function serviceModelsOf(
     if (at > 0 && at + 2 < text.length) return [{ service: text.slice(0, at), model: text.slice(at + 2) }];
     mistakes.add(
       param,
-      `"${shown(text)}" lacks a part; write the kind of provider, two underscores, the model`,
+      `"${shortened(text)}" lacks a part; write the kind of provider, two underscores, the model`,
     );
     return [];
   });
@@ -90,7 +90,7 @@ function statusCodesOf(
 ): readonly number[] | undefined {
   return listOf(param, value, mistakes)?.flatMap((text) => {
     if (/^[1-5]?\d{1,2}$/.test(text)) return [Number(text)];
-    mistakes.add(param, `"${shown(text)}" is no status code; write numbers like 200,429`);
+    mistakes.add(param, `"${shortened(text)}" is no status code; write numbers like 200,429`);
     return [];
   });
 }
@@ -116,9 +116,9 @@ function metadataMistake(object: unknown): string | undefined {
   if (pairs.length === 0) return 'names nothing; leave it out, or give at least one text';
   if (pairs.length > maxPairs) return `holds ${pairs.length} names; give at most ${maxPairs}`;
   for (const [name, text] of pairs) {
-    if (typeof text !== 'string') return `holds under "${shown(name)}" no text; write it in quotes`;
+    if (typeof text !== 'string') return `holds under "${shortened(name)}" no text; write it in quotes`;
     if (name.length > longestValue || text.length > longestValue)
-      return `holds more than ${longestValue} characters at "${shown(name)}"; give less`;
+      return `holds more than ${longestValue} characters at "${shortened(name)}"; give less`;
   }
   return undefined;
 }
@@ -131,7 +131,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function shown(text: string): string {
+function shortened(text: string): string {
   return text.slice(0, 64);
 }
 

@@ -124,12 +124,17 @@ type SpanBodies = Pick<
 /** Reads the conversation from the attributes of the span or of its events; undefined without one. */
 export function spanBodies(span: ReportedSpan): SpanBodies | undefined {
   const places = [span.attributes, ...span.events.map(({ attributes }) => attributes)];
-  const messages = firstOf(places, inputs) ?? numberedOf(span.attributes, 'prompt');
-  const answers = firstOf(places, outputs) ?? numberedOf(span.attributes, 'completion');
-  const instructions = firstOf(places, [system]);
+  const messages = firstAttribute(places, inputs) ?? numberedOf(span.attributes, 'prompt');
+  const answers = firstAttribute(places, outputs) ?? numberedOf(span.attributes, 'completion');
+  const instructions = firstAttribute(places, [system]);
   if (messages === undefined && answers === undefined && instructions === undefined) return undefined;
   const model = span.attributes.get('gen_ai.request.model');
-  const request = JSON.stringify({ model, system: instructions, messages, tools: firstOf(places, [tools]) });
+  const request = JSON.stringify({
+    model,
+    system: instructions,
+    messages,
+    tools: firstAttribute(places, [tools]),
+  });
   const response = answers === undefined ? '' : JSON.stringify({ messages: answers });
   return {
     request: clipText(request, longestBody),
@@ -141,17 +146,17 @@ export function spanBodies(span: ReportedSpan): SpanBodies | undefined {
 }
 
 /** The first attribute present; JSON in a text is parsed. */
-function firstOf(places: readonly SpanAttributes[], names: readonly string[]): unknown {
+function firstAttribute(places: readonly SpanAttributes[], names: readonly string[]): unknown {
   for (const name of names) {
     for (const attributes of places) {
       const value = attributes.get(name);
-      if (value !== undefined) return typeof value === 'string' ? parsed(value) : value;
+      if (value !== undefined) return typeof value === 'string' ? parseIfJson(value) : value;
     }
   }
   return undefined;
 }
 
-function parsed(text: string): unknown {
+function parseIfJson(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return text;
   try {
     return JSON.parse(text) as unknown;

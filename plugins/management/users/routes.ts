@@ -49,7 +49,7 @@ function listRoute(): RouteDefinition {
         const { total, data } = await users.list(organisationId, filter, page);
         const ids = data.map(({ id }) => id);
         const workspaces = await users.workspaceIds(organisationId, ids);
-        const shown = data.map((user) => showUser(user, withinReach(key, workspaces.get(user.id))));
+        const shown = data.map((user) => showUser(user, visibleWorkspaceIds(key, workspaces.get(user.id))));
         return { object: 'list' as const, total, data: shown };
       });
     },
@@ -100,7 +100,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
         requireGrant(role, before.role);
         const given = body.role ?? before.role;
         requireGrant(role, given);
-        if (given !== 'owner') await keepAnOwner(writer, before);
+        if (given !== 'owner') await requireOtherOwner(writer, before);
         const after: UserRecord = {
           ...before,
           firstName: body.first_name ?? before.firstName,
@@ -134,7 +134,7 @@ function removeRoute(): RouteDefinition {
         const before = await visibleUser(writer, key, params.userId);
         requireVersion(before.version);
         requireGrant(role, before.role);
-        await keepAnOwner(writer, before);
+        await requireOtherOwner(writer, before);
         if (!(await writer.users.remove(key.organisationId, before.id))) throw staleVersion();
         await writer.apiKeys.removeOfUser(key.organisationId, before.id);
         return { id: before.id, result: undefined };
@@ -146,17 +146,17 @@ function removeRoute(): RouteDefinition {
 
 async function withWorkspaces({ users }: Pick<ResourcesReader, 'users'>, key: KeyRecord, user: UserRecord) {
   const workspaces = await users.workspaceIds(user.organisationId, [user.id]);
-  return { version: user.version, shown: showUser(user, withinReach(key, workspaces.get(user.id))) };
+  return { version: user.version, shown: showUser(user, visibleWorkspaceIds(key, workspaces.get(user.id))) };
 }
 
 /** Workspaces shown to the caller: a key bound to one workspace, like that of a token, sees no other. */
-function withinReach(key: KeyRecord, workspaceIds: readonly string[] = []): readonly string[] {
+function visibleWorkspaceIds(key: KeyRecord, workspaceIds: readonly string[] = []): readonly string[] {
   const { workspaceId } = reachOf(key);
   return workspaceId === undefined ? workspaceIds : workspaceIds.filter((id) => id === workspaceId);
 }
 
 /** Throws `resource_conflict` for the only owner: the API cannot make another one. */
-async function keepAnOwner(
+async function requireOtherOwner(
   { users }: Pick<ResourcesReader, 'users'>,
   { role, organisationId, email }: UserRecord,
 ): Promise<void> {

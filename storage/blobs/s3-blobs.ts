@@ -42,7 +42,7 @@ async function upload(
     await complete(client, name, { id, tags }, signal);
     return bytes;
   } catch (error) {
-    await abandon(client, name, id);
+    await abortUpload(client, name, id);
     throw error;
   }
 }
@@ -75,7 +75,7 @@ async function complete(
 }
 
 /** Otherwise the store would keep and charge for orphaned parts. */
-async function abandon(client: S3Client, name: string, id: string): Promise<void> {
+async function abortUpload(client: S3Client, name: string, id: string): Promise<void> {
   const query = `uploadId=${encodeURIComponent(id)}`;
   await client.send({ method: 'DELETE', name, query }).catch(() => undefined);
 }
@@ -109,7 +109,7 @@ function escaped(tag: string): string {
 }
 
 /** Concurrent removals. */
-const removedAtOnce = 8;
+const removalsPerBatch = 8;
 
 /** Files in a bucket of an S3-compatible store. Only the name of the bucket is needed. */
 export function createS3Blobs(options: S3ClientOptions): Blobs {
@@ -126,8 +126,8 @@ export function createS3Blobs(options: S3ClientOptions): Blobs {
     async removeFolder(folder) {
       const named = `${prefix}${checked(folder)}/`;
       for (let names = await page(client, named); names.length > 0; names = await page(client, named)) {
-        for (let at = 0; at < names.length; at += removedAtOnce) {
-          const some = names.slice(at, at + removedAtOnce).map((name) => name.slice(prefix.length));
+        for (let at = 0; at < names.length; at += removalsPerBatch) {
+          const some = names.slice(at, at + removalsPerBatch).map((name) => name.slice(prefix.length));
           await Promise.all(some.map((name) => client.send({ method: 'DELETE', name })));
         }
       }

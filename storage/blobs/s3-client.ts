@@ -8,7 +8,7 @@ import type { SignableRequest } from '../../core/ports/credentials.ts';
  * Upper bound of attempts per request, and the wait before the second; the wait doubles each time, minus a random part
  * of up to half.
  */
-const attemptsAtMost = 5;
+const maxAttempts = 5;
 const firstWaitMs = 200;
 const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 60_000;
@@ -101,7 +101,7 @@ export class S3Client {
         return await take(await this.#once(request));
       } catch (error) {
         request.signal?.throwIfAborted();
-        const isLast = attempt === attemptsAtMost;
+        const isLast = attempt === maxAttempts;
         if (error instanceof S3Refusal && !error.isTransient) throw error;
         if (isLast) throw unavailable(error);
         const { firstWaitMs: first = firstWaitMs } = this.#options;

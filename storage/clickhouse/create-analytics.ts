@@ -154,7 +154,7 @@ export async function createAnalytics(options: ClickHouseOptions): Promise<Analy
     await migrate(client, migrations, log, layout);
     if (options.retention !== undefined) await applyRetention(client, options.retention, layout, log);
     rolledUpFrom = await usageStart(client);
-    if (options.readsFiles === true) await tellBrokenParts(client, database, log);
+    if (options.readsFiles === true) await warnOfBrokenParts(client, database, log);
   } catch (error) {
     await client.close();
     throw explainStart(error, 'schema', place);
@@ -200,7 +200,7 @@ async function step(
 }
 
 /** The engine skips unreadable parts without an error. */
-async function tellBrokenParts(client: ClickHouseClient, database: string, log: Log): Promise<void> {
+async function warnOfBrokenParts(client: ClickHouseClient, database: string, log: Log): Promise<void> {
   const result = await client.query({
     query: `SELECT table, toUInt32(count()) FROM system.detached_parts
       WHERE database = {database:String} AND reason LIKE 'broken%' GROUP BY table ORDER BY table`,

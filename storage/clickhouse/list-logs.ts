@@ -76,10 +76,10 @@ export async function newLogs(select: Select, query: NewLogsQuery): Promise<NewL
   const { since, limit } = query;
   checkRange('limit', limit, maxNewRows);
   const mark = since === undefined ? await beginning(select) : readMark(since);
-  const { seen, fresh } = await look(select, query, mark);
+  const { seen, fresh } = await readCandidates(select, query, mark);
   const kept = since === undefined ? [] : fresh.slice(-limit);
   const newest = seen.reduce((latest, { storedAt }) => Math.max(latest, storedAt), mark.newest);
-  const next = { newest, told: toldBy({ ...mark, newest }, seen, fresh) };
+  const next = { newest, told: returnedKeys({ ...mark, newest }, seen, fresh) };
   return {
     records: await recordsOf(select, query, kept),
     since: writeMark(next),
@@ -94,7 +94,7 @@ async function beginning(select: Select): Promise<Mark> {
 }
 
 /** All rows after the mark and shortly before it; and those to return, oldest first. */
-async function look(
+async function readCandidates(
   select: Select,
   { visibility, filter = {} }: NewLogsQuery,
   { newest, told }: Mark,
@@ -112,7 +112,7 @@ async function look(
 }
 
 /** Keys to keep: rows already returned that the next read will see again. */
-function toldBy({ newest, told }: Mark, seen: readonly Candidate[], fresh: readonly Candidate[]) {
+function returnedKeys({ newest, told }: Mark, seen: readonly Candidate[], fresh: readonly Candidate[]) {
   const next = new Set(fresh.map(({ id }) => keyOf(id)));
   for (const { id, storedAt } of seen) {
     const key = keyOf(id);

@@ -199,7 +199,7 @@ function spanOf(changes: readonly PriceChange[]): TimeWindow {
 
 /** Assigns a number to a batch, unless another one has it. Resolves to the name of the batch that has it. */
 async function take(parts: RepricingParts, batch: Batch): Promise<string> {
-  await note(parts, batch, 'taken');
+  await recordBatchState(parts, batch, 'taken');
   const [row] = await parts.select<{ name: string }>(
     'SELECT batch AS name FROM price_batches WHERE number = {number:UInt64} LIMIT 1',
     { number: batch.number },
@@ -208,7 +208,11 @@ async function take(parts: RepricingParts, batch: Batch): Promise<string> {
   return row.name;
 }
 
-async function note(parts: RepricingParts, batch: Batch, state: 'taken' | 'complete'): Promise<void> {
+async function recordBatchState(
+  parts: RepricingParts,
+  batch: Batch,
+  state: 'taken' | 'complete',
+): Promise<void> {
   await run(
     parts,
     `INSERT INTO price_batches (number, batch, state) SELECT ${batch.number}, ${literal(batch.name)}, '${state}'`,
@@ -260,7 +264,7 @@ async function complete(parts: RepricingParts, batch: Batch): Promise<void> {
     await intoRollUps(parts, batch);
     await intoRows(parts, batch, changes);
   }
-  await note(parts, batch, 'complete');
+  await recordBatchState(parts, batch, 'complete');
 }
 
 async function intoRollUps(parts: RepricingParts, { number, name }: Batch): Promise<void> {

@@ -87,7 +87,7 @@ export function rollUpSql(mark: Mark, number: number, batch: string): string {
     ? `SELECT toString(organisation_id) AS organisation_id, toString(workspace_id) AS workspace_id, ${bucket}, cost, created_at ${from}`
     : [
         `SELECT organisation_id, told.1 AS dimension, told.2 AS workspace_id, told.3 AS value, bucket, cost, created_at`,
-        `FROM (SELECT toString(organisation_id) AS organisation_id, arrayJoin([${dimensions.flatMap(toldAs).join(', ')}]) AS told, ${bucket}, cost, created_at ${from})`,
+        `FROM (SELECT toString(organisation_id) AS organisation_id, arrayJoin([${dimensions.flatMap(dimensionTuples).join(', ')}]) AS told, ${bucket}, cost, created_at ${from})`,
         `WHERE dimension NOT IN ('retries', '*retries') OR value != ''`,
       ].join('\n');
   const names: Readonly<Record<string, string>> = {
@@ -105,7 +105,7 @@ export function rollUpSql(mark: Mark, number: number, batch: string): string {
 }
 
 /** Tuples of dimension, workspace and value under which a request counts. */
-function toldAs([dimension, value, isTold]: (typeof dimensions)[number]): string[] {
+function dimensionTuples([dimension, value, isTold]: (typeof dimensions)[number]): string[] {
   const own = `('${dimension}', toString(workspace_id), ${value})`;
   return isTold ? [own, `('*${dimension}', '', ${value})`] : [own];
 }

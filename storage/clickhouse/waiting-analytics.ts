@@ -52,7 +52,7 @@ class WaitingAnalytics implements Analytics {
       cancel = clock.after(patienceMs, () => resolve('late'));
     });
     const first = this.#attempt().catch((error: unknown) => {
-      if (!isLate && isLasting(error)) throw error;
+      if (!isLate && isPermanent(error)) throw error;
       this.#retry(error);
     });
     try {
@@ -153,7 +153,7 @@ class WaitingAnalytics implements Analytics {
     const reason = error instanceof AnalyticsStartError ? error.reason : 'it could not be opened';
     // Once per reason: a store that is unavailable for a night must not fill the log.
     if (reason !== this.#reason) {
-      log[isLasting(error) ? 'error' : 'warn'](
+      log[isPermanent(error) ? 'error' : 'warn'](
         `${error instanceof Error ? error.message : String(error)} It is tried again; requests are served, and their rows wait in the journal.`,
       );
     }
@@ -173,6 +173,6 @@ class WaitingAnalytics implements Analytics {
   }
 }
 
-function isLasting(error: unknown): boolean {
+function isPermanent(error: unknown): boolean {
   return !(error instanceof AnalyticsStartError) || error.lasting;
 }

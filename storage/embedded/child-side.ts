@@ -38,10 +38,10 @@ export function runAsChild<Options>(work: ChildWork<Options>): void {
   async function start(message: StartMessage<Options>): Promise<void> {
     yieldToServing();
     try {
-      await tell({ type: 'ready', port: await work.start(message) });
+      await sendToParent({ type: 'ready', port: await work.start(message) });
     } catch (error) {
       const reason = error instanceof ChildCannotStart ? error.reason : 'other';
-      await tell({ type: 'failed', reason, message: textOf(error) });
+      await sendToParent({ type: 'failed', reason, message: textOf(error) });
       process.exit(1);
     }
   }
@@ -87,7 +87,7 @@ function runningThreads(): number[] {
   }
 }
 
-function tell(message: ReadyMessage | FailedMessage): Promise<void> {
+function sendToParent(message: ReadyMessage | FailedMessage): Promise<void> {
   return new Promise((resolve) => {
     if (process.send === undefined) return resolve();
     process.send(message, () => resolve());

@@ -45,7 +45,7 @@ async function placeOf(folder: string): Promise<Place> {
 }
 
 /** True when process numbers there are valid here. */
-function isNear(theirs: System, own: System): boolean {
+function isSameSystem(theirs: System, own: System): boolean {
   return own.kernel !== '' && theirs.kernel === own.kernel && own.space !== '' && theirs.space === own.space;
 }
 
@@ -67,7 +67,7 @@ interface OwnClaim {
 }
 
 /** Writes a claim of this process for the folder. */
-async function put(place: Place): Promise<OwnClaim> {
+async function writeClaim(place: Place): Promise<OwnClaim> {
   const id = randomBytes(8).toString('hex');
   const file = join(place.folder, fileOf(id));
   const listening = await listen(place.folder, socketOf(id));
@@ -168,7 +168,7 @@ interface Other {
 }
 
 /** The claims of others that are not dead; dead ones are removed. */
-async function livingOthers(place: Place, watched: Watched | undefined, own: string): Promise<Other[]> {
+async function liveClaims(place: Place, watched: Watched | undefined, own: string): Promise<Other[]> {
   const living: Other[] = [];
   for (const name of await readdir(place.folder)) {
     const id = /^([0-9a-f]{16})\.claim$/.exec(name)?.[1];
@@ -190,7 +190,7 @@ async function livingOthers(place: Place, watched: Watched | undefined, own: str
 /** True when a claim's process lives; undefined when that cannot be decided at once. */
 async function proof(claim: Claim, { folder, device, system }: Place): Promise<boolean | undefined> {
   if (ours.has(claim.id)) return true;
-  const found = isNear(claim.system, system) ? await processIdentity(claim.pid) : 'unknown';
+  const found = isSameSystem(claim.system, system) ? await processIdentity(claim.pid) : 'unknown';
   const isKnown = found !== 'unknown' && claim.identity !== 'unknown';
   // Before the socket, which outlives its process when a runtime passes it to child processes, as Deno does.
   if (found === undefined || (isKnown && found !== claim.identity)) return false;
@@ -200,13 +200,13 @@ async function proof(claim: Claim, { folder, device, system }: Place): Promise<b
     claim.device === device &&
     claim.socket !== 0
   ) {
-    const answer = await asked(folder, socketOf(claim.id), claim.socket);
+    const answer = await askHolder(folder, socketOf(claim.id), claim.socket);
     if (answer !== undefined) return answer;
   }
-  return isNear(claim.system, system) ? true : undefined;
+  return isSameSystem(claim.system, system) ? true : undefined;
 }
 
-async function asked(folder: string, name: string, inode: number): Promise<boolean | undefined> {
+async function askHolder(folder: string, name: string, inode: number): Promise<boolean | undefined> {
   const status = await stat(join(folder, name)).catch(() => undefined);
   if (status?.ino !== inode) return undefined;
   const reached = await socketPath(folder, name);
@@ -344,12 +344,12 @@ export async function lockData(directory: string, options: LockOptions): Promise
   const watched = new Watched(clock);
   let told = false;
   for (let rivals = 0; ;) {
-    const mine = await put(place);
-    const others = await mine.undoOnError(() => livingOthers(place, watched, mine.claim.id));
+    const mine = await writeClaim(place);
+    const others = await mine.undoOnError(() => liveClaims(place, watched, mine.claim.id));
     // After the second read, every process that arrived meanwhile has seen the claim.
     if (others.length === 0 && (await mine.hold())) {
-      const late = await mine.undoOnError(() => livingOthers(place, watched, mine.claim.id));
-      if (late.length === 0 && (await mine.isThere())) return keep(mine, place, options);
+      const late = await mine.undoOnError(() => liveClaims(place, watched, mine.claim.id));
+      if (late.length === 0 && (await mine.isThere())) return keepClaim(mine, place, options);
     }
     await mine.remove();
     const holder = others.find(({ claim, certain }) => certain && claim.holds);
@@ -381,7 +381,7 @@ export async function dataFolderHolder(directory: string): Promise<FoundHolder |
   const folder = join(directory, '.run', 'lock');
   if (!existsSync(folder)) return undefined;
   const place = await placeOf(folder);
-  const others = await livingOthers(place, undefined, '');
+  const others = await liveClaims(place, undefined, '');
   const found = others.find(({ claim }) => claim.holds);
   return found && { ...holderOf(found.claim, place.system), certain: found.certain };
 }
@@ -399,11 +399,11 @@ async function lockFolder(directory: string): Promise<string> {
 }
 
 function holderOf({ pid, host, system }: Claim, own: System): Holder {
-  return { pid, host, near: isNear(system, own) };
+  return { pid, host, near: isSameSystem(system, own) };
 }
 
 /** Counts up, and checks that the folder is still held. */
-function keep(mine: OwnClaim, place: Place, { clock, log, onLost }: LockOptions): DataLock {
+function keepClaim(mine: OwnClaim, place: Place, { clock, log, onLost }: LockOptions): DataLock {
   let released = false;
   let failing = false;
   let running: Promise<void> = Promise.resolve();
@@ -425,7 +425,7 @@ function keep(mine: OwnClaim, place: Place, { clock, log, onLost }: LockOptions)
 
   async function beat(): Promise<void> {
     const there = await mine.beat();
-    const others = await livingOthers(place, undefined, mine.claim.id);
+    const others = await liveClaims(place, undefined, mine.claim.id);
     const holder = others.find(({ claim }) => claim.holds);
     if (released) return;
     // Two holders are possible only after a file system showed them old listings: one of them ends.

@@ -45,10 +45,10 @@ interface SocketFolder {
  */
 export async function socketFolder(dataDirectory: string, name: string): Promise<SocketFolder> {
   const folder = await runtimeFolder(dataDirectory);
-  if (fits(join(folder, name))) return { path: folder, remove: () => Promise.resolve() };
+  if (fitsSocketPath(join(folder, name))) return { path: folder, remove: () => Promise.resolve() };
   const own = process.env['XDG_RUNTIME_DIR'];
   const roots = [own, tmpdir(), '/tmp'].filter((root) => root !== undefined && existsSync(root));
-  const root = roots.find((one) => fits(join(one as string, 'weir-XXXXXX', name))) ?? tmpdir();
+  const root = roots.find((one) => fitsSocketPath(join(one as string, 'weir-XXXXXX', name))) ?? tmpdir();
   // `mkdtemp` uses mode 0700 and a name that no other user can have taken.
   const path = await mkdtemp(join(root, 'weir-'));
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
@@ -64,13 +64,13 @@ export async function socketPath(
 ): Promise<{ readonly path: string; close(): Promise<void> } | undefined> {
   const path = join(folder, name);
   if (process.platform === 'win32') return undefined;
-  if (fits(path)) return { path, close: () => Promise.resolve() };
+  if (fitsSocketPath(path)) return { path, close: () => Promise.resolve() };
   if (process.platform !== 'linux') return undefined;
   const handle: FileHandle = await open(folder, 'r');
   return { path: `/proc/self/fd/${handle.fd}/${name}`, close: () => handle.close() };
 }
 
-function fits(path: string): boolean {
+function fitsSocketPath(path: string): boolean {
   return Buffer.byteLength(path) <= longestSocketPath;
 }
 
@@ -96,7 +96,7 @@ export function writePrivately(): void {
 export async function ownFolder(directory: string): Promise<void> {
   await makeFolder(directory).catch((cause: NodeJS.ErrnoException) => {
     throw new Error(
-      `The data folder cannot be made: ${causeInWords(cause)}. Name another one (--data, WEIR_DATA).`,
+      `The data folder cannot be made: ${describeCause(cause)}. Name another one (--data, WEIR_DATA).`,
       {
         cause,
       },
@@ -113,7 +113,7 @@ export async function ownFolder(directory: string): Promise<void> {
   if ((mode & forOthers) === 0) return;
   await chmod(directory, 0o700).catch((cause: NodeJS.ErrnoException) => {
     throw new Error(
-      `the folder ${directory} cannot be closed to other users: ${causeInWords(cause)}. Name another data folder (--data, WEIR_DATA)`,
+      `the folder ${directory} cannot be closed to other users: ${describeCause(cause)}. Name another data folder (--data, WEIR_DATA)`,
       { cause },
     );
   });
@@ -131,14 +131,14 @@ export async function folderFault(directory: string): Promise<string | undefined
   if (status instanceof Error) {
     const parent = dirname(directory);
     if (status.code === 'ENOENT' && parent !== directory) return folderFault(parent);
-    return `the data folder cannot be used: ${causeInWords(status)}. Name another one (--data, WEIR_DATA)`;
+    return `the data folder cannot be used: ${describeCause(status)}. Name another one (--data, WEIR_DATA)`;
   }
   if (!status.isDirectory()) return 'the data folder is no folder. Name another one (--data, WEIR_DATA)';
   const error = await access(directory, constants.R_OK | constants.W_OK | constants.X_OK).catch(
     (cause: NodeJS.ErrnoException) => cause,
   );
   return error instanceof Error
-    ? `the data folder cannot be used: ${causeInWords(error)}. Name another one (--data, WEIR_DATA)`
+    ? `the data folder cannot be used: ${describeCause(error)}. Name another one (--data, WEIR_DATA)`
     : undefined;
 }
 
@@ -197,7 +197,7 @@ async function closeWithin(
     found.seen += 1;
     const path = join(folder, entry.name);
     if (entry.isSymbolicLink() || (folder === root && entry.name === keyFile)) continue;
-    const status = await lstat(path).catch(gone);
+    const status = await lstat(path).catch(ignoreMissing);
     if (status === undefined || status.isSymbolicLink()) continue;
     if (status.uid !== ownId()) {
       throw new Error(
@@ -207,7 +207,7 @@ async function closeWithin(
     }
     if ((status.mode & forOthers) !== 0) {
       found.changed += 1;
-      await chmod(path, status.mode & 0o700).catch(gone);
+      await chmod(path, status.mode & 0o700).catch(ignoreMissing);
     }
     if (status.isDirectory()) await closeWithin(path, found, root);
   }
@@ -221,13 +221,13 @@ const inWords: Readonly<Record<string, string>> = {
 };
 
 /** The system's reason for a failure, with its cause in words when the bare code says little to an operator. */
-export function causeInWords(error: Error & { readonly code?: string | undefined }): string {
+export function describeCause(error: Error & { readonly code?: string | undefined }): string {
   const words = inWords[error.code ?? ''];
   return words === undefined ? error.message : `${words} (${error.message})`;
 }
 
 /** Running journals and engines remove files meanwhile. */
-function gone(error: NodeJS.ErrnoException): undefined {
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
 }
 

@@ -109,7 +109,7 @@ async function explained(directory: string, error: ChildStartError, isNew: boole
   if (isNew) await removeHalfMade(directory);
   const failure = `the embedded resources engine could not open ${directory}`;
   if (disk !== undefined) return new Error(`${failure}: ${disk}`, cause);
-  const said = inOneLine(error.message);
+  const said = firstLine(error.message);
   return isNew
     ? new Error(
         `${failure}: the database could not be made (the engine says: ${said}). Try again, or let storage.resources.url name a PostgreSQL server instead`,
@@ -128,7 +128,7 @@ async function removeHalfMade(directory: string): Promise<void> {
 }
 
 /** The engine's advice is for its developers. */
-function inOneLine(text: string): string {
+function firstLine(text: string): string {
   const line = (text.split('\n', 1)[0] as string).replace(/ Build with -sASSERTIONS for more info\.*/, '');
   return line.replace(/\.+$/, '').slice(0, 300);
 }

@@ -104,7 +104,7 @@ export function keepSnapshots(options: SnapshotsOptions): DirectorySnapshots {
         };
         await put(sealLine(head, headContext));
         let index = 0;
-        for (const { lines, isLast } of inLines(rows)) {
+        for (const { lines, isLast } of snapshotLines(rows)) {
           // Rows are JSON already: they are joined as text.
           const text = `{"rows":[${lines.join(',')}],"isLast":${isLast}}`;
           await put(`${secrets.seal(text, lineContext(id, index))}\n`);
@@ -126,7 +126,7 @@ const lineContext = (id: string, index: number): string => `directory-snapshot/$
 const confirmedContext = (id: string): string => `directory-snapshot/${id}/confirmed`;
 
 /** Yields at least one line. */
-function* inLines(
+function* snapshotLines(
   rows: Iterable<unknown>,
 ): Generator<{ readonly lines: readonly string[]; readonly isLast: boolean }> {
   let lines: string[] = [];

@@ -131,7 +131,7 @@ export async function openIdentity(
 }
 
 /** The ids of a data folder's default organisation and workspace, for a command; undefined before its first start. */
-export async function knownOrganisation(
+export async function readStoredIds(
   directory: string,
 ): Promise<Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'> | undefined> {
   const stored = await read(path.join(directory, 'identity.json'));

@@ -18,7 +18,7 @@ export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
  * error with an alphabetic code (`ECONNRESET`, `UND_ERR_SOCKET`, `CERT_HAS_EXPIRED`), like those of the system and the
  * network. Every other error is about the rows.
  */
-export function isStoreAway(error: unknown): boolean {
+export function isStoreUnavailable(error: unknown): boolean {
   if (GatewayError.is(error)) return away.has(error.code);
   let current = error;
   for (let depth = 0; depth < deepest && current instanceof Error; depth += 1) {

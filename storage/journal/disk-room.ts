@@ -29,7 +29,7 @@ export async function diskUnder(directory: string): Promise<Disk> {
  * Bound in bytes of a journal that holds `held`: all space except the part reserved for others on the disk. `minFree`
  * defaults to a tenth of the disk, at most 1 GiB. Never less than 64 MiB, or half of the available space.
  */
-export function boundOn(disk: Disk, held: number, minFree?: number): number {
+export function boundForDisk(disk: Disk, held: number, minFree?: number): number {
   const room = held + disk.free;
   const reserved = minFree ?? Math.min(maxReservedBytes, disk.total / 10);
   return Math.floor(Math.max(room - reserved, Math.min(minBytes, room / 2), 1));
@@ -51,7 +51,7 @@ export function followDisk({ bounds, disk, minFreeBytes, clock, log }: DiskRoomP
   let failed = false;
   const look = async (): Promise<void> => {
     try {
-      bounds.resize(boundOn(await disk(), bounds.onDiskBytes, minFreeBytes));
+      bounds.resize(boundForDisk(await disk(), bounds.onDiskBytes, minFreeBytes));
       failed = false;
     } catch (error) {
       if (!failed)

@@ -53,12 +53,12 @@ export class NoJournal extends Error {
  */
 export async function readInventory(directory: string): Promise<JournalInventory> {
   const counts: Record<JournalTable, Counts> = {
-    requests: nothing(),
-    bodies: nothing(),
-    feedback: nothing(),
+    requests: noCounts(),
+    bodies: noCounts(),
+    feedback: noCounts(),
   };
   for (const segment of await standingSegments(directory)) {
-    await ifThere(async () => {
+    await ifPresent(async () => {
       const rows = await countLines(segment);
       const count = counts[segment.name.table];
       count.oldest ??= rows === 0 ? undefined : await acceptedAt(segment);
@@ -84,14 +84,14 @@ export async function standingSegments(directory: string): Promise<StandingSegme
   for (const name of names) {
     if (name.kind === 'piece' && last?.base === name.base && name.from < last.end) continue;
     last = name;
-    const segment = await ifThere(() => lookAt(directory, name));
+    const segment = await ifPresent(() => inspectSegment(directory, name));
     if (segment !== undefined) found.push(segment);
   }
   return found;
 }
 
 /** Runs a step that reads a segment; undefined when the file is gone, because its rows have been shipped. */
-export async function ifThere<T>(step: () => Promise<T>): Promise<T | undefined> {
+export async function ifPresent<T>(step: () => Promise<T>): Promise<T | undefined> {
   try {
     return await step();
   } catch (error) {
@@ -101,14 +101,14 @@ export async function ifThere<T>(step: () => Promise<T>): Promise<T | undefined>
 }
 
 async function listFolder(directory: string): Promise<string[]> {
-  const files = await ifThere(() => readdir(directory));
+  const files = await ifPresent(() => readdir(directory));
   if (files === undefined) throw new NoJournal(directory);
   return files;
 }
 
-async function lookAt(directory: string, name: SegmentName): Promise<StandingSegment> {
+async function inspectSegment(directory: string, name: SegmentName): Promise<StandingSegment> {
   let path = join(directory, name.file);
-  let status = await ifThere(() => stat(path));
+  let status = await ifPresent(() => stat(path));
   if (status === undefined && name.kind === 'open') path = join(directory, sealedFile(name.base));
   status ??= await stat(path);
   const { size, mtime: modified } = status;
@@ -155,9 +155,9 @@ async function readQuarantine(
     feedback: { files: 0, bytes: 0 },
   };
   const folder = join(directory, 'quarantine');
-  for (const file of (await ifThere(() => readdir(folder))) ?? []) {
+  for (const file of (await ifPresent(() => readdir(folder))) ?? []) {
     const table = tableOf(file);
-    const status = await ifThere(() => stat(join(folder, file)));
+    const status = await ifPresent(() => stat(join(folder, file)));
     if (status === undefined || table === undefined) continue;
     kept[table].files += 1;
     kept[table].bytes += status.size;
@@ -170,7 +170,7 @@ export function tableOf(file: string): JournalTable | undefined {
   return journalTables.find((table) => file.startsWith(`${table}-`));
 }
 
-function nothing(): Counts {
+function noCounts(): Counts {
   return { segments: 0, rows: 0, bytes: 0, oldest: undefined };
 }
 
@@ -183,7 +183,7 @@ export async function verifyJournal(directory: string): Promise<JournalVerdict> 
   const unfinished: RowFault[] = [];
   const total = { segments: 0, rows: 0, bytes: 0 };
   for (const segment of await standingSegments(directory)) {
-    await ifThere(async () => {
+    await ifPresent(async () => {
       const found = await verifySegment(segment, faults);
       total.segments += 1;
       total.rows += found.rows;

@@ -11,7 +11,7 @@ import type {
 } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { Admission, Bounds } from './bounds.ts';
-import { boundOn, diskUnder, fixedBound, followDisk, type Disk } from './disk-room.ts';
+import { boundForDisk, diskUnder, fixedBound, followDisk, type Disk } from './disk-room.ts';
 import { sentenceOf } from './back-off.ts';
 import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { recoverSegments } from './recover.ts';
@@ -71,7 +71,8 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   await folder.prepare();
   const { disk = () => diskUnder(directory) } = options;
   const followsDisk = options.maxBytes === undefined && insert !== undefined;
-  const maxBytes = options.maxBytes ?? (followsDisk ? await firstBound(disk, minFreeBytes, log) : fixedBound);
+  const maxBytes =
+    options.maxBytes ?? (followsDisk ? await initialBound(disk, minFreeBytes, log) : fixedBound);
   const quarantine = new Quarantine({
     journal: directory,
     maxBytes: Math.min(64 * mebibyte, Math.ceil(maxBytes / 10)),
@@ -119,10 +120,14 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   return journal;
 }
 
-async function firstBound(disk: () => Promise<Disk>, minFree: number | undefined, log: Log): Promise<number> {
+async function initialBound(
+  disk: () => Promise<Disk>,
+  minFree: number | undefined,
+  log: Log,
+): Promise<number> {
   try {
     // Rows of earlier runs are on the disk already; the next check counts them.
-    return boundOn(await disk(), 0, minFree);
+    return boundForDisk(await disk(), 0, minFree);
   } catch (error) {
     log.warn(
       `journal: the system does not say what is free on the disk (${sentenceOf(error)}); the bound is ${fixedBound} bytes, or storage.journal.max_bytes`,

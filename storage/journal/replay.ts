@@ -2,7 +2,7 @@ import { readdir, stat, unlink } from 'node:fs/promises';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { FindStored, ReplayReport, ReplaySource } from '../../core/ports/journal-inspection.ts';
 import { type JournalTable, journalTables as tables } from '../../core/ports/journal.ts';
-import { acceptanceOf, FaultList, ifThere, standingSegments, tableOf } from './inventory.ts';
+import { acceptanceOf, FaultList, ifPresent, standingSegments, tableOf } from './inventory.ts';
 import { hasCode } from './back-off.ts';
 import { linesOf, readRow } from './recover.ts';
 import { type SegmentFile, SegmentFolder } from './segment-folder.ts';
@@ -71,7 +71,7 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** All quarantine files of a journal; each file is removed when all of its rows are replayed. */
 export async function quarantineSources(directory: string): Promise<ReplaySource[]> {
   const folder = join(directory, 'quarantine');
-  const files = (await ifThere(() => readdir(folder))) ?? [];
+  const files = (await ifPresent(() => readdir(folder))) ?? [];
   return files.sort().map((file) => ({ path: join(folder, file), table: undefined, remove: true }));
 }
 

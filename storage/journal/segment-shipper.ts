@@ -3,7 +3,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { StoredRows } from '../../core/ports/analytics.ts';
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
-import { BackOff, hasCode, isStoreAway, sentenceOf } from './back-off.ts';
+import { BackOff, hasCode, isStoreUnavailable, sentenceOf } from './back-off.ts';
 import type { Bounds } from './bounds.ts';
 import { countRows, type Ledger, middleOf, pieceOf, type Segment } from './segment.ts';
 import type { Quarantine, SegmentFolder } from './segment-folder.ts';
@@ -169,7 +169,7 @@ export class SegmentShipper {
       await this.within(insert(this.parts.table, this.parts.folder.rowsOf(segment), segment.token));
       return undefined;
     } catch (error) {
-      this.storeFailed = isStoreAway(error);
+      this.storeFailed = isStoreUnavailable(error);
       if (this.storeFailed) throw error;
       return { error };
     } finally {

@@ -24,7 +24,7 @@ import type {
   KeyMoments,
 } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
-import { countRows, insertRow, keptTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
+import { countRows, insertRow, storedTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
 import { rememberRemovals, removedSince } from './removals.ts';
 import { apiKeys } from './schema.ts';
 import type { PgColumn } from 'drizzle-orm/pg-core';
@@ -55,7 +55,7 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
     async replace(record) {
       const { organisationId, id, version } = record;
       held.check(organisationId);
-      const stored = and(identified(organisationId, id), eq(apiKeys.version, version - 1));
+      const stored = and(whereKey(organisationId, id), eq(apiKeys.version, version - 1));
       const row = rowOf(record, held);
       const replaced = await replaceRow(statements, { table: apiKeys, row, stored, taken: taken(record) });
       if (replaced) held.mark();
@@ -63,7 +63,7 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
     },
     async remove(organisationId, id) {
       held.check(organisationId);
-      return (await remove(identified(organisationId, id))) > 0;
+      return (await remove(whereKey(organisationId, id))) > 0;
     },
     async removeOfUser(organisationId, userId, workspaceId) {
       held.check(organisationId);
@@ -87,7 +87,7 @@ export function apiKeysWriter(statements: Statements, held: HeldCounters, clock:
     },
     async noteTold(organisationId, id, told) {
       held.check(organisationId);
-      await statements.update(apiKeys).set({ told }).where(identified(organisationId, id));
+      await statements.update(apiKeys).set({ told }).where(whereKey(organisationId, id));
     },
   };
 }
@@ -131,7 +131,7 @@ async function expire(
     .where(and(eq(apiKeys.organisationId, organisationId), inArray(apiKeys.id, ids)));
 }
 
-function identified(organisationId: string, id: string): SQL | undefined {
+function whereKey(organisationId: string, id: string): SQL | undefined {
   return and(eq(apiKeys.organisationId, organisationId), eq(apiKeys.id, id));
 }
 
@@ -274,7 +274,7 @@ async function totalOf(
 ): Promise<number> {
   const { workspaceId, types, ids, userId, aliveAt } = filter;
   if (ids === undefined && userId === undefined && aliveAt === undefined)
-    return keptTotal(statements, { table: apiKeys, organisationId, workspaceId, kinds: types });
+    return storedTotal(statements, { table: apiKeys, organisationId, workspaceId, kinds: types });
   return countRows(statements, apiKeys, matching(organisationId, filter));
 }
 

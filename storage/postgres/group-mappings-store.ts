@@ -7,14 +7,14 @@ import type {
 } from '../../core/ports/people.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { countRows, insertRow, keptTotal, pagedList, removeRows, type Taken } from './stored-records.ts';
+import { countRows, insertRow, storedTotal, pagedList, removeRows, type Taken } from './stored-records.ts';
 import { groupMappings } from './schema.ts';
 
 /** Reads group mappings with the statements of one transaction. */
 export function groupMappingsReader(statements: Statements): GroupMappingsReader {
   return {
     async find(organisationId, id) {
-      const [found] = await statements.select().from(groupMappings).where(identified(organisationId, id));
+      const [found] = await statements.select().from(groupMappings).where(whereMapping(organisationId, id));
       return found;
     },
     list(organisationId, filter, page) {
@@ -22,7 +22,7 @@ export function groupMappingsReader(statements: Statements): GroupMappingsReader
       return pagedList(page, {
         total: () =>
           filter.groupId === undefined
-            ? keptTotal(statements, {
+            ? storedTotal(statements, {
                 table: groupMappings,
                 organisationId,
                 workspaceId: filter.workspaceId,
@@ -52,14 +52,14 @@ export function groupMappingsWriter(statements: Statements, held: HeldCounters):
     },
     async remove(organisationId, id) {
       held.check(organisationId);
-      const removed = await removeRows(statements, groupMappings, identified(organisationId, id));
+      const removed = await removeRows(statements, groupMappings, whereMapping(organisationId, id));
       if (removed > 0) held.mark();
       return removed > 0;
     },
   };
 }
 
-function identified(organisationId: string, id: string): SQL | undefined {
+function whereMapping(organisationId: string, id: string): SQL | undefined {
   return and(eq(groupMappings.organisationId, organisationId), eq(groupMappings.id, id));
 }
 

@@ -2,7 +2,7 @@ import { and, eq, inArray, lte, type SQL, sql } from 'drizzle-orm';
 import type { InviteFilter, InviteRecord, InvitesReader, InvitesWriter } from '../../core/ports/people.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { countRows, insertRow, keptTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
+import { countRows, insertRow, storedTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
 import { invites } from './schema.ts';
 
 const maxExpired = 1000;
@@ -15,14 +15,14 @@ export function invitesReader(statements: Statements): InvitesReader {
   }
 
   return {
-    find: (organisationId, id) => first(identified(organisationId, id)),
+    find: (organisationId, id) => first(whereInvite(organisationId, id)),
     byTokenHash: (tokenHash) => first(eq(invites.tokenHash, tokenHash)),
     list(organisationId, filter, page) {
       const where = matching(organisationId, filter);
       return pagedList(page, {
         total: () =>
           filter.email === undefined && filter.role === undefined
-            ? keptTotal(statements, {
+            ? storedTotal(statements, {
                 table: invites,
                 organisationId,
                 kinds: filter.status && [filter.status],
@@ -71,7 +71,7 @@ export function invitesWriter(statements: Statements, held: HeldCounters): Invit
     async replace(record) {
       held.check(record.organisationId);
       const before = eq(invites.version, record.version - 1);
-      const stored = and(identified(record.organisationId, record.id), before);
+      const stored = and(whereInvite(record.organisationId, record.id), before);
       const replacement = { table: invites, row: rowOf(record), stored, taken: taken(record) };
       const replaced = await replaceRow(statements, replacement);
       if (replaced) held.mark();
@@ -84,7 +84,7 @@ export function invitesWriter(statements: Statements, held: HeldCounters): Invit
   };
 }
 
-function identified(organisationId: string, id: string): SQL | undefined {
+function whereInvite(organisationId: string, id: string): SQL | undefined {
   return and(eq(invites.organisationId, organisationId), eq(invites.id, id));
 }
 

@@ -2,7 +2,7 @@ import { and, asc, count, eq, gt, or, type SQL } from 'drizzle-orm';
 import type { MemberFilter, MemberRecord, MembersReader, MembersWriter } from '../../core/ports/people.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
-import { insertRow, keptTotal, pagedList, removeRows, replaceRow, type Taken } from './stored-records.ts';
+import { insertRow, storedTotal, pagedList, removeRows, replaceRow, type Taken } from './stored-records.ts';
 import { members, users } from './schema.ts';
 
 const directoryPage = 1000;
@@ -20,7 +20,7 @@ export function membersReader(statements: Statements): MembersReader {
 
   return {
     async find(organisationId, workspaceId, userId) {
-      const [found] = await select().where(identified(organisationId, workspaceId, userId));
+      const [found] = await select().where(whereMember(organisationId, workspaceId, userId));
       return found;
     },
     list(organisationId, workspaceId, filter, page) {
@@ -28,7 +28,7 @@ export function membersReader(statements: Statements): MembersReader {
       return pagedList(page, {
         total: () =>
           filter.email === undefined
-            ? keptTotal(statements, {
+            ? storedTotal(statements, {
                 table: members,
                 organisationId,
                 workspaceId,
@@ -69,21 +69,21 @@ export function membersWriter(statements: Statements, held: HeldCounters): Membe
     async replace(record) {
       held.check(record.organisationId);
       const { organisationId, workspaceId, userId, version } = record;
-      const stored = and(identified(organisationId, workspaceId, userId), eq(members.version, version - 1));
+      const stored = and(whereMember(organisationId, workspaceId, userId), eq(members.version, version - 1));
       const replaced = await replaceRow(statements, { table: members, row: record, stored, taken: {} });
       if (replaced) held.mark('people');
       return replaced;
     },
     async remove(organisationId, workspaceId, userId) {
       held.check(organisationId);
-      const removed = await removeRows(statements, members, identified(organisationId, workspaceId, userId));
+      const removed = await removeRows(statements, members, whereMember(organisationId, workspaceId, userId));
       if (removed > 0) held.mark('people');
       return removed > 0;
     },
   };
 }
 
-function identified(organisationId: string, workspaceId: string, userId: string): SQL | undefined {
+function whereMember(organisationId: string, workspaceId: string, userId: string): SQL | undefined {
   return and(
     eq(members.organisationId, organisationId),
     eq(members.workspaceId, workspaceId),

@@ -14,7 +14,7 @@ import {
   containing,
   countRows,
   insertRow,
-  keptTotal,
+  storedTotal,
   pagedList,
   replaceRow,
   type Taken,
@@ -79,7 +79,7 @@ export function workspacesReader(statements: Statements): WorkspacesReader {
       return pagedList(page, {
         total: () =>
           filter.name === undefined && filter.exactName === undefined
-            ? keptTotal(statements, { table: workspaces, organisationId, kinds: filter.statuses })
+            ? storedTotal(statements, { table: workspaces, organisationId, kinds: filter.statuses })
             : countRows(statements, workspaces, where),
         rows: async ({ limit, offset, towards }) =>
           statements

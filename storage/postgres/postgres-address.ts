@@ -24,19 +24,21 @@ export async function postgresPlace(
 ): Promise<PostgresPlace> {
   const parsed = URL.canParse(settings.url) ? new URL(settings.url) : undefined;
   if (parsed === undefined || !protocols.test(parsed.protocol) || parsed.hostname === '')
-    throw refused('it is no address; write "?", "#", "/" or "@" in a password as %3F, %23, %2F or %40');
+    throw invalidAddressError(
+      'it is no address; write "?", "#", "/" or "@" in a password as %3F, %23, %2F or %40',
+    );
   const host = parsed.hostname.replace(/^\[(.*)\]$/, '$1');
   const user = decode(parsed.username);
   const password = settings.password ?? decode(parsed.password);
-  if (user === '') throw refused('it names no user');
+  if (user === '') throw invalidAddressError('it names no user');
   if (settings.password !== undefined && parsed.password !== '')
-    throw refused('the password stands in it and in storage.resources.password; keep one');
+    throw invalidAddressError('the password stands in it and in storage.resources.password; keep one');
   const database = decode(parsed.pathname.slice(1)) || 'weir';
-  if (database.includes('/')) throw refused('only the database follows the port');
+  if (database.includes('/')) throw invalidAddressError('only the database follows the port');
   const port = parsed.port === '' ? 5432 : Number(parsed.port);
   const mode = sslMode(parsed);
   if (settings.ca_file !== undefined && mode !== 'verify-full')
-    throw refused('storage.resources.ca_file needs ?sslmode=verify-full');
+    throw invalidAddressError('storage.resources.ca_file needs ?sslmode=verify-full');
   const tls = await tlsOptions(mode, settings.ca_file, folder);
   return {
     label: `${parsed.hostname}:${port}/${database}`,
@@ -48,8 +50,10 @@ function sslMode(url: URL): string {
   const { sslmode = 'disable', ...others } = Object.fromEntries(url.searchParams);
   const [other] = Object.keys(others);
   if (other !== undefined || url.hash !== '')
-    throw refused('only sslmode may follow the database; write "?" or "#" in a password as %3F or %23');
-  if (!modes.has(sslmode)) throw refused('sslmode is disable, require or verify-full');
+    throw invalidAddressError(
+      'only sslmode may follow the database; write "?" or "#" in a password as %3F or %23',
+    );
+  if (!modes.has(sslmode)) throw invalidAddressError('sslmode is disable, require or verify-full');
   return sslmode;
 }
 
@@ -72,11 +76,11 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    throw refused('a "%" in it must be written as %25');
+    throw invalidAddressError('a "%" in it must be written as %25');
   }
 }
 
-function refused(reason: string): Error {
+function invalidAddressError(reason: string): Error {
   return new Error(
     `The address of the PostgreSQL server cannot be used: ${reason}. Write postgres://USER:PASSWORD@HOST:5432/DATABASE (?sslmode=verify-full for TLS) in storage.resources.url.`,
   );

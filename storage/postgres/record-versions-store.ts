@@ -56,7 +56,7 @@ export function versionsReader(statements: Statements): Pick<RecordsReader, 'ver
           and(
             eq(recordVersions.recordId, recordId),
             ofKind(statements, organisationId, kind),
-            theWanted(wanted),
+            whereVersion(wanted),
           ),
         );
       return found === undefined ? undefined : versionOf<K>(found);
@@ -134,7 +134,7 @@ export function versionsWriter(
 
 type Wanted = Parameters<RecordsReader['version']>[3];
 
-function theWanted(wanted: Wanted): SQL | undefined {
+function whereVersion(wanted: Wanted): SQL | undefined {
   if ('number' in wanted) return eq(recordVersions.number, wanted.number);
   if ('id' in wanted) return eq(recordVersions.id, wanted.id);
   // Most versions have no label.

@@ -13,7 +13,7 @@ import {
   containing,
   countRows,
   insertRow,
-  keptTotal,
+  storedTotal,
   pagedList,
   removeRows,
   replaceRow,
@@ -193,7 +193,7 @@ function totalOf(
     exactName === undefined &&
     (workspaceId === undefined || ofOrganisation === undefined);
   if (!isKept) return countRows(statements, records, and(ofKind(organisationId, kind), matching(filter)));
-  return keptTotal(statements, {
+  return storedTotal(statements, {
     table: records,
     organisationId,
     workspaceId: ofOrganisation ? '' : workspaceId,

@@ -28,7 +28,7 @@ export async function insertRow<Table extends PgTable>(
   row: PgInsertValue<Table>,
   taken: Taken,
 ): Promise<void> {
-  await statements.insert(table).values(row).catch(refusedAsTaken(taken));
+  await statements.insert(table).values(row).catch(throwIfTaken(taken));
 }
 
 /** Content and target of `replaceRow`. */
@@ -45,7 +45,7 @@ export async function replaceRow<Table extends PgTable>(
   statements: Statements,
   { table, row, stored, taken }: Replacement<Table>,
 ): Promise<boolean> {
-  const { rowCount } = await statements.update(table).set(row).where(stored).catch(refusedAsTaken(taken));
+  const { rowCount } = await statements.update(table).set(row).where(stored).catch(throwIfTaken(taken));
   return (rowCount ?? 0) > 0;
 }
 
@@ -106,7 +106,7 @@ export async function pagedList<T>(
  * For `catch` of a statement: `already_exists` with the sentence in `messages` for the violated unique constraint, any
  * other error unchanged. The transaction is lost either way.
  */
-function refusedAsTaken(messages: Readonly<Record<string, string>>): (error: unknown) => never {
+function throwIfTaken(messages: Readonly<Record<string, string>>): (error: unknown) => never {
   return (error) => {
     const cause = driverError(error);
     const constraint = cause === undefined ? undefined : violatedConstraint(storeError(cause));
@@ -126,7 +126,7 @@ interface CountedList {
 }
 
 /** Length of the list, without counting its rows. */
-export async function keptTotal(
+export async function storedTotal(
   statements: Statements,
   { table, organisationId, workspaceId, kinds }: CountedList,
 ): Promise<number> {

@@ -5,7 +5,7 @@ import type { HeldCounters } from './held-counters.ts';
 import {
   countRows,
   insertRow,
-  keptTotal,
+  storedTotal,
   pagedList,
   removeRows,
   replaceRow,
@@ -21,14 +21,14 @@ export function usersReader(statements: Statements): UsersReader {
     (await statements.select().from(users).where(where))[0];
 
   return {
-    find: (organisationId, id) => first(identified(organisationId, id)),
+    find: (organisationId, id) => first(whereUser(organisationId, id)),
     byEmail: (organisationId, email) => first(matching(organisationId, { email })),
     list(organisationId, filter, page) {
       const where = matching(organisationId, filter);
       return pagedList(page, {
         total: () =>
           filter.email === undefined
-            ? keptTotal(statements, { table: users, organisationId, kinds: filter.role && [filter.role] })
+            ? storedTotal(statements, { table: users, organisationId, kinds: filter.role && [filter.role] })
             : countRows(statements, users, where),
         rows: async ({ limit, offset, towards }) =>
           statements
@@ -72,7 +72,7 @@ export function usersWriter(statements: Statements, held: HeldCounters): UsersWr
     },
     async replace(record) {
       held.check(record.organisationId);
-      const stored = and(identified(record.organisationId, record.id), eq(users.version, record.version - 1));
+      const stored = and(whereUser(record.organisationId, record.id), eq(users.version, record.version - 1));
       const replacement = { table: users, row: rowOf(record), stored, taken: taken(record) };
       const replaced = await replaceRow(statements, replacement);
       if (replaced) held.mark('people');
@@ -80,14 +80,14 @@ export function usersWriter(statements: Statements, held: HeldCounters): UsersWr
     },
     async remove(organisationId, id) {
       held.check(organisationId);
-      const removed = await removeRows(statements, users, identified(organisationId, id));
+      const removed = await removeRows(statements, users, whereUser(organisationId, id));
       if (removed > 0) held.mark('people');
       return removed > 0;
     },
   };
 }
 
-function identified(organisationId: string, id: string): SQL | undefined {
+function whereUser(organisationId: string, id: string): SQL | undefined {
   return and(eq(users.organisationId, organisationId), eq(users.id, id));
 }
 

@@ -13,7 +13,7 @@ import {
   type BudgetPosition,
   type Place,
   presenceCommand,
-  tellCommand,
+  reportCommand,
   type ToldBudget,
 } from './prepared-charges.ts';
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
@@ -171,7 +171,7 @@ export class BudgetSessions {
     const session = this.#enter(organisation);
     const certain = organisation.certain.get(key)?.reserved ?? 0;
     const positions = [{ key, epoch, used: 0, added: 0, amount: 0, certain }];
-    await this.tell(tellCommand(organisation.place, { now: now?.(), session, isEntered: true, positions }));
+    await this.tell(reportCommand(organisation.place, { now: now?.(), session, isEntered: true, positions }));
     return epoch;
   }
 
@@ -221,7 +221,7 @@ export class BudgetSessions {
       const positions = told.slice(from, from + positionsPerCall);
       // Reservations of earlier sessions count until all of their use is reported.
       const isEntered = enters && from + positionsPerCall >= told.length;
-      void this.tell(tellCommand(place, { now, session, isEntered, positions }));
+      void this.tell(reportCommand(place, { now, session, isEntered, positions }));
     }
   }
 

@@ -92,9 +92,9 @@ class OwnedConnection implements RedisConnection {
     this.probes = new TimedCalls({
       clock,
       maxPending: 1,
-      onTimeout: nobodyWaits,
-      onAnswer: nobodyWaits,
-      onFailure: nobodyWaits,
+      onTimeout: ignoreLateError,
+      onAnswer: ignoreLateError,
+      onFailure: ignoreLateError,
     });
     this.listen();
   }
@@ -109,7 +109,7 @@ class OwnedConnection implements RedisConnection {
 
   call<Reply>(send: (client: Redis) => Promise<Reply>, options: RedisCallOptions = {}): Promise<Reply> {
     return new Promise((resolve, reject) => {
-      const call = this.begin<Reply>(options, { answered: resolve, failed: reject, late: nobodyWaits });
+      const call = this.begin<Reply>(options, { answered: resolve, failed: reject, late: ignoreLateError });
       if (call === undefined) return;
       send(this.client).then(
         (reply) => call.answer(reply),
@@ -229,7 +229,7 @@ class OwnedConnection implements RedisConnection {
     return new Promise((resolve, reject) => {
       const inTime = this.probes.begin<string>(this.budgetMs, {
         answered: () => resolve(true),
-        failed: nobodyWaits,
+        failed: ignoreLateError,
         late: () => resolve(false),
       });
       this.client.ping().then(
@@ -285,7 +285,7 @@ class Reading<Result> implements Waiter<RedisReply> {
   }
 }
 
-function nobodyWaits(): void {
+function ignoreLateError(): void {
   // It has timed out.
 }
 

@@ -225,7 +225,7 @@ export function presenceCommand(gateway: string, now: number | undefined, isLeav
 }
 
 /** Reports the state of budgets to the server. `isEntered`: the gateway's session starts with it. */
-export function tellCommand(
+export function reportCommand(
   { organisationId, gateway, keepMs }: Place,
   call: {
     readonly now: number | undefined;

@@ -87,11 +87,14 @@ export interface RedisAddress {
 export function parseRedisUrl(url: string): RedisAddress {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed === undefined || !/^rediss?:$/.test(parsed.protocol) || parsed.hostname === '')
-    throw refused('it is no address');
+    throw invalidAddressError('it is no address');
   if (parsed.search !== '' || parsed.hash !== '')
-    throw refused('nothing may follow the database; write a "?" or "#" in a password as %3F or %23');
+    throw invalidAddressError(
+      'nothing may follow the database; write a "?" or "#" in a password as %3F or %23',
+    );
   const [, database = '0'] = /^\/?(\d{1,5})?$/.exec(parsed.pathname) ?? [undefined, undefined];
-  if (!/^\/?(\d{1,5})?$/.test(parsed.pathname)) throw refused('the database behind the port is a number');
+  if (!/^\/?(\d{1,5})?$/.test(parsed.pathname))
+    throw invalidAddressError('the database behind the port is a number');
   const { protocol, hostname } = parsed;
   const port = parsed.port === '' ? 6379 : Number(parsed.port);
   return {
@@ -110,11 +113,11 @@ function decode(part: string): string | undefined {
   try {
     return decodeURIComponent(part);
   } catch {
-    throw refused('a "%" in the name or password must be written as %25');
+    throw invalidAddressError('a "%" in the name or password must be written as %25');
   }
 }
 
-function refused(reason: string): Error {
+function invalidAddressError(reason: string): Error {
   return new Error(
     `The address of a Redis server cannot be used: ${reason}. Write redis://USER:PASSWORD@HOST:6379/0 (rediss:// for TLS) in storage.counters.url and storage.cache.url.`,
   );

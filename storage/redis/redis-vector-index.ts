@@ -47,7 +47,7 @@ class RedisVectorIndex implements VectorIndex {
     threshold: number,
   ): Similar | undefined | Promise<Similar | undefined> {
     if (this.hasSets === false) return this.local.nearest(partition, vector, threshold);
-    if (!this.redis.available || !pointsSomewhere(vector)) return undefined;
+    if (!this.redis.available || !isNonZero(vector)) return undefined;
     if (this.hasSets === true) return this.search(partition, vector, threshold);
     return this.ask().then(() =>
       this.hasSets === undefined ? undefined : this.nearest(partition, vector, threshold),
@@ -66,7 +66,7 @@ class RedisVectorIndex implements VectorIndex {
       return this.ask().then(() =>
         this.hasSets === undefined ? undefined : this.add(partition, id, vector, bounds),
       );
-    return pointsSomewhere(vector) && bounds.ttlMs > 0 && bounds.maxEntries >= 1
+    return isNonZero(vector) && bounds.ttlMs > 0 && bounds.maxEntries >= 1
       ? this.keep(partition, id, vector, bounds)
       : this.remove(partition, id);
   }
@@ -162,7 +162,7 @@ function blobOf({ buffer, byteOffset, byteLength }: Float32Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-function pointsSomewhere(vector: Float32Array): boolean {
+function isNonZero(vector: Float32Array): boolean {
   let squares = 0;
   for (const value of vector) squares += value * value;
   return squares > 0 && Number.isFinite(squares);

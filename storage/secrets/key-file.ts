@@ -96,10 +96,10 @@ async function readKeyFile(dataFolder: string): Promise<KeyFile | undefined> {
         `${file} can be read by others (mode ${(mode & 0o777).toString(8)}), and it opens every stored secret. Do: chmod 600 ${file}; and if somebody else could have read it: weir rotate-secrets`,
       );
     }
-    if (size > maxFileBytes) throw damaged(file);
+    if (size > maxFileBytes) throw damagedKeyFileError(file);
     const lines = (await handle.readFile('utf8')).split('\n').filter((line) => line.trim() !== '');
     const [first, ...rest] = lines.map((line, index) => readKey(line, `Line ${index + 1} of ${file}`));
-    if (first === undefined) throw damaged(file);
+    if (first === undefined) throw damagedKeyFileError(file);
     return { path: file, keys: [first, ...rest] };
   } finally {
     await handle.close();
@@ -127,7 +127,7 @@ async function write(file: string, keys: KeyFile['keys']): Promise<KeyFile> {
   return { path: file, keys };
 }
 
-function damaged(file: string): Error {
+function damagedKeyFileError(file: string): Error {
   return new Error(
     `${file} is damaged. Restore it from a backup: without it no stored secret can be read. Moved away, a new key is made, and every secret has to be stored again.`,
   );

@@ -62,7 +62,7 @@ export function createSecretBox({ current, previous }: SealingKeys): SecretBox {
     seal(text, context) {
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv(algorithm, current.bytes, nonce, { authTagLength: tagBytes });
-      cipher.setAAD(boundTo(current.id, context));
+      cipher.setAAD(additionalData(current.id, context));
       const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
       return `${prefix}${nonce.toString('base64url')}.${sealed.toString('base64url')}`;
     },
@@ -71,21 +71,21 @@ export function createSecretBox({ current, previous }: SealingKeys): SecretBox {
       const key = keys.get(keyId);
       if (key === undefined) throw keyMissing(keyId);
       const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagBytes });
-      decipher.setAAD(boundTo(keyId, context));
+      decipher.setAAD(additionalData(keyId, context));
       decipher.setAuthTag(data.subarray(-tagBytes));
       try {
         return Buffer.concat([decipher.update(data.subarray(0, -tagBytes)), decipher.final()]).toString(
           'utf8',
         );
       } catch (cause) {
-        throw changed(cause);
+        throw tamperedSecretError(cause);
       }
     },
     isCurrent: (sealed) => sealed.startsWith(prefix),
   };
 }
 
-function boundTo(keyId: string, context: string): Buffer {
+function additionalData(keyId: string, context: string): Buffer {
   return Buffer.from(`${format}.${keyId}.${context}`, 'utf8');
 }
 
@@ -94,7 +94,7 @@ function partsOf(sealed: string): { readonly keyId: string; readonly nonce: Buff
   const nonce = Buffer.from(nonceText, 'base64url');
   const data = Buffer.from(dataText, 'base64url');
   const isWhole = nonce.length === nonceBytes && data.length >= tagBytes && more.length === 0;
-  if (version !== format || !isWhole) throw changed(undefined);
+  if (version !== format || !isWhole) throw tamperedSecretError(undefined);
   return { keyId, nonce, data };
 }
 
@@ -105,7 +105,7 @@ function keyMissing(keyId: string): GatewayError {
   );
 }
 
-function changed(cause: unknown): GatewayError {
+function tamperedSecretError(cause: unknown): GatewayError {
   return new GatewayError(
     'internal',
     'A stored secret is not as it was sealed: it was changed, or moved from another record. Store it again.',

@@ -16,7 +16,7 @@ import type { Clock } from '../core/ports/clock.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
-import { knownOrganisation } from '../storage/identity/open-identity.ts';
+import { readStoredIds } from '../storage/identity/open-identity.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
 import { isServer } from './open-analytics.ts';
@@ -114,7 +114,7 @@ async function providersAt(
   const stored = database && createResources({ database, clock, log: at.log });
   const { integrations = [], providers = [] } = config.organisation ?? {};
   if (integrations.length + providers.length === 0) return stored;
-  const place = await knownOrganisation(data);
+  const place = await readStoredIds(data);
   if (place === undefined)
     throw new Error(
       `${file} has an organisation with providers, and no gateway has used the data folder ${data}, which says whose they are. Name the gateway's own (--data, WEIR_DATA).`,

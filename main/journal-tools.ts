@@ -1,7 +1,7 @@
 // Composition root: dependencies of the commands `weir journal …`.
 import type { JournalTools } from '../core/administration/cli/journal-command.ts';
 import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
-import { boundOn, diskUnder } from '../storage/journal/disk-room.ts';
+import { boundForDisk, diskUnder } from '../storage/journal/disk-room.ts';
 import { readInventory, verifyJournal } from '../storage/journal/inventory.ts';
 import { quarantineSources, replayRows } from '../storage/journal/replay.ts';
 import { readStatus, statusFile } from '../storage/journal/status-file.ts';
@@ -24,7 +24,7 @@ export function journalTools(parts: ToolParts): JournalTools {
         const { analytics: store, journal } = config.storage;
         return use({
           analytics: store.url === 'none:' ? undefined : analytics,
-          maxBytes: journal.max_bytes ?? boundOn(await diskUnder(data), 0, journal.min_free_bytes),
+          maxBytes: journal.max_bytes ?? boundForDisk(await diskUnder(data), 0, journal.min_free_bytes),
         });
       }),
   };

@@ -71,28 +71,28 @@ const longestDrainDelayMs = 300_000;
 const usage = `weir: a gateway in front of model providers
 
   weir start [--config FILE] [--port N] [--data DIR]   serve (environment: WEIR_CONFIG, PORT, WEIR_DATA)
-             [--host ADDRESS]                          listen there instead of server.host (WEIR_HOST)
-  weir check [FILE] [--no-plugins] [--data DIR]        name every mistake in a configuration, start nothing; the
-                                                       modules of your own plugins are run, unless --no-plugins
-  weir explain --config X --request FILE               show how a config would route a request, send nothing
+             [--host ADDRESS]                          address to listen on instead of server.host (WEIR_HOST)
+  weir check [FILE] [--no-plugins] [--data DIR]        report every mistake in a configuration, start nothing;
+                                                       runs the code of your own plugins, unless --no-plugins
+  weir explain --config X --request FILE               show how a config routes a request, send nothing
   weir plugin new|test|docs                            for authors of plugins (weir plugin --help)
   weir schema                                          print the JSON Schema of the configuration
-  weir journal status|verify|replay                    look after the log rows on disk (weir journal --help)
-  weir export [--out FILE]                             what the store holds, as YAML (weir export --help)
-  weir import FILE [--replace]                         put an export into the store (weir import --help)
-  weir backup --out FILE                               all that is administered in one file, while the gateway runs
-  weir restore FILE                                    make a data folder from it (weir restore --help)
-  weir audit verify                                    prove that no audit trail was changed (weir audit --help)
-  weir reconcile --provider X --file FILE              what a provider billed beside what is recorded (--help)
-  weir reprice --from DAY --to DAY                     give prices to requests that had none (weir reprice --help)
-  weir rotate-secrets                                  seal stored secrets anew (weir rotate-secrets --help)
+  weir journal status|verify|replay                    manage the log rows on disk (weir journal --help)
+  weir export [--out FILE]                             print the content of the store as YAML (weir export --help)
+  weir import FILE [--replace]                         write an export into the store (weir import --help)
+  weir backup --out FILE                               write all administration data to one file, while the gateway runs
+  weir restore FILE                                    create a data folder from a backup (weir restore --help)
+  weir audit verify                                    verify that no audit trail was changed (weir audit --help)
+  weir reconcile --provider X --file FILE              compare billed costs with recorded costs (--help)
+  weir reprice --from DAY --to DAY                     set prices of requests without a price (weir reprice --help)
+  weir rotate-secrets                                  encrypt stored secrets with a new key (weir rotate-secrets --help)
   weir --version                                       print the version
   weir help                                            print this
 
   WEIR_ADMIN_KEY presets the owner key (at least 16 characters); without it one is generated and shown once.
-  WEIR_DRAIN_DELAY_MS wins over server.drain_delay_ms: how long it still listens after SIGTERM.
-  WEIR_OWNER_EMAIL is the e-mail address of the first user, the owner; read at the first start alone.
-  WEIR_SECRET_KEY is the key that stored secrets are sealed with; without it one is kept in the data folder.`;
+  WEIR_DRAIN_DELAY_MS overrides server.drain_delay_ms: time to keep listening after SIGTERM.
+  WEIR_OWNER_EMAIL is the e-mail address of the first user, the owner; read only at the first start.
+  WEIR_SECRET_KEY is the key that encrypts stored secrets; without it the key is kept in the data folder.`;
 
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {

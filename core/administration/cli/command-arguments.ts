@@ -23,25 +23,25 @@ export type JournalCommand =
       readonly table: JournalTable | undefined;
     };
 
-export const journalUsage = `weir journal: the log rows on disk that wait for the analytics store
+export const journalUsage = `weir journal: log rows on disk that wait for the analytics store
 
-  weir journal status [--data DIR] [--json]    segments, rows, bytes, the oldest row, quarantine, the bound and what
-                                               came of it (shed rows, blocked requests); changes nothing
-  weir journal verify [--data DIR] [--json]    read every row, name each bad one as FILE:OFFSET; changes nothing
+  weir journal status [--data DIR] [--json]    print segments, rows, bytes, the oldest row, quarantine, the size limit
+                                               and its effects (shed rows, blocked requests); read-only
+  weir journal verify [--data DIR] [--json]    read every row, print each bad one as FILE:OFFSET; read-only
   weir journal replay --quarantine             put the rows of the quarantine back
   weir journal replay FILE...                  put rows of files back, one JSON object in each line
       [--table requests|bodies|feedback] [--data DIR] [--config FILE] [--json]
 
-  status and verify work beside a running gateway and without one. verify ends with 1 when a row is bad.
+  status and verify work with and without a running gateway. verify ends with 1 if a row is bad.
 
-  replay is for rows that the store refused, once the cause is gone: the schema is up to date, or somebody repaired
-  the rows in the files of the quarantine. It refuses while a gateway runs on the folder, since only one process may
+  Use replay for rows that the store refused, after the cause is removed: the schema is up to date, or the rows in the
+  files of the quarantine are repaired. It refuses to run while a gateway uses the folder, because only one process may
   write there. The rows become new segments, which the next start of the gateway ships.
 
-  No row is stored twice: the store is asked for every id first, whatever its deduplication remembers, and ids that
-  wait in the journal already are left out too, so a replay that was interrupted is simply repeated. A file of the
-  quarantine is removed when all its rows are back or known; your own files stay. A row that cannot go back (no JSON,
-  no UUID as id, no created_at) is named as FILE:OFFSET and stays where it is; replay then ends with 1.
+  No row is stored twice: replay asks the store for every id first, independently of its deduplication, and skips ids
+  that already wait in the journal, so you can repeat an interrupted replay. A file of the quarantine is removed when all
+  its rows are back or known; your own files stay. A row that cannot go back (no JSON, no UUID as id, no created_at) is
+  printed as FILE:OFFSET and stays in its file; replay then ends with 1.
 
   The table of a row comes from its quarantine entry, from --table, or from a file name that begins with requests-,
   bodies- or feedback-. WEIR_DATA and WEIR_CONFIG name the data folder and the configuration.`;
@@ -100,17 +100,17 @@ export interface ExplainCommand {
   readonly json: boolean;
 }
 
-export const explainUsage = `weir explain: how a request would be routed by a config, without sending anything
+export const explainUsage = `weir explain: shows how a config routes a request, without sending anything
 
   weir explain --config X --request FILE [--file CONFIGURATION] [--json]
 
   X is the name of a config under "configs:", a file with a config (JSON or YAML), or a config as JSON.
-  FILE holds the request as JSON: { "method": "POST", "path": "/v1/chat/completions", "headers": {}, "body": {} };
-  all of it is optional, and x-service-metadata may be written as an object.
+  FILE contains the request as JSON: { "method": "POST", "path": "/v1/chat/completions", "headers": {}, "body": {} };
+  all members are optional, and x-service-metadata may be an object.
   CONFIGURATION is the gateway's file; default: gateway.config.yaml or WEIR_CONFIG.
 
-  Prints what each branch decides and why, the order of attempts with the settings of each, and where a failure leads.
-  Ends with 1 when the config, the configuration or the request cannot be used.`;
+  Prints the decision of each branch with its reason, the order of attempts with their settings, and the next target after
+  a failure. Ends with 1 if the config, the configuration or the request cannot be used.`;
 
 /** Reads the arguments of `explain`. Throws an error with the reason for unclear input. */
 export function readExplainArguments(args: readonly string[], file: string | undefined): ExplainCommand {
@@ -134,27 +134,27 @@ export type BackupCommand =
   | (StorePlace & { readonly name: 'backup'; readonly out: string })
   | (StorePlace & { readonly name: 'restore'; readonly file: string });
 
-const passphrase = `  The passphrase (12 characters or more) comes from WEIR_BACKUP_PASSPHRASE, or is the first line of standard input. Without
-  it no backup can be restored: keep it apart from the file.`;
+const passphrase = `  The passphrase (12 characters or more) comes from WEIR_BACKUP_PASSPHRASE, or from the first line of standard input. A
+  backup cannot be restored without it: keep it apart from the file.`;
 
 /** The help of both. */
 export const backupUsage = {
-  backup: `weir backup: everything that is administered, in one file, while the gateway runs
+  backup: `weir backup: writes all administration data to one file, while the gateway runs
 
   weir backup --out FILE [--config FILE] [--data DIR]
 
-  Holds every table of the relational store as it is at one moment (organisations, users, keys, records with their
-  versions, prompts, settings, audit trails), identity.json and the key file of the data folder. These two are sealed
-  with the passphrase. It does not hold logs and analytics, log rows on their way (the journal), files of exports,
-  waiting jobs, nor the configuration file.
+  Contains a consistent snapshot of every table of the relational store (organisations, users, keys, records with their
+  versions, prompts, settings, audit trails), identity.json and the key file of the data folder. These two files are
+  encrypted with the passphrase. It does not contain logs and analytics, log rows in the journal, files of exports,
+  waiting jobs, or the configuration file.
 
 ${passphrase}`,
-  restore: `weir restore: makes a data folder from a backup
+  restore: `weir restore: creates a data folder from a backup
 
   weir restore FILE [--config FILE] [--data DIR]
 
-  The folder has to be empty, and so has the database of storage.resources. The whole file is checked before anything is
-  written; what fails leaves the folder as it was. weir start then serves with the same keys, secrets and owner.
+  The folder and the database of storage.resources have to be empty. The whole file is checked before anything is
+  written; a failure leaves the folder unchanged. weir start then serves with the same keys, secrets and owner.
 
 ${passphrase}`,
 } as const;
@@ -201,46 +201,45 @@ export type AdministrationCommand =
   | (StorePlace & { readonly name: 'rotate-secrets' })
   | (StorePlace & { readonly name: 'audit'; readonly organisation: string | undefined });
 
-const common = `  The store is the one of storage.resources: [--config FILE] (WEIR_CONFIG), and for the embedded one [--data DIR]
-  (WEIR_DATA), which no gateway may be using meanwhile. A PostgreSQL server is used beside its gateways.`;
+const common = `  The command uses the store of storage.resources: [--config FILE] (WEIR_CONFIG), and for the embedded store [--data DIR]
+  (WEIR_DATA), which no gateway may use at the same time. With a PostgreSQL server, gateways may keep running.`;
 
 /** The help of each of them. */
 export const administrationUsage = {
-  export: `weir export: what the store holds as YAML, without its audit trails
+  export: `weir export: prints the content of the store as YAML, without its audit trails
 
   weir export [--out FILE] [--organisation ID]
 
   Organisations with their settings, workspaces, users, members, keys, pending invites and group mappings, and all
-  records (configs, integrations, prompts …) with their versions. Of keys there are only hashes; secrets of records
-  are sealed as they are stored. What the configuration file owns is not in it.
+  records (configs, integrations, prompts …) with their versions. Keys are exported only as hashes; secrets of records
+  stay encrypted as in the store. Records that the configuration file owns are not exported.
 
 ${common}`,
-  import: `weir import: puts what weir export wrote into the store
+  import: `weir import: writes an export of weir export into the store
 
   weir import FILE [--replace]
 
-  What is not there is added under its own id; what is there and says the same is left alone, so that an import can be
-  repeated. What differs is named and stays as it is, and import ends with 1; --replace overwrites it. Each
-  organisation is one transaction with an entry of its audit trail: a mistake in it leaves nothing of it behind.
-  Secrets of records need the key that they were sealed with: in WEIR_SECRET_KEY, WEIR_SECRET_KEY_PREVIOUS or the key
-  file of the data folder.
+  Missing records are added with their ids; equal records are skipped, so that an import can be repeated. Records that
+  differ are printed and stay unchanged, and import ends with 1; --replace overwrites them. Each organisation is one
+  transaction with an entry of its audit trail: a mistake in it rolls back the whole organisation. Secrets of records
+  need the key that encrypted them: in WEIR_SECRET_KEY, WEIR_SECRET_KEY_PREVIOUS or the key file of the data folder.
 
 ${common}`,
-  audit: `weir audit verify: reads every audit trail, and names the first record that is not as it was written
+  audit: `weir audit verify: reads every audit trail, and prints the first record that was altered
 
   weir audit verify [--organisation ID]
 
-  Finds records that were changed, removed, moved or added, and ends that were cut off; ends with 1 then.
+  Detects changed, removed, moved and added records, and truncated trails; ends with 1 if it finds one.
 
 ${common}`,
-  'rotate-secrets': `weir rotate-secrets: seals every stored secret with the present key
+  'rotate-secrets': `weir rotate-secrets: encrypts every stored secret with the current key
 
   weir rotate-secrets
 
-  Without WEIR_SECRET_KEY, a new key is made in the data folder, which no gateway may be using meanwhile; the one before
-  is dropped when nothing is sealed with it any more. With WEIR_SECRET_KEY, give the new key there and the old ones in
-  WEIR_SECRET_KEY_PREVIOUS, to every gateway first and then to this command. It can be repeated, and goes on where it
-  was interrupted.
+  Without WEIR_SECRET_KEY, the command creates a new key in the data folder, which no gateway may use at the same time; it
+  deletes the previous key when no secret uses it any more. With WEIR_SECRET_KEY, set the new key there and the old ones
+  in WEIR_SECRET_KEY_PREVIOUS, for every gateway first and then for this command. It can be repeated, and continues where
+  it was interrupted.
 
 ${common}`,
 } as const;
@@ -318,48 +317,48 @@ export type RepriceCommand = StorePlace & {
   readonly json: boolean;
 };
 
-const costStore = `  The store is the one of storage.analytics: [--config FILE] (WEIR_CONFIG), and for the embedded one [--data DIR]
-  (WEIR_DATA), which no gateway may be using meanwhile. A ClickHouse server is used beside its gateways.`;
+const costStore = `  The command uses the store of storage.analytics: [--config FILE] (WEIR_CONFIG), and for the embedded store [--data DIR]
+  (WEIR_DATA), which no gateway may use at the same time. With a ClickHouse server, gateways may keep running.`;
 
 /** Help texts of the commands about costs. */
 export const costUsage = {
-  reconcile: `weir reconcile: what a provider billed beside what the gateway recorded, by day (UTC) and model
+  reconcile: `weir reconcile: compares billed costs of a provider with recorded costs, by day (UTC) and model
 
   weir reconcile --provider openai|anthropic|bedrock --file FILE [--from DAY] [--to DAY] [--json]
   weir reconcile --budgets [--dry-run] [--json]
 
-  FILE is what the provider exports, CSV or JSON, also packed by gzip:
+  FILE is an export of the provider, CSV or JSON, optionally compressed with gzip:
     openai     the export of costs by line item, or pages of GET /v1/organization/costs?group_by=line_item
     anthropic  the export of costs of the console, or pages of GET /v1/organizations/cost_report?group_by[]=description
     bedrock    an AWS Cost and Usage Report (CSV)
-  DAY is like 2026-05-17; both are included, and the first and last day of the file are the default.
+  DAY is like 2026-05-17; both days are included. Default: the first and the last day of the file.
 
-  Says the difference of each day and model, what only one side has, and billed names that no recorded model has. Changes
-  nothing. Ends with 1 when the file or the store cannot be read, naming line and column.
+  Prints the difference for each day and model, costs that only one side has, and billed names without a recorded model.
+  Read-only. Ends with 1 if the file or the store cannot be read, and names line and column.
 
-  --budgets compares what usage limits have counted in their present periods with the rows of requests, and adds what they
-  miss (--dry-run: only says it). A gateway does the same by itself when it was killed. It reads the store of
-  storage.resources as well, and with Redis and no relational store there is nothing to compare.
+  --budgets compares the counts of usage limits in their current periods with the rows of requests, and adds missing
+  amounts (--dry-run: only prints them). A gateway does the same itself after it was killed. It also reads the store of
+  storage.resources; with Redis and no relational store there is nothing to compare.
 
 ${costStore}`,
-  reprice: `weir reprice: requests that have no price
+  reprice: `weir reprice: sets prices of requests without a price
 
   weir reprice --list [--from DAY] [--to DAY] [--provider P] [--model M] [--json]
   weir reprice --from DAY --to DAY [--provider P] [--model M] [--dry-run] [--json]
 
   Requests of models for which no price is known are "unpriced" and count as 0 in every sum; they are never taken for free.
-  --list names those models: requests and tokens of each, and whether a price is known now. Without it such requests get the
-  price that the integration of their provider, this configuration and this version know for the time of the request, in their
-  rows and in all sums; requests that have a price already, and those without one still, stay as they are. Usage limits are
-  not charged afterwards; weir reconcile --budgets does so.
+  --list prints those models: requests and tokens of each, and whether a price is known now. Without it such requests get
+  the price of the integration of their provider, of this configuration or of this version for the time of the request, in
+  their rows and in all sums; requests that already have a price, or still have none, stay unchanged. Usage limits are not
+  charged; weir reconcile --budgets does this.
 
-  DAY      like 2026-05-17 (UTC); both are included. With --list the last 30 days are the default
-  P, M     a kind of provider, such as openai, and a model as it was answered
-  --dry-run  says what would get a price, with its cost, and changes nothing
+  DAY      like 2026-05-17 (UTC); both days are included. Default with --list: the last 30 days
+  P, M     a kind of provider, such as openai, and a model as named in the answer
+  --dry-run  prints the requests that would get a price, with their cost, and changes nothing
 
-  A command that was broken off, by Ctrl-C too, is run again: it goes on where it was, and counts nothing twice. Ends with 1
-  when it was broken off, or when the store cannot be read or changed. Integrations stand in storage.resources: an embedded
-  store there needs the data folder as well, and --list reads none.
+  Run an interrupted command again, also after Ctrl-C: it continues where it was, and counts nothing twice. Ends with 1 if
+  it was interrupted, or if the store cannot be read or changed. Integrations are in storage.resources: if that store is
+  embedded, the command also needs the data folder; --list reads no integrations.
 
 ${costStore}`,
 } as const;
@@ -390,7 +389,7 @@ export function readReconcileArguments(args: readonly string[], defaults: StoreP
   const provider = billers.find((one) => one === values.provider);
   if (provider === undefined)
     throw new Error(`weir reconcile needs --provider (${listWords(billers, 'or')}), or --budgets.`);
-  if (!values.file) throw new Error('weir reconcile needs --file: what the provider exports.');
+  if (!values.file) throw new Error('weir reconcile needs --file: an export of the provider.');
   return {
     ...{ name: 'reconcile', compares: 'bills', provider, file: values.file, config, data, json },
     ...{ from: dayArgument('from', values.from), to: dayArgument('to', values.to) },

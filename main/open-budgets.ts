@@ -70,7 +70,7 @@ export async function openBudgets(place: BudgetsPlace): Promise<ReturnType<typeo
   if (!isOwed) return budgets;
   if (config.storage.analytics.url === 'none:') {
     log.info(
-      'The last run did not end in order. What was used of limits in its last second is not known: no rows of requests are stored',
+      'The last run did not end cleanly. The usage of limits in its last second is unknown, because no rows of requests are stored',
     );
     isOwed = false;
     return budgets;
@@ -94,9 +94,12 @@ export async function openBudgets(place: BudgetsPlace): Promise<ReturnType<typeo
       isDone = await attempt(rows);
     } catch (error) {
       if (!isClosed)
-        log.warn('What is used of limits cannot be compared with the rows of requests; it is tried again', {
-          error,
-        });
+        log.warn(
+          'The usage of limits cannot be compared with the rows of requests yet; the gateway retries',
+          {
+            error,
+          },
+        );
     }
     if (isDone) isOwed = false;
     else if (!isClosed) cancel = clock.after(drainMs, () => void run(rows));
@@ -144,7 +147,7 @@ function tell({ compared, differences, leftOut }: BudgetComparison, log: Log): v
   if (differences.length > maxLogged)
     log.warn('Further usage limits had counted less', { limits: differences.length - maxLogged });
   log.info(
-    'What is used of limits was compared with the rows of requests: the last run did not end in order',
+    'The usage of limits was compared with the rows of requests, because the last run did not end cleanly',
     {
       compared,
       corrected: differences.filter(({ isCorrected }) => isCorrected).length,

@@ -82,7 +82,7 @@ function scopeMissing(key: KeyRecord, request: ProviderRequest, narrow: string |
   const scopes = narrow === undefined ? `"${generalScope}"` : `"${narrow}" or "${generalScope}"`;
   const asked = `${request.method} ${request.path.slice(0, 200)}`;
   let remedy =
-    'Have somebody who holds it add it to the scopes of the key (PUT /api-keys/{id}), or use a key that has it.';
+    'Ask a holder of this scope to add it to the key (PUT /api-keys/{id}), or use a key that has it.';
   if (isToken === true)
     remedy = 'Have the issuer add it to its scopes, or the operator to auth.jwt.default_scopes.';
   else if (kind === 'organisation-service')

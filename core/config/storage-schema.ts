@@ -91,14 +91,14 @@ const days = (fallback: number, description: string) =>
 /** Section `retention`: days after which the analytics store deletes rows. */
 export const Retention = Type.Object(
   {
-    logs_days: days(90, 'Days that log rows of requests are kept; 0: for ever.'),
+    logs_days: days(90, 'Retention of log rows of requests in days; 0: forever.'),
     bodies_days: days(
       30,
-      'Days that logged bodies (what was sent and answered) are kept; 0: for ever. They are nearly all that a log takes on disk.',
+      'Retention of logged bodies of requests and answers in days; 0: forever. Bodies take most of the disk space of the log.',
     ),
     metrics_days: days(
       365,
-      'Days that the roll-ups behind graphs are kept, and feedback; 0: for ever. Graphs show what is older than `logs_days` from them.',
+      'Retention of feedback and of the roll-ups behind graphs in days; 0: forever. Graphs use the roll-ups for data older than `logs_days`.',
     ),
   },
   {

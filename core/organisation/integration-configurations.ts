@@ -173,7 +173,7 @@ function fieldMistake(
   text: string,
 ): string | undefined {
   if (template && !templateValue.test(text))
-    return 'may hold letters, digits and hyphens, 63 at the most: it becomes part of an address';
+    return 'may contain letters, digits and hyphens, at most 63 characters: it becomes part of an address';
   return address ? addressMistake(text) : undefined;
 }
 

@@ -258,7 +258,7 @@ const Key = Type.Object(
 /** Section `organisation`: records that are administered only in the file. */
 export const Organisation = Type.Object(
   {
-    name: Type.Optional(Name('What people call the organisation.')),
+    name: Type.Optional(Name('Display name of the organisation.')),
     defaults: Type.Optional(
       Type.Object(
         {

@@ -46,7 +46,7 @@ const BreakerSchema = Type.Object(
       description: 'Milliseconds until the open breaker lets one trial request through.',
     }),
     failure_status_codes: statusCodes(
-      'What counts as a failure. Default: every status of 500 and above, no answer at all, and none in time (408).',
+      'Statuses that count as failures. Default: every status of 500 and above, no answer, and a timeout (408).',
     ),
   },
   { ...strict, description: 'Circuit breaker of this target, or of every target below this one.' },

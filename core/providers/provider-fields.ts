@@ -32,9 +32,7 @@ export const providerFieldProperties = {
   ),
   azure_foundry_url: text('Address of an Azure AI Foundry deployment.'),
   azure_endpoint_name: text('Name of an Azure machine-learning endpoint.'),
-  azure_extra_params: text(
-    'What Azure AI does with parameters that it does not know: `pass-through`, `drop` or `error`.',
-  ),
+  azure_extra_params: text('How Azure AI handles unknown parameters: `pass-through`, `drop` or `error`.'),
   aws_access_key_id: text('Access key id.'),
   aws_secret_access_key: text('Secret access key.'),
   aws_session_token: text('Session token of temporary credentials.'),

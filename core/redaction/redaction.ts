@@ -186,7 +186,7 @@ export function redactionFaults(options: readonly RedactionRuleOption[] = [], pa
     if (!('expression' in option)) continue;
     const found = findLinearly(option.expression, maxSteps);
     if (typeof found !== 'string') continue;
-    const message = `this is no regular expression of RE2 (it ${found}); correct it, and put other rules in the place of look-around and back-references`;
+    const message = `this is no regular expression of RE2 (it ${found}); correct it, and replace look-around and back-references by other rules`;
     faults.push({ path: `${path}/${index}/expression`, message });
   }
   return faults;

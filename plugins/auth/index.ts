@@ -46,8 +46,8 @@ const Identifier = (description: string) => Type.String({ minLength: 1, maxLengt
 
 const KeySchema = Type.Object(
   {
-    name: Identifier('What people call the key; shown in messages.'),
-    id: Type.Optional(Identifier('What logs, analytics and rate limits know it by. Default: its name.')),
+    name: Identifier('Display name of the key, shown in messages.'),
+    id: Type.Optional(Identifier('Id of the key in logs, analytics and rate limits. Default: its name.')),
     ...keySecretProperties,
     kind: Type.Optional(
       Type.Union(

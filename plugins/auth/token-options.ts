@@ -27,7 +27,7 @@ const Claims = Type.Object(
     organisation: Names(defaultClaims.organisation, 'The id of the organisation.'),
     workspace: Names(defaultClaims.workspace, 'The id or slug of the workspace.'),
     scopes: Names(defaultClaims.scopes, 'Scopes, separated by spaces or as a list.'),
-    user: Names(defaultClaims.user, 'Who it is: an e-mail address, or an id.'),
+    user: Names(defaultClaims.user, 'User: an e-mail address, or an id.'),
     defaults: Names(defaultClaims.defaults, 'An object with `config_id` and `metadata`.'),
   },
   { ...strict, description: 'Names of the claims; the first one present in a token counts.' },

@@ -46,7 +46,7 @@ const Query = Type.Object(
     ),
     uri: Type.Optional(Type.String({ minLength: 1, maxLength: 2048, description: 'The path as received.' })),
     request_id: optional('As in the response header `request-id`.'),
-    user_id: optional('Who did it: the id of the key, user or part of the gateway.'),
+    user_id: optional('Actor: the id of the key, the user or the part of the gateway.'),
     user_type: Type.Optional(Actor),
     workspace_id: optional('Its id.'),
     response_status_code: Type.Optional(Type.Integer({ minimum: 100, maximum: 599 })),

@@ -50,7 +50,7 @@ const RequestParametersSchema = Type.Object(
     params: Type.Optional(
       Type.Object(
         {
-          blockedKeys: Blocked('Top-level keys of the body that are refused, whatever their value.'),
+          blockedKeys: Blocked('Top-level keys of the body that are refused with any value.'),
           allowedKeys: Allowed(
             'The only top-level keys that may be sent; `model` and `messages` must be listed too.',
           ),

@@ -89,7 +89,7 @@ async function resolveInput(
       if (bytes > maxBytes)
         throw new GatewayError(
           'invalid_request',
-          `What "input" refers to is larger than ${maxBytes} bytes. Send fewer items.`,
+          `The items that "input" refers to are larger than ${maxBytes} bytes. Send fewer items.`,
           { param },
         );
     }

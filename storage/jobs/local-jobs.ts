@@ -410,7 +410,7 @@ class LocalJobs implements Jobs {
   private store(record: JobRecord): void {
     this.file.append(record).catch((error: unknown) => {
       this.options.log.error(
-        `What became of a job cannot be stored in ${this.options.directory} (${sentence(error)}); after a restart it is run again. Free the disk or repair it.`,
+        `The result of a job cannot be stored in ${this.options.directory} (${sentence(error)}); after a restart the job runs again. Free the disk or repair it.`,
       );
     });
   }

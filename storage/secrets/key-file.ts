@@ -93,7 +93,7 @@ async function readKeyFile(dataFolder: string): Promise<KeyFile | undefined> {
     const { mode, size } = await handle.stat();
     if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
       throw new Error(
-        `${file} can be read by others (mode ${(mode & 0o777).toString(8)}), and it opens every stored secret. Do: chmod 600 ${file}; and if somebody else could have read it: weir rotate-secrets`,
+        `${file} can be read by others (mode ${(mode & 0o777).toString(8)}), and it opens every stored secret. Do: chmod 600 ${file}; and if others may have read it: weir rotate-secrets`,
       );
     }
     if (size > maxFileBytes) throw damagedKeyFileError(file);

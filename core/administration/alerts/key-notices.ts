@@ -158,7 +158,7 @@ function composeKeyMail(
 ): Pick<Mail, 'subject' | 'text' | 'html'> {
   const name = `key "${line(key.name)}"`;
   const when = minute(at);
-  const rotate = `POST /api-keys/${key.id}/rotate answers the new secret, once, to whoever may rotate the key.`;
+  const rotate = `POST /api-keys/${key.id}/rotate returns the new secret once to a caller who may rotate the key.`;
   const refused = 'Requests with it are refused with status 401 (key_expired) from then on.';
   const { subject, paragraphs } = {
     rotation: {
@@ -172,13 +172,13 @@ function composeKeyMail(
       subject: `The ${name} was rotated: its secret ends at ${when}`,
       paragraphs: [
         `The rotation of the ${name} was due. Its present secret is taken until ${when}. ${refused}`,
-        `What you can do: ask for the new secret and put it where the present one is used. ${rotate}`,
+        `What you can do: request the new secret and replace the current one with it. ${rotate}`,
       ],
     },
     secret: {
       subject: `The secret of the ${name} ends at ${when}`,
       paragraphs: [
-        `The ${name} was rotated, and nobody has asked for its new secret. The present one ends at ${when}. ${refused}`,
+        `The ${name} was rotated, but its new secret was not requested yet. The current one expires at ${when}. ${refused}`,
         `What you can do: ${rotate}`,
       ],
     },
@@ -186,7 +186,7 @@ function composeKeyMail(
       subject: `The ${name} ends at ${when}`,
       paragraphs: [
         `The ${name} ends at ${when}. ${refused}`,
-        `What you can do: let it end later (PUT /api-keys/${key.id} with "expires_at"), or make another key and use that one.`,
+        `What you can do: extend its lifetime (PUT /api-keys/${key.id} with "expires_at"), or create another key and use it.`,
       ],
     },
   }[kind];

@@ -148,7 +148,7 @@ function reportText({ priced, unpriced, completed }: RepriceReport, days: Days, 
     ...[service, nameOf(model), String(requests), String(tokens), reason],
   ]);
   return [
-    ...(completed ? ['What an earlier command had begun is complete now.', ''] : []),
+    ...(completed ? ['The work of an interrupted earlier command is now complete.', ''] : []),
     ...(priced.length === 0
       ? [`No request ${span} ${dryRun ? 'would get' : 'has got'} a price.`]
       : [`${total.requests} requests ${span} ${verb} a price:`, '', ...table]),

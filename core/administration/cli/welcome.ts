@@ -22,7 +22,7 @@ const withoutFeature: Readonly<Record<Feature, string>> = {
   api_access: 'the administration API refuses every request',
   data_exports: 'nothing is exported',
   usage_limits: 'usage limits are stored and not enforced',
-  audit_logs: 'nobody is audited, and the audit trail is not shown',
+  audit_logs: 'nothing is audited, and the audit trail is not shown',
   scim: 'SCIM is refused',
   policies: 'policies are refused',
 };

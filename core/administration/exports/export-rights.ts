@@ -111,6 +111,6 @@ function isOfWorkspace({ kind }: KeyRecord): boolean {
 
 function rightsLostError(why: string): ExportFailure {
   return new ExportFailure(
-    `The export cannot go on: ${why}. Let somebody who may read these logs export them.`,
+    `The export cannot continue: ${why}. Start the export again with a key that may read these logs.`,
   );
 }

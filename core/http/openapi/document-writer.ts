@@ -121,7 +121,7 @@ function answerHeaders(prefix: string): Readonly<Record<string, DocumentObject>>
     [`${prefix}-request-id`]: header('Under this id the log has the request.', text),
     [`${prefix}-trace-id`]: header('The trace of the request.', text),
     [`${prefix}-provider`]: header('The provider that was chosen, without `@`.', text),
-    [`${prefix}-cache-status`]: header('What the cache did.', {
+    [`${prefix}-cache-status`]: header('Result of the cache.', {
       type: 'string',
       enum: ['HIT', 'SEMANTIC HIT', 'MISS', 'SEMANTIC MISS', 'REFRESH', 'DISABLED'],
     }),

@@ -120,7 +120,7 @@ const body = { type: '*/*', schema: {}, example: { name: 'Helper' } };
 const answered = { type: '*/*', schema: {}, example: { id: 'asst_1', object: 'assistant' } };
 
 const passed =
-  'Bodies pass both ways as they are, whatever their type; the request is logged like every other one. This serves every path that has no operation of its own.';
+  'Bodies of all types pass unchanged in both directions; the request is logged like any other. This operation serves all paths without their own operation.';
 const always =
   'The same, also for paths that are an administration route here: what follows `/proxy` always goes to the provider.';
 

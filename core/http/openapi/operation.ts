@@ -182,7 +182,7 @@ export function inQuery(name: string, description: string, schema: DocumentObjec
 
 /** The complete operation: tag, headers that control the gateway, and errors of its dialect. */
 export function routedOperation(one: GatewayOperation, tag: string): Operation {
-  const { endpoint, errors = 'openai', answer = 'What the provider answered.', ...rest } = one;
+  const { endpoint, errors = 'openai', answer = 'Answer of the provider.', ...rest } = one;
   const { requestRequired = true } = one;
   return {
     ...rest,

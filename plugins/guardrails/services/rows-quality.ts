@@ -147,8 +147,8 @@ const Domains = (which: string) =>
     Type.Array(Type.String({ maxLength: 255 }), { maxItems: 300, description: `Domains that are ${which}.` }),
   );
 const searchParameters = {
-  prefix: text('What stands before the findings.', { default: '\n<web_search_context>' }),
-  suffix: text('What stands behind them.', { default: '\n</web_search_context>' }),
+  prefix: text('Text before the results.', { default: '\n<web_search_context>' }),
+  suffix: text('Text after the results.', { default: '\n</web_search_context>' }),
   numResults: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'Most results.' }),
   ),

@@ -214,7 +214,7 @@ export const graphs: readonly Graph[] = [
     ...overTime(
       ['requests', 'users'],
       {
-        total: Count('Requests, those of nobody in particular too.'),
+        total: Count('Requests, including those without a user.'),
         unique: Count('Different users, within 2 %.'),
         avg: Figure('The one over the other.'),
       },

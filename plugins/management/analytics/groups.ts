@@ -115,7 +115,7 @@ const named: readonly (NamedGroup & { readonly path: string; readonly by: GroupB
     title: 'Requests of a period, counted by who sent them',
     by: 'user',
     field: 'user',
-    about: 'The metadata `_user`, else the user whose key it was; empty for nobody in particular.',
+    about: 'The metadata `_user`, else the user of the key; empty if there is none.',
     columns: ['cost'],
   },
   {

@@ -158,7 +158,7 @@ export const CreateUserKey = Type.Object(
     workspace_id: WorkspaceId,
     user_id: Type.Optional(
       Name(
-        'Whose it is: the id or the e-mail address of a member of the workspace, or of an owner or admin of the organisation. Default: the caller, where the caller is somebody.',
+        'User of the key: id or e-mail address of a member of the workspace, or of an owner or admin of the organisation. Default: the caller, if the caller is a user.',
       ),
     ),
   },

@@ -121,7 +121,7 @@ function inviteRefusedError(status: InviteRecord['status'] | undefined): Gateway
     expired: 'This invite has expired.',
     none: 'This link is not known here: it was not copied whole, or a newer one was sent.',
   }[status === undefined || status === 'pending' ? 'none' : status];
-  return new GatewayError('key_invalid', `${why} Ask whoever invited you for a new one.`, {
+  return new GatewayError('key_invalid', `${why} Ask the person who invited you for a new one.`, {
     param: '/token',
   });
 }

@@ -114,8 +114,7 @@ export async function invitedWorkspaces(
       mistakes.push({ path, message: `names "${shown}", and the organisation has no such workspace` });
     else if (workspace.status === 'archived')
       mistakes.push({ path, message: `names "${shown}", which is archived` });
-    else if (found.has(workspace.id))
-      mistakes.push({ path, message: `names "${shown}" once more; keep one` });
+    else if (found.has(workspace.id)) mistakes.push({ path, message: `names "${shown}" twice; keep one` });
     else found.set(workspace.id, { id: workspace.id, role: readWorkspaceRole(role) });
   }
   if (mistakes.length > 0) throw refusedBody(mistakes);

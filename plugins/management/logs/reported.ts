@@ -41,7 +41,7 @@ const Log = Type.Object(
         }),
         method: Type.Optional(Type.String({ minLength: 1, maxLength: 32, description: 'Default `POST`.' })),
         headers: Headers,
-        body: Body('What was sent: a JSON value, or any text.'),
+        body: Body('Body of the request: a JSON value, or any text.'),
         provider: Type.Optional(
           Type.String({
             minLength: 1,
@@ -56,7 +56,7 @@ const Log = Type.Object(
       {
         status: Type.Optional(Type.Integer({ minimum: 100, maximum: 599, description: 'Default 200.' })),
         headers: Headers,
-        body: Body('What was answered: a JSON value, or the text of a stream of events.'),
+        body: Body('Body of the answer: a JSON value, or the text of a stream of events.'),
         response_time: Type.Optional(
           Type.Number({ minimum: 0, maximum: 86_400_000, description: 'Milliseconds to the last byte.' }),
         ),

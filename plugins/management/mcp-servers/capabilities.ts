@@ -92,7 +92,7 @@ function updateRoute({ clock }: Scope): RouteDefinition {
         requireVersion(before.version);
         const said = givenCapabilities(body.capabilities, integration.data.capabilities, (one, offered) =>
           one.enabled && !offered.enabled
-            ? `cannot be true: the integration "${integration.slug}" switched it off, for every workspace`
+            ? `cannot be true: the integration "${integration.slug}" has switched it off for every workspace`
             : undefined,
         );
         // Enabled capabilities follow the integration, so only disabled ones are stored.

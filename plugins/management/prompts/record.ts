@@ -19,7 +19,7 @@ const Metadata = JsonObject(
 
 const version = {
   string: TemplateText('Mustache: a JSON list of messages, or plain text.'),
-  parameters: JsonObject('What goes into the body of each request: `temperature`, `max_tokens` …'),
+  parameters: JsonObject('Parameters in the body of each request: `temperature`, `max_tokens` …'),
   model: Type.String({ maxLength: 255, description: 'Name of the model at the provider.' }),
   virtual_key: Type.String({ maxLength: 255, description: 'Slug of the provider for the rendered prompt.' }),
   version_description: Description,

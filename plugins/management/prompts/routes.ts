@@ -247,7 +247,7 @@ export function promptRoutes(scope: Scope): readonly RouteDefinition[] {
       onePath: '/prompts/{promptId}',
       parameter: 'promptId',
       summaries: {
-        archive: 'Archives a prompt: nobody can see or use it from then on',
+        archive: 'Archives a prompt; it can no longer be seen or used',
         versions: 'All versions of a prompt, newest first',
         publish: 'Makes a version the one that is used when none is named',
       },

@@ -145,9 +145,9 @@ const lists = {
   configs: ['configs', 'Saved configs by id'],
   prompt_slug: ['prompts', 'Prompts'],
   api_key_ids: ['apiKeys', 'Keys by id'],
-  user: ['users', 'Who sent it: the metadata `_user`, else the user whose key it was'],
+  user: ['users', 'User of the request: the metadata `_user`, else the user of the key'],
   endpoint: ['endpoints', 'Endpoints'],
-  cache_status: ['cacheStatuses', 'What the cache did'],
+  cache_status: ['cacheStatuses', 'Result of the cache'],
   trace_id: ['traceIds', 'Traces'],
   span_id: ['spanIds', 'Spans'],
 } as const satisfies Record<string, readonly [keyof RequestFilter, string]>;

@@ -56,7 +56,7 @@ export async function namedUsers(
       const shown = idOrEmail.slice(0, 64);
       mistakes.push({ path, message: `names "${shown}", and the organisation has no such user` });
     } else if (found.has(user.id)) {
-      mistakes.push({ path, message: `names ${user.email} once more; keep one` });
+      mistakes.push({ path, message: `names ${user.email} twice; keep one` });
     } else found.set(user.id, user);
   }
   if (mistakes.length > 0) throw refusedBody(mistakes);
@@ -116,6 +116,6 @@ export function requireGrant(actor: Role, role: OrganisationRole | WorkspaceRole
   if (mayGrant(actor, role)) return;
   throw new GatewayError(
     'scope_missing',
-    `Your key acts as ${actor}, which cannot give, change or take away the role ${role}. Use a key of somebody who is ${role}, or more.`,
+    `Your key acts as ${actor}, which cannot give, change or take away the role ${role}. Use a key of a user with the role ${role} or a higher one.`,
   );
 }

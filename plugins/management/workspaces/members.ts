@@ -30,7 +30,7 @@ const Body = Type.Object(
     users: Type.Array(
       Type.Object(
         {
-          id: Name('The id or the e-mail address of somebody of the organisation.'),
+          id: Name('Id or e-mail address of a user of the organisation.'),
           role: Type.Optional(GivenWorkspaceRole),
         },
         strict,

@@ -91,10 +91,10 @@ export const workspacePlaces: readonly WorkspacePlace[] = [
 /** Default guardrails in bodies. Absent members stay unchanged; an empty list removes all. */
 export const guardrailDefaults = {
   input_guardrails: DefaultGuardrailNames(
-    'Guardrails that judge every request, without being named. What is not given stays.',
+    'Guardrails that judge every request, even if it does not name them. Omitted: unchanged.',
   ),
   output_guardrails: DefaultGuardrailNames(
-    'Guardrails that judge every answer, without being named. What is not given stays.',
+    'Guardrails that judge every answer, even if the request does not name them. Omitted: unchanged.',
   ),
 };
 
@@ -123,7 +123,7 @@ export const CreateWorkspace = Type.Object(
     name: WorkspaceName,
     ...fields,
     users: Type.Optional(
-      Type.Array(Name('The id or the e-mail address of somebody of the organisation.'), {
+      Type.Array(Name('Id or e-mail address of a user of the organisation.'), {
         maxItems: 100,
         description: 'Initial members, with the role `member`.',
       }),

@@ -110,7 +110,7 @@ const Price = Type.Object(
 
 const TokenPrices = Type.Object({ request_token: Price, response_token: Price }, strict);
 const EffectiveFrom = Instant(
-  'From when on it holds, ISO 8601 with a time zone: by the time of each request.',
+  'Start of validity, ISO 8601 with a time zone; the time of each request counts.',
 );
 const maxScheduled = 50;
 

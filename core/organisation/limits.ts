@@ -31,7 +31,7 @@ export const UsageLimitSchema = Type.Object(
     periodic_reset_days: Type.Optional(
       orNull(Type.Integer({ minimum: 1, maximum: 365, description: 'Instead of `periodic_reset`.' })),
     ),
-    next_usage_reset_at: Type.Optional(orNull(Instant('When it begins anew for the first time.'))),
+    next_usage_reset_at: Type.Optional(orNull(Instant('Time of the first reset.'))),
   },
   strict,
 );

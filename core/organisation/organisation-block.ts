@@ -223,7 +223,7 @@ const Key = Type.Object(
           'Slug of a workspace of this file, or `ws-default`, the workspace that the gateway makes itself (the default). Not for `organisation-service`.',
       }),
     ),
-    user_id: Type.Optional(Name('Whose it is: the id of a user. Only for `workspace-user`.')),
+    user_id: Type.Optional(Name('User of the key, by id. Only for `workspace-user`.')),
     description: Type.Optional(Description),
     ...keySecretProperties,
     scopes: Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
@@ -231,9 +231,7 @@ const Key = Type.Object(
       maxItems: 300,
       description: 'Scopes of the key: `completions.write`, `logs.view` …',
     }),
-    expires_at: Type.Optional(
-      Instant('From when on it is refused, ISO 8601 with a time zone. Default: never.'),
-    ),
+    expires_at: Type.Optional(Instant('Expiry time, ISO 8601 with a time zone. Default: never.')),
     defaults: Type.Optional(
       Type.Object(
         {

@@ -31,7 +31,7 @@ export const providerFields = {
   note: Type.Optional(orNull(Description)),
   usage_limits: Type.Optional(GivenUsageLimit),
   rate_limits: Type.Optional(GivenRateLimits),
-  expires_at: Type.Optional(orNull(Instant('When requests are refused. Null for never.'))),
+  expires_at: Type.Optional(orNull(Instant('Time from which requests with it are refused. Null for never.'))),
 };
 
 /** A provider without limits of its own. */

@@ -1,6 +1,6 @@
 /** Rights of members and managers to see data. Owners and admins always see everything. */
 export interface DataVisibility {
-  /** When false, members see only logs and analytics that their own keys generated. Default true. */
+  /** If false, members see only logs and analytics of their own keys. Default true. */
   readonly membersViewAllData: boolean;
   /** The same for managers. Default true. */
   readonly managersViewAllData: boolean;

@@ -38,8 +38,8 @@ const optional = (description: string) => Type.Optional(Name(description));
 const Query = Type.Object(
   {
     ...pageQuery,
-    start_time: Type.Optional(Instant('From when on. Default: the beginning.')),
-    end_time: Type.Optional(Instant('Until when, itself included. Default: now.')),
+    start_time: Type.Optional(Instant('Start. Default: the first entry.')),
+    end_time: Type.Optional(Instant('End, inclusive. Default: now.')),
     organisation_id: optional("Default, and nothing else: the key's organisation."),
     method: Type.Optional(
       Type.Union(['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].map((method) => Type.Literal(method))),
@@ -52,7 +52,7 @@ const Query = Type.Object(
     response_status_code: Type.Optional(Type.Integer({ minimum: 100, maximum: 599 })),
     resource_type: optional('`workspaces`, `api_keys` …'),
     action: optional('`create`, `update`, `delete`, `rotate` …'),
-    client_ip: optional('Where the request came from.'),
+    client_ip: optional('Address of the client.'),
     country: Type.Optional(
       Type.String({
         maxLength: 64,

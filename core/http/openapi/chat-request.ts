@@ -68,7 +68,7 @@ const Choice = Type.Object({
 const Completion = Type.Object({
   id: Type.String(),
   object: Type.Literal('chat.completion'),
-  created: unixSeconds('When it was made.'),
+  created: unixSeconds('Time of creation.'),
   model: Type.String({ description: 'Model that answered.' }),
   system_fingerprint: Type.Optional(
     orNull(Type.String(), 'The configuration behind the model: with `seed`, tells of its changes.'),
@@ -81,7 +81,7 @@ const Completion = Type.Object({
 const Chunk = Type.Object({
   id: Type.String(),
   object: Type.Literal('chat.completion.chunk'),
-  created: unixSeconds('When it was made.'),
+  created: unixSeconds('Time of creation.'),
   model: Type.String({ description: 'Model that answers.' }),
   choices: Type.Array(
     Type.Object({
@@ -106,7 +106,7 @@ const Chunk = Type.Object({
 const TextCompletion = Type.Object({
   id: Type.String(),
   object: Type.Literal('text_completion'),
-  created: unixSeconds('When it was made.'),
+  created: unixSeconds('Time of creation.'),
   model: Type.String(),
   choices: Type.Array(
     Type.Object({

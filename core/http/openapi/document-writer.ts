@@ -129,7 +129,7 @@ function answerHeaders(prefix: string): Readonly<Record<string, DocumentObject>>
       type: 'integer',
       minimum: -1,
     }),
-    [`${prefix}-last-used-option-index`]: header('Which target of the config answered.', text),
+    [`${prefix}-last-used-option-index`]: header('Target of the config that answered.', text),
   };
 }
 

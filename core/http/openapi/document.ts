@@ -122,7 +122,7 @@ const answered = { type: '*/*', schema: {}, example: { id: 'asst_1', object: 'as
 const passed =
   'Bodies of all types pass unchanged in both directions; the request is logged like any other. This operation serves all paths without their own operation.';
 const always =
-  'The same, also for paths that are an administration route here: what follows `/proxy` always goes to the provider.';
+  'The same, also for paths of administration routes: the path after `/proxy` always goes to the provider.';
 
 /** One operation per method, for every path below the base path or below `/proxy`. */
 function passThrough(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'): readonly GatewayOperation[] {

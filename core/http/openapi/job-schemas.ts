@@ -20,7 +20,7 @@ const Hyperparameters = Type.Object({
 const Job = Type.Object({
   id: Type.String(),
   object: Type.Literal('fine_tuning.job'),
-  created_at: unixSeconds('When it was asked for.'),
+  created_at: unixSeconds('Time of creation.'),
   finished_at: orNull(Type.Integer(), 'Unix seconds; null while it runs.'),
   estimated_finish: Type.Optional(orNull(Type.Integer(), 'Unix seconds; null when it does not run.')),
   error: orNull(
@@ -53,7 +53,7 @@ const FileRecord = Type.Object({
   id: Type.String(),
   object: Type.Literal('file'),
   bytes: Type.Integer({ minimum: 0 }),
-  created_at: unixSeconds('When it was uploaded.'),
+  created_at: unixSeconds('Time of the upload.'),
   filename: Type.String(),
   purpose: Type.Optional(Type.String()),
   status_details: Type.Optional(orNull(Type.String())),
@@ -69,7 +69,7 @@ const Batch = openObject({
   input_file_id: Text,
   completion_window: Text,
   status: Text,
-  created_at: Type.Optional(unixSeconds('When it was asked for.')),
+  created_at: Type.Optional(unixSeconds('Time of creation.')),
   output_file_id: Type.Optional(orNull(Type.String())),
   error_file_id: Type.Optional(orNull(Type.String())),
 });

@@ -158,7 +158,7 @@ export const webhook = defineCheck({
   timeoutMs: 60_000,
   schema: Type.Object(
     {
-      webhookURL: Url('Where it is. Public addresses and `security.trusted_hosts`.'),
+      webhookURL: Url('URL; only public addresses and `security.trusted_hosts`.'),
       ...LogParameters,
       failOnError: Type.Optional(
         Type.Boolean({
@@ -197,7 +197,7 @@ export const log = defineCheck({
   phases: ['input', 'output'],
   timeoutMs: 60_000,
   schema: Type.Object(
-    { logURL: Url('Where the log is. Public addresses and `security.trusted_hosts`.'), ...LogParameters },
+    { logURL: Url('URL of the log; only public addresses and `security.trusted_hosts`.'), ...LogParameters },
     strict,
   ),
   check: ({ headers }) => headerFaults(headers),
@@ -227,7 +227,7 @@ export const jwt = defineCheck({
   timeoutMs: 15_000,
   schema: Type.Object(
     {
-      jwksUri: Url('Where the JSON Web Key Set is. Public addresses and `security.trusted_hosts`.'),
+      jwksUri: Url('URL of the JSON Web Key Set; only public addresses and `security.trusted_hosts`.'),
       headerKey: Type.String({
         minLength: 1,
         maxLength: 255,

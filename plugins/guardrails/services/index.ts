@@ -42,7 +42,7 @@ function operatorSchema(rows: readonly ServiceRow[]) {
       ),
       base_url: Type.Optional(
         address(
-          'Where the service is, in place of its public address. `security.trusted_hosts` holds for it.',
+          'URL that replaces the public address of the service. It has to be public or listed in `security.trusted_hosts`.',
         ),
       ),
     },

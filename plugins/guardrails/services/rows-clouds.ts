@@ -15,7 +15,7 @@ const azureCredentials = {
   tenantId: Type.Optional(setting('Tenant of the client.')),
   clientId: Type.Optional(setting('Client, or which managed identity.')),
   clientSecret: Type.Optional(secret('Secret of the client.')),
-  customHost: Type.Optional(address('Where the resource is, in place of its public host.')),
+  customHost: Type.Optional(address('URL that replaces the public host of the resource.')),
 };
 
 const azure = {

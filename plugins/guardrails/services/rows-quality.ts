@@ -166,7 +166,7 @@ export const qualityServices: readonly ServiceRow[] = [
     },
     credentials: {
       apiKey: secret('Key of Aporia.'),
-      apiEndpoint: Type.Optional(address('Where the service is.', { default: 'https://gr-prd.aporia.com' })),
+      apiEndpoint: Type.Optional(address('URL of the service.', { default: 'https://gr-prd.aporia.com' })),
     },
     base: ['{credentials.apiEndpoint}'],
     path: '/{parameters.projectID}/validate',
@@ -238,7 +238,7 @@ export const qualityServices: readonly ServiceRow[] = [
     phases: ['output'],
     parameters: {
       profile: text('`evaluator:criteria`, or the criteria of the judge alone.'),
-      criteria: text('The same, as older guardrails say it.'),
+      criteria: text('Same value, under the name in older guardrails.'),
     },
     timeoutMs: 15_000,
     derives: profileOf,

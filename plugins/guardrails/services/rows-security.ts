@@ -109,7 +109,7 @@ export const securityServices: readonly ServiceRow[] = [
     parameters: {},
     credentials: {
       apiKey: secret('Token of CrowdStrike AIDR.'),
-      baseUrl: address('Where the service of your region is.'),
+      baseUrl: address('URL of the service in your region.'),
     },
     base: ['{credentials.baseUrl}'],
     path: '/v1/guard_chat_completions',
@@ -139,7 +139,7 @@ export const securityServices: readonly ServiceRow[] = [
     },
     credentials: {
       apiKey: secret('Token of F5 AI Guardrails.'),
-      calypsoUrl: Type.Optional(address('Where your instance is.', { default: 'https://us1.calypsoai.app' })),
+      calypsoUrl: Type.Optional(address('URL of your instance.', { default: 'https://us1.calypsoai.app' })),
     },
     base: ['{credentials.calypsoUrl}'],
     path: '/backend/v1/scans',
@@ -190,7 +190,7 @@ export const securityServices: readonly ServiceRow[] = [
     },
     credentials: {
       apiKey: secret('Key of Lakera.'),
-      apiBaseUrl: Type.Optional(address('Where your instance is.', { default: 'https://api.lakera.ai' })),
+      apiBaseUrl: Type.Optional(address('URL of your instance.', { default: 'https://api.lakera.ai' })),
     },
     timeoutMs: 30_000,
     base: ['{credentials.apiBaseUrl}'],
@@ -390,7 +390,7 @@ export const securityServices: readonly ServiceRow[] = [
     credentials: {
       zscalerApiKey: secret('DAS application key of Zscaler AI Guard.'),
       cloud: Type.Optional(
-        host('Where your tenant is: `api.us1.zseclipse.net`.', { default: 'api.zseclipse.net' }),
+        host('Host of your tenant: `api.us1.zseclipse.net`.', { default: 'api.zseclipse.net' }),
       ),
     },
     timeoutMs: 10_000,

@@ -179,7 +179,7 @@ export function parametersSchema(row: ServiceRow) {
       }),
       baseURL: Type.Optional(
         address(
-          'Where the service is, in place of its public address. Public addresses and `security.trusted_hosts`.',
+          'URL that replaces the public address of the service; only public addresses and `security.trusted_hosts`.',
         ),
       ),
       timeout: Timeout(timeoutMs),

@@ -124,7 +124,7 @@ const fields = {
   expires_at: Type.Optional(
     orNull(
       Instant(
-        'From when on it is refused, ISO 8601 with a time zone; null: never. Default: never, and for keys of people what the settings say.',
+        'Expiry time, ISO 8601 with a time zone; null: never. Default: never, and for user keys the lifetime in the settings.',
       ),
     ),
   ),

@@ -96,9 +96,9 @@ export const ExportReply = Type.Object({
   error: Type.String({ description: 'Reason for the failure; empty if it did not fail.' }),
   created_at: Type.String(),
   last_updated_at: Type.String(),
-  started_at: time('When its last run began.'),
-  finished_at: time('When it ended.'),
-  expires_at: time('When its file is removed; null while there is none, and afterwards.'),
+  started_at: time('Start of its last run.'),
+  finished_at: time('End of the export.'),
+  expires_at: time('Time at which its file is removed; null before the file exists and after its removal.'),
   created_by: Type.String({ description: 'Id of the user or key that created it.' }),
   object: Type.Literal('export'),
 });

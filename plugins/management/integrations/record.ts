@@ -123,7 +123,7 @@ export const CreateIntegration = Type.Object(
     ...newIntegrationFields,
     slug: Type.Optional(GivenSlug),
     workspace_id: Type.Optional(
-      Name('Whose it is: id or slug. Default: the organisation, or the workspace of the key.'),
+      Name('Owning workspace: id or slug. Default: the organisation, or the workspace of the key.'),
     ),
     ...fields,
   },

@@ -86,7 +86,7 @@ export const CreateMcpIntegration = Type.Object(
     slug: Type.Optional(GivenSlug),
     organisation_id: Type.Optional(Name('That of the key; anything else is refused.')),
     workspace_id: Type.Optional(
-      Name('Whose it is: id or slug. Default: the organisation, or the workspace of the key.'),
+      Name('Owning workspace: id or slug. Default: the organisation, or the workspace of the key.'),
     ),
     ...fields,
   },

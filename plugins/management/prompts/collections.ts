@@ -21,8 +21,8 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 const Details = Type.Object({
   child_collections_count: Type.Integer(),
   prompts_count: Type.Integer(),
-  child_collections_last_updated_at: orNull(Instant('When one of them was changed last.')),
-  prompts_last_updated_at: orNull(Instant('When one of them was changed last.')),
+  child_collections_last_updated_at: orNull(Instant('Time of the last change of one of them.')),
+  prompts_last_updated_at: orNull(Instant('Time of the last change of one of them.')),
 });
 
 /** A collection in answers. */
@@ -35,8 +35,8 @@ const CollectionReply = Type.Object({
   parent_collection_id: orNull(Type.String()),
   is_default: Type.Boolean(),
   status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
-  created_at: Instant('When it was made.'),
-  last_updated_at: Instant('When it was changed last.'),
+  created_at: Instant('Time of creation.'),
+  last_updated_at: Instant('Time of the last change.'),
 });
 
 /** Content of a collection in lists. */

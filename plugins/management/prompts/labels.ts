@@ -51,8 +51,8 @@ const LabelReply = Type.Object({
     description: 'Whether the label belongs to the organisation and so to all of its workspaces.',
   }),
   status: Type.String(),
-  created_at: Instant('When it was made.'),
-  last_updated_at: Instant('When it was changed last.'),
+  created_at: Instant('Time of creation.'),
+  last_updated_at: Instant('Time of the last change.'),
 });
 
 /** The routes of labels: names that move from one version of a prompt to another. */

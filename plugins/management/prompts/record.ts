@@ -25,7 +25,7 @@ const version = {
   version_description: Description,
   functions: Functions('Functions that the model may call.'),
   tools: Functions('Tools that the model may call.'),
-  tool_choice: Type.Union([Type.String({ maxLength: 64 }), JsonObject('Which tool is called.')]),
+  tool_choice: Type.Union([Type.String({ maxLength: 64 }), JsonObject('Choice of the tool to call.')]),
   is_raw_template: Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
     description: 'View of the template in an editor; without effect on rendering.',
   }),
@@ -183,8 +183,8 @@ export const PromptReply = Type.Object({
   template_metadata: AnyObject,
   is_raw_template: Type.Boolean(),
   status: Status,
-  created_at: Instant('When it was made.'),
-  last_updated_at: Instant('When it was changed last.'),
+  created_at: Instant('Time of creation.'),
+  last_updated_at: Instant('Time of the last change.'),
 });
 
 /** A prompt in a list. */

@@ -18,10 +18,8 @@ const flag = (description: string) => Type.Boolean({ description });
 const maxDays = 36_500;
 
 const dataVisibility = {
-  membersViewAllData: flag('When false, members see only logs and analytics that their own keys generated.'),
-  managersViewAllData: flag(
-    'When false, managers see only logs and analytics that their own keys generated.',
-  ),
+  membersViewAllData: flag('If false, members see only logs and analytics of their own keys.'),
+  managersViewAllData: flag('If false, managers see only logs and analytics of their own keys.'),
   membersViewAnalytics: flag('Members may view analytics.'),
   managersViewAnalytics: flag('Managers may view analytics.'),
 };

@@ -212,13 +212,11 @@ const plain = {
   workspace_slug: Type.Optional(PlaceName),
   workspace_id: Type.Optional(PlaceName),
   time_of_generation_min: Type.Optional(
-    Moment(
-      'From when on: ISO 8601, or the day `today` or `yesterday` in UTC. Default: 24 hours before the end.',
-    ),
+    Moment('Start: ISO 8601, or the day `today` or `yesterday` in UTC. Default: 24 hours before the end.'),
   ),
   time_of_generation_max: Type.Optional(
     Moment(
-      'Until when: ISO 8601, itself excluded, or the end of `today` or `yesterday`. Default: now. At most 366 days in all.',
+      'End: ISO 8601, exclusive, or the end of `today` or `yesterday`. Default: now. At most 366 days in all.',
     ),
   ),
   success: Type.Optional(Flag),

@@ -30,7 +30,7 @@ export async function openSecrets({ config, data, environment, log }: SecretsOpt
   const isServer = !/^(none|pglite):/.test(config.storage.resources.url);
   if (!keys.fromVariable && isServer) {
     log.warn(
-      'Secrets in the PostgreSQL store are sealed with a key of this data folder alone: another gateway on the same store cannot read them, and who loses the folder loses them. Set WEIR_SECRET_KEY to the same key everywhere; the present one is the content of the file.',
+      'Secrets in the PostgreSQL store are encrypted with a key that exists only in this data folder: another gateway on the same store cannot read them, and they are lost with the folder. Set WEIR_SECRET_KEY to the same key everywhere; the current key is the content of the file.',
       { file: keys.file?.path },
     );
   }

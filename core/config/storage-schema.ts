@@ -80,7 +80,7 @@ export const Exports = Type.Object(
     ),
     access_key_id: key('Without it: AWS_ACCESS_KEY_ID of the environment.'),
     secret_access_key: key('Best from a variable. Without it: AWS_SECRET_ACCESS_KEY of the environment.'),
-    session_token: key('For keys that are given for a while. Without it: AWS_SESSION_TOKEN.'),
+    session_token: key('Session token of temporary keys. Default: AWS_SESSION_TOKEN.'),
   },
   { ...section, description: 'Exports of logs as files. Changes need a restart.' },
 );

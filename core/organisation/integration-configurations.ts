@@ -22,7 +22,7 @@ const AzureDeployment = Type.Object(
       description: 'The same as `api-version`.',
     }),
     azure_deployment_name: short('Name of the deployment.'),
-    azure_model_slug: Type.Optional(short('Model behind it, for prices and logs.')),
+    azure_model_slug: Type.Optional(short('Model of the deployment, for prices and logs.')),
     is_default: Type.Optional(Type.Boolean({ description: 'Deployment for requests that name none.' })),
   },
   strict,

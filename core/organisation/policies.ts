@@ -60,7 +60,7 @@ const Conditions = Type.Array(
     {
       key: Key,
       value: Values(
-        'The value, or its beginning with a `*` behind it; `*` alone stands for any value. Of a list, one of them.',
+        'The value, or a prefix followed by `*`; `*` alone matches any value. For a list, one of them has to match.',
       ),
       excludes: Type.Optional(Values('The condition does not hold for these, written like `value`.')),
     },

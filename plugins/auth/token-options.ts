@@ -63,7 +63,7 @@ export const TokenSchema = Type.Object(
     ),
     issuer: OneOrMore('The `iss` that tokens must have, or several. Without it every one is accepted.'),
     audience: OneOrMore(
-      'An `aud` that tokens must name, or several, one of which they must. Without it every one is accepted.',
+      'Required `aud` of tokens, or a list of which one has to match. Without it every `aud` is accepted.',
     ),
     algorithms: Type.Optional(
       Type.Array(Type.Union(tokenAlgorithms.map((name) => Type.Literal(name))), {

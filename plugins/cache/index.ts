@@ -160,7 +160,7 @@ export default definePlugin({
   check({ mode, semantic }) {
     if (mode !== 'semantic' || semantic !== undefined) return [];
     const message =
-      'semantic needs a provider that makes vectors of questions; name one beside it: semantic: { provider: openai }';
+      'semantic needs a provider for the embeddings of questions; name one next to it: semantic: { provider: openai }';
     return [{ path: '/mode', message }];
   },
   create(options, scope) {

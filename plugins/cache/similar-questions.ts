@@ -98,7 +98,7 @@ export class QuestionVectors {
     const now = clock.monotonic();
     if (++this.failures >= failuresUntilPause) this.pausedUntil = now + pauseMs;
     if (now - this.warnedAt < warnEveryMs) return;
-    log.warn('Questions cannot be embedded: similar ones are not found meanwhile', {
+    log.warn('Questions cannot be embedded: similar questions are not found until embeddings work again', {
       provider: settings.provider,
       model: settings.model,
       failed: this.unwarned,

@@ -448,6 +448,6 @@ class AskedSubject implements CheckSubject {
   #requireRight(): void {
     if (!this.#mayChange)
       throw new Error('The check changes what it judges and does not declare "changes: true".');
-    if (this.#isOver) throw new Error('The check is out of time, and changes nothing any more.');
+    if (this.#isOver) throw new Error('The check has timed out, and can no longer change anything.');
   }
 }

@@ -69,6 +69,6 @@ async function bodyOf({ body }: RequestContext): Promise<JsonObject> {
   if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json;
   throw new GatewayError(
     'invalid_json',
-    'The request body is no JSON object. Send {"variables": {…}}, and beside it what is to count instead of the parameters of the prompt.',
+    'The request body is not a JSON object. Send {"variables": {…}}, and with it the parameters that override those of the prompt.',
   );
 }

@@ -80,7 +80,7 @@ class RecentFailures {
   /** Throws during the back-off of a server. */
   check(server: string): void {
     if ((this.#until.get(server) ?? 0) > this.#clock.monotonic())
-      throw new Error('The server has failed a moment ago; it is tried again later');
+      throw new Error('The server failed recently; the gateway retries later');
   }
 
   /**

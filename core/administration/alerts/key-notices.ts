@@ -165,7 +165,7 @@ function composeKeyMail(
       subject: `The ${name} is rotated at ${when}`,
       paragraphs: [
         `The rotation policy of the ${name} makes its next rotation due at ${when}.`,
-        `From then on the present secret is taken for a while longer, which another mail names. ${rotate}`,
+        `After that the current secret is accepted for a limited time; another mail gives its end. ${rotate}`,
       ],
     },
     rotated: {

@@ -382,7 +382,7 @@ export function readReconcileArguments(args: readonly string[], defaults: StoreP
   if (values.budgets === true) {
     const other = (['provider', 'file', 'from', 'to'] as const).find((name) => values[name] !== undefined);
     if (other !== undefined)
-      throw new Error(`weir reconcile --budgets compares the present periods, and takes no --${other}.`);
+      throw new Error(`weir reconcile --budgets compares the current periods, and takes no --${other}.`);
     return { name: 'reconcile', compares: 'budgets', config, data, json, isDryRun };
   }
   if (isDryRun) throw new Error('--dry-run belongs to --budgets: comparing bills changes nothing.');

@@ -115,7 +115,7 @@ function inventoryText(
     ...(kept
       ? [
           '',
-          `The reasons stand in ${directory}/quarantine; when they are gone: weir journal replay --quarantine`,
+          `The reasons are in ${directory}/quarantine; after you have removed their causes: weir journal replay --quarantine`,
         ]
       : []),
   ].join('\n');

@@ -120,7 +120,7 @@ async function reprice(
   );
   tools.print(command.json ? reportJson(report, days, dryRun) : reportText(report, days, dryRun));
   if (!report.isCut) return 0;
-  tools.complain('Interrupted before the last day. Run the command again: it goes on where it is.');
+  tools.complain('Interrupted before the last day. Run the command again: it continues from there.');
   return 1;
 }
 

@@ -71,7 +71,10 @@ const Completion = Type.Object({
   created: unixSeconds('Time of creation.'),
   model: Type.String({ description: 'Model that answered.' }),
   system_fingerprint: Type.Optional(
-    orNull(Type.String(), 'The configuration behind the model: with `seed`, tells of its changes.'),
+    orNull(
+      Type.String(),
+      'Fingerprint of the configuration of the model; together with `seed` it shows changes.',
+    ),
   ),
   choices: Type.Array(component('ChatChoice'), { description: 'Answers, as many as `n`.' }),
   usage: Type.Optional(component('ChatUsage')),

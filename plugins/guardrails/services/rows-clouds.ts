@@ -185,7 +185,7 @@ export const cloudServices: readonly ServiceRow[] = [
       ),
       awsAccessKeyId: Type.Optional(setting('Id of the key.')),
       awsSecretAccessKey: Type.Optional(secret('The key.')),
-      awsSessionToken: Type.Optional(secret('Token of a key for a while.')),
+      awsSessionToken: Type.Optional(secret('Session token of a temporary key.')),
       awsRoleArn: Type.Optional(setting('Role that is assumed.')),
       awsExternalId: Type.Optional(secret('External id of the role.')),
     },

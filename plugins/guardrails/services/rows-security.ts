@@ -299,9 +299,9 @@ export const securityServices: readonly ServiceRow[] = [
     parameters: {
       profile_name: text('Name of the security profile.'),
       profile_id: text('Its id, in place of the name.'),
-      ai_model: text('The model that it is told. Default: that of the request.'),
-      app_user: text('The user that it is told.', { default: 'weir' }),
-      app_name: text('The application that it is told.', { default: 'weir' }),
+      ai_model: text('Model reported to the service. Default: that of the request.'),
+      app_user: text('User reported to the service.', { default: 'weir' }),
+      app_name: text('Application reported to the service.', { default: 'weir' }),
     },
     credentials: { AIRS_API_KEY: secret('Key of Prisma AIRS.') },
     base: ['https://service.api.aisecurity.paloaltonetworks.com'],

@@ -113,7 +113,7 @@ function bearerOf(scope: Scope, token: string): KeyRecord {
 function fileGoneError(): GatewayError {
   return new GatewayError(
     'resource_not_found',
-    'The file that this link led to is not there any more. Ask for a new one: GET /logs/exports/{exportId}/download.',
+    'The file of this link no longer exists. Request a new link: GET /logs/exports/{exportId}/download.',
   );
 }
 

@@ -127,7 +127,7 @@ function cancelExportRoute(scope: Scope): RouteDefinition {
         return { id: after.id, workspaceId: after.workspaceId, result: after };
       });
       await exports.discard(stopped).catch((error: unknown) => {
-        log.warn('The files of a cancelled export may be left behind', { export: stopped.id, error });
+        log.warn('Files of a cancelled export may remain in the store', { export: stopped.id, error });
       });
       sendVersion(stopped.version);
       return { message: 'The export has been stopped.', object: 'export' as const };
@@ -281,7 +281,7 @@ function createRoute(scope: Scope): RouteDefinition {
       });
       for (const one of removed)
         await exports.discard(one).catch((error: unknown) => {
-          log.warn('The files of a removed export may be left behind', { export: one.id, error });
+          log.warn('Files of a removed export may remain in the store', { export: one.id, error });
         });
       sendVersion(1);
       return { id, total, object: 'export' as const };

@@ -35,7 +35,7 @@ export function readCursor(cursor: string): LogPlace {
   if (order === undefined || whole.slice(0, checkLength) !== checkOf(text)) {
     throw new GatewayError(
       'invalid_request',
-      '"cursor" is not one of this gateway. Give the "next_cursor" of the page before unchanged, or leave it out to begin anew.',
+      '"cursor" is not one of this gateway. Send the "next_cursor" of the previous page unchanged, or leave it out to start again.',
       { param: 'cursor' },
     );
   }
@@ -220,7 +220,7 @@ function placeOf(cursor: string, query: Static<typeof Query>): LogPlace {
   if (query.order !== undefined && query.order !== place.order)
     throw invalidParamError(
       'order',
-      `This cursor goes through the ${place.order} entries first. Leave "order" out, or begin anew.`,
+      `This cursor goes through the ${place.order} entries first. Leave "order" out, or start again without a cursor.`,
     );
   return place;
 }
@@ -239,7 +239,7 @@ function cursorOf({ request }: LogRecord) {
 function pageTooFarError(): GatewayError {
   return invalidParamError(
     'current_page',
-    `Numbered pages end behind ${maxNumberedEntries} entries. Go on with "next_cursor", or ask for a shorter time.`,
+    `Numbered pages end after ${maxNumberedEntries} entries. Continue with "next_cursor", or select a shorter time.`,
   );
 }
 

@@ -189,7 +189,7 @@ export async function integrationOf(
   if (found !== undefined) return found;
   throw new GatewayError(
     'resource_conflict',
-    `The MCP integration of the server "${name}" is gone. Delete the server.`,
+    `The MCP integration of the server "${name}" no longer exists. Delete the server.`,
   );
 }
 

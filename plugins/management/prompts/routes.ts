@@ -321,7 +321,7 @@ async function workspaceOfPrompt(
   const { organisationId } = key;
   const found = await writer.records.find('collection', { organisationId }, collection);
   if (found?.workspaceId !== undefined) return requiredWorkspace(writer, key, found.workspaceId);
-  const message = 'names no collection by its id; say workspace_id beside it';
+  const message = 'names no collection by its id; send workspace_id as well';
   throw refusedBody([{ path: '/collection_id', message }]);
 }
 

@@ -158,7 +158,7 @@ function composeKeyMail(
 ): Pick<Mail, 'subject' | 'text' | 'html'> {
   const name = `key "${line(key.name)}"`;
   const when = minute(at);
-  const rotate = `POST /api-keys/${key.id}/rotate returns the new secret once to a caller who may rotate the key.`;
+  const rotate = `POST /api-keys/${key.id}/rotate answers the new secret, once, to a caller who may rotate the key.`;
   const refused = 'Requests with it are refused with status 401 (key_expired) from then on.';
   const { subject, paragraphs } = {
     rotation: {

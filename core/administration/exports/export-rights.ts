@@ -79,7 +79,7 @@ export function requireRights(
     throw rightsLostError('the workspace of the key with which it was made is archived');
   const visibility = rule({ key, role: roleOf(key, directory) }, directory);
   if (!covers(visibility, exportVisibility(record)))
-    throw rightsLostError('whoever made it may not read all of these logs any more');
+    throw rightsLostError('its creator may not read all of these logs any more');
 }
 
 /**

@@ -318,9 +318,7 @@ function failureOf(error: unknown, attempt: number): string | undefined {
   if (error instanceof ExportFailure) return error.message;
   const isKnown = GatewayError.is(error);
   if (attempt < (isKnown ? attempts : maxAttempts)) return undefined;
-  const reason = isKnown
-    ? error.message
-    : 'something unexpected happened, which the log of the gateway tells';
+  const reason = isKnown ? error.message : 'an unexpected error occurred; see the log of the gateway';
   return `The export was given up after ${attempt} attempts: ${reason} Start it again when that is mended.`;
 }
 

@@ -22,6 +22,7 @@ export const entryPoints = {
   main: 'main.ts',
   'pglite-child': 'storage/embedded/pglite-child.ts',
   'chdb-child': 'storage/embedded/chdb-child.ts',
+  'plugin-thread': 'core/lifecycle/isolation/plugin-thread.ts',
   'translate-large': 'adapters/dialects/translate-large.ts',
   'classify-texts': 'plugins/local-classifier/classify-texts.ts',
 };

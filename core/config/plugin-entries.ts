@@ -36,6 +36,26 @@ const PluginBreakerSchema = Type.Object(
   { additionalProperties: false },
 );
 
+const IsolationSchema = Type.Object(
+  {
+    memory_mb: Type.Optional(
+      Type.Integer({
+        minimum: 32,
+        maximum: 65_536,
+        description: 'MiB of heap and buffers that its thread may have. Default: 128.',
+      }),
+    ),
+    cpu_ms: Type.Optional(
+      Type.Integer({
+        minimum: 50,
+        maximum: 600_000,
+        description: 'How long one call may hold its thread without a turn, in milliseconds. Default: 1000.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
 /** Options of every plugin, handled by the gateway and hidden from the plugin. */
 export const ReservedOptionsSchema = Type.Object(
   {
@@ -57,6 +77,12 @@ export const ReservedOptionsSchema = Type.Object(
       Type.Union([Type.Boolean(), PluginBreakerSchema], {
         description:
           'Circuit breaker for each hook of the plugin: stops calls for a while after repeated failures. `true` for the defaults. Default: what the plugin declares; off for built-in plugins.',
+      }),
+    ),
+    isolate: Type.Optional(
+      Type.Union([Type.Boolean(), IsolationSchema], {
+        description:
+          'Runs the plugin in a thread of its own, which is stopped and started again when it loops or needs too much memory; `true` for the defaults. For plugins from files and packages.',
       }),
     ),
   },
@@ -112,7 +138,16 @@ function entryOf(
     options: Object.fromEntries(own),
     onError: reservedValues.on_error,
     timeoutMs: reservedValues.timeout_ms,
+    ...isolationOf(reservedValues.isolate),
     ...(reservedValues.breaker !== undefined && { breaker: reservedValues.breaker }),
     file: source.fileOf(written.pointer),
   };
+}
+
+function isolationOf(
+  written: boolean | { readonly memory_mb?: number; readonly cpu_ms?: number } | undefined,
+): Pick<PluginEntry, 'isolate'> {
+  if (written === undefined || written === false) return {};
+  const { memory_mb: memoryMb = 128, cpu_ms: cpuMs = 1000 } = written === true ? {} : written;
+  return { isolate: { memoryMb, cpuMs } };
 }

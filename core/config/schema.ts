@@ -396,6 +396,8 @@ export interface PluginEntry {
   readonly onError: 'fail' | 'skip' | undefined;
   readonly timeoutMs: number | undefined;
   readonly breaker?: boolean | PluginBreakerInput;
+  /** Bounds of the thread that it runs in: MiB, and milliseconds of one call. Absent: it runs in the gateway's own. */
+  readonly isolate?: { readonly memoryMb: number; readonly cpuMs: number };
   /** JSON pointer of the entry, and of its options, for messages. */
   readonly pointer: string;
   readonly optionsPointer: string;

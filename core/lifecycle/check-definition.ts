@@ -254,3 +254,11 @@ function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }
+
+/** A module compiled to CommonJS carries its default export one level down. */
+export function defaultExport(exports: Readonly<Record<string, unknown>>): unknown {
+  const found = exports['default'];
+  const isCompiled =
+    typeof found === 'object' && found !== null && '__esModule' in found && 'default' in found;
+  return isCompiled ? found.default : found;
+}

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { PluginEntry } from '../config/schema.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import { loadPlugin, type PluginLoad } from './prepare.ts';
+import { realClock } from './recording-services.test-support.ts';
 import { installedPackage, pluginFolder, type PluginFolder } from './plugin-files.test-support.ts';
 
 const auth = definePlugin({ name: 'auth', create: () => ({}) });
@@ -12,9 +13,14 @@ const builtIns = new Map([
 ]);
 const place = { file: 'gateway.config.yaml', line: 3, column: 9 };
 
-function load(where: PluginFolder, use: string): Promise<PluginLoad> {
+function load(
+  where: PluginFolder,
+  use: string,
+  isolate?: NonNullable<PluginEntry['isolate']>,
+): Promise<PluginLoad> {
   const entry: PluginEntry = {
     use,
+    ...(isolate !== undefined && { isolate }),
     options: {},
     onError: undefined,
     timeoutMs: undefined,
@@ -22,7 +28,7 @@ function load(where: PluginFolder, use: string): Promise<PluginLoad> {
     optionsPointer: '/pipelines/0/plugins/0',
     file: where.path('gateway.config.yaml'),
   };
-  return loadPlugin(entry, place, { builtIns, bundler: where.bundler });
+  return loadPlugin(entry, place, { builtIns, bundler: where.bundler, clock: realClock });
 }
 
 const source = (name: string): string =>
@@ -193,4 +199,26 @@ test('a module that throws while loading is reported at the line that threw', as
   const [problem] = loaded.ok ? [] : loaded.problems;
   assert.match(problem?.message ?? '', /plugin ".\/p.ts": its module failed while loading: .*JSON/);
   assert.deepEqual([problem?.file, problem?.line], [where.path('p.ts'), 3]);
+});
+
+const limits = { memoryMb: 64, cpuMs: 1000 };
+
+test('an isolated plugin runs none of its code here', async (t) => {
+  const where = await pluginFolder(t);
+  const text = `globalThis.hasRunHere = true;\n${source('theirs')}`;
+  await where.write({
+    'theirs.ts': text,
+    'broken.ts': 'throw new Error("at the top");',
+    'loop.ts': 'for (;;);',
+  });
+  const loaded = await load(where, './theirs.ts', limits);
+  assert.ok(loaded.ok);
+  assert.equal(loaded.plugin.definition.name, 'theirs');
+  assert.equal('hasRunHere' in globalThis, false);
+  const problems = async (use: string): Promise<string> => {
+    const found = await load(where, use, limits);
+    return found.ok ? 'loaded' : found.problems.map(({ message }) => message).join();
+  };
+  assert.match(await problems('./broken.ts'), /its module failed while loading: at the top/);
+  assert.match(await problems('auth'), /plugin "auth" is a part of the gateway, .*remove "isolate"/);
 });

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import { PluginOrigins } from './plugin-errors.ts';
+import { pluginRegistry, registryKey } from './plugin-registry.ts';
 import { bounded } from './undo-stack.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import type { BuildFailure, Message, OnResolveArgs, OnResolveResult, Plugin, PluginBuild } from 'esbuild';
@@ -13,14 +14,12 @@ import type { Place } from '../config/config-source.ts';
 import { problemAt } from './problem-at.ts';
 import { isBuiltin } from 'node:module';
 
-const registryKey = 'weir.plugin.module';
-
 /**
  * Makes the running process's `weir-gateway/plugin` reachable for bundled plugins and returns the source of a module that
  * re-exports it: a plugin outside the project's tree can import it, and shares its classes with the gateway.
  */
 function pluginModuleSource(): string {
-  Object.assign(globalThis, { [Symbol.for(registryKey)]: pluginModule });
+  pluginRegistry(pluginModule);
   const names = Object.keys(pluginModule);
   const lines = names.map((name) => `export const ${name} = shared.${name};`);
   return [`const shared = globalThis[Symbol.for('${registryKey}')];`, ...lines].join('\n');
@@ -303,6 +302,11 @@ export class PluginBundler {
   /** Bundles in memory: reports what is wrong with the code, and what to watch. Runs none of it. */
   bundle(request: BundleRequest): Promise<BundleResult> {
     return bundlePlugin(request);
+  }
+
+  /** Writes a bundle for a thread of its own, which runs it; the absolute path of its file. */
+  write(bundle: PluginBundle): Promise<string> {
+    return writeBundle(this.#folder, `${bundle.hash}.mjs`, bundle.code);
   }
 
   /** Imports a bundle, or returns the module when the same code is loaded already. Rejects as its top level throws. */

@@ -17,7 +17,8 @@ import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { frameWithin } from './plugin-errors.ts';
 import type { PluginBundle, PluginBundler } from './plugin-bundler.ts';
-import { checkDefinition } from './check-definition.ts';
+import { checkDefinition, defaultExport } from './check-definition.ts';
+import { isolatedDefinition } from './isolation/isolated-plugin.ts';
 import { guardsOfGeneration, offerProblems } from './offered-checks.ts';
 
 /** A plugin's definition and where its code came from. */
@@ -37,7 +38,9 @@ export type PluginLoad =
 interface PluginSources {
   /** The plugins that come with the gateway, by name. */
   readonly builtIns: ReadonlyMap<string, AnyPlugin>;
-  readonly bundler: Pick<PluginBundler, 'bundle' | 'load' | 'origins'>;
+  readonly bundler: Pick<PluginBundler, 'bundle' | 'load' | 'write' | 'origins'>;
+  /** Bounds what plugins do. */
+  readonly clock: Clock;
   /** Code that does not come with the gateway is not run: what it would say of its options stays unknown. */
   readonly withoutCode?: boolean;
 }
@@ -53,6 +56,7 @@ export async function loadPlugin(
 ): Promise<PluginLoad> {
   const builtIn = sources.builtIns.get(entry.use);
   if (builtIn !== undefined) {
+    if (entry.isolate !== undefined) return { ok: false, problems: [notIsolable(entry, place)], inputs: [] };
     return { ok: true, plugin: { definition: builtIn, builtIn: true, codeHash: undefined }, inputs: [] };
   }
   const folder = dirname(resolve(entry.file));
@@ -81,7 +85,7 @@ export async function loadPlugin(
 
 /** Identifies what an entry names, so that a plugin used twice is loaded once. */
 function pluginIdentity(entry: PluginEntry): string {
-  return `${dirname(resolve(entry.file))}\0${entry.use}`;
+  return `${dirname(resolve(entry.file))}\0${entry.use}\0${JSON.stringify(entry.isolate)}`;
 }
 
 async function loadBundle(
@@ -96,8 +100,7 @@ async function loadBundle(
     inputs,
   });
   try {
-    const { exports, file } = await sources.bundler.load(bundle);
-    const checked = checkDefinition(defaultExport(exports));
+    const { checked, file } = await runBundle(entry, sources, bundle);
     if ('faults' in checked) return refuse(checked.faults);
     const { definition } = checked;
     if (sources.builtIns.has(definition.name)) {
@@ -109,6 +112,33 @@ async function loadBundle(
     const message = error instanceof Error ? error.message : String(error);
     return refuse([`its module failed while loading: ${message}`], frameWithin(error, inputs));
   }
+}
+
+/** Runs a bundle in this thread, or has it run in one of its own. */
+async function runBundle(
+  { isolate: limits }: PluginEntry,
+  { bundler, clock }: PluginSources,
+  bundle: PluginBundle,
+): Promise<{
+  readonly checked: { readonly definition: AnyPlugin } | { readonly faults: readonly string[] };
+  readonly file: string;
+}> {
+  if (limits === undefined) {
+    const { exports, file } = await bundler.load(bundle);
+    return { checked: checkDefinition(defaultExport(exports)), file };
+  }
+  // Deno's threads have no bound of memory, and some of its loops cannot be ended.
+  if ('deno' in process.versions)
+    throw new Error(
+      '"isolate" needs threads with a bound of memory, which Deno has not; run the gateway on Node, or remove it',
+    );
+  const file = await bundler.write(bundle);
+  return { checked: await isolatedDefinition({ file, limits, clock }), file };
+}
+
+function notIsolable({ use, pointer }: PluginEntry, place: Place): Problem {
+  const message = `plugin "${use}" is a part of the gateway, which needs more of it than a thread has; remove "isolate", which is for plugins from files and packages`;
+  return problemAt(place, pointer, message);
 }
 
 interface CodeLocation {
@@ -142,14 +172,6 @@ function unknownName(use: string, folder: string, { builtIns }: PluginSources): 
   const names = [...builtIns.keys()].sort().join(', ');
   const known = `built in are ${names}; a file's path begins with "./", and a package must be installed for ${folder}`;
   return `unknown plugin "${use}"${suggestion(use, builtIns.keys())} (${known})`;
-}
-
-/** A module compiled to CommonJS carries its default export one level down. */
-function defaultExport(exports: Readonly<Record<string, unknown>>): unknown {
-  const found = exports['default'];
-  const isCompiled =
-    typeof found === 'object' && found !== null && '__esModule' in found && 'default' in found;
-  return isCompiled ? found.default : found;
 }
 
 const longestMs = 10_000;
@@ -192,8 +214,6 @@ export interface PrepareSources extends PluginSources {
   readonly providerNames: ReadonlySet<string>;
   /** The rows themselves. Absent: what integrations say of their providers is not checked. */
   readonly providerRows?: ReadonlyMap<string, ProviderRow>;
-  /** Bounds what plugins do. */
-  readonly clock: Clock;
 }
 
 /** A configuration as read, and what it may name. */

@@ -1,0 +1,231 @@
+import type { AnswerText, ConversationText } from '../../dialects/dialect.ts';
+import type { Endpoint } from '../../dialects/endpoint.ts';
+import type { StreamEvent } from '../../dialects/stream-event.ts';
+import type { ErrorCode } from '../../errors/codes.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { JsonPath, JsonValue, NamedModels, Outcome } from '../../pipeline/context.ts';
+import type { RequestFacts } from '../../pipeline/facts.ts';
+import type { Capabilities } from '../../pipeline/plugin.ts';
+import type { HeaderList } from '../../ports/header-list.ts';
+import type { LogLevel } from '../../ports/log.ts';
+import type { MetricDefinition } from '../../ports/metrics.ts';
+
+/** The part of the facts that an isolated plugin sees. */
+type SentFacts = Pick<
+  RequestFacts,
+  | 'organisationId'
+  | 'workspaceId'
+  | 'apiKeyId'
+  | 'userId'
+  | 'aiService'
+  | 'provider'
+  | 'modelRequested'
+  | 'modelAnswered'
+  | 'stream'
+  | 'config'
+  | 'cacheStatus'
+  | 'attempts'
+  | 'usage'
+  | 'finishReason'
+  | 'metadata'
+  | 'traceId'
+  | 'spanId'
+  | 'parentSpanId'
+>;
+
+/** A body as plain data. */
+interface SentBody {
+  readonly present: boolean;
+  /** Undefined when it is not in memory, or the plugin does not say that it reads it. */
+  readonly bytes: Uint8Array | undefined;
+}
+
+/** An attempt as plain data. */
+interface SentAttempt {
+  readonly number: number;
+  readonly provider: string;
+  readonly aiService: string;
+  readonly model: string;
+  readonly deployment: string;
+  readonly target: string;
+  readonly terms: string;
+  readonly clientHeaders: HeaderList;
+  readonly body: SentBody;
+}
+
+/** A complete answer as plain data. */
+interface SentResponse {
+  readonly status: number;
+  readonly headers: HeaderList;
+  readonly bytes: Uint8Array;
+  readonly source: 'gateway' | 'provider';
+  readonly streamed: boolean;
+  readonly texts: readonly AnswerText[];
+}
+
+/** The end of a request as plain data. */
+type SentOutcome = Pick<
+  Outcome,
+  'kind' | 'status' | 'latencyMs' | 'responseTruncated' | 'responseContentType' | 'responseContentEncoding'
+> & { readonly error: ToldError | undefined; readonly responseBody: Uint8Array | undefined };
+
+/** What a hook in another thread sees of a request. */
+export interface SentContext {
+  readonly id: string;
+  readonly startedAt: number;
+  readonly method: string;
+  readonly path: string;
+  readonly originalPath: string;
+  readonly query: string;
+  readonly headers: HeaderList;
+  readonly service: Readonly<Record<string, string>>;
+  readonly remoteAddress: string;
+  readonly endpoint: Endpoint;
+  readonly generation: string;
+  readonly facts: SentFacts;
+  readonly body: SentBody;
+  /** Undefined where the plugin does not say that it reads them. */
+  readonly texts: readonly ConversationText[] | undefined;
+  readonly models: NamedModels | undefined;
+  readonly attempt?: SentAttempt;
+  readonly response?: SentResponse;
+  readonly outcome?: SentOutcome;
+}
+
+/** A change that a hook has made, in the order of making. */
+export type Operation =
+  | { readonly on: 'body' | 'attempt' | 'response'; readonly set: JsonPath; readonly value: JsonValue }
+  | { readonly on: 'body' | 'attempt' | 'response'; readonly remove: JsonPath }
+  /** Texts of the answer by their index. */
+  | { readonly texts: ReadonlyMap<number, string> }
+  | { readonly status: number }
+  | { readonly header: string; readonly value: string | undefined }
+  | { readonly add: string; readonly value: string }
+  /** A header of the request. */
+  | { readonly requestHeader: string; readonly value: string | undefined }
+  | { readonly replace: string; readonly value: string | undefined }
+  | { readonly judged: 'passed' | 'changed' | 'skipped' | undefined };
+
+/** An answer as plain data. */
+interface SentAnswer {
+  readonly status: number;
+  readonly headers: HeaderList;
+  readonly body: Uint8Array | null;
+}
+
+/** How a call of a hook ended. */
+export interface HookReturn {
+  readonly operations: readonly Operation[];
+  readonly answer?: SentAnswer;
+  /** Of a tap: events by the number under which they came, or new ones. */
+  readonly emitted?: readonly (number | StreamEvent)[];
+}
+
+/** What the gateway is told of a plugin's definition. */
+export type Description =
+  | { readonly faults: readonly string[] }
+  | {
+      readonly name: string;
+      readonly description: string | undefined;
+      /** JSON of the schema. */
+      readonly schema: string | undefined;
+      readonly capabilities: Capabilities;
+      readonly hasCheck: boolean;
+    };
+
+/** The hooks that can run in another thread. */
+export const isolatedHooks = ['admit', 'request', 'attempt', 'response', 'stream', 'settled'] as const;
+export type IsolatedHook = (typeof isolatedHooks)[number];
+
+/** What a plugin may ask the gateway for from its thread. */
+export type Service =
+  'fetch' | 'counters.take' | 'counters.adjust' | 'cache.get' | 'cache.set' | 'cache.delete';
+
+/** What a call asks of the thread. */
+export type ThreadRequest =
+  | { readonly ask: 'describe' }
+  | { readonly ask: 'check'; readonly options: unknown }
+  | { readonly ask: 'create'; readonly options: unknown; readonly settings: ThreadSettings }
+  | { readonly ask: 'dispose' }
+  | { readonly ask: 'hook'; readonly hook: Exclude<IsolatedHook, 'stream'>; readonly context: SentContext }
+  | { readonly ask: 'tap'; readonly tap: number; readonly context: SentContext }
+  | {
+      readonly ask: 'events';
+      readonly tap: number;
+      readonly first: number;
+      readonly events: readonly StreamEvent[];
+    }
+  | { readonly ask: 'end'; readonly tap: number };
+
+/** Plain values of the scope. */
+export interface ThreadSettings {
+  readonly headerPrefix: string;
+  readonly keyPrefix: string;
+  readonly publicUrl: string | undefined;
+}
+
+/** To the thread. */
+export type ToThread =
+  | { readonly id: number; readonly call: ThreadRequest }
+  | { readonly answered: number; readonly value: unknown }
+  | { readonly refused: number; readonly error: ToldError }
+  | { readonly drop: number }
+  | { readonly ping: true }
+  | { readonly retiring: true };
+
+/** From the thread. */
+export type FromThread =
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly error: ToldError }
+  | { readonly asks: number; readonly service: Service; readonly args: readonly unknown[] }
+  | { readonly log: LogLevel; readonly message: string; readonly fields: string }
+  | {
+      readonly metric: 'counter' | 'gauge' | 'histogram';
+      readonly definition: MetricDefinition<string>;
+      readonly labels: Readonly<Record<string, string>>;
+      readonly value: number;
+    }
+  | { readonly fault: string; readonly error: ToldError }
+  | { readonly memoryBytes: number };
+
+/** What a thread is started with. */
+export interface ThreadData {
+  /** URL of the plugin's bundle. */
+  readonly module: string;
+  /** Counts the turns of the thread. */
+  readonly turns: Int32Array;
+}
+
+/** Something thrown, on its way to another thread. */
+interface ToldError {
+  readonly message: string;
+  readonly stack: string | undefined;
+  /** Of a refusal. */
+  readonly code?: ErrorCode;
+  readonly param?: string | null;
+  readonly headers?: readonly string[];
+  readonly plugin?: string | undefined;
+}
+
+/** What another thread is told of something thrown. */
+export function toldError(thrown: unknown): ToldError {
+  if (GatewayError.is(thrown)) {
+    const { message, stack, code, param, headers, plugin } = thrown;
+    return { message, stack, code, param, headers: [...headers], plugin };
+  }
+  if (thrown instanceof Error) return { message: thrown.message, stack: thrown.stack };
+  return { message: String(thrown), stack: undefined };
+}
+
+/** The same error here. */
+export function heardError({ message, stack, code, param, headers, plugin }: ToldError): Error {
+  if (code !== undefined)
+    return new GatewayError(code, message, {
+      param: param ?? null,
+      headers: headers ?? [],
+      ...(plugin !== undefined && { plugin }),
+    });
+  const error = new Error(message);
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}

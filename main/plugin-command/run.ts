@@ -55,7 +55,7 @@ async function loadDefinition(file: string, { clock, complain }: PluginCommandPa
       optionsPointer: '',
       file: path.resolve('gateway.config.yaml'),
     };
-    const loaded = await loadPlugin(entry, { file, line: 0, column: 0 }, { builtIns, bundler });
+    const loaded = await loadPlugin(entry, { file, line: 0, column: 0 }, { builtIns, bundler, clock });
     if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
     return loaded.plugin.definition;
   } finally {

@@ -49,6 +49,7 @@ interface SentAttempt {
   readonly deployment: string;
   readonly target: string;
   readonly terms: string;
+  readonly isStrict: boolean;
   readonly clientHeaders: HeaderList;
   readonly body: SentBody;
 }

@@ -86,6 +86,7 @@ function attemptData(attempt: AttemptView, sight: Sight): NonNullable<SentContex
     deployment: attempt.deployment,
     target: attempt.target,
     terms: attempt.terms,
+    isStrict: attempt.isStrict,
     clientHeaders: attempt.clientHeaders,
     body: { present: body.loaded, bytes: sight.body && body.loaded ? copyOf(body.bytes) : undefined },
   };

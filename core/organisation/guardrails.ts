@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { didYouMean } from '../base/did-you-mean.ts';
 import { parseJson } from '../base/json.ts';
-import { checkCredentials } from '../ports/guardrails.ts';
+import { checkSecret } from '../ports/guardrails.ts';
 import type { GuardrailData } from '../ports/record-kinds.ts';
 import type { LimitIssue } from './limits.ts';
 import { Name, strict } from './fields.ts';
@@ -123,30 +123,39 @@ export function checksOf(
   });
 }
 
-/**
- * The checks without their credentials for services, and the credentials as JSON by the fields of the record's secrets.
- */
-export function withoutCredentials(checks: GuardrailData['checks']): {
+/** Parameters of checks that are secrets: credentials for services, headers for webhooks. */
+const secretParameters = ['credentials', 'headers'] as const;
+
+/** The checks without their secret parameters, and these as JSON by the fields of the record's secrets. */
+export function withoutSecrets(checks: GuardrailData['checks']): {
   readonly checks: GuardrailData['checks'];
   readonly plain: Readonly<Record<string, string>>;
 } {
   const plain: Record<string, string> = {};
   const bare = checks.map((check, index) => {
-    const { credentials, ...parameters } = check.parameters;
-    if (credentials === undefined) return check;
-    plain[checkCredentials(index)] = JSON.stringify(credentials);
-    return { ...check, parameters };
+    const parameters: Record<string, unknown> = { ...check.parameters };
+    for (const name of secretParameters) {
+      if (parameters[name] === undefined) continue;
+      plain[checkSecret(index, name)] = JSON.stringify(parameters[name]);
+      delete parameters[name];
+    }
+    return { ...check, parameters: parameters as GuardrailParameters };
   });
   return { checks: bare, plain };
 }
 
-/** The inverse for one check: `text` holds its unsealed credentials; undefined for none. */
-export function withCredentials(
+/** The inverse for the check at `index`: `opened` returns the plain secret of a field; undefined for none. */
+export function withSecrets(
   parameters: GuardrailParameters,
-  text: string | undefined,
+  index: number,
+  opened: (field: string) => string | undefined,
 ): GuardrailParameters {
-  if (text === undefined) return parameters;
-  return { ...parameters, credentials: parseJson(text) as GuardrailParameters };
+  const whole: Record<string, unknown> = { ...parameters };
+  for (const name of secretParameters) {
+    const text = opened(checkSecret(index, name));
+    if (text !== undefined) whole[name] = parseJson(text);
+  }
+  return whole as GuardrailParameters;
 }
 
 /** The actions in stored form, with defaults. */

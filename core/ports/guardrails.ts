@@ -16,7 +16,7 @@ export interface GuardrailSpec {
   /** A mutator changes the request or answer that it checks. */
   readonly type: 'guardrail' | 'mutator';
   readonly checks: GuardrailData['checks'];
-  /** Sealed credentials of its record (`checkCredentials`); undefined for an inline guardrail. */
+  /** Sealed parameters of its record (`checkSecret`); undefined for an inline guardrail. */
   readonly sealed:
     { readonly recordId: string; readonly secrets: Readonly<Record<string, string>> } | undefined;
   /** True: a failed verdict refuses (446). False: it lets through and marks (246). */
@@ -57,9 +57,9 @@ export function guardrailSpec(
   };
 }
 
-/** Name, in a record's `secrets`, of the credentials of a check (JSON). */
-export function checkCredentials(index: number): string {
-  return `checks.${index}.credentials`;
+/** Name, in a record's `secrets`, of a parameter of a check (JSON). */
+export function checkSecret(index: number, parameter: string): string {
+  return `checks.${index}.${parameter}`;
 }
 
 function feedbackIn(written: unknown): GuardrailFeedback | undefined {

@@ -7,8 +7,8 @@ import type {
   JsonValue,
   Scope,
 } from '../../core/pipeline/plugin.ts';
-import { withCredentials } from '../../core/organisation/guardrails.ts';
-import { checkCredentials, type GuardrailSpec } from '../../core/ports/guardrails.ts';
+import { withSecrets } from '../../core/organisation/guardrails.ts';
+import type { GuardrailSpec } from '../../core/ports/guardrails.ts';
 import { secretContext } from '../../core/ports/secret-managers.ts';
 import type { Judged } from './subjects.ts';
 
@@ -112,10 +112,11 @@ function opened(
   { spec: { sealed }, index, check: { parameters } }: SpecCheck,
   { secrets: box }: Scope,
 ): CheckParameters {
-  const field = checkCredentials(index);
-  const secret = sealed?.secrets[field];
-  if (sealed === undefined || secret === undefined) return parameters;
-  return withCredentials(parameters, box.open(secret, secretContext(sealed.recordId, field)));
+  if (sealed === undefined) return parameters;
+  return withSecrets(parameters, index, (field) => {
+    const secret = sealed.secrets[field];
+    return secret === undefined ? undefined : box.open(secret, secretContext(sealed.recordId, field));
+  });
 }
 
 /** A guardrail whose checks have been created; one for each guardrail and generation. */

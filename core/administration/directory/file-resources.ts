@@ -1,4 +1,4 @@
-import { actionsOf, checksOf, withoutCredentials } from '../../organisation/guardrails.ts';
+import { actionsOf, checksOf, withoutSecrets } from '../../organisation/guardrails.ts';
 import {
   changedUsage,
   type GivenRules,
@@ -183,14 +183,14 @@ export class FileResources {
     type Parameters = RecordKinds['guardrail']['checks'][number]['parameters'];
     const actions = actionsOf(block.actions);
     const given = checksOf(block.checks, (parameters) => parameters as Parameters);
-    const { checks, plain } = withoutCredentials(given);
+    const { checks, plain } = withoutSecrets(given);
     const shown = checksOf(block.checks, (parameters, at) => {
       const place = `${pointer}/checks/${at}/parameters`;
       return shownValue(parameters, place, this.#file.source) as Parameters;
     });
     const record = this.#record('guardrail', block, pointer, { checks, actions });
     const secrets = this.#sealed(record.id, plain);
-    this.#add({ ...record, secrets }, { checks: withoutCredentials(shown).checks, actions });
+    this.#add({ ...record, secrets }, { checks: withoutSecrets(shown).checks, actions });
   }
 
   #ratePolicy(block: RateLimitPolicyBlock, index: number): void {

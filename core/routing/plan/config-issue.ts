@@ -1,3 +1,5 @@
+import { parseJson } from '../../base/json.ts';
+import { isSecretName } from '../../config/ajv.ts';
 import { providerFields } from '../../providers/provider-fields.ts';
 import { guardrailKeys, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { providerFieldsOf } from './inherit.ts';
@@ -37,13 +39,21 @@ function secretsInGuardrails(
         ? checks.map((check: unknown, at) => [['checks', at, 'parameters'], parametersOf(check)] as const)
         : Object.entries(guardrail).map(([name, parameters]) => [[name], parameters] as const);
       return written
-        .filter(([, parameters]) => Object.hasOwn(Object(parameters) as object, 'credentials'))
-        .map(([at]) => ({
-          path: placeText([...place, key, index, ...at, 'credentials']),
+        .flatMap(([at, parameters]) => secretsIn(parameters).map((name) => [...at, name]))
+        .map((at) => ({
+          path: placeText([...place, key, index, ...at]),
           message: 'a saved config holds no credentials; store the guardrail, and name it here',
         }));
     }),
   );
+}
+
+/** Names of the parameters that hold credentials: of headers, those that are known to. */
+function secretsIn(parameters: unknown): readonly string[] {
+  const { credentials, headers } = Object(parameters) as Readonly<Record<string, unknown>>;
+  const given: unknown = typeof headers === 'string' ? parseJson(headers) : headers;
+  const isSecret = Object.keys(Object(given) as object).some(isSecretName);
+  return [...(credentials === undefined ? [] : ['credentials']), ...(isSecret ? ['headers'] : [])];
 }
 
 function parametersOf(check: unknown): unknown {

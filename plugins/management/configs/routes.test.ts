@@ -202,6 +202,26 @@ describe('saved configs', () => {
         '/config/input_guardrails/0/lasso.classify/credentials',
         /^a saved config holds no credentials; store the guardrail/,
       ],
+      [
+        {
+          virtual_key: 'up',
+          output_guardrails: [
+            {
+              checks: [
+                {
+                  id: 'default.log',
+                  parameters: {
+                    logURL: 'https://log.example.com',
+                    headers: '{"x-team":"a","Authorization":"b"}',
+                  },
+                },
+              ],
+            },
+          ],
+        },
+        '/config/output_guardrails/0/checks/0/parameters/headers',
+        /^a saved config holds no credentials; store the guardrail/,
+      ],
     ];
     for (const [config, place, expected] of cases) {
       const answer = await call(service, { path: '/configs', body: { name: 'One', config } });

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { testScope } from '../../../tests/kit/plugin-kit.ts';
 import { builtInPlugins } from '../../index.ts';
 import { guardrailRoutes } from './routes.ts';
+import { secretContext } from '../../../core/ports/secret-managers.ts';
 import { openResourcesOfFile, startAdministration } from '../../../tests/kit/administration-kit.ts';
 
 const resources = await openResourcesOfFile();
@@ -147,6 +148,77 @@ describe('guardrails', () => {
     assert.equal(Object.keys((await stored())?.secrets ?? {}).length, 2);
     assert.equal((await put({ checks: [check] })).status, 200);
     assert.deepEqual((await stored())?.secrets, {});
+  });
+
+  test('hold headers of webhooks sealed; they stay at the same origin, and go nowhere else', async (t) => {
+    const { call, tenant } = await startAdministration(t, resources);
+    const { owner, organisationId } = await tenant('hooked');
+    const token = 'Bearer of-the-webhook-0123456789';
+    const headers = { authorization: token, 'x-team': 'blue' };
+    const hook = (parameters: object) => ({
+      id: 'default.webhook',
+      parameters: { webhookURL: 'https://hooks.example.com/one', ...parameters },
+    });
+    const logging = {
+      id: 'default.log',
+      parameters: { logURL: 'https://log.example.com/', headers: JSON.stringify({ 'x-key': token }) },
+    };
+    const body = { ...guardrail, checks: [hook({ headers }), logging] };
+    const made = (await call(owner, { path: '/guardrails', body })).json();
+    const path = `/guardrails/${made.slug}`;
+    const shown = async () =>
+      (await call(owner, { path }))
+        .json()
+        .checks.map(({ parameters }: { parameters: Record<string, unknown> }) => parameters['headers']);
+    const mask = 'Be…89';
+    assert.deepEqual(await shown(), [{ authorization: mask, 'x-team': '…' }, { 'x-key': mask }]);
+    const secrets = async () => {
+      const stored = await resources.read(({ records }) =>
+        records.find('guardrail', { organisationId }, made.id),
+      );
+      assert.ok(!JSON.stringify(stored).includes('webhook-0123'), 'sealed');
+      const { secrets: box } = testScope().scope;
+      return Object.entries(stored?.secrets ?? {}).map(
+        ([field, sealed]) => JSON.parse(box.open(sealed, secretContext(made.id, field))) as unknown,
+      );
+    };
+    assert.deepEqual(await secrets(), [headers, { 'x-key': token }]);
+    const put = (...checks: object[]) => call(owner, { method: 'PUT', path, body: { checks } });
+    const logAsShown = { ...logging, parameters: { ...logging.parameters, headers: { 'x-key': mask } } };
+    const rows: readonly (readonly [string, object, unknown])[] = [
+      ['not given', hook({ webhookURL: 'https://hooks.example.com/two' }), headers],
+      ['as shown', hook({ headers: { authorization: mask, 'x-team': '…' } }), headers],
+      [
+        'one of them anew',
+        hook({ headers: { authorization: mask, 'x-team': 'red' } }),
+        { ...headers, 'x-team': 'red' },
+      ],
+      ['taken away', hook({ headers: {} }), {}],
+      ['given again', hook({ headers }), headers],
+    ];
+    for (const [name, check, expected] of rows) {
+      const answer = await put(check, logAsShown);
+      assert.equal(answer.status, 200, `${name}: ${answer.text}`);
+      assert.deepEqual(await secrets(), [expected, { 'x-key': token }], name);
+    }
+    for (const [check, message] of [
+      [
+        hook({ webhookURL: 'https://evil.example.com/' }),
+        /\/checks\/0\/parameters\/headers is needed: .*another address/,
+      ],
+      [
+        hook({ webhookURL: 'https://evil.example.com/', headers: { authorization: mask } }),
+        /\/checks\/0\/parameters\/headers\/authorization is what answers show/,
+      ],
+      [hook({ headers: { other: mask } }), /\/headers\/other is what answers show/],
+    ] as const) {
+      const refused = await put(check, logAsShown);
+      assert.equal(refused.status, 400, refused.text);
+      assert.match(refused.text, message);
+    }
+    const moved = await put(hook({ webhookURL: 'https://other.example.com/', headers: {} }));
+    assert.equal(moved.status, 200, moved.text);
+    assert.deepEqual(await secrets(), [{}]);
   });
 
   const refusals: [object, RegExp][] = [

@@ -35,13 +35,20 @@ import {
   checkIssues,
   checksOf,
   guardrailFields as fields,
-  withCredentials,
-  withoutCredentials,
+  withoutSecrets,
+  withSecrets,
 } from '../../../core/organisation/guardrails.ts';
 import { writeJson } from '../../../core/base/json.ts';
-import { checkCredentials } from '../../../core/ports/guardrails.ts';
 import type { SecretBox } from '../../../core/ports/secret-managers.ts';
-import { mark, maskOf, openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
+import {
+  headersOf,
+  mark,
+  maskOf,
+  openSecrets,
+  type PlainSecrets,
+  sealSecrets,
+  unmaskedHeaders,
+} from '../shared/sealed-secrets.ts';
 import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
 
 /** Body that creates a guardrail. */
@@ -92,17 +99,19 @@ function readChecks(
   given: readonly Static<typeof Check>[],
   guards: Scope['guards'],
 ): GuardrailData['checks'] {
-  // Masked credentials are left out of this validation; `sealChecks` resolves or refuses them.
+  // What is masked is left out of this validation; `sealChecks` resolves or refuses them.
   const told = given.map((check) => {
-    const { credentials, ...parameters } = check.parameters ?? {};
-    return holdsMask(credentials) ? { ...check, parameters } : check;
+    const parameters = { ...check.parameters };
+    if (holdsMask(parameters['credentials'])) delete parameters['credentials'];
+    if (holdsMask(parameters['headers'])) delete parameters['headers'];
+    return { ...check, parameters };
   });
   const mistakes = checkIssues(told, guards);
   if (mistakes.length > 0) throw refusedBody(mistakes);
   return checksOf(given, (parameters, index) => plainObject(parameters, `/checks/${index}/parameters`));
 }
 
-/** A guardrail's checks, with their credentials sealed. `before` is the guardrail before the change. */
+/** A guardrail's checks, with their secrets sealed. `before` is the guardrail before the change. */
 function sealChecks(
   given: GuardrailData['checks'],
   id: string,
@@ -112,45 +121,98 @@ function sealChecks(
   const mistakes: BodyMistake[] = [];
   const earlier = before === undefined ? [] : wholeChecks(before, box);
   const whole = given.map((check, index) => {
-    const { credentials } = check.parameters;
-    if (credentials === undefined) return check;
-    // A mask stands for the stored credentials only with the same `baseURL`: a secret never moves to another address.
-    const same = [earlier[index], ...earlier].find(
-      (one) =>
-        one?.id === check.id &&
-        one.parameters['baseURL'] === check.parameters['baseURL'] &&
-        writeJson(masked(one.parameters['credentials'])) === writeJson(credentials),
-    );
-    if (same !== undefined) return { ...check, parameters: { ...check.parameters, ...kept(same) } };
-    if (holdsMask(credentials))
-      mistakes.push({
-        path: `/checks/${index}/parameters/credentials`,
-        message:
-          'holds what answers show of other secrets; give all credentials anew, or leave all of them, and the address, as they are shown',
-      });
-    return check;
+    const own = [earlier[index], ...earlier]
+      .filter((one) => one?.id === check.id)
+      .flatMap((one) => one ?? []);
+    const place = `/checks/${index}/parameters`;
+    const credentials = keptCredentials(check, own, mistakes, place);
+    const headers = keptHeaders(check, own, mistakes, place);
+    return { ...check, parameters: { ...check.parameters, ...credentials, ...headers } };
   });
   if (mistakes.length > 0) throw refusedBody(mistakes);
-  const { checks, plain } = withoutCredentials(whole);
+  const { checks, plain } = withoutSecrets(whole);
   return { checks, secrets: sealSecrets(box, id, plain) };
+}
+
+type StoredCheck = GuardrailData['checks'][number];
+type Parameters = StoredCheck['parameters'];
+
+/**
+ * The stored credentials in place of their mask. A mask stands for them at the same address alone: a secret never moves
+ * to another one.
+ */
+function keptCredentials(
+  { parameters }: StoredCheck,
+  earlier: readonly StoredCheck[],
+  mistakes: BodyMistake[],
+  place: string,
+): Parameters {
+  const { credentials } = parameters;
+  if (credentials === undefined) return {};
+  const same = earlier.find(
+    (one) =>
+      one.parameters['baseURL'] === parameters['baseURL'] &&
+      writeJson(masked(one.parameters['credentials'])) === writeJson(credentials),
+  );
+  if (same?.parameters['credentials'] !== undefined) return { credentials: same.parameters['credentials'] };
+  if (holdsMask(credentials))
+    mistakes.push({
+      path: `${place}/credentials`,
+      message:
+        'holds what answers show of other secrets; give all credentials anew, or leave all of them, and the address, as they are shown',
+    });
+  return {};
+}
+
+/** The headers of webhooks: those that are masked, or not given, stay as they are at the same origin. */
+function keptHeaders(
+  { parameters }: StoredCheck,
+  earlier: readonly StoredCheck[],
+  mistakes: BodyMistake[],
+  place: string,
+): Parameters {
+  const origin = originOf(parameters);
+  if (origin === undefined) return {};
+  const same = earlier.find((one) => originOf(one.parameters) === origin);
+  const known = given(same?.parameters['headers']);
+  if (parameters['headers'] !== undefined) {
+    const headers = given(parameters['headers']);
+    return { headers: unmaskedHeaders(headers, known, mistakes, `${place}/headers`) };
+  }
+  if (Object.keys(known).length > 0) return { headers: known };
+  const [first] = earlier;
+  if (same === undefined && first !== undefined && Object.keys(given(first.parameters['headers'])).length > 0)
+    mistakes.push({
+      path: `${place}/headers`,
+      message:
+        'is needed: the headers that are stored were given for another address; give them anew, or {} for none',
+    });
+  return {};
+}
+
+/** Headers as an object, or as its JSON. */
+function given(headers: unknown): Readonly<Record<string, string>> {
+  return headersOf(
+    typeof headers === 'string' ? headers : headers === undefined ? undefined : writeJson(headers),
+  );
+}
+
+/** Where a check sends its headers; undefined for one that sends none. */
+function originOf(parameters: Parameters): string | undefined {
+  const url = parameters['webhookURL'] ?? parameters['logURL'];
+  return typeof url === 'string' && URL.canParse(url) ? new URL(url).origin : undefined;
 }
 
 function holdsMask(credentials: unknown): boolean {
   return credentials !== undefined && writeJson(credentials).includes(mark);
 }
 
-type Parameters = GuardrailData['checks'][number]['parameters'];
-
-function kept({ parameters: { credentials } }: GuardrailData['checks'][number]): Parameters {
-  return credentials === undefined ? {} : { credentials };
-}
-
-/** The checks with plain credentials. */
+/** The checks with their secrets in plain. */
 function wholeChecks(record: StoredRecord<'guardrail'>, box: SecretBox): GuardrailData['checks'] {
   const plain = openSecrets(box, record);
   return record.data.checks.map((check, index) => ({
     ...check,
-    parameters: withCredentials(check.parameters, plain[checkCredentials(index)]),
+    parameters: withSecrets(check.parameters, index, (field) => plain[field]),
   }));
 }
 
@@ -216,17 +278,21 @@ function showWholeGuardrail(
     checks: wholeChecks(record, box).map(({ id, name, isEnabled, parameters, onError, timeoutMs }) => ({
       id,
       name,
-      parameters: {
-        ...parameters,
-        ...(parameters['credentials'] !== undefined && {
-          credentials: masked(parameters['credentials'], record.managedBy === 'file'),
-        }),
-      },
+      parameters: shownParameters(parameters, record.managedBy === 'file'),
       is_enabled: isEnabled,
       ...(onError !== undefined && { on_error: onError }),
       ...(timeoutMs !== undefined && { timeout_ms: timeoutMs }),
     })),
     actions: { ...actions },
+  };
+}
+
+function shownParameters(parameters: Parameters, isOfFile: boolean): Record<string, unknown> {
+  const { credentials, headers } = parameters;
+  return {
+    ...parameters,
+    ...(credentials !== undefined && { credentials: masked(credentials, isOfFile) }),
+    ...(headers !== undefined && { headers: masked(given(headers), isOfFile) }),
   };
 }
 

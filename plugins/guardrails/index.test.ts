@@ -301,6 +301,24 @@ describe('streams', () => {
     }
   });
 
+  test('a window over many pieces has one record for each check, which says the worst', async (t) => {
+    const { gateway, ask } = await guarded(t, {
+      providers: { cut: { base_url: 'mock:?chunk_tokens=1', credentials: 'none' } },
+    });
+    const config = {
+      provider: '@cut',
+      output_guardrails: [contains('Initech', { id: 'w', deny: true, stream: 'window' })],
+    };
+    const long = 'word '.repeat(60);
+    await ask({ text: long, config, stream: true });
+    await ask({ text: `${long} Initech`, config, stream: true });
+    await gateway.untilSettled(2);
+    assert.deepEqual(
+      gateway.settled.map(({ facts }) => verdicts(facts)),
+      [['w/default.contains stream passed'], ['w/default.contains stream refused']],
+    );
+  });
+
   test('a window lets a clean stream out whole', async (t) => {
     const { ask } = await guarded(t);
     const config = {
@@ -346,7 +364,8 @@ describe('streams', () => {
           const at = rest.lastIndexOf(`${event}data: {"hook_results"`);
           const [middle, last] =
             at < 0 || event === undefined ? [rest, ''] : [rest.slice(0, at), rest.slice(at)];
-          const shape = (text: string) => text.replace(/[\w-]{20,}|"created(_at)?":\d+/g, '…');
+          const shape = (text: string) =>
+            text.replace(/[\w-]{20,}|"(created|created_at|completed_at)":\d+/g, '…');
           assert.equal(shape(middle), shape(strict.text));
           // A window cuts the text elsewhere.
           if (stream !== 'window') assert.equal(shape(strict.text), shape(plain.text));

@@ -100,6 +100,13 @@ const wires: readonly Wire[] = [
     answers: false,
     isUnread: true,
   },
+  {
+    name: 'speech',
+    path: '/v1/audio/speech',
+    body: { model: 'mock', input: `About ${marker}`, voice: 'alloy' },
+    answers: false,
+    isUnread: true,
+  },
 ];
 
 async function start(t: TestContext) {

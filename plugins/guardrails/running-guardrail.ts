@@ -51,6 +51,8 @@ const longestReason = 500;
 
 interface RunningCheck {
   readonly id: string;
+  /** In the log. */
+  readonly name: string;
   readonly judge: Judge;
   readonly changes: boolean;
   readonly timeoutMs: number;
@@ -76,6 +78,7 @@ interface SpecCheck {
 function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): RunningCheck {
   const { check, spec } = of;
   const { id, onError, timeoutMs = defaultTimeoutMs } = check;
+  const name = `${spec.id}/${id}`;
   const fails = (failOnError: unknown): boolean =>
     onError === undefined ? spec.deny || failOnError === true : onError === 'fail';
   try {
@@ -90,6 +93,7 @@ function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): Run
     const parameters = settings({ id: definition.id, parameters: given });
     return {
       id,
+      name,
       judge: definition.create(parameters, scope),
       changes: definition.changes === true,
       timeoutMs: check.timeoutMs ?? definition.timeoutMs ?? defaultTimeoutMs,
@@ -101,7 +105,7 @@ function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): Run
       throw error;
     };
     const failsOnError = fails(check.parameters['failOnError']);
-    return { id, judge, changes: false, timeoutMs, failsOnError, reach: Infinity };
+    return { id, name, judge, changes: false, timeoutMs, failsOnError, reach: Infinity };
   }
 }
 
@@ -187,16 +191,18 @@ export class RunningGuardrail {
   ): ShownCheck | Promise<ShownCheck> {
     const { clock } = this.#scope;
     const begunAt = clock.monotonic();
-    const note = noteVerdict(facts, `${this.spec.id}/${check.id}`, hook);
+    const note = noteOf(facts, check.name, hook);
     const asked = new AskedSubject(subject, check.changes);
-    const done = (result: CheckResult): ShownCheck => this.#judged(check, result, { note, asked, begunAt });
-    const broke = (error: unknown): ShownCheck => this.#errored(check, error, { note, asked, begunAt });
+    const asking = { note, asked, begunAt };
     try {
       const pending = check.judge(asked);
-      if (!(pending instanceof Promise)) return done(pending);
-      return this.#bounded(pending, check, asked).then(done, broke);
+      if (!(pending instanceof Promise)) return this.#judged(check, pending, asking);
+      return this.#bounded(pending, check, asked).then(
+        (result) => this.#judged(check, result, asking),
+        (error: unknown) => this.#errored(check, error, asking),
+      );
     } catch (error) {
-      return broke(error);
+      return this.#errored(check, error, asking);
     }
   }
 
@@ -224,10 +230,10 @@ export class RunningGuardrail {
   ): ShownCheck {
     const { verdict, data = null } = result;
     const transformed = asked.isChanged;
-    note.ms = this.#scope.clock.monotonic() - begunAt;
-    if (verdict === 'failed') note.verdict = this.refuses ? 'refused' : 'flagged';
-    else if (verdict === 'skipped') note.verdict = 'skipped';
-    else note.verdict = transformed ? 'changed' : 'passed';
+    note.ms += this.#scope.clock.monotonic() - begunAt;
+    if (verdict === 'failed') settle(note, this.refuses ? 'refused' : 'flagged');
+    else if (verdict === 'skipped') settle(note, 'skipped');
+    else settle(note, transformed ? 'changed' : 'passed');
     return {
       id,
       verdict: verdict !== 'failed',
@@ -244,8 +250,8 @@ export class RunningGuardrail {
   /** A check that could not judge has passed only where the guardrail says so, and is told as one that broke. */
   #errored(check: RunningCheck, error: unknown, { note, asked, begunAt }: Asking): ShownCheck {
     const { id, failsOnError } = check;
-    note.ms = this.#scope.clock.monotonic() - begunAt;
-    note.verdict = 'failed';
+    note.ms += this.#scope.clock.monotonic() - begunAt;
+    settle(note, 'failed');
     const { name, message } = error instanceof Error ? error : new Error(String(error));
     this.#scope.log.warn(`The check "${id}" of the guardrail "${this.spec.id}" could not judge`, { error });
     return {
@@ -299,9 +305,34 @@ export class RunningGuardrail {
     const { clock } = this.#scope;
     return {
       execution_time: Math.round(clock.monotonic() - begunAt),
-      created_at: new Date(clock.now()).toISOString(),
+      created_at: isoTime(clock.now()),
     };
   }
+}
+
+/** The record of a check. Over a stream it judges piece by piece, and has one record for all of them. */
+function noteOf(facts: RequestFacts, name: string, hook: Verdict['hook']): Verdict {
+  const known =
+    hook === 'stream' ? facts.verdicts.find((one) => one.name === name && one.hook === hook) : undefined;
+  return known ?? noteVerdict(facts, name, hook);
+}
+
+/** From the least to the most that is to be known of several pieces. */
+const weights: readonly Verdict['verdict'][] = ['unfinished', 'skipped', 'passed', 'changed'];
+
+function settle(note: Verdict, verdict: Verdict['verdict']): void {
+  const before = weights.indexOf(note.verdict);
+  // What was found, or could not be judged, stays.
+  if (before >= 0 && (weights.indexOf(verdict) < 0 || weights.indexOf(verdict) > before))
+    note.verdict = verdict;
+}
+
+let shownTime = { at: NaN, text: '' };
+
+/** Many checks end within the same millisecond. */
+function isoTime(at: number): string {
+  if (shownTime.at !== at) shownTime = { at, text: new Date(at).toISOString() };
+  return shownTime.text;
 }
 
 /** All results, in order, once the last one is there. */

@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -6,6 +6,7 @@ import { measureAnalytics, printAnalytics } from './analytics.ts';
 import { measureChain } from './chain.ts';
 import { measureCpu } from './cpu.ts';
 import { measureDeno } from './deno.ts';
+import { measureGuardrails } from './guardrails.ts';
 import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
 import { measureLargeBodies } from './large-bodies.ts';
@@ -43,6 +44,7 @@ const only = new Set(
     'analytics',
     'bodies',
     'limits',
+    'guardrails',
   ],
 );
 const { quick } = values;
@@ -72,6 +74,7 @@ const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : un
 const analytics = only.has('analytics') ? await measureAnalytics(quick) : undefined;
 const bodies = only.has('bodies') ? await measureLargeBodies() : undefined;
 const limits = only.has('limits') ? await measureLimits(quick) : undefined;
+const guardrails = only.has('guardrails') ? await measureGuardrails(quick) : undefined;
 // An hour: only when it is named.
 const memory = only.has('memory')
   ? await measureMemory({ minutes: Number(values.minutes), samplesFile: values.samples })
@@ -93,6 +96,7 @@ const result = {
   analytics,
   bodies,
   limits,
+  guardrails,
   memory,
 };
 
@@ -134,6 +138,13 @@ if (plan) {
   );
   verdict('µs CPU of the walk alone', plan.walk_us, 5);
   verdict(`µs CPU more per request, saturated${plusMinus(plan)}`, plan.added_us_per_request, 5);
+}
+if (guardrails) {
+  const each = Object.entries(guardrails.checks_us).map(([id, cost]) => `${id} ${cost.toFixed(1)}`);
+  console.log(`\nguardrails, µs CPU of one check over a request of 2 KB: ${each.join(', ')}`);
+  verdict('µs CPU of ten local checks over a request of 2 KB', guardrails.request_us, 40);
+  verdict('µs CPU of a window for each chunk', guardrails.chunk_us, 4);
+  verdict('µs CPU of a request that nothing judges', guardrails.none_us, 1);
 }
 if (virtualKey) {
   console.log(

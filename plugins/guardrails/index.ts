@@ -27,6 +27,8 @@ interface Said {
   readonly specs: readonly GuardrailSpec[];
   readonly text: string;
   after: readonly ShownGuardrail[];
+  /** What judges the answer. */
+  readonly output: readonly GuardrailSpec[];
   /** Judges the answer while it is streamed. */
   tap: GuardrailTap | undefined;
   /** Names of those in `tap`. */
@@ -56,8 +58,11 @@ export default definePlugin({
       attempt: (context) => engine.judgeRequest(context),
       attempted: (context, answer) => engine.judgeAnswer(context, answer),
       stream: (context) => context.get(said)?.tap,
-      settled(context) {
-        const { tap, streaming = [], before = [], after = [] } = context.get(said) ?? {};
+      settled(context, { status }) {
+        const { tap, streaming = [], before = [], after = [], output = [] } = context.get(said) ?? {};
+        // Nothing is seen of what a WebSocket carries.
+        if (status === 101)
+          for (const { id } of output) noteVerdict(context.facts, id, 'attempted', 'skipped');
         engine.giveFeedback(context, [...before, ...after]);
         if (tap === undefined || tap.isComplete) return;
         const refusing = after.find(isDenying)?.id;
@@ -113,7 +118,8 @@ class GuardrailEngine {
     // Another attempt with the very same body: what was said of it holds.
     const isKnown = earlier !== undefined && earlier.text === text && sameSpecs(earlier.specs, specs);
     const keep = (before: readonly ShownGuardrail[]): undefined => {
-      context.set(said, { before, specs, text, after: [], tap: undefined, streaming: [] });
+      const { output } = guardrails;
+      context.set(said, { before, specs, text, after: [], output, tap: undefined, streaming: [] });
       refuseDenied(before, { before, after: [] });
     };
     if (isKnown && !earlier.before.some(({ transformed }) => transformed)) return keep(earlier.before);

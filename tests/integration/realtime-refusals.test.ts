@@ -4,6 +4,7 @@ import http from 'node:http';
 import net from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { definePlugin } from '../../core/pipeline/plugin.ts';
+import guardrails from '../../plugins/guardrails/index.ts';
 import type { TestGateway } from '../kit/gateway-kit.ts';
 import { connect, send, until } from '../kit/http-kit.ts';
 import { callers, handshake, silentProvider, startRealtime } from '../kit/realtime-kit.ts';
@@ -40,6 +41,30 @@ describe('what is not switched is answered in HTTP', () => {
     const { gateway } = await startRealtime(t, { plugins: [teapot] });
     assert.match(await ask(t, gateway, handshake()), /^HTTP\/1\.1 418 [^]*\r\n\r\nbody:0$/);
     assert.equal((await gateway.untilSettled()).outcome.kind, 'completed');
+  });
+
+  test('a guardrail that denies the model; one that would read frames has nothing to judge', async (t) => {
+    const { gateway, provider } = await startRealtime(t, { plugins: [guardrails] });
+    const asking = (guardrail: object, phase = 'input') => {
+      const config = { provider: '@up', [`${phase}_guardrails`]: [{ id: 'g', ...guardrail, deny: true }] };
+      return handshake({ ...callers, 'x-service-config': JSON.stringify(config) });
+    };
+    const refused = await ask(t, gateway, asking({ 'default.modelWhitelist': { models: ['other'] } }));
+    assert.match(refused, /^HTTP\/1\.1 446 [^]*"type":"hooks_failed"/);
+    assert.equal(provider.sockets.length, 0);
+    const unread = { 'default.contains': { words: ['Initech'], operator: 'none' } };
+    for (const [index, phase] of ['input', 'output'].entries()) {
+      const client = await connect(t, gateway.port);
+      client.write(asking(unread, phase));
+      await client.until('101 Switching');
+      assert.equal(provider.sockets.length, index + 1);
+      client.socket.destroy();
+    }
+    await gateway.untilSettled(3);
+    assert.deepEqual(
+      gateway.settled.map(({ facts }) => facts.verdicts.map(({ verdict }) => verdict)),
+      [['refused'], ['skipped'], ['skipped']],
+    );
   });
 
   test("the provider's own 403, with its headers and body", async (t) => {

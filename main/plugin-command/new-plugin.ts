@@ -24,6 +24,7 @@ export async function makePluginFolder(name: string): Promise<string> {
 
   cd ${name}
   npm install
+  npm install -D PATH_OF/weir-gateway-${version}.tgz   # unless a folder above has it installed (docs/plugins.md)
   npm test
   npx weir plugin test ./${name}.ts --options '{"words":["fox"]}'
   npx weir start`;
@@ -55,7 +56,6 @@ pipelines:
           '@types/node': '^20.19.43',
           tsx: '^4.23.15',
           typescript: '^6.0.3',
-          'weir-gateway': `^${version}`,
         },
       },
       null,

@@ -99,7 +99,7 @@ describe('the package, installed in a folder of somebody else', () => {
   test('makes a plugin to begin from, which it checks and documents', async () => {
     const made = await folder.node('weir', 'plugin', 'new', 'my-check');
     assert.equal(made.code, 0, made.stderr);
-    assert.match(made.stdout, /cd my-check\n {2}npm install\n {2}npm test/);
+    assert.match(made.stdout, /cd my-check\n {2}npm install\n.*weir-gateway-.*tgz.*\n {2}npm test/);
     const again = await folder.node('weir', 'plugin', 'new', 'my-check');
     assert.equal(again.code, 1);
     assert.match(again.stderr, /my-check exists already\. Take another name/);

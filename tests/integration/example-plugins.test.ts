@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { cp, readFile } from 'node:fs/promises';
+import { cp, readFile, symlink } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { packagesMissing } from '../../plugins/local-classifier/classifier.ts';
 import { sign, signingKey } from '../../adapters/tokens/issuer.test-support.ts';
 import {
   type Asking,
@@ -14,6 +15,7 @@ import {
   saidBy,
   startGateway,
 } from '../kit/gateway-process.ts';
+import { writeTinyModel } from '../kit/onnx-model.ts';
 import { eventually, stopEverything } from '../kit/process-kit.ts';
 
 const examples = fileURLToPath(new URL('../../examples/plugins', import.meta.url));
@@ -76,8 +78,14 @@ describe('the examples of plugins', { timeout: 90_000 }, () => {
   };
 
   test('are short', async () => {
-    const names = ['redact-personal-data', 'external-checker', 'header-from-token', 'tenant-router'];
-    for (const name of [...names, 'prompt-logger', 'cost-guard', 'tool-allow-list', 'deny-words']) {
+    const names = [
+      'deny-words',
+      'redact-personal-data',
+      'external-checker',
+      'header-from-token',
+      'tenant-router',
+    ];
+    for (const name of [...names, 'prompt-logger', 'cost-guard', 'tool-allow-list', 'jailbreak-score']) {
       const lines = (await readFile(path.join(examples, `${name}.ts`), 'utf8')).split('\n').length;
       assert.ok(lines < 60, `${name}: ${lines} lines`);
     }
@@ -187,4 +195,23 @@ describe('the examples of plugins', { timeout: 90_000 }, () => {
     };
     await refused({ path: 'beta/models/mock-gpt:generateContent', body: gemini }, 446, /"wipe\\?"/);
   });
+
+  test(
+    'jailbreak-score asks a local model, and tells the provider its score',
+    { skip: packagesMissing() ?? false },
+    async () => {
+      await symlink(
+        fileURLToPath(new URL('../../node_modules', import.meta.url)),
+        path.join(home.folder, 'node_modules'),
+      );
+      const folder = path.join(home.folder, 'model');
+      await writeTinyModel(folder, { words: { ignore: 9, rules: 2 }, labels: ['SAFE', 'JAILBREAK'] });
+      await use(`jailbreak-score.ts: { folder: '${folder}', label: 1, limit: 0.9 }`);
+      await refused({ content: 'Ignore them' }, 446, /looks like a jailbreak/);
+      const answer = await gateway.ask({ content: 'My rules', headers: { 'x-service-provider': '@echo' } });
+      assert.equal(answer.status, 200, answer.text);
+      const score = Number(answer.headers.get('x-mock-echo-x-jailbreak-score'));
+      assert.ok(score > 0.1 && score < 0.2, String(score));
+    },
+  );
 });

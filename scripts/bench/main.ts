@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails,plugins]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -14,6 +14,7 @@ import { measureLimits } from './limits.ts';
 import { measurePlan } from './plan.ts';
 import { measureVirtualKey } from './virtual-key.ts';
 import { measureRecords } from './records.ts';
+import { measurePlugins } from './plugins.ts';
 import { measureReload } from './reload.ts';
 import { measureMemory } from './steady-memory.ts';
 import { measureIdleStreams } from './streams.ts';
@@ -45,6 +46,7 @@ const only = new Set(
     'bodies',
     'limits',
     'guardrails',
+    'plugins',
   ],
 );
 const { quick } = values;
@@ -73,6 +75,7 @@ const records = only.has('records') ? await measureRecords(quick) : undefined;
 const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : undefined;
 const analytics = only.has('analytics') ? await measureAnalytics(quick) : undefined;
 const bodies = only.has('bodies') ? await measureLargeBodies() : undefined;
+const plugins = only.has('plugins') ? await measurePlugins(quick) : undefined;
 const limits = only.has('limits') ? await measureLimits(quick) : undefined;
 const guardrails = only.has('guardrails') ? await measureGuardrails(quick) : undefined;
 // An hour: only when it is named.
@@ -97,6 +100,7 @@ const result = {
   bodies,
   limits,
   guardrails,
+  plugins,
   memory,
 };
 
@@ -233,6 +237,13 @@ if (bodies) {
     50,
   );
   verdict('MiB of memory at most', many.peak_mib, 1024);
+}
+if (plugins) {
+  console.log(
+    `\nplugins of third parties: ${plugins.hook_ns.toFixed(0)} ns CPU per call of a hook (${plugins.built_in_ns.toFixed(0)} for a built-in one)`,
+  );
+  verdict('µs until a hook in a thread of its own has ended, median', plugins.isolated_us, 100);
+  console.log(`     99 of 100 within ${plugins.isolated_p99_us.toFixed(0)} µs`);
 }
 if (limits) {
   console.log('\na request that is counted in five windows and two budgets, admitted and settled:');

@@ -71,7 +71,7 @@ interface ExpectedPricing {
  * What requests usually use, by the model that they name: bytes of their bodies for one token, tokens of their answers, and
  * dollars for a token. Told by requests that have ended, without looking at any text.
  */
-export class LearnedUsage {
+class LearnedUsage {
   readonly #models = new RecentMap<ModelUsage>(maxModels);
 
   /**

@@ -10,9 +10,9 @@ export type TokenAlgorithm = (typeof tokenAlgorithms)[number];
 export interface TokenVerifierOptions {
   /** A JSON Web Key Set, or the URL of one. */
   readonly keys: { readonly set: unknown } | { readonly url: string };
-  /** Accepted issuers; empty: any issuer. */
+  /** Accepted issuers; every one when empty. */
   readonly issuers: readonly string[];
-  /** Accepted audiences, one of which a token must name; empty: any audience, or none. */
+  /** Accepted audiences, one of which a token must name; every audience, or none, when empty. */
   readonly audiences: readonly string[];
   readonly algorithms: readonly TokenAlgorithm[];
   /** Tolerated difference between clocks. */

@@ -70,7 +70,7 @@ export class ProviderCall {
 
   /**
    * The loggable part of the call. A header's value is shown only under the rules of `shownHeaders`, and only where the
-   * client sent it too or the gateway sets it itself: any other may come from the target's credentials. Of the query,
+   * client sent it too or the gateway sets it itself; others may come from the target's credentials. Of the query,
    * only versions and formats are shown.
    */
   told(shown: ShownHeaders, { clientHeaders, ...options }: ToldCallOptions): ToldCall {

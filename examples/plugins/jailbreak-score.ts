@@ -30,10 +30,8 @@ export default definePlugin({
   ),
   capabilities: { reads: ['request.text'], guardrail: true },
   async create({ folder, label, limit }) {
-    // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-assertion -- no types where it is not installed
-    const { InferenceSession, Tensor } = (await import('onnxruntime-node' as string)) as Onnx;
-    // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-assertion -- the same
-    const { Tokenizer } = (await import('@huggingface/tokenizers' as string)) as Tokenizers;
+    const { InferenceSession, Tensor } = (await import('onnxruntime-node' satisfies string)) as Onnx;
+    const { Tokenizer } = (await import('@huggingface/tokenizers' satisfies string)) as Tokenizers;
     const file = await readFile(path.join(folder, 'tokenizer.json'), 'utf8');
     const tokenizer = new Tokenizer(JSON.parse(file) as object, {});
     const session = await InferenceSession.create(path.join(folder, 'model.onnx'));

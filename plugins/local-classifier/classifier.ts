@@ -11,7 +11,7 @@ const packages = { runtime: 'onnxruntime-node', tokenizers: '@huggingface/tokeni
 const usualTokens = 512;
 
 /** A model of a folder, with how it is run. */
-export interface ClassifierOptions {
+interface ClassifierOptions {
   readonly folder: string;
   readonly maxTokens: number | undefined;
   readonly threads: number;

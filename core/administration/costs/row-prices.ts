@@ -21,8 +21,8 @@ interface RowPricesParts {
 export type RowPrices = (request: UnpricedRequest) => Promise<string | PricedModels | UntoldPrice>;
 
 /** Nobody can tell what a request is priced by. */
-export interface UntoldPrice {
-  /** Goes on from "has no price: ". */
+interface UntoldPrice {
+  /** Completes the sentence `the request has no price: …`. */
   readonly reason: string;
 }
 

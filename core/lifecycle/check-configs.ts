@@ -10,7 +10,7 @@ import { problemAt } from './problem-at.ts';
 import type { Checks } from '../pipeline/plugin.ts';
 import type { RouteConfigInput } from '../organisation/route-config.ts';
 
-/** What configs are checked in. */
+/** Configuration whose configs are checked. */
 export interface ConfigsCheck {
   readonly config: Pick<GatewayConfig, 'configs' | 'providers'> &
     Partial<Pick<GatewayConfig, 'organisation' | 'server' | 'storage'>>;
@@ -63,7 +63,7 @@ export function laterOr({ later }: FileNames, { message }: ConfigIssue, problem:
   return later.has(message) ? { ...problem, severity: 'note' } : problem;
 }
 
-/** What is wrong in a config that stands at the pointer `base` of its source, as a problem of its file. */
+/** Turns a config's issue into a problem of its file; the config stands at the pointer `base` of its source. */
 export function problemOfConfig(
   { place, message }: ConfigIssue,
   base: string,
@@ -87,7 +87,7 @@ interface ConfigUses {
 }
 
 /**
- * What configs and plugins expect of each other: the config that a `provider` plugin names is there, and a config that
+ * Checks that configs and plugins fit together: the config that a `provider` plugin names exists, and a config that
  * wants answers cached has a plugin that does it (a warning: the same file may be used with other pipelines).
  */
 export function checkConfigUses({ config, source }: ConfigUses): Problem[] {

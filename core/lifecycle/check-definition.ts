@@ -95,7 +95,7 @@ export function checkDefinition(value: unknown): { definition: AnyPlugin } | { f
     const found = value === undefined ? 'has no default export' : `exports ${show(value)} as default`;
     return { faults: [`it ${found}; end it with "export default definePlugin({ name, create })"`] };
   }
-  // What another version of the contract knows, this one would call a mistake: nothing more is said.
+  // Members of another contract version would count as mistakes here, so no further faults are reported.
   const otherVersion = versionFault(value['apiVersion']);
   if (otherVersion !== undefined) return { faults: [otherVersion] };
   const faults: string[] = [];
@@ -131,7 +131,7 @@ function isDefinition(value: object): value is AnyPlugin {
   return 'name' in value && 'create' in value;
 }
 
-/** What is wrong with the hooks that a `create` has returned: sentences that say what its author must change. */
+/** Faults of the hooks that a `create` has returned: sentences that say what its author must change. */
 export function checkReturnedHooks(value: unknown): string[] {
   if (!isObject(value)) return [`its create function must return an object of hooks, not ${show(value)}`];
   const faults = isPlain(value) ? unknownMembers('the hooks', value, hookNames) : [];
@@ -160,7 +160,7 @@ function capabilityFaults(capabilities: unknown): string[] {
   return faults;
 }
 
-/** What is wrong with the checks that a plugin offers to guardrails. */
+/** Faults of the checks that a plugin offers to guardrails. */
 function offersFaults(offers: unknown): string[] {
   if (offers === undefined) return [];
   if (!Array.isArray(offers)) return [`its offers must be a list of checks, not ${show(offers)}`];
@@ -193,7 +193,7 @@ const functionOr =
       ? undefined
       : `must have a function ${name}, not ${show(value)}`;
 
-/** What is wrong with each member of a check; the words go on behind its name. */
+/** Finds the fault of each member of a check; the words continue a sentence that begins with the member's name. */
 const checkMembers: Readonly<Record<string, Check>> = {
   id: idFault,
   aliases: (value) => {

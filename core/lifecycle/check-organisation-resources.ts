@@ -34,16 +34,17 @@ import { FileNames, hasStore, ownedProviders } from './file-names.ts';
 import { OwnedProblems, suggestion } from './problem-at.ts';
 import { mappableFields } from '../organisation/integrations.ts';
 
-/** What the records of `organisation` are checked in. */
+/** Configuration whose records in `organisation` are checked. */
 interface OrganisationResourcesCheck extends ConfigsCheck {
   readonly guards: Checks;
-  /** Absent: what integrations say of their providers is not checked. */
+  /** Absent: the provider settings of integrations are not checked. */
   readonly providerRows?: ReadonlyMap<string, ProviderRow>;
 }
 
 /**
- * What the schema cannot say of integrations, providers, configs, guardrails and policies of `organisation`: what is
- * there twice, names of nothing, settings that their provider does not take. What only the store knows is a note.
+ * Problems that the schema cannot find in integrations, providers, configs, guardrails and policies of `organisation`:
+ * duplicates, names without a record, settings that their provider does not take. A name that may be in the store is a
+ * note.
  */
 export function checkOrganisationResources(check: OrganisationResourcesCheck): Problem[] {
   const { organisation } = check.config;
@@ -332,8 +333,8 @@ function pointerOf(place: string): string {
 }
 
 /**
- * What is wrong with one integration that its schema lets through, whatever stands beside it: settings that its provider
- * does not take (known with its `row` alone), mappings, models and limits. Paths begin within the block.
+ * Issues of one integration that its schema does not find, independent of other records: settings that its provider does
+ * not take (checked only with its `row`), mappings, models and limits. Paths begin within the block.
  */
 function integrationIssues(block: IntegrationBlock, row: ProviderRow | undefined): LimitIssue[] {
   const { global_workspace_access: all, workspaces } = block;

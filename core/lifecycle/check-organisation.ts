@@ -14,7 +14,7 @@ import type { KeyRecord } from '../ports/directory.ts';
 import { FileNames, type NamingConfig } from './file-names.ts';
 import { OwnedProblems, suggestion } from './problem-at.ts';
 
-/** What `organisation` is checked in. */
+/** Configuration whose `organisation` is checked. */
 interface OrganisationCheck {
   readonly config: NamingConfig;
   readonly source: ConfigSource;
@@ -33,8 +33,8 @@ const operator: KeyRecord = {
 };
 
 /**
- * What the schema of `organisation` cannot say: what is there twice (with both places), scopes, workspaces and configs
- * that there are not, limits that contradict themselves.
+ * Problems that the schema of `organisation` cannot find: duplicates (with both places), unknown scopes, workspaces and
+ * configs, limits that contradict themselves.
  */
 export function checkOrganisation({ config, source }: OrganisationCheck): Problem[] {
   return config.organisation === undefined

@@ -11,7 +11,7 @@ import {
 } from '../routing/plan/config-names.ts';
 import { actionsOf, checksOf, type GuardrailParameters } from '../organisation/guardrails.ts';
 
-/** What of a configuration has names that its configs, keys and policies can use. */
+/** Parts of a configuration with names that its configs, keys and policies can use. */
 export type NamingConfig = Pick<GatewayConfig, 'configs'> &
   Partial<Pick<GatewayConfig, 'organisation' | 'storage' | 'providers'>>;
 

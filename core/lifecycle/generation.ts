@@ -21,11 +21,11 @@ export interface Generation<C> {
   readonly config: GatewayConfig;
   /** Where `config` was read from. */
   readonly source: ConfigSource;
-  /** What `compile` made of the pipelines. */
+  /** Result of `compile` for the pipelines. */
   readonly compiled: C;
   /** All of them, in the order in which they were created. */
   readonly instances: readonly PluginInstance[];
-  /** Source files of its third-party plugins, absolute: what to watch. */
+  /** Source files of its third-party plugins, absolute, to be watched. */
   readonly pluginInputs: readonly string[];
   /** Hashes of the plugin bundles that it runs. */
   readonly codeHashes: ReadonlySet<string>;
@@ -41,11 +41,11 @@ export interface Generation<C> {
   retire(): Promise<void>;
 }
 
-/** What starting a generation needs. */
+/** Dependencies and settings for starting a generation. */
 export interface StartOptions<C> {
   readonly log: Log;
   readonly clock: Clock;
-  /** What plugins of this configuration may use. */
+  /** Makes the services of this configuration's plugins. */
   readonly services: (prepared: Pick<Prepared, 'config' | 'source' | 'checks'>) => Services;
   /** Lays out the pipelines, in file order; throwing keeps the generation from starting. */
   readonly compile: (pipelines: readonly CreatedPipeline[]) => C;
@@ -170,7 +170,7 @@ class RunningGeneration<C> implements Generation<C> {
   }
 }
 
-/** What creating plugins needs. */
+/** Input for creating plugins. */
 interface CreateInput {
   readonly prepared: Prepared;
   readonly services: Services;
@@ -280,7 +280,7 @@ function toInstance(created: CreatedInstance, { breakers, stack }: CreateInput):
   };
 }
 
-/** What the operator says of the breaker, and where that is nothing, the author. */
+/** The operator's breaker settings, else the author's. */
 function breakerSettings(
   { definition, entry }: PreparedPlugin,
   onError: PluginInstance['onError'],

@@ -8,7 +8,7 @@ import { problemAt } from './problem-at.ts';
 
 const maxExplained = 20;
 
-/** What begins so comes with the gateway. */
+/** Prefix of the gateway's own checks. */
 export const ownPrefix = 'default.';
 
 /**

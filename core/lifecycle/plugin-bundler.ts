@@ -40,7 +40,7 @@ const moduleNames: Readonly<Record<string, string>> = {
 /** The module that plugins import: the package's name (`name` in package.json) and its one export. */
 export const pluginModuleName = 'weir-gateway/plugin';
 const ownNamespace = 'weir';
-/** What the module was called before. The name belongs to another package on npm, so it is never looked up. */
+/** Former name of the module. It belongs to another package on npm, so it is never looked up. */
 const formerModuleName = 'weir/plugin';
 /** Marks look-ups that this file started itself. */
 const inner = { inner: true };
@@ -141,7 +141,7 @@ function placePrefix(path: string): string {
     .join('');
 }
 
-/** What to bundle, and where its plugin is named in the configuration. */
+/** Plugin to bundle, and its place in the configuration. */
 interface BundleRequest {
   /** Absolute path, or the name of a package that is installed for `folder`. */
   readonly entry: string;
@@ -263,7 +263,7 @@ function withRemedy(text: string): string {
   return text.replace(`"weir:${pluginModuleName}"`, `"${pluginModuleName}"`);
 }
 
-/** What a `PluginBundler` needs to know. */
+/** Options of a `PluginBundler`. */
 interface PluginBundlerOptions {
   /** Where bundles are kept: `<data>/plugins`. */
   readonly folder: string;

@@ -84,7 +84,7 @@ export function pluginErrors(metrics: Metrics): (labels: { plugin: string; hook:
   });
 }
 
-/** What to log of something thrown: its stack where it has one. Never throws, whatever was thrown. */
+/** Text for the log about a thrown value: its stack where it has one. Never throws. */
 export function describeThrown(thrown: unknown): string {
   try {
     if (thrown instanceof Error) return thrown.stack ?? thrown.message;

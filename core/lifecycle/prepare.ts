@@ -145,7 +145,7 @@ interface CodeLocation {
   readonly isPath: boolean;
   /** Undefined when nothing is there. */
   readonly entry: string | undefined;
-  /** What appears or changes when the fault is mended. */
+  /** Files that appear or change when the fault is mended. */
   readonly watch: readonly string[];
 }
 
@@ -176,7 +176,7 @@ function unknownName(use: string, folder: string, { builtIns }: PluginSources): 
 
 const longestMs = 10_000;
 
-/** What the plugin's own `check` finds wrong with its options, each where it stands; that it failed is a problem too. */
+/** Faults that the plugin's own `check` finds in its options, each at its place; a failure of `check` is a problem too. */
 async function optionFaults(
   { definition, options, entry }: PreparedPlugin,
   { source, clock }: Pick<PrepareInput, 'source' | 'clock'>,
@@ -208,11 +208,11 @@ function faultsIn(found: unknown): { readonly path: string; readonly message: st
   });
 }
 
-/** What a configuration may name: plugins, and the providers that it need not define. */
+/** Names that a configuration can use: plugins, and the providers that it need not define. */
 export interface PrepareSources extends PluginSources {
   /** The rows of the provider table. */
   readonly providerNames: ReadonlySet<string>;
-  /** The rows themselves. Absent: what integrations say of their providers is not checked. */
+  /** The rows themselves. Absent: the provider settings of integrations are not checked. */
   readonly providerRows?: ReadonlyMap<string, ProviderRow>;
 }
 
@@ -251,12 +251,12 @@ export interface Prepared {
   readonly config: GatewayConfig;
   readonly source: ConfigSource;
   readonly pipelines: readonly PreparedPipeline[];
-  /** Source files of its plugins, absolute: what to watch. */
+  /** Source files of its plugins, absolute, to be watched. */
   readonly pluginInputs: readonly string[];
   /** Hashes of the bundles that it uses. */
   readonly codeHashes: ReadonlySet<string>;
   readonly warnings: readonly Problem[];
-  /** What guardrails of it can be made of. */
+  /** Checks that its guardrails can use. */
   readonly checks: Checks;
 }
 
@@ -290,8 +290,8 @@ export async function prepareGeneration(input: PrepareInput): Promise<PrepareRes
 }
 
 /**
- * What is wrong with the plugins and configs of a configuration that has mistakes elsewhere (`known`): all problems together,
- * in the order of the file. Problems within a place that is known to be wrong are left out.
+ * Problems of the plugins and configs of a configuration that has mistakes elsewhere (`known`): all problems together, in
+ * the order of the file. Problems within a place that is known to be wrong are left out.
  */
 export async function checkPlugins(input: CheckInput, known: readonly Problem[]): Promise<Problem[]> {
   const { problems } = await examine(input);

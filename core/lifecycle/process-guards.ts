@@ -87,8 +87,8 @@ export function keepSystemdInformed(
 }
 
 /**
- * What the thread runs. Plain JavaScript in a text: the same for sources, for what is built of them, and on Deno. It
- * needs `limitMs` worth of its own ticks without a turn of the main thread.
+ * Code of the thread. Plain JavaScript in a string: the same for sources, for builds, and on Deno. It interrupts after
+ * `limitMs` worth of its own ticks without a turn of the main thread.
  */
 const watching = `
 const { workerData: { turns, tickMs, limitMs } } = require('node:worker_threads');
@@ -136,7 +136,7 @@ interface GuardedProcess {
   kill(pid: number, signal?: string | number): true;
 }
 
-/** What the guards need. */
+/** Dependencies of the guards. */
 interface ProcessGuardOptions {
   readonly process: GuardedProcess;
   readonly log: Log;

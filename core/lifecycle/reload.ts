@@ -18,7 +18,7 @@ type ConfigLoad =
     }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly files: readonly string[] };
 
-/** What a `Reloader` needs. */
+/** Options of a `Reloader`. */
 interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   readonly bundler: PluginBundler;
   readonly metrics: Metrics;
@@ -45,7 +45,7 @@ interface ReloadError {
   readonly at: number;
 }
 
-/** What an attempt touched: files to watch although it is not what serves. */
+/** Problems of a failed attempt, and its files, which are watched although they do not serve. */
 interface FailedAttempt {
   readonly problems: readonly Problem[];
   readonly files: readonly string[];
@@ -96,7 +96,7 @@ export class Reloader<C> {
     return this.#lastError;
   }
 
-  /** What waits for a restart since `start`, in one sentence; undefined when nothing does. */
+  /** Changes since `start` that need a restart, in one sentence; undefined for none. */
   get restartNeeded(): string | undefined {
     return this.#restartNeeded;
   }

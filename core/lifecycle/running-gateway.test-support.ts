@@ -16,7 +16,7 @@ import {
 } from './recording-services.test-support.ts';
 import { Reloader } from './reload.ts';
 
-/** What the plugins below have done, in order: `+name` for a creation, `-name` for a disposal. */
+/** Events of the plugins below, in order: `+name` for a creation, `-name` for a disposal. */
 type Life = string[];
 
 /** A built-in that notes its life. */
@@ -46,7 +46,7 @@ export interface TestBench extends PluginFolder {
     beforeLoad?: () => Promise<void>,
   ): {
     reloader: Reloader<readonly CreatedPipeline[]>;
-    /** What the watcher was given. */
+    /** Arguments of the watcher. */
     watched: { files(): string[]; change(): Promise<void>; stopped: boolean };
   };
   /** One that watches its files itself. */

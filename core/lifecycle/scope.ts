@@ -81,7 +81,7 @@ function checkDelay(name: string, ms: number, least: number): void {
   throw new RangeError(`${name} takes ${least} to ${longestDelayMs} milliseconds, not ${ms}`);
 }
 
-/** What the gateway lends to every plugin; a scope adds the plugin's own timers and clean-up to it. */
+/** Services that the gateway lends to every plugin; a scope adds the plugin's own timers and clean-up. */
 export type Services = Omit<Scope, 'onDispose' | 'setTimeout' | 'setInterval'>;
 
 /** One plugin instance's scope and the way to end it. */

@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Outcome, RequestContext, RequestTracer } from '../pipeline/context.ts';
 import type { OtlpSettings } from '../base/trace-context.ts';
 
-/** What a `TracerInUse` works with. */
+/** Dependencies of a `TracerInUse`. */
 interface TracerInUseParts {
   create(settings: OtlpSettings): RequestTracer;
-  /** Longest time that a tracer which is no longer wanted may take to send what it holds, in milliseconds. */
+  /** Longest time in which a replaced tracer may send its queued spans, in milliseconds. */
   readonly closeMs: number;
 }
 

@@ -4,7 +4,7 @@ import type { MaybePromise } from '../pipeline/context.ts';
 /** Takes back one step of a construction. */
 type Undo = () => MaybePromise<void>;
 
-/** What an `UndoStack` needs to know. */
+/** Options of an `UndoStack`. */
 interface UndoStackOptions {
   readonly clock: Clock;
   /** Longest time for one step in milliseconds. Default 10000. */

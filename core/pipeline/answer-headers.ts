@@ -1,6 +1,6 @@
 import type { RequestFacts } from './facts.ts';
 
-/** What these headers say of a request, an `Exchange`. */
+/** Part of an `Exchange` that these headers report. */
 interface ToldRequest {
   readonly facts: RequestFacts;
   /** Flat: name, value. */

@@ -30,11 +30,11 @@ export interface Answer {
   readonly headers: HeaderList;
   /** Null: no body at all (HEAD, 204, 304). */
   readonly body: Buffer | StreamSource | null;
-  /** Who wrote it. Default `gateway`. */
+  /** Author of the answer. Default `gateway`. */
   readonly source?: 'gateway' | 'provider';
   /** The body is known to be one JSON object, so that the log need not escape it. */
   readonly isJson?: boolean;
-  /** What has been read from a whole body already. */
+  /** Facts that have already been read from a whole body. */
   readonly facts?: AnswerFacts;
   /** The wire format of a streamed body, when taps may read it. */
   readonly dialect?: DialectName;

@@ -45,7 +45,7 @@ export function createHookTimes(metrics: Metrics): HookTimes {
   };
 }
 
-/** What running hooks needs from outside; one object per generation. */
+/** Dependencies of the hook runner; one object per generation. */
 export interface HookRuntime {
   readonly log: Log;
   readonly clock: Clock;
@@ -173,7 +173,7 @@ function callOnce<T>(
   );
 }
 
-/** What happens instead of a call. */
+/** Replaces a call while the breaker is open: bypasses the plugin, or refuses the request. */
 function leftAlone(breaker: PluginBreaker, hook: string, guarded: GuardedCall | undefined): undefined {
   const { plugin, settings } = breaker;
   guarded?.passedOver?.(settings.whenOpen);

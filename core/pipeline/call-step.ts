@@ -82,7 +82,7 @@ export function tapWithVerdict(
   };
 }
 
-/** What the plugin said of the hook that has just ended. */
+/** Takes the plugin's verdict on the hook that has just ended. */
 function takeVerdict(context: RequestContext): Verdict['verdict'] {
   const said = context.get(judged);
   forget(context);
@@ -134,7 +134,7 @@ export function notJudged(
   };
 }
 
-/** What decides whether a body is loaded. */
+/** Part of a request that decides whether its body is loaded. */
 interface BodyHolder {
   readonly body: LazyBody;
   readonly endpoint: Endpoint;
@@ -152,7 +152,8 @@ export function loadBody(request: BodyHolder, need: RequestStep['loadsBody']): M
 }
 
 /**
- * What a modelled endpoint gets is JSON, whatever it calls itself; elsewhere a missing or odd type may still be JSON.
+ * A modelled endpoint takes every body as JSON, whatever its content type; elsewhere a missing or odd type may still be
+ * JSON.
  */
 export function mayHoldJson(
   request: Omit<BodyHolder, 'body'> & { readonly body: Pick<LazyBody, 'present'> },

@@ -75,7 +75,7 @@ export interface AttemptBody extends Pick<
   hold(bytes: number): void;
 }
 
-/** What a request keeps under the key, made by the first who asks. */
+/** The request's value under the key; the first call makes it. */
 export function onceIn<T>(
   context: Pick<RequestContext, 'get' | 'set'>,
   key: ContextKey<T>,
@@ -86,7 +86,7 @@ export function onceIn<T>(
   return value;
 }
 
-/** What every hook of a request sees. One object per request; hooks share it. */
+/** The request as its hooks see it. One object per request; hooks share it. */
 export interface RequestContext {
   /** The request id: `x-service-request-id`, and the id of the row in the log. */
   readonly id: string;
@@ -121,7 +121,7 @@ export interface RequestContext {
   header(name: string): string | undefined;
   /** A header under the configured prefix or one of its aliases: `service('api-key')` reads `x-service-api-key`. */
   service(name: string): string | undefined;
-  /** What follows our prefixes in the request's own headers: `api-key`, `provider`, … */
+  /** Names of the request's gateway headers without their prefixes: `api-key`, `provider`, … */
   serviceNames(): readonly string[];
   /**
    * Sets a header of the request, in `admit` and `request` hooks: whatever looks at it later (hooks, routing, the log) and
@@ -159,8 +159,8 @@ export interface ResponseView {
   /** Parsed JSON, or undefined. Read-only; changes go through `set` and `remove`. */
   readonly json: JsonValue | undefined;
   /**
-   * What the model said, decoded through the client's dialect on first use: texts, thoughts, and the arguments of tool
-   * calls, in the order in which they are said. Empty for what is no answer of a model: errors, embeddings.
+   * The model's output, decoded through the client's dialect on first use: texts, thoughts, and the arguments of tool
+   * calls, in the order of the answer. Empty for errors, embeddings and other answers that no model has written.
    */
   readonly texts: readonly AnswerText[];
   readonly source: 'gateway' | 'provider';
@@ -169,12 +169,12 @@ export interface ResponseView {
   set(path: JsonPath, value: JsonValue): void;
   remove(path: JsonPath): void;
   /**
-   * Puts another text in the place of one of `texts`. What repeats it, counts places in it or proves it (log
-   * probabilities, sources, a thought's signature) is taken out; every other byte stays. Tool arguments must be a JSON
+   * Replaces one of `texts`. Members that repeat the text, count places in it or prove it (log probabilities, sources, a
+   * thought's signature) are removed; every other byte stays. Tool arguments must be a JSON
    * object on wires that keep them as one: throws `upstream_invalid` otherwise.
    */
   setText(part: AnswerText, text: string): void;
-  /** The same for all of them in one pass: `change` is called with each and returns what it shall be. */
+  /** The same for all of them in one pass: `change` is called with each and returns its new text. */
   setTexts(change: (part: AnswerText) => string): void;
   setHeader(name: string, value: string): void;
   removeHeader(name: string): void;
@@ -218,9 +218,9 @@ export interface AttemptView {
    * that describe client, connection or trace, no credentials, none of the gateway's own.
    */
   readonly clientHeaders: HeaderList;
-  /** What the config that was used says about caching; undefined when it says nothing. */
+  /** Cache settings of the config that was used; undefined when it has none. */
   readonly cache: CacheSettings | undefined;
-  /** What judges the request and its answer, by config, headers and defaults; undefined for nothing. */
+  /** Guardrails of the request and its answer, from config, headers and defaults; undefined for none. */
   readonly guardrails: GuardrailSpecs | undefined;
   /**
    * Whether the target is asked in another wire than the client's when it is asked for this operation; false also where

@@ -68,7 +68,7 @@ interface HookNote {
   skipped?: string;
 }
 
-/** What a trace reads of its request, an `Exchange`. */
+/** Part of an `Exchange` that its trace reads. */
 interface TracedRequest extends Pick<RequestContext, 'facts' | 'get' | 'addResponseHeader'> {
   /** Milliseconds since the epoch, and of the monotonic clock. */
   readonly startedAt: number;
@@ -77,7 +77,7 @@ interface TracedRequest extends Pick<RequestContext, 'facts' | 'get' | 'addRespo
   readonly responseHeaders: readonly string[];
 }
 
-/** What a trace is made with. */
+/** Settings of one trace. */
 interface DecisionTraceSetup {
   /** Of the gateway's own headers, with its dash: `x-service-`. */
   readonly prefix: string;
@@ -267,8 +267,7 @@ function onlyAttempt(
 }
 
 /**
- * What limits told the client in the headers of the answer (`x-service-ratelimit-remaining`), by what is left of their
- * names.
+ * The answer's rate limit headers (`x-service-ratelimit-remaining`), by their names without this prefix.
  */
 function limitsOf(
   { responseHeaders }: TracedRequest,
@@ -288,7 +287,7 @@ export interface PlanTrace {
   branch(decision: BranchDecision): void;
 }
 
-/** What one branch decided. */
+/** Decision of one branch. */
 export interface BranchDecision {
   readonly path: string;
   /** Name of the strategy: `fallback`. */
@@ -305,7 +304,7 @@ export interface CandidateNote {
   readonly name?: string;
   /** Place in the order of trying, from 1 on; absent for one that will not be tried. */
   readonly order?: number;
-  /** What it was ranked by: weight, milliseconds or US dollars. */
+  /** Value that ranked it: weight, milliseconds or US dollars. */
   readonly score?: number;
   /** Why it was left out: `breaker open`, `weight 0`. */
   readonly skipped?: string;

@@ -6,17 +6,17 @@ import type { Answer } from './answer.ts';
 import type { RequestContext } from './context.ts';
 import type { ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
 
-/** What a handler gets: plain, validated data. */
+/** Input of a handler: plain, validated data. */
 export interface RouteInput<P, Q, B> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
-  /** Who is calling. */
+  /** Key of the caller. */
   readonly key: KeyRecord;
-  /** What the caller is in the key's workspace, or in the organisation. */
+  /** Role of the caller in the key's workspace, or in the organisation. */
   readonly role: Role;
   readonly context: RequestContext;
-  /** One consistent view of what is administered. Rejects with `not_supported` when `storage.resources` is off. */
+  /** One consistent view of the administered records. Rejects with `not_supported` when `storage.resources` is off. */
   readonly read: <T>(work: (reader: ResourcesReader) => Promise<T>) => Promise<T>;
   /**
    * Runs `work` and appends the entry of the audit trail, in one transaction of the key's organisation: both become
@@ -30,16 +30,16 @@ export interface RouteInput<P, Q, B> {
   readonly sendVersion: (version: number) => void;
 }
 
-/** What a transaction did, for the audit trail, and what it leads to. */
+/** Result of a transaction, with the record that it changed, for the audit trail. */
 export interface AuditedChange<T> {
   /** Of the record that was changed. */
   readonly id: string;
-  /** Its workspace; undefined for what belongs to the organisation. */
+  /** Its workspace; undefined for a record of the organisation. */
   readonly workspaceId?: string | undefined;
   readonly result: T;
 }
 
-/** What the reference shows: valid by the route's own schemas. */
+/** Examples in the reference; valid by the route's own schemas. */
 export interface RouteExamples {
   /** The body, for a route that takes one. */
   readonly request?: unknown;
@@ -78,10 +78,10 @@ export interface RouteDefinition {
   handle(input: RouteInput<unknown, unknown, unknown>): unknown;
 }
 
-/** What a part of a request holds that has passed this schema; nothing without one. */
+/** Data of a part of a request that has passed this schema; empty without one. */
 export type RouteData<S> = S extends TSchema ? Static<S> : Record<string, never>;
 
-/** What every route declares; `credentials` is where `identify` looks. */
+/** Declarations common to all routes; `identify` looks at `credentials`. */
 interface RouteHead<P, Q, Credentials> {
   id: string;
   method: RouteDefinition['method'];

@@ -31,7 +31,7 @@ export class GrowingBytes {
     this.maxBytes = maxBytes;
   }
 
-  /** What was appended so far; undefined for nothing. */
+  /** Bytes appended so far; undefined for none. */
   get bytes(): Buffer | undefined {
     return this.length === 0 ? undefined : this.store?.subarray(0, this.length);
   }
@@ -127,7 +127,7 @@ function unreadableStreamError(place: RefusalPlace, { instance, index }: TapStep
 /** The client's end of a stream: head before the first byte, back-pressure, record for the log, honest end. */
 class StreamDelivery implements StreamTarget, RefusalPlace {
   upTo: number;
-  /** What is told beside the answer. */
+  /** Extra frames beside the answer. */
   notes: StreamNotes | undefined;
   private readonly exchange: Exchange;
   private readonly status: number;

@@ -13,7 +13,7 @@ const defaultCompletion = 512;
 /** Members by which wires bound the answer. */
 const bounds = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const;
 
-/** What a request will probably use, told from its size and the bound that it sets. Near enough to compare prices. */
+/** Estimates a request's usage from its size and the bound that it sets. Near enough to compare prices. */
 export function estimatedUsage({ body }: Pick<RequestContext, 'body'>): Usage {
   const promptTokens = body.loaded ? Math.ceil(body.bytes.length / bytesPerToken) : 0;
   return usageOf(promptTokens, boundOf(membersOf(body)) ?? defaultCompletion);
@@ -49,7 +49,7 @@ interface ModelUsage {
   costPerToken: number;
 }
 
-/** What the tokens of a request will probably be priced by. */
+/** Provider and model that will probably price a request's tokens. */
 export interface ExpectedPrice {
   /** Kind of provider (`openai`), or what an integration says instead. */
   readonly provider: string | PricedModels;
@@ -68,16 +68,16 @@ interface ExpectedPricing {
 }
 
 /**
- * What requests usually use, by the model that they name: bytes of their bodies for one token, tokens of their answers, and
- * dollars for a token. Told by requests that have ended, without looking at any text.
+ * Usual usage of requests, by the model that they name: bytes of their bodies per token, tokens of their answers, and
+ * dollars per token. Learned from requests that have ended, without looking at any text.
  */
 class LearnedUsage {
   readonly #models = new RecentMap<ModelUsage>(maxModels);
 
   /**
-   * What a request will probably use: 1 token at least, of its answer as many as is usual, within the bound that it sets.
-   * With `pricing` also what that costs: at the price of the one target that it goes to, else what requests that name its model
-   * have cost for each token, else at the price of the first of its targets; undefined where all of these are unknown.
+   * Estimates a request's usage: at least 1 token, and for its answer the usual number, within the bound that it sets.
+   * With `pricing` also the cost: at the price of the one target that it goes to, else at the past cost per token of
+   * requests that name its model, else at the price of the first of its targets; undefined where all are unknown.
    */
   expectedOf(
     { body, endpoint }: Pick<RequestContext, 'body' | 'endpoint'>,
@@ -98,8 +98,7 @@ class LearnedUsage {
   }
 
   /**
-   * Takes what a request has used that has ended, and what it cost; what was estimated, or came from the cache, says
-   * nothing.
+   * Takes the usage and the cost of a request that has ended. Estimated usage and cache hits are left out.
    */
   learn(
     { body, endpoint, facts }: Pick<RequestContext, 'body' | 'endpoint' | 'facts'>,
@@ -138,7 +137,7 @@ function modelOf({ model }: Readonly<Record<string, unknown>>, endpoint: string)
 
 const ofLimiters = new WeakMap<Limiter, LearnedUsage>();
 
-/** What is learned where a limiter decides: it is the same after a reload. */
+/** The `LearnedUsage` of a limiter; it survives a reload. */
 export function learnedUsageOf(limiter: Limiter): LearnedUsage {
   let learned = ofLimiters.get(limiter);
   if (learned === undefined) ofLimiters.set(limiter, (learned = new LearnedUsage()));
@@ -146,19 +145,19 @@ export function learnedUsageOf(limiter: Limiter): LearnedUsage {
 }
 
 /**
- * Learns from the request when it has ended. Set where what it will use has been asked of it, for its key's limits or its
+ * Learns from the request when it has ended. Set once its usage has been estimated here, for its key's limits or its
  * target's.
  */
 export const learnsFrom = defineKey<LearnedUsage>('learns-from');
 
-/** What a provider has certainly been sent by a request whose answer nobody waited for. */
+/** Usage that a request has certainly sent to a provider, although its answer was abandoned: its prompt, by size. */
 export function sentUsage({ body }: Pick<RequestContext, 'body'>): Usage {
   return usageOf(body.loaded ? Math.ceil(body.bytes.length / bytesPerToken) : 0, 0);
 }
 
 /**
- * What counts for a request that has ended, of which `reserved` was taken at first. When the client leaves while a
- * provider works on its request, nothing says what was used: what was reserved stays.
+ * Amounts that count for an ended request which had `reserved` at first. When the client leaves while a provider works
+ * on its request, the usage is unknown: the reserved amounts stay.
  */
 export function countedUsage(
   { facts }: Pick<RequestContext, 'facts'>,
@@ -171,7 +170,7 @@ export function countedUsage(
   if (facts.usage !== undefined) {
     const cost = Number(outcome.price.cost) + facts.lostCost;
     const tokens = facts.usage.totalTokens;
-    // The provider may have worked on an answer of which nothing had come.
+    // The provider may have worked on an answer before its first byte came.
     if (facts.isUsageEstimated && facts.firstTokenAt === 0)
       return { cost: Math.max(cost, reserved.cost), tokens: Math.max(tokens, reserved.tokens), requests };
     return { cost, tokens, requests };
@@ -180,7 +179,7 @@ export function countedUsage(
   return isUnknown ? { ...reserved, requests } : { cost: facts.lostCost, tokens: 0, requests };
 }
 
-/** Bytes that are looked at of an answer that was broken off; the rest is taken to be alike. */
+/** Bytes of a broken-off answer that are looked at; the rest is taken to be alike. */
 const maxScanned = 262_144;
 const maxNodes = 100_000;
 /** Bytes of a stream for one token, where its text is not known. */
@@ -192,7 +191,7 @@ const spoken: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What a request has probably used whose answer was broken off by the client or by a failure: what was reported so far,
+ * Estimates the usage of a request whose answer was broken off by the client or by a failure: the usage reported so far,
  * the prompt by the size of its texts, and the answer by the text that was sent, as far as it was kept. Undefined where
  * nothing was used, or all of it was reported.
  */

@@ -46,7 +46,7 @@ export const callers: readonly Caller[] = [
 /** Dialects of providers. */
 export const targets = ['openai-chat', 'openai-responses', 'anthropic-messages', 'google-gemini'] as const;
 
-/** What the providers answer in `grid-text`. */
+/** The providers' answer in `grid-text`. */
 export const original = 'The Danube flows through Vienna, Budapest and Belgrade. 🌊\n"Ünïcode" \\ stays.';
 
 /** A gateway in front of fake providers of every target's dialect, with these plugins. */
@@ -100,7 +100,7 @@ export const holding = (name: string, change: (text: string) => string): AnyPlug
     };
   });
 
-/** What a strict reader of the client's wire understands. */
+/** Reads the answer as a strict client of the wire. */
 export function heardBy(caller: Caller, { text, body, headers }: Received): Heard {
   const listener = goldenClients.find(({ dialect }) => dialect === caller.dialect);
   assert.ok(listener !== undefined);

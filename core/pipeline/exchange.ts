@@ -45,7 +45,7 @@ export interface Matched {
   readonly params?: Readonly<Record<string, string>>;
 }
 
-/** What an exchange needs beside the request itself. */
+/** Dependencies of an exchange, and its request. */
 interface ExchangeSetup {
   readonly incoming: IncomingRequest;
   readonly sink: ResponseSink;
@@ -107,11 +107,11 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   /** Replaced when the request becomes another one. */
   dialect: Dialect;
   private readonly dialects: ReadonlyMap<DialectName, Dialect> | undefined;
-  /** What is known of the names in `headers`, in their order. */
+  /** The classified names of `headers`, in their order. */
   headerNames: readonly HeaderName[];
   /** All header names of this gateway, with its prefixes. */
   readonly knownNames: HeaderNames;
-  /** What the gateway adds to the head of every answer. */
+  /** Headers that the gateway adds to every answer. */
   readonly answerHeaders: AnswerHeaders;
   private readonly clientAddresses: ClientAddresses;
   /** Places, among the prefixes, of the aliases that the request's own headers use; undefined when they use none. */
@@ -127,15 +127,15 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   answerIsJson = false;
   /** Settling waits for it: facts that are still being read from a compressed copy. */
   pendingFacts: Promise<void> | undefined;
-  /** What the present attempt took from the limits of its target; settling counts what was used instead. */
+  /** The present attempt's reservation at the limits of its target; settling replaces it with the actual usage. */
   reservation: LimitReservation | undefined;
-  /** Notes why the request is served as it is, when somebody asked. */
+  /** Notes why the request is served as it is; set when the request asks for it. */
   trace: DecisionTrace | undefined;
-  /** Gives back what the ingress holds for this request; called once, after it has settled. */
+  /** Releases the resources that the ingress holds for this request; called once, after it has settled. */
   release: (() => void) | undefined;
   /** Those of the gateway's own headers that ask for guardrails; undefined for none. */
   guardrailHeaders: HeaderName[] | undefined;
-  /** What the request itself asks to be judged by; set when it is routed. */
+  /** Guardrails that the request itself asks for; set when it is routed. */
   guardrails: GuardrailSpecs | undefined;
   /** The gateway's own headers of this request: few, and asked for many times. */
   private serviceHeaders: HeaderName[] = [];

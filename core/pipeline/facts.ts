@@ -39,7 +39,7 @@ export function roundedMs(ms: number): number {
 }
 
 /**
- * What has become known of a request on its way. The pipeline, the router and plugins fill it in; `settled` reads it.
+ * Facts about a request. The pipeline, the router and plugins fill them in; `settled` reads them.
  */
 export interface RequestFacts {
   organisationId: string;
@@ -48,7 +48,7 @@ export interface RequestFacts {
   userId: string;
   /** Kind of provider (`openai`), for analytics and prices. */
   aiService: string;
-  /** What an integration says of the price; undefined: that of `aiService`. */
+  /** Prices of an integration; undefined: those of `aiService`. */
   pricedBy: PricedModels | undefined;
   /** As addressed: row name, YAML provider or slug. */
   provider: string;
@@ -73,11 +73,11 @@ export interface RequestFacts {
    * In the order in which they ended; empty without a config, and when the first one was served and nobody asked why.
    */
   attemptRecords: readonly AttemptRecord[];
-  /** What attempts cost from which nothing was served, in US dollars. */
+  /** Cost of attempts from which nothing was served, in US dollars. */
   lostCost: number;
-  /** JSON of what the gateway decided and why; empty unless the request asked for it. Complete when it settles. */
+  /** JSON of the gateway's decisions and their reasons; empty unless the request asked for it. Complete when it settles. */
   decision: string;
-  /** What guardrails said, in the order in which they began. */
+  /** Guardrail verdicts, in the order in which the guardrails began. */
   verdicts: readonly Verdict[];
   /** Limits for which a target was passed over, as people call them. */
   limits: readonly string[];
@@ -86,14 +86,14 @@ export interface RequestFacts {
   /** `usage` was not reported, or not to the end: the answer was broken off. */
   isUsageEstimated: boolean;
   finishReason: string;
-  /** What the request asked for and its target's wire cannot say; empty for most. */
+  /** Parts of the request that its target's wire cannot express; empty for most. */
   dropped: readonly string[];
   metadata: Readonly<Record<string, string>>;
   traceId: string;
   spanId: string;
   parentSpanId: string;
   spanName: string;
-  /** What the `traceparent` says that it came with: whether its caller records the trace. Undefined without one. */
+  /** The sampled flag of the request's `traceparent`: its caller records the trace. Undefined without one. */
   sampled: boolean | undefined;
   /** Monotonic milliseconds; 0 = has not happened. */
   upstreamStartedAt: number;
@@ -104,7 +104,7 @@ export interface RequestFacts {
   responseBytes: number;
 }
 
-/** What one hook of a guardrail came to. */
+/** Result of one hook of a guardrail. */
 export interface Verdict {
   readonly name: string;
   readonly hook: 'request' | 'attempt' | 'attempted' | 'response' | 'stream';
@@ -138,7 +138,7 @@ export interface AttemptRecord {
   readonly option: string;
   readonly provider: string;
   readonly model: string;
-  /** What the client would have seen. */
+  /** Status that the client would have seen. */
   readonly status: number;
   /** The gateway's code, when the attempt brought no answer. */
   readonly error: string;

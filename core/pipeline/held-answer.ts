@@ -17,13 +17,13 @@ export interface HeldAnswer {
   readonly response: ResponseView;
   /** It was streamed, and is streamed on. */
   readonly isStream: boolean;
-  /** What leaves: the very bytes that came, unless the response was changed. */
+  /** The answer to send: the very bytes that came, unless the response was changed. */
   answer(): Answer;
 }
 
 /**
- * Collects the answer to an attempt, streamed or not, so that it can be judged as a whole and changed. Undefined for what
- * has no texts that could be read: another type than JSON or events, an endpoint that is not modelled. Throws
+ * Collects the answer to an attempt, streamed or not, so that it can be judged as a whole and changed. Undefined for an
+ * answer without readable texts: a type other than JSON or events, an endpoint that is not modelled. Throws
  * `upstream_too_large` beyond 16 MiB, `upstream_invalid` for a stream with a frame that cannot be read.
  */
 export async function holdAnswer(context: AttemptContext, answer: Answer): Promise<HeldAnswer | undefined> {

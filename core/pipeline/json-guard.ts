@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { folded, requestMembers, type KnownMembers } from './known-members.ts';
 
-/** What a JSON body may hold; a check of the bytes, before anything is made of them. */
+/** Bounds of a JSON body, checked on its bytes before they are parsed. */
 export interface JsonBounds {
   /** Members of all objects together, and objects and lists themselves. */
   readonly maxMembers: number;
@@ -47,7 +47,7 @@ export interface MemberSpan {
   readonly end: number;
 }
 
-/** What is being noted about one object or list whose end has not come. */
+/** Notes about one object or list whose end has not come. */
 interface Level {
   start: number;
   lastCut: number;
@@ -70,9 +70,9 @@ interface OpenObject {
 }
 
 /**
- * Why a JSON body is refused that two readers take for different things, or that takes too long to read: a member that
- * is there twice, another spelling of a member that rules read, too many members, too deep a nesting. Undefined for all
- * others, and for what is no JSON object or list, of which others speak.
+ * The refusal of a JSON body that two parsers would read differently, or that takes too long to read: a duplicate
+ * member, another spelling of a member that rules read, too many members, too deep a nesting. Undefined for all others,
+ * and for anything but a JSON object or list, which is checked elsewhere.
  */
 export function jsonRefusal(bytes: Uint8Array, bounds: JsonBounds): GatewayError | undefined {
   if (!beginsDocument(bytes)) return undefined;
@@ -115,9 +115,9 @@ export class JsonReading {
   private topMember: { name: string; start: number; nameEnd: number } | undefined;
   /** Undefined for a list. */
   private readonly open: (OpenObject | undefined)[] = [];
-  /** What is known of the members of what is open; of a list, of the members of the objects in it. */
+  /** Known members of each open object; of each open list, those of the objects in it. */
   private readonly shapes: (KnownMembers | undefined)[] = [];
-  /** The same of the value of the member that came last, in an object of which something is known. */
+  /** The same for the value of the last member, in an object with known members. */
   private below: KnownMembers | undefined;
   /** That holds for objects in a list alone. */
   private belowInLists = false;
@@ -174,7 +174,7 @@ export class JsonReading {
     return at >= bytes.length;
   }
 
-  /** What is known of the object or list that opens now. */
+  /** Known members of the object or list that opens now. */
   private knownHere(isObject: boolean): KnownMembers | undefined {
     const { open, shapes } = this;
     const depth = open.length;

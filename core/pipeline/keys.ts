@@ -21,8 +21,8 @@ export const callerKeyHeader = defineKey<'service' | 'authorization'>('key-heade
 export const addressedProvider = defineKey<string>('addressed-provider');
 
 /**
- * What a guardrail says of the hook that it is about to leave: it looked and `passed` or `changed` the request or the
- * answer, or it had nothing to look at (`skipped`). Without it the log says that nothing is known.
+ * A guardrail's verdict on the hook that it is about to leave: it looked and `passed` or `changed` the request or the
+ * answer, or it had nothing to look at (`skipped`). Without it the log says `unknown`.
  */
 export const judged = defineKey<'passed' | 'changed' | 'skipped' | undefined>('judged');
 
@@ -34,7 +34,7 @@ export const keptAnswer = defineKey<{ readonly previousResponseId: string | null
   'kept-answer',
 );
 
-/** What is told beside a streamed answer, in frames of its wire; each is asked for once. */
+/** Extra frames around a streamed answer, in its wire; each method is called once. */
 export interface StreamNotes {
   /** Before everything else; undefined for nothing. */
   first(): Buffer | undefined;
@@ -54,11 +54,11 @@ export const matchedRoute = defineKey<RouteDefinition>('route');
  */
 export const ownRequest = defineKey<{ readonly caller: KeyRecord | undefined }>('own-request');
 
-/** What happens to limits of this request while the store that counts is away. Absent for `local`. */
+/** Handling of this request's limits while the store that counts is away. Absent for `local`. */
 export const limitsOnStoreFailure = defineKey<OnStoreFailure>('limits-on-store-failure');
 
 /**
- * What must be taken out of everything that is told of this request, in the log or elsewhere. Set by `logger` when the
+ * Redaction of everything that is recorded of this request, in the log or elsewhere. Set by `logger` when the
  * request settles; absent without rules.
  */
 export const logRedaction = defineKey<Redaction>('log-redaction');

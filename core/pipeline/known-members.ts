@@ -1,7 +1,7 @@
 /**
  * Members of requests that rules read, by where they stand. Some providers take `Model` for `model` (Go's decoder does): a
- * rule that looks for `model` would not see it, so another spelling of a known member is refused. What stands in no place
- * here is free: JSON schemas, arguments, metadata, what tools answer.
+ * rule that looks for `model` would not see it, so another spelling of a known member is refused. All other
+ * places are free: JSON schemas, arguments, metadata, answers of tools.
  */
 export interface KnownMembers {
   /** By the hash of their bytes: the names themselves, and their lower-case spellings where these are others. */
@@ -16,7 +16,7 @@ interface KnownMember {
   readonly bytes: Uint8Array;
   /** These bytes are a spelling that is refused. */
   readonly isMisspelled: boolean;
-  /** What is known of the objects that are its value, or stand in the list that is. */
+  /** Known members of the object that is its value, or of the objects in the list that is its value. */
   readonly below: KnownMembers | undefined;
   /** Objects that are its value themselves, without a list, are free. */
   readonly inLists: boolean;
@@ -151,5 +151,5 @@ const request = new Members(
 // An object is what models of Replicate and DashScope are asked with: every model has members of its own.
 request.add('input', spoken, true);
 
-/** What is known of the body of a request. */
+/** Known members of the body of a request. */
 export const requestMembers: KnownMembers = request;

@@ -21,10 +21,10 @@ const closeList = 93;
 const closeObject = 125;
 const letterU = 117;
 
-/** What a large JSON object or list says. */
+/** Result of reading a large JSON object or list. */
 interface LargeReading {
   readonly refused: GatewayError | undefined;
-  /** Undefined for what is no JSON. */
+  /** Undefined where the bytes are not JSON. */
   readonly json: JsonValue | undefined;
   /** Where `json` is an object: by it single members change without the rest being written anew. */
   readonly document: LargeDocument | undefined;
@@ -57,7 +57,7 @@ class PieceReader {
     this.bytes = bytes;
   }
 
-  /** Undefined for what is no JSON. */
+  /** Undefined where the bytes are not JSON. */
   async document(root: LargeValue): Promise<JsonValue | undefined> {
     const { bytes } = this;
     if (!isSpace(bytes, 0, root.start) || !isSpace(bytes, root.end, bytes.length)) return undefined;

@@ -127,7 +127,7 @@ function declaresOtherCharset(contentType: string): boolean {
   return named.some((one) => !/^(?:utf-?8|us-ascii)$/i.test(one[1] ?? ''));
 }
 
-/** What of a request says which model it asks for. */
+/** Parts of a request that can name its model. */
 export interface NamingRequest {
   readonly method: string;
   /** Raw path below the base path. */
@@ -138,14 +138,14 @@ export interface NamingRequest {
   readonly dialect: Pick<Dialect, 'readCall'>;
   /** It asks for WebSocket. */
   readonly isUpgrade: boolean;
-  /** What is sent; undefined for a request without a body. */
+  /** The body to send; undefined for a request without one. */
   readonly body: Pick<AttemptBody, 'loaded' | 'bytes' | 'json' | 'text'> | undefined;
   header(name: string): string | undefined;
 }
 
 const nothing: NamedModels = { names: [], untold: undefined, isUnnamed: false };
 
-/** What a request with this body is asked for by: one of these names it, each element of a list of requests for itself. */
+/** Members that name the model of a body; each element of a list of requests names its own. */
 const mainPlaces = places('model', 'models', 'model_id', 'modelid', 'session.model');
 /** Models that run beside the main one. */
 const besidePlaces = places(
@@ -240,7 +240,7 @@ const markers: ReadonlyMap<string, 'one' | 'rest'> = new Map([
   ['deployments', 'one'],
   ['engines', 'one'],
 ]);
-/** What some hosts have behind the name of a model. */
+/** Suffixes that some hosts put behind the name of a model. */
 const operations = /\/(?:predictions|pipeline\/[^/]+|v1\/chat\/completions)$/;
 
 function readPath({ path, endpoint, dialect }: NamingRequest, found: Found): void {

@@ -58,7 +58,7 @@ class OwnCounts implements BreakerCounts {
   }
 }
 
-/** What the breakers of a process tell others. */
+/** Receives events of the breakers of a process. */
 interface BreakerListener {
   turned(plugin: string, hook: string, turn: BreakerTurn, why: string): void;
   passedOver(plugin: string, hook: string): void;
@@ -163,7 +163,7 @@ interface PluginBreakersOptions {
   readonly metrics: Metrics;
 }
 
-/** What `/status` shows of a breaker that is not closed. */
+/** Entry of `/status` for a breaker that is not closed. */
 interface TrippedBreaker {
   readonly plugin: string;
   readonly hook: string;

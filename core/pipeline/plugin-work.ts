@@ -41,8 +41,8 @@ const maxSeries = 1000;
 const buckets = [0.00001, 0.0001, 0.001, 0.005, 0.025, 0.1, 0.25, 1, 5, 30];
 
 /**
- * What the hooks of third-party plugins take: the time until each has ended, the time for which it holds the event loop,
- * and the calls that hold it for too long. Plugins of the gateway itself are not measured, so that they cost nothing.
+ * Measures the hooks of third-party plugins: the time until each has ended, the time for which it holds the event loop,
+ * and the calls that hold it for too long. The gateway's own plugins are not measured, which saves the cost.
  */
 export class PluginWork {
   readonly #options: PluginWorkOptions;

@@ -66,11 +66,11 @@ export type * from './context.ts';
  */
 export const pluginApi = 1;
 
-/** What a plugin reads and changes of requests and answers. */
+/** Parts of requests and answers that a plugin reads or changes. */
 export type Part =
   'request.body' | 'request.json' | 'request.text' | 'response.body' | 'response.json' | 'response.text';
 
-/** What a plugin needs from the pipeline; the loader refuses a pipeline that cannot give it. */
+/** A plugin's needs from the pipeline; the loader refuses a pipeline that cannot meet them. */
 export interface Capabilities {
   /**
    * Parts that its hooks look at. `request.body`: the bytes are in memory before the `request` hook runs.
@@ -81,7 +81,7 @@ export interface Capabilities {
   /** Parts that it may change. */
   readonly changes?: readonly Part[];
   /**
-   * What happens to streamed answers: `ignore` them on purpose, `observe` events, judge a `window` of them, or
+   * Handling of streamed answers: `ignore` them on purpose, `observe` events, judge a `window` of them, or
    * `hold` the stream, run `response` on the whole and replay it (done by the core). Required for a plugin
    * that has a `response` hook.
    */
@@ -110,14 +110,14 @@ export interface Capabilities {
   readonly breaker?: true | Partial<PluginBreakerSettings>;
 }
 
-/** What a plugin instance may use. Everything registered here is undone when its generation retires. */
+/** Services of a plugin instance. Everything registered here is undone when its generation retires. */
 export interface Scope {
   readonly log: Log;
   readonly clock: Clock;
   readonly counters: Counters;
   /** Decides over requests by everything that they are counted in. */
   readonly limiter: Limiter;
-  /** What is used of usage limits. */
+  /** Consumption of usage limits. */
   readonly budgets: Budgets;
   readonly cache: Cache;
   /** For every URL that a request names. */
@@ -137,13 +137,13 @@ export interface Scope {
   readonly mcp: McpClients;
   readonly journal: Journal;
   readonly analytics: Analytics;
-  /** What is administered; undefined when `storage.resources` is `none:`. */
+  /** Administered records; undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
-  /** What the operator has switched off. */
+  /** Feature switches of the operator. */
   readonly features: Features;
-  /** What checks of guardrails can be. */
+  /** All checks that guardrails can use. */
   readonly guards: Checks;
   /** The wire formats that clients speak, by name. */
   readonly dialects: ReadonlyMap<DialectName, Dialect>;
@@ -156,9 +156,9 @@ export interface Scope {
   readonly vectors: VectorIndex;
   /** Prefix of the gateway's own headers, lower-case, without the dash behind it: `x-service`. */
   readonly headerPrefix: string;
-  /** What service keys begin with (`wk_`): it tells them from provider keys in an Authorization header. */
+  /** Prefix of service keys (`wk_`): it tells them from provider keys in an Authorization header. */
   readonly keyPrefix: string;
-  /** Where people reach this gateway (`server.public_url`), for links; undefined when nobody said. */
+  /** Public address of this gateway (`server.public_url`), for links; undefined when it is not set. */
   readonly publicUrl: string | undefined;
   /** Runs on retirement, last registered first. */
   onDispose(dispose: () => MaybePromise<void>): void;
@@ -179,9 +179,9 @@ export interface Hooks {
   /** Once per upstream attempt. */
   attempt?(context: AttemptContext): HookResult;
   /**
-   * What the provider answered to an attempt, before any `response` hook or tap and with its body unread, in reverse
-   * file order. Return another answer to put it in its place (a stream may be wrapped, and must then be passed on), or
-   * nothing. The answer waits for a promise. Not called when the attempt brought no answer, or when an `attempt` hook answered in its place.
+   * The provider's answer to an attempt, before any `response` hook or tap and with its body unread, in reverse file
+   * order. Return another answer to replace it (a stream may be wrapped, and must then be passed on), or nothing. The
+   * answer waits for a promise. Not called when the attempt brought no answer, or when an `attempt` hook answered instead.
    */
   attempted?(context: AttemptContext, answer: Answer): MaybePromise<Answer | undefined>;
   /** A complete answer, before it leaves. */
@@ -204,7 +204,7 @@ export interface Hooks {
   routes?: readonly RouteDefinition[];
 }
 
-/** What is wrong with an option. */
+/** Fault of an option. */
 export interface OptionFault {
   /** JSON pointer below the plugin's options: `/rules/0/expression`; empty for the options together. */
   readonly path: string;
@@ -272,7 +272,7 @@ export interface SubjectText {
   readonly choice: number;
 }
 
-/** What one check judges: a request as this attempt sends it, or a complete answer. */
+/** Subject of one check: a request as this attempt sends it, or a complete answer. */
 export interface CheckSubject {
   /** Of the request, as the log has it. */
   readonly id: string;
@@ -295,7 +295,7 @@ export interface CheckSubject {
   readonly json: JsonValue | undefined;
   /** Of the request. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** What was asked: the same for a request, the request before an answer. As the present attempt sends it. */
+  /** For a request, itself; for an answer, its request. As the present attempt sends it. */
   readonly request: Pick<CheckSubject, 'texts' | 'text' | 'json'>;
   /** The key that the request came with; undefined where the pipeline asks for none. */
   readonly caller: KeyRecord | undefined;
@@ -311,17 +311,17 @@ export interface CheckSubject {
   set(path: JsonPath, value: JsonValue): void;
   /** Replaces several values in one pass, which long ones want; each place must exist. For checks that declare `changes`. */
   replaceAll(replacements: readonly Replacement[]): void;
-  /** What is kept for this request under the key, at its later attempts too; made by the first that asks. */
+  /** The request's value under the key, kept for its later attempts too; the first call makes it. */
   once<T>(key: ContextKey<T>, make: () => T): T;
   /** Counts bytes that are kept for this request against `server.max_buffered_bytes`. Throws `overloaded` when there is no room. */
   hold(bytes: number): void;
 }
 
-/** What a check came to. */
+/** Result of a check. */
 export interface CheckResult {
   /** `skipped`: there was nothing that it could judge; `data` says why. */
   readonly verdict: 'passed' | 'failed' | 'skipped';
-  /** For the client and the log: what was found and why, never more of the text than needed. */
+  /** Finding and reason, for the client and the log; never more of the text than needed. */
   readonly data?: JsonValue;
 }
 
@@ -344,7 +344,7 @@ export interface CheckDefinition<S extends TSchema = TSchema> {
   readonly changes?: true;
   /** Default bound of one judgement in milliseconds. Default 5000. */
   readonly timeoutMs?: number;
-  /** What a schema cannot say of parameters. Start nothing here. Returns everything that is wrong. */
+  /** Checks of the parameters that a schema cannot express. Start nothing here. Returns all faults. */
   check?(parameters: Static<S>): readonly OptionFault[];
   /**
    * Present where a streamed answer can be judged as it comes: how many UTF-16 units of text one finding spans at most.

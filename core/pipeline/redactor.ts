@@ -12,7 +12,7 @@ import {
   withoutHalfCharacter,
 } from './text-window.ts';
 
-/** What is taken out of answers, and what stands in its place. */
+/** One pattern that is removed from answers, and its replacement. */
 export interface RedactorRule {
   /** An expression of RE2 whose matches have a greatest length: `{1,64}` in place of `+`. */
   readonly pattern: string;
@@ -37,7 +37,7 @@ export interface Redactor {
 
 /** Steps that one expression may expand to. */
 const maxSteps = 2000;
-/** What a match has at most, in UTF-16 units. */
+/** Longest match in UTF-16 units. */
 const maxUnits = 4096;
 const defaultReplacement = '[redacted]';
 
@@ -115,7 +115,7 @@ class RuleRedactor implements Redactor {
   }
 }
 
-/** What is replaced of a text from a place on, as far as matches that begin at `last` or before. */
+/** Replacements in a text from `from` on, for matches that begin at `last` or before. */
 function* cutsIn(text: string, rules: readonly CompiledRule[], from: number, last: number): Generator<Cut> {
   let at = from;
   const upcoming = rules.map((rule) => ({ rule, match: rule.pattern.find(text, at) }));
@@ -147,7 +147,7 @@ class RedactedText implements HeldText {
     this.reach = reach;
   }
 
-  /** What may leave now that this has come, too. */
+  /** Takes the next piece; returns the text that may leave now. */
   push(text: string, isLast: boolean): string {
     this.known += text;
     const { known } = this;

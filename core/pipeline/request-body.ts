@@ -20,7 +20,7 @@ import {
 } from './large-document.ts';
 import { parseJson } from '../base/json.ts';
 
-/** What an attempt's body begins as. */
+/** Initial body of an attempt. */
 type BaseBody = Pick<LazyBody, 'loaded' | 'text' | 'bytes' | 'json' | 'outgoing' | 'hold'> & MayBeLarge;
 
 /** The body behind `context.attempt.body`: that of the request until this attempt changes it, then its own. */
@@ -139,7 +139,7 @@ export interface BodyBytes {
   releaseParsing(): void;
 }
 
-/** What a body that is read may be. */
+/** Bounds of a body that is read. */
 export interface BodyBounds extends JsonBounds {
   /** Also when decoded. */
   readonly maxBytes: number;

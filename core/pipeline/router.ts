@@ -38,11 +38,11 @@ export interface Target {
   readonly credentialDigest: string;
   /** The signature covers the body, which therefore has to be in memory. */
   readonly signsBody: boolean;
-  /** What to do when its wire cannot say what the request asks for; undefined leaves it to the plugin's option. */
+  /** Handling of request parts that its wire cannot express; undefined leaves it to the plugin's option. */
   readonly onDrop: 'report' | 'refuse' | undefined;
-  /** What an integration says of its models; absent for all others. */
+  /** Models of an integration; absent for all other targets. */
   readonly models?: TargetModels | undefined;
-  /** What each attempt at it is counted in; absent for no limit. */
+  /** Limits that count each attempt at it; absent for none. */
   readonly limits?: LimitCharges | undefined;
 }
 
@@ -56,10 +56,10 @@ export interface TargetModels {
    * The `model_not_allowed` for a request that may run a model which nobody can tell; `why` ends its first sentence.
    */
   refusalOfUntold(why: string): GatewayError;
-  /** What the model's tokens are priced by; the same object each time. Undefined: the provider's own prices. */
+  /** Prices of the model's tokens; the same object each time. Undefined: the provider's own prices. */
   pricesOf(model: string): PricedModels | undefined;
   /**
-   * Where this model is asked for instead of `target`, if anywhere else. Throws what keeps that target from being made.
+   * Another target that serves this model instead of `target`, if any. Throws the error that keeps it from being made.
    */
   targetOf(model: string, target: Target): Target | undefined;
   /** The models that may be asked for, when they are listed one by one. */
@@ -76,11 +76,11 @@ export interface AttemptOptions {
   /** From sending until the first token. */
   readonly firstTokenTimeoutMs: number;
   readonly maxAnswerBytes: number;
-  /** Refuse what only some providers understand (`thinking`), unless the request's header says otherwise. */
+  /** Refuse members that only some providers understand (`thinking`), unless the request's header says otherwise. */
   readonly strictOpenAiCompliance: boolean;
-  /** `refuse` what a target's wire cannot say instead of reporting it, unless config or target say otherwise. */
+  /** `refuse` request parts that a target's wire cannot express instead of reporting them, unless config or target say otherwise. */
   readonly onDrop: 'report' | 'refuse';
-  /** What the config says of it, which then counts. */
+  /** The config's setting, which takes precedence. */
   readonly configOnDrop: 'report' | 'refuse' | undefined;
   /** Lower-case names of client headers that reach the provider in any case, and of those that never do. */
   readonly forwardHeaders: readonly string[];
@@ -114,9 +114,9 @@ export interface Router {
    */
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer>;
   /**
-   * What the tokens of the request will probably be priced by: at the provider that its headers, its model or its config name, else
-   * the default of its pipeline; undefined where nothing says so. Never throws, and waits for nothing: a body that has
-   * not been read says nothing.
+   * Expected price of the request's tokens: at the provider that its headers, its model or its config name, else the
+   * default of its pipeline; undefined where none is named. Never throws, and waits for nothing: a body that has not been
+   * read is left out.
    */
   expectedPrice(context: RequestContext): ExpectedPrice | undefined;
   /**

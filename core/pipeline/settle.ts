@@ -6,7 +6,7 @@ import { callHook, type HookRuntime, type HookTimes, isPromise } from './call-ho
 import type { MaybePromise, Outcome } from './context.ts';
 import type { Exchange } from './exchange.ts';
 
-/** What the pipeline needs from outside to run and settle requests; one object per generation. */
+/** Dependencies of the pipeline for running and settling requests; one object per generation. */
 export interface EngineRuntime extends HookRuntime {
   readonly prices: Prices;
   /** Called once per request after its plugins have settled: metrics. */
@@ -15,7 +15,7 @@ export interface EngineRuntime extends HookRuntime {
   readonly hookTimes?: HookTimes | undefined;
 }
 
-/** What was sent to the client, as far as it was kept. */
+/** Answer that was sent to the client, as far as it was kept. */
 interface SentAnswer {
   readonly status: number;
   readonly body?: Buffer | undefined;

@@ -19,10 +19,10 @@ interface Stage {
   finish(): MaybePromise<readonly StreamFrame[]>;
 }
 
-/** What a tap or a held stream may keep back, in bytes of text. */
+/** Most text that a tap or a held stream may keep back, in bytes. */
 const maxHeldBytes = 8 * 1024 * 1024;
 
-/** A tap that has begun is not left alone: it may hold back a part of the stream. */
+/** A tap that has begun is not bypassed: it may hold back a part of the stream. */
 const midway: GuardedCall = { part: 'midway' };
 
 /** Runs a plugin's stream tap event by event; a frame whose events come out unchanged keeps its very bytes. */
@@ -108,12 +108,12 @@ class TapStage implements Stage {
 
   /** Events that a tap held back must leave before the end marker: after it no client reads on. */
   private beforeDone(done: StreamEvent, out: StreamFrame[]): MaybePromise<void> {
-    // The frame may say more than its end, and keeps that.
+    // The frame may carry more than its end; those events stay.
     const own = this.emitted;
     this.emitted = [];
     const pending = this.callEnd();
     const then = (): void => {
-      // What is late belongs behind what the frame says itself; the rewriter keeps that order within the frame.
+      // Late events belong behind the frame's own events; the rewriter keeps that order within the frame.
       if (this.rewriter !== undefined && own.some((event) => 'text' in event)) own.push(...this.emitted);
       else for (const late of this.lateFrames()) out.push(late);
       own.push(done);

@@ -7,7 +7,7 @@ export type TextEvent = Extract<StreamEvent, { text: string }>;
 
 /** One text of a stream of which a part is held back. */
 export interface HeldText {
-  /** What may leave now that this has come, too; all that is held when it is the last piece. */
+  /** Takes the next piece; returns the text that may leave now, with the last piece all that is held. */
   push(text: string, isLast: boolean): MaybePromise<string>;
 }
 

@@ -10,7 +10,7 @@ import {
 import { inspectGateway } from '../testing/gateway.ts';
 import { cutsOf } from '../testing/index.ts';
 
-/** What is tested, and with which texts. */
+/** Plugin under test, and its texts. */
 interface Matrix {
   readonly definition: AnyPlugin;
   readonly file: string;
@@ -24,9 +24,9 @@ const usualAnswer = 'The quick brown fox; 42 🌊 "ends" here.';
 const mostLetters = 200;
 
 /**
- * Runs a plugin in gateways, row by row, and prints what comes of each. What is asked of a plugin of which nothing is
- * known: no hook fails, every answer keeps to the client's wire, one row in the log each, and the same result however a
- * stream is cut. The exit code: 1 when a row failed.
+ * Runs a plugin in gateways, row by row, and prints the result of each. The rows test rules that hold for any plugin: no
+ * hook fails, every answer keeps to the client's wire, one row in the log each, and the same result however a stream is
+ * cut. The exit code: 1 when a row failed.
  */
 export async function checkMatrix(matrix: Matrix, print: (line: string) => void): Promise<number> {
   const outside: string[] = [];
@@ -142,10 +142,10 @@ function outcome({ error }: Reply): string {
 
 type Look = (asking: Asking) => Promise<Reply>;
 
-/** What has been looked at. */
+/** Rows that have been tested. */
 class Rows {
   readonly #print: (line: string) => void;
-  /** What was thrown where nobody waits for it. */
+  /** Errors that were thrown outside of every call. */
   readonly #outside: string[];
   #done = 0;
   #failed = 0;

@@ -1,4 +1,4 @@
-// What a schema says, as Markdown: for the configuration reference and for `weir plugin docs`.
+// A schema as Markdown: for the configuration reference and for `weir plugin docs`.
 import { describeSchema } from '../../core/config/describe-schema.ts';
 import {
   isObject,

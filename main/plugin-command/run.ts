@@ -15,7 +15,7 @@ import { checkMatrix } from './check-matrix.ts';
 import { makePluginFolder } from './new-plugin.ts';
 import { pluginReference } from './plugin-reference.ts';
 
-/** What the command works with. */
+/** Dependencies of the command. */
 interface PluginCommandParts {
   readonly clock: Clock;
   readonly print: (text: string) => void;
@@ -63,7 +63,7 @@ async function loadDefinition(file: string, { clock, complain }: PluginCommandPa
   }
 }
 
-/** What the plugin returns when it is created; undefined where nobody said the options that it needs. */
+/** Hooks that the plugin's `create` returns; undefined where required options are not given. */
 async function hooksOf(
   { schema }: AnyPlugin,
   { file, options }: Extract<PluginCommand, { action: 'docs' }>,

@@ -1,11 +1,11 @@
-// What tests of plugins say and read. Imports nothing: the declarations of `weir-gateway/testing` are made of this file.
+// Types for tests of plugins. Imports nothing: the declarations of `weir-gateway/testing` are made of this file.
 
-/** The wires that clients speak for what a model says. */
+/** Wire formats of clients for text generation. */
 export const wires = ['chat', 'completions', 'responses', 'messages', 'gemini'] as const;
 /** One of them. */
 export type Wire = (typeof wires)[number];
 
-/** What the provider answers. Texts in pieces come in these pieces when they are streamed. */
+/** Answer of the provider. Texts in pieces come in these pieces when they are streamed. */
 export interface ProviderAnswer {
   readonly text?: string | readonly string[];
   /** Thoughts before it. */
@@ -29,7 +29,7 @@ export interface ProviderRequest {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** What a test says of its gateway. */
+/** Options of a test's gateway. */
 export interface GatewayOptions {
   /** The plugin's file: a URL, or a path from the working folder. It is bundled and loaded as `weir start` does it. */
   readonly plugin: string | URL;
@@ -45,7 +45,7 @@ export interface GatewayOptions {
   readonly t?: { after(run: () => Promise<void>): void };
 }
 
-/** One question of a client, and what the provider answers to it. */
+/** One request of a client, and the provider's answer to it. */
 export interface Asking {
   /** Default `chat`. */
   readonly wire?: Wire;
@@ -53,7 +53,7 @@ export interface Asking {
   readonly stream?: boolean;
   /** The message of the user. Default `Hello`. */
   readonly prompt?: string;
-  /** What the model says, or everything that the provider answers. A list is a text in the pieces of a stream. */
+  /** The model's text, or the provider's whole answer. A list is a text in the pieces of a stream. */
   readonly answer?: string | readonly string[] | ProviderAnswer;
   /** The wire of the provider. Default: the client's, so that bytes pass as they are; another one is translated. */
   readonly provider?: Wire;
@@ -65,7 +65,7 @@ export interface Asking {
 /** A row of the log. */
 export type LogRow = Readonly<Record<string, unknown>>;
 
-/** What the client got, and what is left of it. */
+/** The client's answer, the provider's requests and the log row. */
 export interface Reply {
   readonly status: number;
   /** By lower-case name. */
@@ -73,15 +73,15 @@ export interface Reply {
   readonly bytes: Buffer;
   /** The JSON of an answer that was not streamed; undefined otherwise. */
   readonly json: unknown;
-  /** What the model said, as a client of the wire adds it up. */
+  /** The model's text, as a client of the wire adds it up. */
   readonly text: string;
   readonly reasoning: string;
   readonly calls: readonly { readonly name: string; readonly arguments: string }[];
   /** The sentence of a refusal or an error, in mid-stream too. */
   readonly error: string | undefined;
-  /** What breaks the rules of the client's wire: members that are missing, a stream without its end. */
+  /** Breaches of the client's wire: members that are missing, a stream without its end. */
   readonly problems: readonly string[];
-  /** What the provider was asked, in order; empty when the plugin answered or refused. */
+  /** Requests that the provider received, in order; empty when the plugin answered or refused. */
   readonly provider: readonly ProviderRequest[];
   /** The request's row in the log. */
   readonly row: LogRow;

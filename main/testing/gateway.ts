@@ -1,4 +1,4 @@
-// What `weir-gateway/testing` starts, and `weir plugin test` and `weir plugin docs` look into.
+// The gateway that `weir-gateway/testing` starts, and that `weir plugin test` and `weir plugin docs` inspect.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

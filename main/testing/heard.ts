@@ -20,7 +20,7 @@ export interface HeardUsage {
   readonly reasoning: number | undefined;
 }
 
-/** What somebody who knows nothing but the client's wire understands of an answer. */
+/** An answer as a client that knows only its wire understands it. */
 export interface Heard {
   text: string;
   reasoning: string;
@@ -66,13 +66,13 @@ export interface Frame {
   readonly data: string;
 }
 
-/** What somebody who speaks one wire makes of its answers. */
+/** A client of one wire that reads its answers. */
 export interface Listener {
   readonly dialect: DialectName;
   path(model: string, stream: boolean): string;
   hear(answer: JsonObject): Heard;
   hearStream(frames: readonly Frame[]): Heard;
-  /** What an error answer says; undefined when it has not this wire's shape. */
+  /** Message of an error answer; undefined when it has not this wire's shape. */
   hearError(answer: JsonObject): string | undefined;
 }
 

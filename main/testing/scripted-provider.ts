@@ -18,14 +18,14 @@ import { speaking } from './wires.ts';
 
 /** Answers in the wire of the provider that is asked, in this process. */
 export class ScriptedProvider implements Transport {
-  /** What it answers from now on. */
+  /** Answer to all requests from now on. */
   answer: ProviderAnswer = {};
-  /** What it received. Whoever reads it may empty it. */
+  /** Requests that it received. Readers may empty the list. */
   readonly requests: ProviderRequest[] = [];
   readonly #other: Transport;
   readonly #open = new Set<PlayedCall>();
 
-  /** `other` answers what is asked of no scripted provider. */
+  /** `other` answers requests to all other hosts. */
   constructor(other: Transport) {
     this.#other = other;
   }

@@ -42,7 +42,7 @@ interface Received {
   readonly body: Buffer;
 }
 
-/** What a strict client of the wire understands of an answer, whole or streamed; `problems` says what it does not. */
+/** Reads an answer, whole or streamed, as a strict client of the wire; `problems` lists the parts that it rejects. */
 export function hear(wire: Wire, { status, contentType, body }: Received): Heard {
   const { listener } = speaking[wire];
   if (contentType.startsWith('text/event-stream')) {

@@ -9,7 +9,7 @@ export type Biller = (typeof billers)[number];
 export interface BilledCost {
   /** `YYYY-MM-DD` in UTC. */
   readonly day: string;
-  /** What it is for, in the provider's own words: a model, or something else (`Tax`, `web_search`). */
+  /** Billed item in the provider's own words: a model, or something else (`Tax`, `web_search`). */
   readonly name: string;
   readonly amount: ExactAmount;
 }

@@ -10,7 +10,7 @@ type Role = 'day' | 'amount' | 'name' | 'currency' | 'kind' | 'product' | 'produ
 interface Shape {
   readonly columns: Readonly<Partial<Record<Role, readonly string[]>>>;
   readonly needed: readonly Role[];
-  /** What a row is for; undefined for a row that is of something else than models of this provider. */
+  /** Billed item of a row; undefined for anything but models of this provider. */
   name(cell: (role: Role) => string): string | undefined;
 }
 

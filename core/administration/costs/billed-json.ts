@@ -6,7 +6,7 @@ import { type BilledCost, type Biller, dayOf, modelOfLineItem } from './billed-c
 import { readAmount, type ExactAmount } from './exact-amount.ts';
 import { FileMistake } from './file-mistake.ts';
 
-/** What a provider's answer about costs calls its members. */
+/** Names and readers of the members in a provider's answer about costs. */
 interface Shape {
   readonly start: string;
   readonly address: string;
@@ -39,7 +39,7 @@ const shapes: Readonly<Partial<Record<Biller, Shape>>> = {
   },
 };
 
-/** What a file of a provider holds. */
+/** Content of a provider's file. */
 export interface BilledFile {
   readonly costs: readonly BilledCost[];
   /** The provider has more pages than the file. */

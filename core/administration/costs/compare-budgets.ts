@@ -6,10 +6,10 @@ import type { StoredRecord } from '../../ports/records.ts';
 import type { PolicyCondition } from '../../ports/record-kinds.ts';
 import type { Resources, ResourcesReader } from '../../ports/resources.ts';
 
-/** What a comparison works on. */
+/** Dependencies and settings of a comparison. */
 interface BudgetComparisonParts {
   readonly ledger: Pick<UsageLedger, 'correct'>;
-  /** What the ledger said after `endedBy`, or at it where nobody else counts in it. */
+  /** Rows of the ledger, read after `endedBy`, or at it where no other process counts in it. */
   readonly rows: readonly UsageRow[];
   /** Only requests that had ended by then are compared. Milliseconds since the epoch. */
   readonly endedBy: number;
@@ -22,7 +22,7 @@ interface BudgetComparisonParts {
   readonly corrects: boolean;
 }
 
-/** A budget of which less is counted than rows of requests say. Amounts are in whole units. */
+/** A budget that counts less than its rows of requests record. Amounts are in whole units. */
 export interface BudgetDifference {
   readonly key: string;
   readonly organisationId: string;

@@ -2,7 +2,7 @@ import type { RecordedCost } from '../../ports/analytics.ts';
 import type { BilledCost, Biller } from './billed-costs.ts';
 import { readAmount, type ExactAmount } from './exact-amount.ts';
 
-/** What was billed and what was recorded of one model on one day. */
+/** Billed and recorded cost of one model on one day. */
 export interface ComparedCost {
   readonly day: string;
   /** The recorded name where there is one. */
@@ -18,7 +18,7 @@ export interface ComparedCost {
 export interface CostComparison {
   /** In the order of days, then of names. */
   readonly lines: readonly ComparedCost[];
-  /** What the provider bills under names that no recorded model has. */
+  /** Amounts that the provider bills under names that no recorded model has. */
   readonly unmatched: readonly { readonly name: string; readonly amount: ExactAmount }[];
 }
 

@@ -21,7 +21,7 @@ interface RepriceWish {
   readonly dryRun: boolean;
 }
 
-/** What repricing works with. */
+/** Dependencies of repricing. */
 export interface RepriceParts {
   readonly repricing: Repricing;
   readonly prices: Pick<Prices, 'price'>;
@@ -48,7 +48,7 @@ interface UnpricedModel extends RepricedModel {
   readonly reason: string;
 }
 
-/** What has become of requests without a price; models in the order of their tokens, the most first. */
+/** Result for requests without a price; models in the order of their tokens, the most first. */
 export interface RepriceReport {
   /** Have a price now, or would have one. */
   readonly priced: readonly RepricedModel[];

@@ -5,7 +5,7 @@ import type { Resources } from '../../ports/resources.ts';
 import type { ProviderTable } from '../../providers/provider-row.ts';
 import { StoredModels } from '../../routing/stored-models.ts';
 
-/** What is asked about the providers of rows. */
+/** Sources of data about the providers of rows. */
 interface RowPricesParts {
   /** Where providers and their integrations stand; undefined: nowhere. */
   readonly resources: Pick<Resources, 'read'> | undefined;
@@ -15,12 +15,10 @@ interface RowPricesParts {
   readonly table: ProviderTable;
 }
 
-/**
- * What a request is priced by (see `Prices.price`), or why nobody can tell. Rejects like a look at the relational store.
- */
+/** Finds the prices of a request (see `Prices.price`), or why they are unknown. Rejects when the relational store does. */
 export type RowPrices = (request: UnpricedRequest) => Promise<string | PricedModels | UntoldPrice>;
 
-/** Nobody can tell what a request is priced by. */
+/** The prices of a request are unknown. */
 interface UntoldPrice {
   /** Completes the sentence `the request has no price: …`. */
   readonly reason: string;

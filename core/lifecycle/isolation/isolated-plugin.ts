@@ -31,7 +31,7 @@ import {
 /** How long a thread may take to load a plugin, in milliseconds. */
 const loadMs = 10_000;
 
-/** What loading needs. */
+/** Settings for loading an isolated plugin. */
 interface IsolationSetup {
   /** Absolute path of the plugin's bundle. */
   readonly file: string;

@@ -70,7 +70,7 @@ type SentOutcome = Pick<
   'kind' | 'status' | 'latencyMs' | 'responseTruncated' | 'responseContentType' | 'responseContentEncoding'
 > & { readonly error: ToldError | undefined; readonly responseBody: Uint8Array | undefined };
 
-/** What a hook in another thread sees of a request. */
+/** A request as a hook in another thread sees it. */
 export interface SentContext {
   readonly id: string;
   readonly startedAt: number;
@@ -122,7 +122,7 @@ export interface HookReturn {
   readonly emitted?: readonly (number | StreamEvent)[];
 }
 
-/** What the gateway is told of a plugin's definition. */
+/** A plugin's definition as its thread describes it to the gateway. */
 export type Description =
   | { readonly faults: readonly string[] }
   | {
@@ -138,11 +138,11 @@ export type Description =
 export const isolatedHooks = ['admit', 'request', 'attempt', 'response', 'stream', 'settled'] as const;
 export type IsolatedHook = (typeof isolatedHooks)[number];
 
-/** What a plugin may ask the gateway for from its thread. */
+/** Services that a plugin in a thread calls in the gateway. */
 export type Service =
   'fetch' | 'counters.take' | 'counters.adjust' | 'cache.get' | 'cache.set' | 'cache.delete';
 
-/** What a call asks of the thread. */
+/** Request of one call to the thread. */
 export type ThreadRequest =
   | { readonly ask: 'describe' }
   | { readonly ask: 'check'; readonly options: unknown }
@@ -189,7 +189,7 @@ export type FromThread =
   | { readonly fault: string; readonly error: ToldError }
   | { readonly memoryBytes: number };
 
-/** What a thread is started with. */
+/** Start data of a thread. */
 export interface ThreadData {
   /** URL of the plugin's bundle. */
   readonly module: string;
@@ -208,7 +208,7 @@ interface ToldError {
   readonly plugin?: string | undefined;
 }
 
-/** What another thread is told of something thrown. */
+/** Turns a thrown value into a message for another thread. */
 export function toldError(thrown: unknown): ToldError {
   if (GatewayError.is(thrown)) {
     const { message, stack, code, param, headers, plugin } = thrown;

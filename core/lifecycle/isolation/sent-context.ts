@@ -11,7 +11,7 @@ import type { Answer } from '../../pipeline/answer.ts';
 import type { Capabilities } from '../../pipeline/plugin.ts';
 import { type HookReturn, type Operation, type SentContext, toldError } from './messages.ts';
 
-/** What a plugin says that it looks at. */
+/** Parts of a request and its answer that a plugin declares to look at. */
 export interface Sight {
   readonly body: boolean;
   readonly texts: boolean;

@@ -38,7 +38,7 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** What a plugin may use in its thread: some of it is here, some is asked of the gateway. */
+/** The scope of a plugin in its thread: some services are local, others call the gateway. */
 export class ThreadScope {
   readonly #send: (message: FromThread) => void;
   readonly #disposers: (() => MaybePromise<void>)[] = [];

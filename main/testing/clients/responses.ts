@@ -123,7 +123,7 @@ class StreamListener {
     this.#doneItems[index] = asObject(said.item) ?? {};
   }
 
-  /** What the deltas add up to must be what the `done` event repeats. */
+  /** The sum of the deltas must equal the text of the `done` event. */
   #textOf(type: string, said: JsonObject): void {
     const kind = type.replace(/\.(delta|done)$/, '');
     const key = `${kind}/${String(said.item_id)}/${JSON.stringify(said.content_index ?? said.summary_index)}`;

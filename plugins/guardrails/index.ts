@@ -20,14 +20,14 @@ import { allOf, type CheckSettings, RunningGuardrail, type ShownGuardrail } from
 import { GuardrailTap } from './streamed-answer.ts';
 import { AnswerSubject, type Judged, RequestSubject } from './subjects.ts';
 
-/** What guardrails have said of the present attempt. */
+/** Guardrail results of the present attempt. */
 interface Said {
   readonly before: readonly ShownGuardrail[];
-  /** What `before` was said of, to say it again of the very same. */
+  /** Guardrails of `before`, to reuse its results for the very same ones. */
   readonly specs: readonly GuardrailSpec[];
   readonly text: string;
   after: readonly ShownGuardrail[];
-  /** What judges the answer. */
+  /** Guardrails of the answer. */
   readonly output: readonly GuardrailSpec[];
   /** Judges the answer while it is streamed. */
   tap: GuardrailTap | undefined;
@@ -60,7 +60,7 @@ export default definePlugin({
       stream: (context) => context.get(said)?.tap,
       settled(context, { status }) {
         const { tap, streaming = [], before = [], after = [], output = [] } = context.get(said) ?? {};
-        // Nothing is seen of what a WebSocket carries.
+        // Guardrails see no messages of a WebSocket.
         if (status === 101)
           for (const { id } of output) noteVerdict(context.facts, id, 'attempted', 'skipped');
         engine.giveFeedback(context, [...before, ...after]);
@@ -88,7 +88,7 @@ class GuardrailEngine {
     if (caller === undefined) return;
     const { clock, journal } = this.#scope;
     for (const { id: guardrail, feedback, skipped } of shown) {
-      // What judged nothing has no opinion.
+      // A guardrail that judged nothing gives no feedback.
       if (feedback === null || skipped) continue;
       const row = newFeedback(
         caller,

@@ -12,7 +12,7 @@ import type { GuardrailSpec } from '../../core/ports/guardrails.ts';
 import { secretContext } from '../../core/ports/secret-managers.ts';
 import type { Judged } from './subjects.ts';
 
-/** What one check came to, as clients know it. */
+/** Result of one check, as clients see it. */
 interface ShownCheck {
   readonly id: string;
   readonly verdict: boolean;
@@ -26,7 +26,7 @@ interface ShownCheck {
   readonly skipped: boolean;
 }
 
-/** What one guardrail came to, as clients know it: an entry of `hook_results`. */
+/** Result of one guardrail, as clients see it: an entry of `hook_results`. */
 export interface ShownGuardrail {
   readonly verdict: boolean;
   readonly id: string;
@@ -64,7 +64,7 @@ interface RunningCheck {
 type Check = GuardrailSpec['checks'][number];
 type CheckParameters = Check['parameters'];
 
-/** Adds to parameters what the operator says of all checks of an id. */
+/** Adds the operator's settings for all checks of an id to parameters. */
 export type CheckSettings = (check: Pick<Check, 'id' | 'parameters'>) => CheckParameters;
 
 interface SpecCheck {
@@ -86,7 +86,7 @@ function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): Run
     if (definition === undefined)
       throw new Error(`this gateway has no check "${id.slice(0, 64)}": ${remedy}`);
     const given = opened(of, scope);
-    // What is written out in a config was looked at with it; a record may be older than the check.
+    // Parameters within a config were checked with it; a record may be older than the check.
     const [issue] = (spec.version === undefined ? undefined : scope.guards.issues(id, given)) ?? [];
     if (issue !== undefined)
       throw new Error(`its parameters do not fit it: ${issue.path} ${issue.message}; correct the guardrail`);
@@ -317,12 +317,12 @@ function noteOf(facts: RequestFacts, name: string, hook: Verdict['hook']): Verdi
   return known ?? noteVerdict(facts, name, hook);
 }
 
-/** From the least to the most that is to be known of several pieces. */
+/** Verdicts on the pieces of a stream, in ascending precedence. */
 const weights: readonly Verdict['verdict'][] = ['unfinished', 'skipped', 'passed', 'changed'];
 
 function settle(note: Verdict, verdict: Verdict['verdict']): void {
   const before = weights.indexOf(note.verdict);
-  // What was found, or could not be judged, stays.
+  // A finding or a failure to judge stays.
   if (before >= 0 && (weights.indexOf(verdict) < 0 || weights.indexOf(verdict) > before))
     note.verdict = verdict;
 }
@@ -476,7 +476,7 @@ class AskedSubject implements CheckSubject {
     this.#controller?.abort();
   }
 
-  /** What has been judged without this check must not change any more, and others judge beside one that changes nothing. */
+  /** Others may judge the subject at the same time, or may have judged it: only a declared, unfinished check may change it. */
   #requireRight(): void {
     if (!this.#mayChange)
       throw new Error('The check changes what it judges and does not declare "changes: true".');

@@ -20,14 +20,14 @@ import { StreamedSubject } from './subjects.ts';
 /** Longest text that is kept of an observed stream, in UTF-16 units. */
 const mostObserved = 4 * 1024 * 1024;
 
-/** What judges a stream on its way. */
+/** Guardrails that judge a stream on its way. */
 interface StreamJudges {
   readonly context: AttemptContext;
   /** Those that hold back as much as a finding may span. */
   readonly windows: readonly Pick<RunningGuardrail, 'reach' | 'judge'>[];
   /** Those that look at the whole once it has left. */
   readonly observers: readonly Pick<RunningGuardrail, 'judge'>[];
-  /** Takes what each has come to. Throws to end the stream. */
+  /** Takes the result of each. Throws to end the stream. */
   readonly took: (shown: ShownGuardrail) => void;
 }
 
@@ -63,7 +63,7 @@ export class GuardrailTap implements StreamTap {
     this.isComplete = true;
   }
 
-  /** What is longer than may be kept is not judged at all: the checks have nothing to look at, and skip it. */
+  /** A text longer than `mostObserved` is not judged at all: the checks have nothing to look at, and skip it. */
   #observe(event: TextEvent): void {
     this.#observedLength += event.text.length;
     if (this.#observedLength > mostObserved) return this.#observed.clear();
@@ -74,7 +74,7 @@ export class GuardrailTap implements StreamTap {
   }
 }
 
-/** One text of the stream: what a finding may still reach is held back. */
+/** One text of the stream; holds back the end that a finding may still reach. */
 class JudgedText implements HeldText {
   readonly #event: TextEvent;
   readonly #judges: StreamJudges;

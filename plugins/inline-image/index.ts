@@ -53,13 +53,13 @@ interface InlinedImage {
   readonly size: number;
 }
 
-/** What came of an image. */
+/** Result for an image. */
 type ImageResult = InlinedImage | GatewayError;
 
 /** Images fetched at once for one request. */
 const maxParallel = 8;
 
-/** What bounds the images of one request. */
+/** Bounds of the images of one request. */
 interface ImageBounds {
   readonly maxSizeBytes: number;
   readonly maxTotalBytes: number;
@@ -83,7 +83,7 @@ class ImageFetcher {
     this.hold = hold;
   }
 
-  /** What came of each URL. Never rejects. `signal` gives up what is under way; a later attempt may ask again. */
+  /** The result of each URL. Never rejects. `signal` aborts running fetches; a later attempt may ask again. */
   async fetchAll(urls: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, ImageResult>> {
     const missing = [...new Set(urls)].filter((url) => !this.results.has(url));
     const until = this.clock.monotonic() + this.bounds.timeoutMs;
@@ -197,14 +197,14 @@ const maxImages = 64;
 type Inlinable = Pick<CheckSubject, 'id' | 'endpoint' | 'json' | 'provider' | 'service'> &
   Pick<CheckSubject, 'once' | 'hold' | 'replaceAll' | 'signal'>;
 
-/** What came of the images of an attempt. */
+/** Result for the images of an attempt. */
 interface Inlined {
   readonly count: number;
   /** Those whose URLs stay, by their place. */
   readonly left: readonly { readonly place: string; readonly error: GatewayError }[];
 }
 
-/** Sends images themselves in place of their addresses: a plugin of a pipeline and a check of guardrails alike. */
+/** Replaces addresses of images with the images: for a plugin of a pipeline and a check of guardrails alike. */
 class Inliner {
   readonly #scope: Scope;
   readonly #providers: ReadonlySet<string> | undefined;
@@ -325,7 +325,7 @@ export default definePlugin({
   },
 });
 
-/** What becomes of each image. One that is named several times is sent, and counted, as often. */
+/** Decides on each image. One that is named several times is sent, and counted, as often. */
 function judge(images: readonly FoundImage[], results: ReadonlyMap<string, ImageResult>, maxBytes: number) {
   const replacements: Replacement[] = [];
   const left: { readonly place: string; readonly error: GatewayError }[] = [];
@@ -362,7 +362,7 @@ function refusal(place: string, cause: GatewayError): GatewayError {
 /** An image that the request names by its address. */
 interface FoundImage {
   readonly url: string;
-  /** What is replaced. */
+  /** Path of the replaced value. */
   readonly path: JsonPath;
   /** The value that takes its place. */
   inlined(mediaType: string, base64: string): JsonValue;
@@ -414,7 +414,7 @@ function responsesImage(part: JsonObject, path: JsonPath): FoundImage[] {
   return part['type'] === 'input_image' ? dataUrl(part['image_url'], [...path, 'image_url']) : [];
 }
 
-/** What a tool that uses a computer shows. */
+/** The screenshot in the output of a computer tool. */
 function screenshot(item: JsonObject, path: JsonPath): FoundImage[] {
   const { output } = item;
   if (!isObject(output) || output['type'] !== 'computer_screenshot') return [];

@@ -4,13 +4,13 @@ import type { Worker } from 'node:worker_threads';
 import { startThread } from '../../core/base/start-thread.ts';
 import type { ClassifierAnswer, ClassifierData, ClassifierTold, TextsToClassify } from './classify-texts.ts';
 
-/** What a model's folder must hold. */
+/** Files that a model's folder must hold. */
 const files = ['model.onnx', 'tokenizer.json', 'config.json'] as const;
 /** The packages that run models: none of the gateway's own. */
 const packages = { runtime: 'onnxruntime-node', tokenizers: '@huggingface/tokenizers' } as const;
 const usualTokens = 512;
 
-/** A model of a folder, with how it is run. */
+/** A model's folder and the settings of its run. */
 interface ClassifierOptions {
   readonly folder: string;
   readonly maxTokens: number | undefined;
@@ -19,7 +19,7 @@ interface ClassifierOptions {
   readonly maxWaiting: number;
 }
 
-/** What a model's `config.json` says. */
+/** Content of a model's `config.json`. */
 interface ModelConfig {
   readonly labels: readonly string[];
   readonly isMultiLabel: boolean;

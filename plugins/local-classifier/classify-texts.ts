@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 
-/** What the thread is started with. */
+/** Start data of the thread. */
 export interface ClassifierData {
   readonly folder: string;
   /** Tokens of one run of the model, those that it puts around a text included. */
@@ -23,15 +23,15 @@ export interface TextsToClassify {
   readonly texts: readonly string[];
 }
 
-/** What the thread tells: that it is ready, or the answer to a question, the probability of each label by text. */
+/** Messages of the thread: it is ready, it has failed, or the answer to a question. */
 export type ClassifierTold = { readonly ready: true } | ClassifierAnswer | { readonly failed: string };
 
-/** The answer to a question. */
+/** The answer to a question: by text, the probability of each label. */
 export type ClassifierAnswer = { readonly id: number } & (
   { readonly scores: readonly (readonly number[])[] } | { readonly failed: string }
 );
 
-/** What is used of `onnxruntime-node`. */
+/** Used part of `onnxruntime-node`. */
 interface Runtime {
   readonly Tensor: new (type: 'int64', data: BigInt64Array, dims: readonly number[]) => unknown;
   readonly InferenceSession: {
@@ -50,7 +50,7 @@ interface Output {
   readonly dims: readonly number[];
 }
 
-/** What is used of `@huggingface/tokenizers`. */
+/** Used part of `@huggingface/tokenizers`. */
 interface Tokenizers {
   readonly Tokenizer: new (tokenizer: object, config: object) => Encoder;
 }

@@ -9,10 +9,10 @@ import { bodyRow, requestRow, storedTime } from '../../tests/conformance/analyti
 import { removeFolder } from './subject.ts';
 import { openSeeded, storedOf, watchMemory, type SeededStore, type StoredCounts } from './analytics-store.ts';
 
-/** What storing log rows with bodies came to. */
+/** Figures of storing log rows with bodies. */
 export interface IngestFigures {
   readonly accepted: number;
-  /** What the tables hold of them. */
+  /** Their counts in the tables. */
   readonly stored: StoredCounts;
   /** Until the last one was in the store. */
   readonly rows_per_second: number;

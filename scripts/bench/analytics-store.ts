@@ -104,8 +104,8 @@ export async function openSeeded({ folder, data }: SeededStore): Promise<{
 }
 
 /**
- * What the tables themselves hold of an organisation, counted with no gateway's code in between; different ids, so that
- * a row that is there twice shows as a difference of the two.
+ * Counts an organisation's rows in the tables themselves, with no gateway's code in between; also their different ids,
+ * so that a duplicate row shows as a difference of the two.
  */
 export async function storedOf({ folder, data }: SeededStore, organisationId: string): Promise<StoredCounts> {
   const opened = undoStack();

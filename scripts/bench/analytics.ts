@@ -4,7 +4,7 @@ import { askAll, type QueryFigures } from './analytics-queries.ts';
 import { openSeeded, seededStore, watchMemory } from './analytics-store.ts';
 import { removeFolder } from './subject.ts';
 
-/** What logs and analytics come to on an embedded store with many rows. */
+/** Figures of logs and analytics on an embedded store with many rows. */
 interface AnalyticsFigures {
   readonly rows: number;
   readonly seed_rows_per_second: number | undefined;

@@ -98,7 +98,7 @@ async function burst(
   );
 }
 
-/** What a load cost the subject. Throws when a request failed. */
+/** Measures the subject's CPU for a load. Throws when a request failed. */
 export async function measured(subject: Subject, run: () => Promise<LoadResult>): Promise<Burst> {
   const before = await subject.cpu();
   const result = await run();

@@ -11,7 +11,7 @@ const warmRequests = 20_000;
 /** After a burst the journal still ships; that work belongs to the requests. */
 const settleMs = 1500;
 
-/** What a chat request costs on each runtime, medians over the rounds. */
+/** Cost of a chat request on each runtime, medians over the rounds. */
 interface RuntimeFigures {
   /** At this offered rate on both. */
   readonly requests_per_second: number;

@@ -7,7 +7,7 @@ import { readMemory } from './streams.ts';
 import { removeFolder, type WeirSubject } from './subject.ts';
 import { benchKey } from './workload.ts';
 
-/** What many service keys in the embedded store cost. */
+/** Cost of many service keys in the embedded store. */
 interface KeyFigures {
   readonly keys: number;
   /** CPU of finding a key by the hash of its secret, each time another one. */

@@ -6,14 +6,14 @@ import { benchKey } from './workload.ts';
 const bodyBytes = 27_000_000;
 const atOnce = 12;
 
-/** What large bodies of one client cost all others. */
+/** Cost of one client's large bodies for all others. */
 interface LargeBodyFigures {
   readonly bodies: readonly {
     readonly name: string;
     readonly status: number;
     /** Longest time without a turn of the event loop while the request was served. */
     readonly longest_ms: number;
-    /** The same in processor time of the thread: what is left of it on a machine of one's own. */
+    /** The same in processor time of the thread: the block on an otherwise idle machine. */
     readonly worked_ms: number;
   }[];
   readonly at_once: {

@@ -20,7 +20,7 @@ import { collectGarbage } from '../../tests/kit/collect-garbage.ts';
 import { redisMissing, startRedis } from '../../tests/kit/redis-server.ts';
 import { median } from './cpu.ts';
 
-/** What the decision about limits costs, medians over the rounds. A request has five windows and two budgets. */
+/** Cost of the decision about limits, medians over the rounds. A request has five windows and two budgets. */
 interface LimitFigures {
   /** CPU of admission and settlement in memory. */
   readonly memory_us: number;
@@ -245,13 +245,13 @@ function budgetSource(organisationId: string): LimitCharges {
   return charges;
 }
 
-/** What so many budgets take that are used once, each: with what names them, or beside it while their keys hold that. */
+/** Bytes per budget that is used once; `isNamedByKeys`: without its name, which its key holds. */
 function bytesPerBudget(count: number, isNamedByKeys: boolean): number {
   const { limiter, counters } = openMemory();
   const organisationId = anId();
   const make = (): LimitCharges => budgetSource(organisationId);
   const keys = isNamedByKeys ? Array.from({ length: count }, make) : [];
-  // What a first budget needs is there already.
+  // The allocations of the first budgets are not measured.
   for (let run = 0; run < 1000; run++) admitNow(limiter, make);
   const before = livingBytes();
   for (let run = 0; run < count; run++) admitNow(limiter, () => keys[run] ?? make());

@@ -1,6 +1,6 @@
 import net from 'node:net';
 
-/** What one burst of load came to. */
+/** Result of one burst of load. */
 export interface LoadResult {
   readonly completed: number;
   readonly failed: number;
@@ -12,7 +12,7 @@ export interface LoadResult {
 const headEnd = Buffer.from('\r\n\r\n');
 const lastChunk = Buffer.from('\r\n0\r\n\r\n');
 
-/** What a connection does when it is free: `send` the next request now or later, or `stop` when there is none left. */
+/** Called for a free connection: `send` the next request now or later, or `stop` when there is none left. */
 type Turn = (send: () => void, stop: () => void) => void;
 
 /** The bytes of a request, or of the n-th one where each has to be another. */

@@ -8,7 +8,7 @@ import { benchConfig, removeFolder, startUpstream, startWeir } from './subject.t
 import { compareKinds } from './two-kinds.ts';
 import { configuredRequestBytes, question, requestBytes } from './workload.ts';
 
-/** What a plan of three levels and twenty targets costs, medians over the rounds. */
+/** Cost of a plan of three levels and twenty targets, medians over the rounds. */
 interface PlanFigures {
   /** Levels of strategies over the targets. */
   readonly levels: number;
@@ -115,7 +115,7 @@ function takeOne(root: PlanNode): void {
     throw new Error('The plan of the bench goes on after an answer.');
 }
 
-/** What is known of the bench's request; no breaker is open. One object per walk, as one per request. */
+/** Environment of the bench's request; no breaker is open. One object per walk, as one per request. */
 class BenchEnvironment implements PlanEnvironment {
   readonly trace = undefined;
   private readonly fields: RequestFields = {

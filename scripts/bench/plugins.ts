@@ -12,7 +12,7 @@ import { definePlugin } from '../../core/pipeline/plugin.ts';
 import { PluginWork } from '../../core/pipeline/plugin-work.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 
-/** What calls of third-party plugins cost. */
+/** Cost of calls of third-party plugins. */
 interface PluginFigures {
   /** CPU of the call of a hook that does nothing, in this thread, nanoseconds. */
   readonly hook_ns: number;

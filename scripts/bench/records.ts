@@ -11,7 +11,7 @@ import {
 } from './seeded-store.ts';
 import { removeFolder } from './subject.ts';
 
-/** What many records in the embedded store cost. */
+/** Cost of many records in the embedded store. */
 interface RecordFigures {
   readonly configs: number;
   readonly integrations: number;

@@ -29,7 +29,7 @@ interface MemorySample {
   readonly failures: number;
 }
 
-/** What each process holds at the end, and what it grows by. */
+/** Memory of each process at the end, and its growth. */
 interface MemoryFigures {
   readonly minutes: number;
   readonly requests: number;

@@ -7,7 +7,7 @@ import type { MemoryQuestion, MemoryReading } from './memory-probe.mjs';
 import { removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
 import { idleRequestBytes, requestBytes } from './workload.ts';
 
-/** What one idle stream takes in one subject, in bytes. */
+/** Memory of one idle stream in one subject, in bytes. */
 interface StreamMemory {
   /** Resident memory of the process, its allocators' reserves included, the young generation left out. */
   readonly resident: number;

@@ -11,7 +11,7 @@ import { chunksPerStream, messagesRequestBytes, requestBytes } from './workload.
 const connections = 64;
 const warmStreams = 640;
 
-/** What translation costs, medians over the rounds. */
+/** Cost of translation, medians over the rounds. */
 interface TranslationFigures {
   /** A Messages client, a host that speaks OpenAI's chat. */
   readonly translated_us_per_chunk: number;

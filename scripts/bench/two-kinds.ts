@@ -2,7 +2,7 @@ import { measured, median } from './cpu.ts';
 import { load } from './load.ts';
 import type { WeirSubject } from './subject.ts';
 
-/** What one kind of request costs more than another at the same gateway. */
+/** Extra cost of one kind of request over another at the same gateway. */
 interface Compared {
   /** Medians over the rounds, microseconds of CPU per request. */
   readonly plain_us: number;

@@ -3,7 +3,7 @@ import { benchConfig, removeFolder, startUpstream, startWeir, type WeirSubject }
 import { compareKinds } from './two-kinds.ts';
 import { benchKey, configuredRequestBytes, requestBytes } from './workload.ts';
 
-/** What naming a saved config costs whose target is a provider of the store, medians over the rounds. */
+/** Cost of naming a saved config whose target is a provider of the store, medians over the rounds. */
 interface VirtualKeyFigures {
   /** A chat request that names a provider of the configuration in its header, saturated. */
   readonly named_us_per_request: number;

@@ -4,7 +4,7 @@ export const chunksPerStream = 66;
 /** The key that the bench sets for the gateway. */
 export const benchKey = 'wk_bench_0123456789abcdef';
 
-/** What every request of the bench asks. */
+/** Common body of the bench's requests. */
 export const question = {
   model: 'gpt-4o-mini',
   messages: [

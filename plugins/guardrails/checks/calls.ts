@@ -58,7 +58,7 @@ type GivenHeaders = Readonly<Record<string, string>> | string | undefined;
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const headerText = /^[\t\x20-\x7e\x80-\xff]*$/;
-/** What the gateway says itself. */
+/** Headers that the gateway sets itself. */
 const ownHeaders = new Set(['host', 'content-length', 'content-type', 'transfer-encoding', 'connection']);
 
 /** The headers as names and values in turn, or what is wrong with them. */
@@ -82,7 +82,7 @@ function headerFaults(headers: GivenHeaders): readonly OptionFault[] {
   return typeof found === 'string' ? [{ path: '/headers', message: found }] : [];
 }
 
-/** What existing webhooks call the operations. */
+/** Names of the operations in existing webhooks. */
 const requestTypes: Partial<Record<EndpointId, string>> = {
   'chat.completions': 'chatComplete',
   completions: 'complete',
@@ -90,7 +90,7 @@ const requestTypes: Partial<Record<EndpointId, string>> = {
   responses: 'createModelResponse',
 };
 
-/** What is sent of a request or an answer; headers of the client are not. */
+/** Body that is sent to a webhook about a request or an answer, without the client's headers. */
 function bodyFor({ phase, json, text, provider, endpoint, metadata, model }: CheckSubject): Buffer {
   const judged = { json: json ?? null, text };
   const isInput = phase === 'input';
@@ -327,10 +327,10 @@ function urlsIn(subject: CheckSubject): readonly string[] {
   return [...new Set(found.map((url) => url.replace(/[.,;:!?*_]{1,20}$/, '')))];
 }
 
-/** Addresses that are asked at once. */
+/** URLs that are tested at once. */
 const mostAtOnce = 5;
 
-/** What an address comes to when it is asked. */
+/** Tests a URL; true when it is valid. */
 type Ask = (url: URL, signal: AbortSignal) => Promise<boolean>;
 
 export const validUrls = defineCheck({
@@ -378,7 +378,7 @@ async function answers(scope: Scope, url: URL, signal: AbortSignal, timeoutMs: n
   let isFine = false;
   const accept = (status: number): void => {
     isFine = status >= 200 && status < 400;
-    // Its body says nothing that is asked for.
+    // The body is not needed.
     throw new Error('The head is enough.');
   };
   try {

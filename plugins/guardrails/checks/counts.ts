@@ -58,7 +58,7 @@ function countWords(text: string): number {
 /** An end that a space, a closing quote or the end of the text follows; of wide ones nothing need follow. */
 const sentenceEnd = /[.!?…]["'”’)\]»]?(?=\s|$)|[。！？]/g;
 
-/** What stands behind the last end counts as a sentence, too. */
+/** Text behind the last sentence end counts as a sentence, too. */
 function countSentences(text: string): number {
   let count = 0;
   let from = 0;

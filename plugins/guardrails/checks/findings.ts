@@ -36,9 +36,9 @@ export const findingParameters = {
   not: Not,
 };
 
-/** What is asked of the finders. */
+/** Options of a check that judges findings. */
 interface Asked {
-  /** What kinds there are in the texts, for messages: `personal data`. */
+  /** Common name of the kinds, for messages: `personal data`. */
   readonly things: string;
   readonly redact: boolean | undefined;
   readonly not: boolean | undefined;

@@ -6,7 +6,7 @@ import { francAll } from 'franc-min';
 import { type CheckSubject, defineCheck, skipped, Type, verdictOf } from '../../../core/pipeline/plugin.ts';
 import { Not, strict, viewsOfAll } from './shared.ts';
 
-/** Signs that nobody sees, accents and marks, which tell no word from another here. */
+/** Invisible characters, accents and marks; they do not distinguish words here. */
 const unseen = /\p{M}|[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]|[\u{e0000}-\u{e007f}]/gu;
 
 /** Small letters without accents, in their plain forms, with single spaces. */
@@ -22,7 +22,7 @@ function phrases(...sources: readonly string[]): RegExp {
   return new RegExp(written.join('|'), 'u');
 }
 
-/** What attempts to take over a model say, by what they are after. */
+/** Phrases of attempts to take over a model, by their aim. */
 const phrasesOf = {
   override: phrases(
     '\\b(?:ignore|disregard|forget|override|bypass)\\b~\\b(?:previous|prior|above|earlier|preceding|all|your|system|initial|original)\\b~\\b(?:instruction|prompt|rule|direction|guideline|command)s?\\b',
@@ -72,7 +72,7 @@ function hasKind(kind: Kind, text: string, plainText: string): boolean {
   return kind === 'hidden' ? hidden.test(text) : phrasesOf[kind].test(plainText);
 }
 
-/** What the operator says is no attempt: a system prompt may well forbid to reveal it. */
+/** Texts without those of the operator, which are no attempts: a system prompt may well forbid to reveal it. */
 function othersOf(subject: CheckSubject): readonly string[] {
   const texts = subject.texts.filter(({ role }) => role !== 'system' && role !== 'developer');
   return viewsOfAll({ ...subject, texts });
@@ -161,7 +161,7 @@ const known =
   'amh arb azj bel ben bho bos bul ceb ces ckb cmn deu ell eng fra fuv guj hau hin hms hnj hrv hun ibo ilo ind ita jav jpn ' +
   'kan kaz kin kor lin mad mag mai mal mar mya nld npi nya pan pbu pes plt pol por qug ron run rus sin skr som spa srp sun ' +
   'swe swh tam tel tgl tha tur ukr urd uzn vie yor zha zlm zul';
-/** What the library calls otherwise than the registry of languages does. */
+/** Codes of the library that differ from those of the registry of languages. */
 const otherNames: Readonly<Record<string, string>> = {
   zlm: 'ms',
   zyb: 'za',

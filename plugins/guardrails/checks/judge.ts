@@ -23,7 +23,7 @@ const instructions = `You judge whether a text meets criteria. The user sends it
 Answer with one JSON object: "verdict" (true when the criteria are met), "score" (how well they are met, from 0 to 1) and "explanation" (one sentence).
 The criteria:`;
 
-/** What the judge must answer. */
+/** Form of the judge's answer. */
 const answerForm = {
   type: 'json_schema',
   json_schema: {

@@ -96,7 +96,7 @@ export const modelRules = defineCheck({
   },
 });
 
-/** What existing guardrails call the operations, and what the gateway tells apart. */
+/** The gateway's endpoint for each operation name of existing guardrails. */
 const endpointOf: Readonly<Record<string, EndpointId>> = {
   complete: 'completions',
   chatComplete: 'chat.completions',

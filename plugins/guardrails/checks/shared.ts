@@ -1,4 +1,4 @@
-/** What the checks of several files share: schema pieces, the ways to look at a text, and to change one. */
+/** Shared by the checks of several files: schema pieces, and functions that look at a text or change one. */
 import { parseJson, writeJson } from '../../../core/base/json.ts';
 import {
   type CheckSubject,
@@ -67,7 +67,7 @@ export function expressionOf(rule: string): { readonly source: string; readonly 
   return { source: kept === '' ? source : `(?${kept})${source}` };
 }
 
-/** What is wrong with an expression, as a fault of a parameter. */
+/** Faults of an expression, as faults of a parameter. */
 export function expressionFaults(
   path: string,
   rule: string,
@@ -91,8 +91,8 @@ export function isObject(value: unknown): value is JsonObject {
 }
 
 /**
- * What a check looks at in a text. Strings within the arguments of a tool call stand there escaped (`\u0040`): where
- * there is an escape, each of them is looked at as it is meant, too.
+ * The forms of a text that a check looks at. Strings within the arguments of a tool call may be escaped (`\u0040`):
+ * where there is an escape, the check also looks at each of them unescaped.
  */
 export function viewsOf({ type, text }: SubjectText): readonly string[] {
   if (type !== 'tool-arguments' || !text.includes('\\')) return [text];
@@ -126,8 +126,8 @@ export function viewsOfAll({ texts }: CheckSubject): readonly string[] {
 const deepest = 200;
 
 /**
- * Puts other texts in their place. Of the arguments of a tool call only strings, keys and numbers are changed, so that
- * they stay JSON; a number that changes becomes a string. What is no JSON is changed as a text.
+ * Replaces the texts. Of the arguments of a tool call only strings, keys and numbers are changed, so that they stay JSON;
+ * a number that changes becomes a string. Arguments that are not JSON are changed as a text.
  */
 export function changeTexts(subject: CheckSubject, change: (text: string) => string): void {
   subject.setTexts(({ type, text }) => {
@@ -163,7 +163,7 @@ function changedJson(json: JsonValue, change: (text: string) => string, depth: n
   return isSame ? json : Object.fromEntries(entries);
 }
 
-/** What comes of each, `mostAtOnce` at once, in the order in which they are given. */
+/** Runs `ask` for each, `mostAtOnce` at once; results in the given order. */
 export async function inTurns<T, R>(
   all: readonly T[],
   ask: (one: T) => R | Promise<R>,

@@ -16,7 +16,7 @@ import { isObject, mostSteps, Not, type Operator, OperatorOf, strict, viewsOfAll
 
 const nothing = 'There is no text to look at.';
 
-/** What must be built in some way: each choice of an answer, the last message of a request. */
+/** Texts whose structure is checked: each choice of an answer, the last message of a request. */
 function wholes({ phase, text, texts }: CheckSubject): readonly string[] {
   if (phase === 'input') return text === '' ? [] : [text];
   const choices = new Map<number, string>();
@@ -203,7 +203,7 @@ function holdsForOne(
   return operator === 'any' ? hasAny : !hasAny;
 }
 
-/** What authors write behind a fence for each language. */
+/** Labels behind a fence for each language. */
 const labels = {
   SQL: ['sql', 'mysql', 'postgresql', 'postgres', 'pgsql', 'plsql', 'plpgsql', 'tsql', 'sqlite'],
   Python: ['python', 'py', 'python3', 'py3', 'ipython'],
@@ -297,7 +297,7 @@ const objects = new Set([
   'or',
   'column',
 ]);
-/** What stands behind the table of a statement, where a sentence would go on with other words. */
+/** Tokens that follow the table of a statement; a sentence would continue with other words. */
 const behindTable = new Set([
   '',
   ';',

@@ -15,7 +15,7 @@ import { testScope } from '../../../tests/kit/plugin-kit.ts';
 type Given = Partial<
   Omit<CheckSubject, 'texts' | 'header' | 'setTexts' | 'set' | 'replaceAll' | 'request'>
 > & {
-  /** What was asked, of an answer. */
+  /** The request of an answer. */
   readonly request?: Partial<CheckSubject['request']>;
   readonly texts?: readonly (string | Partial<SubjectText>)[];
   readonly headers?: Readonly<Record<string, string>>;
@@ -78,14 +78,14 @@ export function subject(given: string | Given): TestSubject {
   return built;
 }
 
-/** What is wrong with the parameters of a check, as one text; empty when they are right. */
+/** Faults of the parameters of a check, as one text; empty when they are right. */
 export function faults(check: AnyCheck, parameters: unknown): string {
   const issues = compileSchema(check.schema, { all: true })(parameters);
   const all = issues.length > 0 ? issues : (check.check?.(parameters) ?? []);
   return all.map(({ path, message }) => `${path} ${message}`).join('; ');
 }
 
-/** What the check says, with parameters that must be right. */
+/** Result of the check, with parameters that must be right. */
 export async function judge(
   check: AnyCheck,
   parameters: unknown,

@@ -100,7 +100,7 @@ export const regexReplace = defineCheck({
         let replaced = '';
         let from = 0;
         for (const { start, end } of find(text)) {
-          // What matches nothing would only be put in everywhere.
+          // An empty match would insert the replacement everywhere.
           if (end === start) continue;
           count += 1;
           replaced += text.slice(from, start) + redactText;

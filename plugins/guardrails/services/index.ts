@@ -24,7 +24,7 @@ function serviceOf(id: string): string {
   return id.slice(0, id.indexOf('.'));
 }
 
-/** What the operator gives for the checks of one service: of those with several credentials, all of them. */
+/** Operator settings for the checks of one service; with the credentials of all its checks. */
 function operatorSchema(rows: readonly ServiceRow[]) {
   const credentials: TProperties = {};
   for (const row of rows) {
@@ -52,7 +52,7 @@ function operatorSchema(rows: readonly ServiceRow[]) {
 
 const names = [...new Set(services.map(({ id }) => serviceOf(id)))].sort();
 
-/** What the operator says of services, by their names: the part of a check's id before the dot. */
+/** Operator settings of services, by their names: the part of a check's id before the dot. */
 export const ServicesSchema = Type.Object(
   Object.fromEntries(
     names.map((name) => [

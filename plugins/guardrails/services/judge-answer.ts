@@ -10,12 +10,12 @@ import {
   valueAt,
 } from './template.ts';
 
-/** What an answer of a service comes to. */
+/** Findings in an answer of a service. */
 export interface Findings {
   readonly isFound: boolean;
   /** Something was found that new texts do not mend. */
   readonly lasting: boolean;
-  /** What things are called that were found; never a piece of a text. */
+  /** Names of the findings; never a piece of a text. */
   readonly names: readonly string[];
   readonly explanation: string | undefined;
 }
@@ -25,7 +25,7 @@ const longestName = 100;
 const longestExplanation = 500;
 const mostNames = 20;
 
-/** Throws when the answer is no judgement. */
+/** Throws when the answer contains no judgement. */
 export function judgeAnswer(row: ServiceRow, answer: unknown, values: Values): Findings {
   for (const need of row.needs) requireThere(answer, need, values);
   const foundBy = (findings: readonly Finding[]) =>

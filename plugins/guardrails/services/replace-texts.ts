@@ -1,11 +1,11 @@
-/** Puts what a service has in the place of texts. */
+/** Replaces texts with those of a service. */
 import { parseJson, writeJson } from '../../../core/base/json.ts';
 import type { CheckSubject, JsonObject } from '../../../core/pipeline/plugin.ts';
 import { isObject } from '../checks/shared.ts';
 import type { Replacement } from './service.ts';
 import { findAt, firstAt, valueAt, type Values } from './template.ts';
 
-/** What answers of a service are about. */
+/** Answers of a service, with the texts that they are about. */
 interface Replacing {
   readonly replaces: Replacement;
   readonly subject: CheckSubject;
@@ -37,13 +37,13 @@ export function replaceTexts(replacing: Replacing): Replaced {
   const list = findAt(answers[0], at).map(({ value }) => value);
   const count = list.every((one) => typeof one === 'string') ? list.length : -1;
   const before = replacing.values['texts'] as readonly string[];
-  // What does not say of every text what becomes of it says of none.
+  // A list that does not cover every text is used for none.
   return count === before.length
     ? put(replacing, list as readonly string[])
     : { isChanged: false, isWhole: false };
 }
 
-/** What becomes of one text. */
+/** The new text of one piece. */
 function newText(piece: string, answer: unknown, { kind, at, text = '', label = '' }: Replacement): string {
   if (kind === 'text') {
     const found = at.map((one) => firstAt(answer, one)).find((one) => typeof one === 'string');
@@ -87,7 +87,7 @@ function put({ subject }: Replacing, fresh: readonly string[]): Replaced {
     if (text === '') return text;
     const value = fresh[at++] ?? text;
     if (value === text) return text;
-    // Arguments of a call must stay what its receiver can read.
+    // Arguments of a call must stay JSON for their receiver.
     if (type === 'tool-arguments' && parseJson(text) !== undefined && parseJson(value) === undefined) {
       isWhole = false;
       return text;
@@ -98,7 +98,7 @@ function put({ subject }: Replacing, fresh: readonly string[]): Replaced {
   return { isChanged, isWhole };
 }
 
-/** Members at the top of the JSON that the service has otherwise. */
+/** Replaces top-level members of the JSON whose values differ at the service. */
 function replaceJson({ replaces, subject, answers }: Replacing): Replaced {
   const fresh = replaces.at.map((at) => firstAt(answers[0], at)).find(isObject);
   const { json } = subject;
@@ -112,7 +112,7 @@ function replaceJson({ replaces, subject, answers }: Replacing): Replaced {
   return { isChanged, isWhole: true };
 }
 
-/** What was found is put behind the first message of the system, or before everything. */
+/** Puts the findings behind the first system message, or before everything. */
 function addContext({ replaces, subject, answers, values }: Replacing): Replaced {
   const { prefix = '', suffix = '' } = Object(values['parameters']) as { prefix?: string; suffix?: string };
   const found = replaces.at.flatMap((at) => findAt(answers[0], at));

@@ -13,7 +13,7 @@ const patronus = {
   needs: [{ at: 'results.0.evaluation_result.pass', is: 'boolean' }],
 } satisfies Partial<ServiceRow>;
 
-/** What Patronus is asked with one of its evaluators. */
+/** Body of a request to Patronus with one of its evaluators. */
 function evaluation(evaluator: string, criteria?: string) {
   return {
     evaluators: [{ evaluator, explain_strategy: 'always', ...(criteria !== undefined && { criteria }) }],
@@ -105,7 +105,7 @@ function functionsIn(list: unknown): readonly { id?: JsonValue; function: JsonOb
   );
 }
 
-/** What a policy of Qualifire is asked about. */
+/** Texts that a policy of Qualifire judges. */
 function policyTarget({ parameters, request, answer }: Values): Values {
   const target = valueAt(parameters, 'policy_target') ?? 'both';
   return {

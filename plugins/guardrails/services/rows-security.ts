@@ -60,7 +60,7 @@ const promptSecurity = (side: 'prompt' | 'response') =>
     tells: [{ at: `result.${side}.violations.*`, isSet: true, named: '.' }],
   }) satisfies Partial<ServiceRow>;
 
-/** What Akto takes: a call as texts. */
+/** A call as Akto takes it: as texts. */
 function aktoCall({ phase, texts, request, answer }: Values): Values {
   const body = (said: unknown): string => JSON.stringify({ body: said });
   const asked = phase === 'input' ? (texts as readonly string[]).join('\n') : valueAt(request, 'text');

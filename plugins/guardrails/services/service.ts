@@ -1,4 +1,4 @@
-/** What a service is to the gateway: one row of data for each check that asks it. */
+/** Services as data: one row for each check that asks one. */
 import type { Static, TObject, TProperties } from 'typebox';
 import type { CredentialKind } from '../../../core/ports/credentials.ts';
 import { type CheckPhase, Type } from '../../../core/pipeline/plugin.ts';
@@ -11,7 +11,7 @@ import type { Template, Values } from './template.ts';
  * `model`, `provider`, `phase`, `metadata`, `parameters` and `credentials`.
  */
 export interface ServiceRow {
-  /** What guardrails of existing clients call it: `pangea.textGuard`. */
+  /** Name in guardrails of existing clients: `pangea.textGuard`. */
   readonly id: string;
   readonly aliases?: readonly string[];
   /** One sentence for the generated reference, without the end about addresses. */
@@ -25,7 +25,7 @@ export interface ServiceRow {
   readonly credentialsIn?: string;
   /** Default of `timeout`, in milliseconds. Default: 5000. */
   readonly timeoutMs?: number;
-  /** Scheme and host, and what comes before `path` everywhere; the first of them whose places have values. */
+  /** Scheme and host, and the prefix of `path`; the first of them whose places have values. */
   readonly base: readonly (Template | ((credentials: Values) => string | undefined))[];
   /** With its query. Values in it are encoded. */
   readonly path: Template;
@@ -41,17 +41,17 @@ export interface ServiceRow {
   readonly asks?: 'each';
   /** Longest text of one request, in UTF-16 units, where the service has a bound: longer ones are cut into several. With `each`. */
   readonly mostCharacters?: number;
-  /** More values, below `derived`, where data cannot say what becomes of parameters. */
+  /** More values, below `derived`, where templates cannot express how parameters are used. */
   derives?(values: Values): Values;
-  /** What an answer needs for being a judgement. */
+  /** Members that an answer must have to count as a judgement. */
   readonly needs: readonly Need[];
   /** The check fails when one of them is found. */
   readonly fails: readonly Finding[];
-  /** What else says what was found. */
+  /** Further findings, named once the check fails. */
   readonly tells?: readonly Finding[];
-  /** What the service would have in place of the texts. */
+  /** The service's replacement of the texts. */
   readonly replaces?: Replacement;
-  /** Where the answer says why, for people. */
+  /** Place of the explanation for people in the answer. */
   readonly explains?: string;
 }
 
@@ -69,7 +69,7 @@ export interface Need {
 /** Something in an answer for which the check fails. */
 export interface Finding {
   readonly at: string;
-  /** What must hold of it; the first one that is said counts. */
+  /** Condition on the value; the first one that is given counts. */
   readonly equals?: string | boolean;
   readonly differs?: string | boolean;
   readonly atLeast?: Template;
@@ -77,21 +77,21 @@ export interface Finding {
   readonly isNotEmpty?: true;
   /** It is there, and neither false nor null. */
   readonly isSet?: true;
-  /** The member of what the last `*` stands for that says what was found; `.` for the value. Default: the name for which `*` stands. */
+  /** Member that names the finding, in the element of the last `*`; `.` for the value. Default: the name for which `*` stands. */
   readonly named?: string;
-  /** The same, where the answer does not say it. */
+  /** The name, where the answer does not contain it. */
   readonly called?: string;
-  /** Only what has one of these names: a template of a list. */
+  /** Only findings with one of these names: a template of a list. */
   readonly among?: Template;
-  /** Not what has a name that begins like this. */
+  /** No findings whose name begins like this. */
   readonly notBeginning?: string;
   /** Only when this place has a value that is true. */
   readonly when?: string;
-  /** What the service has in place of the texts mends it; with a place: when that is true. */
+  /** The service's replacement removes the finding; with a place: when that is true. */
   readonly mended?: true | string;
 }
 
-/** Where an answer has what takes the place of texts. */
+/** Places of replacement texts in an answer. */
 export interface Replacement {
   /** The parameters of which one must be true. Default: `redact`. Empty: always. */
   readonly when?: readonly string[];
@@ -101,7 +101,7 @@ export interface Replacement {
     | 'matches' // pieces of the text, with `text` and `label` in each
     | 'spans' // pairs of places in the text, in code points
     | 'json' // the whole JSON of a request or an answer
-    | 'context'; // findings of a search, which a message of the system gets
+    | 'context'; // findings of a search, added to a system message
   readonly at: readonly string[];
   /** Members of what is found. */
   readonly text?: string;
@@ -127,11 +127,11 @@ const Reference = Type.Object(
   strict,
 );
 
-/** A credential: what is secret, or where it stands. */
+/** A credential: the secret itself, or a reference to it. */
 export const secret = (description: string) =>
   Type.Union([Type.String({ minLength: 1, maxLength: 8192 }), Reference], { description });
 
-/** What stands beside secrets and is none: a region, a domain. */
+/** A setting beside secrets that is not secret: a region, a domain. */
 export const setting = (description: string, more: { readonly default?: string } = {}) =>
   Type.String({ minLength: 1, maxLength: 2048, description, ...more });
 
@@ -143,7 +143,7 @@ export const address = (description: string, more: { readonly default?: string }
 export const host = (description: string, more: { readonly default?: string } = {}) =>
   Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9.-]+(:[0-9]{1,5})?$', description, ...more });
 
-/** `text`, and what else a parameter is. */
+/** An optional parameter with text. */
 export const text = (description: string, more: { readonly default?: string } = {}) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description, ...more }));
 

@@ -1,4 +1,4 @@
-/** What a service that stands in for one of the table says. */
+/** A stand-in for a service of the table, and its answers. */
 import type { JsonValue } from '../../../core/pipeline/plugin.ts';
 
 export interface StandIn {
@@ -14,7 +14,7 @@ export interface StandIn {
   readonly findings: readonly string[];
   /** JSON with status 200 that says nothing of the text. */
   readonly vague: JsonValue;
-  /** What becomes of the text with `redact` (or the parameters of `replacing`), when the service says `replacing`. */
+  /** The text after `redact` (or the parameters of `replacing`), when the service answers `replacing`. */
   readonly replaced?: string;
   readonly replacing?: {
     readonly answer: JsonValue;

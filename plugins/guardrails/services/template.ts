@@ -15,7 +15,7 @@ interface ByPhase {
   readonly byPhase: { readonly input: Template; readonly output: Template };
 }
 
-/** What places are filled with. */
+/** Values for places. */
 export type Values = Readonly<Record<string, unknown>>;
 
 const place = /\{([A-Za-z][\w.]*)\}/g;
@@ -56,7 +56,7 @@ export function filledText(
   return isWhole ? text : undefined;
 }
 
-/** What stands at a path: members with dots between. */
+/** The value at a path: members with dots between. */
 export function valueAt(values: unknown, path: string): unknown {
   let value = values;
   for (const name of path.split('.')) {
@@ -70,7 +70,7 @@ function filledString(template: string, values: Values): JsonValue | undefined {
   const [, path] = onePlace.exec(template) ?? [];
   if (path === undefined) return filledText(template, values) ?? undefined;
   const value = valueAt(values, path);
-  // Everything that places are filled with is JSON.
+  // All values for places are JSON.
   return value as JsonValue | undefined;
 }
 
@@ -91,7 +91,7 @@ export interface Found {
   readonly value: unknown;
   /** The member, or the number in the list, that the last `*` of the path stands for; empty without one. */
   readonly key: string;
-  /** What is there. */
+  /** The value that the last `*` stands for; the whole answer without one. */
   readonly element: unknown;
 }
 

@@ -12,7 +12,7 @@ interface ToldRequest {
 /** Names of one alias that are remembered; plugins choose some of them. */
 const maxRemembered = 256;
 
-/** The headers with which the gateway speaks of itself in its answers. Their names are made once, not per request. */
+/** The gateway's own headers of its answers. Their names are made once, not per request. */
 export class AnswerHeaders {
   readonly requestId: string;
   readonly traceId: string;
@@ -35,9 +35,8 @@ export class AnswerHeaders {
   }
 
   /**
-   * Adds to a list what leaves with every answer of this request: what was set for it, then, once a provider has been
-   * chosen, what became of it. A request whose own headers came under an alias reads all of that under the alias as
-   * well.
+   * Adds the headers of every answer of this request to a list: those that were set for it, then, once a provider has
+   * been chosen, its outcome. A request whose own headers came under an alias gets all of them under the alias as well.
    */
   append({ facts, responseHeaders, aliasRanks }: ToldRequest, list: string[]): void {
     const start = list.length;

@@ -18,7 +18,7 @@ export interface StreamTarget {
 export interface StreamSource {
   /** Starts the flow; called once at the most. Nothing flows before. */
   pipe(target: StreamTarget): void;
-  /** Lets a paused flow go on. May be called at any time: one that is not paused goes on as it is. */
+  /** Resumes a paused flow. May be called at any time: it does nothing to a flow that is not paused. */
   resume(): void;
   /** Stops the flow and releases what feeds it; the target is not called any more. */
   cancel(error: GatewayError): void;

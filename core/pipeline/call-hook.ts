@@ -19,8 +19,8 @@ const every = 32;
 const buckets = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1];
 
 /**
- * Tells how long plugins take to let a request pass: authentication, limits, the look into the cache. A plugin that always
- * answers (`provider`) is left out, what it takes is the provider's time.
+ * Measures how long plugins take to let a request pass: authentication, limits, the cache look-up. A plugin that always
+ * answers (`provider`) is left out: its time is the provider's.
  */
 export function createHookTimes(metrics: Metrics): HookTimes {
   const seconds = metrics.histogram({
@@ -83,7 +83,7 @@ export class PendingHooks {
     });
   }
 
-  /** Calls `end` when the time is up: after `ms` (0: no bound), or sooner in a shutdown. Returns what takes it back. */
+  /** Calls `end` when the time is up: after `ms` (0: no bound), or sooner in a shutdown. Returns the function that cancels it. */
   bound(ms: number, end: (ms: number) => void): () => void {
     const own = this.#shutsDown ? Math.min(ms || shutdownHookMs, shutdownHookMs) : ms;
     const cancel = own === 0 ? undefined : this.#clock.after(own, () => end(own));
@@ -113,7 +113,7 @@ export interface GuardedCall {
  * Calls one hook of one plugin. A `GatewayError` is the plugin's refusal and is thrown on; anything else that it
  * throws, and a promise that outlasts its bound, is a failure: `on_error: skip` goes on as if the hook had
  * returned nothing, `fail` throws `plugin_failed` or `plugin_timeout`. A hook whose breaker is open is not called: it
- * goes on as if it had returned nothing, or throws `plugin_unavailable`. Awaits nothing that is no promise.
+ * goes on as if it had returned nothing, or throws `plugin_unavailable`. Awaits promises only.
  */
 export function callHook<T>(
   instance: PluginInstance,

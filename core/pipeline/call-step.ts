@@ -11,8 +11,8 @@ import { judged } from './keys.ts';
 import type { StreamTap } from './plugin.ts';
 
 /**
- * Runs a hook of a guardrail and notes what came of it. A hook that ends without a word about it is `unknown`: whether
- * it looked at anything, only the plugin can say.
+ * Runs a hook of a guardrail and notes its verdict. A hook that ends without a verdict is noted as `unknown`: only the
+ * plugin can tell whether it looked at anything.
  */
 export function runWithVerdict<T>(
   context: RequestContext,
@@ -44,7 +44,7 @@ export function runWithVerdict<T>(
 }
 
 /**
- * A guardrail's tap that notes what came of it: once it has ended, or at the first event that it refuses or fails on.
+ * A guardrail's tap that notes its verdict: once it has ended, or at the first event that it refuses or fails on.
  */
 export function tapWithVerdict(
   tap: StreamTap,
@@ -96,7 +96,7 @@ function forget(context: RequestContext): void {
 type TracedHook = 'request' | 'attempt' | 'attempted' | 'response';
 
 /**
- * Calls one hook of a request as `callHook` does. Notes what came of it when it judges, and what it took when the
+ * Calls one hook of a request as `callHook` does. Notes the verdict of a guardrail's hook, and the duration when the
  * request is traced.
  */
 export function callStep<T>(
@@ -121,7 +121,7 @@ export function callStep<T>(
   return trace.measure(note, () => callHook(instance, hook, runtime, run, traced));
 }
 
-/** A guardrail whose breaker is open has looked at nothing, and must not seem to have: it is skipped, or it fails. */
+/** A guardrail whose breaker is open has not judged, and its record says so: it is skipped, or it fails. */
 export function notJudged(
   context: RequestContext,
   { name }: Pick<PluginInstance, 'name'>,

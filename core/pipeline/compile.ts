@@ -32,8 +32,8 @@ export interface CheckedPipeline<P extends CheckedPlugin> {
 }
 
 /**
- * The checks that need only what plugins declare: order, and that exactly one answers. Run it before anything is
- * created. Returns everything that would silently not happen, each with what to do.
+ * The checks that need only the declarations of plugins: order, and that exactly one answers. Run it before anything is
+ * created. Returns everything that would silently not happen, each with the remedy.
  */
 export function checkPipeline(pipeline: CheckedPipeline<CheckedPlugin>, locate: Locate): Problem[] {
   return [
@@ -278,13 +278,13 @@ export interface Step<H extends keyof Hooks> {
   /** Position in the file; answers and refusals run only the later phases of plugins before theirs. */
   readonly index: number;
   readonly hook: H;
-  /** It belongs to a guardrail: what comes of it is noted. */
+  /** It belongs to a guardrail: its verdict is noted. */
   readonly judges: boolean;
   readonly run: Extract<Hooks[H], (...args: never[]) => unknown>;
 }
 
 export interface RequestStep extends Step<'request'> {
-  /** It finds out who is calling: what the key may do is judged right after it. */
+  /** It identifies the caller: the key's scopes are checked right after it. */
   readonly identifies: boolean;
   /** Whether the body must be in memory before the hook runs: `json` only where it may hold JSON or text. */
   readonly loadsBody: 'never' | 'json' | 'always';

@@ -16,15 +16,15 @@ export type { JsonObject, JsonValue } from '../base/json.ts';
 export type JsonPath = readonly (string | number)[];
 
 /**
- * The request's body, understood lazily. Nothing is read before somebody asks; what nobody changed is sent on
- * as the very bytes received.
+ * The request's body, read and parsed lazily. Nothing is read before a hook needs it; an unchanged body is sent on as
+ * the very bytes received.
  */
 export interface RequestBody {
   /** True when the client announced a body. */
   readonly present: boolean;
   /** True once the bytes are in memory. */
   readonly loaded: boolean;
-  /** True when somebody called `set` or `remove`. */
+  /** True after a call of `set` or `remove`. */
   readonly changed: boolean;
   /** Reads the whole body, within the limit. Hooks that declare `reads: ['request.…']` find it loaded. */
   load(): Promise<void>;
@@ -56,8 +56,8 @@ export interface Replacement {
 }
 
 /**
- * The body as one attempt sends it. It begins as the request's body; what an attempt hook changes here is seen by the
- * later attempt hooks and by this attempt's provider, and by no other attempt. The log keeps the request's body.
+ * The body as one attempt sends it. It begins as the request's body; changes of an attempt hook reach the later attempt
+ * hooks and this attempt's provider, but no other attempt. The log keeps the request's body.
  */
 export interface AttemptBody extends Pick<
   RequestBody,
@@ -101,7 +101,7 @@ export interface RequestContext {
   /** Raw query with its `?`, or empty. */
   readonly query: string;
   readonly headers: HeaderList;
-  /** Of the client: that of the connection, or what trusted proxies say (`server.trusted_proxies`). */
+  /** Address of the client: that of the connection, or the one from trusted proxies (`server.trusted_proxies`). */
   readonly remoteAddress: string;
   readonly endpoint: Endpoint;
   /** Hash of the generation that serves this request. */
@@ -111,8 +111,8 @@ export interface RequestContext {
   /** Parsed JSON of the body; the same as `body.json`. */
   readonly json: JsonValue | undefined;
   /**
-   * The models that the request names as it is now, wherever it says them: body, form, path, query, headers; in an
-   * attempt as it goes out. Worked out anew each time. A body that is not loaded is `untold`.
+   * The models that the present request names in its body, form, path, query or headers; in an attempt, as it is sent.
+   * Computed on each access. A body that is not loaded is `untold`.
    */
   readonly models: NamedModels;
   /** The texts of the conversation, decoded through the client's dialect on first use. */
@@ -124,10 +124,10 @@ export interface RequestContext {
   /** Names of the request's gateway headers without their prefixes: `api-key`, `provider`, … */
   serviceNames(): readonly string[];
   /**
-   * Sets a header of the request, in `admit` and `request` hooks: whatever looks at it later (hooks, routing, the log) and
-   * the provider, by the rules of headers of clients, see it as if the client had sent it; undefined takes it out.
-   * `x-service-config` and the like steer the request. Trace and metadata are read before: `facts` has them. Throws for
-   * what can be no header, for those that the gateway sets anew, and once there is an attempt.
+   * Sets a header of the request, in `admit` and `request` hooks, as if the client had sent it: for later hooks, routing,
+   * the log and, by the rules for client headers, the provider; undefined removes it. `x-service-config` and the like
+   * steer the request. Trace and metadata are read before: `facts` has them. Throws for invalid headers, for those that
+   * the gateway sets itself, and once there is an attempt.
    */
   setHeader(name: string, value: string | undefined): void;
   get<T>(key: ContextKey<T>): T | undefined;
@@ -135,7 +135,7 @@ export interface RequestContext {
   /** Adds a header to whatever answer leaves, refusals included. */
   addResponseHeader(name: string, value: string): void;
   /**
-   * The same for what each attempt says anew: it takes the place of every header that was added under this very name;
+   * The same for a header that each attempt sets again: replaces every header that was added under this very name;
    * undefined only removes them.
    */
   replaceResponseHeader(name: string, value: string | undefined): void;
@@ -187,7 +187,7 @@ export interface ResponseContext extends RequestContext {
 /** One attempt at one target. */
 export interface AttemptContext extends RequestContext {
   readonly attempt: AttemptView;
-  /** The wire format in which the client speaks and is answered. */
+  /** The wire format of the client's request and answer. */
   readonly dialect: Dialect;
 }
 
@@ -209,7 +209,7 @@ export interface AttemptView {
    * passed on. Equal for equal targets; tells nothing else.
    */
   readonly target: string;
-  /** How strictly the answer keeps to the client's wire, and what happens with what the target cannot be told. */
+  /** How strictly the answer keeps to the client's wire, and how request parts that the target's wire lacks are handled. */
   readonly terms: string;
   /** False where the client asks for more than its wire has (`strict-open-ai-compliance: false`). */
   readonly isStrict: boolean;
@@ -223,8 +223,8 @@ export interface AttemptView {
   /** Guardrails of the request and its answer, from config, headers and defaults; undefined for none. */
   readonly guardrails: GuardrailSpecs | undefined;
   /**
-   * Whether the target is asked in another wire than the client's when it is asked for this operation; false also where
-   * it has no such operation.
+   * Whether this operation is translated: the target takes it in another wire than the client's. False also where the
+   * target has no such operation.
    */
   translates(operation: EndpointId): boolean;
   /**
@@ -243,7 +243,7 @@ export interface Outcome {
   /** Milliseconds from acceptance to the last byte. */
   readonly latencyMs: number;
   /**
-   * The request's body without what attempts changed, decoded from any content encoding, when it was held in memory.
+   * The request's body without the changes of attempts, decoded from any content encoding, when it was held in memory.
    */
   readonly requestBody: Buffer | undefined;
   /** The answer's bytes, when a plugin asked to keep them (`keeps: ['response.body']`), bounded. */
@@ -268,13 +268,13 @@ export type Emit = (event: StreamEvent) => void;
 export interface StreamTap {
   /** May return a promise: later events wait and the provider is paused. Throwing refuses the rest. */
   event(event: StreamEvent, emit: Emit): MaybePromise<void>;
-  /** After the last event, and before the end marker of the wire; what was held back must be emitted now. */
+  /** After the last event, and before the end marker of the wire; emit all text that was held back now. */
   end?(emit: Emit): MaybePromise<void>;
 }
 
-/** The models that a request names, wherever it says them. */
+/** All models that a request names. */
 export interface NamedModels {
-  /** Every name that some provider may take for a model to run; the one that is asked for first. */
+  /** Every name that some provider may take for a model to run; the main one first. */
   readonly names: readonly string[];
   /** Why the request may run another model than these, as the end of a sentence; undefined when it cannot. */
   readonly untold: string | undefined;
@@ -282,7 +282,7 @@ export interface NamedModels {
   readonly isUnnamed: boolean;
 }
 
-/** The parsed body, for whoever changes it. Throws `invalid_json` when there is none. */
+/** The parsed body, for a change. Throws `invalid_json` when there is none. */
 export function requireJson(json: JsonValue | undefined): JsonValue {
   if (json !== undefined) return json;
   throw new GatewayError('invalid_json', 'The request body is no valid JSON. Send a JSON object.');
@@ -300,10 +300,10 @@ export function defineKey<T>(name: string): ContextKey<T> {
   return Object.freeze({ name });
 }
 
-/** Tells another system of each request that has settled. */
+/** Reports each settled request to another system. */
 export interface RequestTracer {
   /** `acceptedAt` is the monotonic clock at acceptance, milliseconds. Never waits and never throws. */
   settled(context: RequestContext, outcome: Outcome, acceptedAt: number): void;
-  /** Sends what waits, within the deadline (milliseconds), and ends. */
+  /** Sends the queue, within the deadline (milliseconds), and ends. */
   close(deadlineMs: number): Promise<void>;
 }

@@ -298,7 +298,7 @@ export interface BranchDecision {
   readonly reason?: string;
 }
 
-/** How a branch looked at one of its children. */
+/** A branch's assessment of one of its children. */
 export interface CandidateNote {
   readonly path: string;
   readonly name?: string;

@@ -48,13 +48,13 @@ export interface RouteExamples {
 
 /** An administration endpoint, declared once. Mounted, validated and documented from this one object. */
 export interface RouteDefinition {
-  /** Stable operation id: what it is about and what is done (`logs.get`). The first part names it in the audit trail. */
+  /** Stable operation id: subject and action (`logs.get`). The first part names it in the audit trail. */
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Pattern below the base path: `/logs/{id}`. */
   readonly path: string;
   readonly summary: string;
-  /** The scope that the key must hold (`logs.view`), or several, any one of which lets it in. */
+  /** The scope that the key must hold (`logs.view`), or several, any one of which suffices. */
   readonly scope: string | readonly string[];
   /** The feature that it belongs to: refused, with a sentence, while that is switched off. */
   readonly feature?: Feature;
@@ -69,11 +69,11 @@ export interface RouteDefinition {
   readonly query?: TSchema;
   readonly body?: TSchema;
   readonly reply: TSchema;
-  /** Media type of an answer that is no JSON document: `handle` gives the whole `Answer`, and `reply` is for the reference alone. */
+  /** Media type of an answer other than a JSON document: `handle` gives the whole `Answer`, and `reply` is for the reference alone. */
   readonly media?: string;
   /** An older face of something: the reference says so. */
   readonly deprecated?: true;
-  /** Default: made of the schemas. */
+  /** Default: generated from the schemas. */
   readonly examples?: RouteExamples;
   handle(input: RouteInput<unknown, unknown, unknown>): unknown;
 }

@@ -14,11 +14,11 @@ import { activeTaps, buildStages, type RefusalPlace, TapChain } from './tap-chai
 
 /** Enough for the first event of a stream, behind which it may stay silent for long. */
 const firstBytes = 512;
-/** One that goes on grows to this at once. */
+/** Size after the first growth. */
 const secondBytes = 4096;
 
 /**
- * A bounded copy of what flows by, in one buffer that doubles. A list of the chunks themselves would keep thousands of
+ * A bounded copy of a stream, in one buffer that doubles. A list of the chunks themselves would keep thousands of
  * small buffers alive over several collections of the young generation, which costs more than copying them.
  */
 export class GrowingBytes {
@@ -26,7 +26,7 @@ export class GrowingBytes {
   private store: Buffer | undefined;
   private length = 0;
 
-  /** `maxBytes`: what is beyond it is left out. */
+  /** `maxBytes`: bytes beyond it are left out. */
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes;
   }

@@ -195,7 +195,7 @@ class WholeAnswer implements Waiting {
       settle(exchange, { status: left.status }, left, runtime);
       return;
     }
-    // Without a body the provider's own length stands (HEAD); else the length is what is sent, whatever a plugin claims.
+    // Without a body the provider's own length stands (HEAD); else the length is that of the sent bytes, not a plugin's claim.
     const isOwn = body !== null && answer.source !== 'provider';
     const headers = isOwn ? withoutHeader(answer.headers, 'content-length') : answer.headers;
     sendHead(exchange, answer.status, headers, body === null ? undefined : body.length);

@@ -32,10 +32,10 @@ function boundOf(members: Readonly<Record<string, unknown>>): number | undefined
   return undefined;
 }
 
-/** Models that something is known of at once; names of models are what requests say. */
+/** Most models that are learned at once; requests choose the names. */
 const maxModels = 1000;
 const longestModel = 128;
-/** The share that a new request has in what is expected of the next one. */
+/** Weight of a new request in the expectation for the next one. */
 const learning = 0.1;
 /** A body with pictures has many bytes for each of its tokens; it must not make texts free. */
 const minBytesPerToken = 0.25;
@@ -51,17 +51,17 @@ interface ModelUsage {
 
 /** Provider and model that will probably price a request's tokens. */
 export interface ExpectedPrice {
-  /** Kind of provider (`openai`), or what an integration says instead. */
+  /** Kind of provider (`openai`), or the prices of an integration instead. */
   readonly provider: string | PricedModels;
   readonly model: string;
-  /** The config of the request may as well choose another target. */
+  /** The config of the request may also choose another target. */
   readonly isOneOfSeveral: boolean;
 }
 
-/** How the cost of a request is told before it is sent. */
+/** Input for estimating the cost of a request before it is sent. */
 interface ExpectedPricing {
   readonly prices: Pick<Prices, 'price'>;
-  /** Undefined where nothing says where the request goes. */
+  /** Undefined where the target of the request is unknown. */
   readonly price: ExpectedPrice | undefined;
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -184,7 +184,7 @@ const maxScanned = 262_144;
 const maxNodes = 100_000;
 /** Bytes of a stream for one token, where its text is not known. */
 const streamBytesPerToken = 100;
-/** Members in which events of all wires carry what a model says. */
+/** Members that carry the model's output in events of all wires. */
 const spoken: ReadonlySet<string> = new Set([
   ...['content', 'text', 'thinking', 'reasoning', 'reasoning_content', 'refusal'],
   ...['arguments', 'partial_json', 'delta'],
@@ -230,7 +230,7 @@ export function unfinishedUsage(
 function promptSize(body: RequestContext['body']): number {
   const json = body.loaded ? body.json : undefined;
   if (json === undefined) return 0;
-  // Pictures and sound are no text: what they cost is not told by their size.
+  // The size of pictures and sound does not tell their tokens.
   const letters = countLetters(json, (name, text) => name !== 'data' && !text.startsWith('data:'));
   return Math.ceil(letters / bytesPerToken);
 }

@@ -9,7 +9,7 @@ import { send, type Received } from '../../tests/kit/http-kit.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import { definePlugin, type AnyPlugin, type StreamTap } from './plugin.ts';
 
-/** How a client of each dialect asks for a stream, and what it hears. */
+/** A client of a dialect: its request for a stream, and its reading of the answer. */
 export interface Caller {
   readonly name: string;
   readonly dialect: DialectName;

@@ -137,7 +137,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   guardrailHeaders: HeaderName[] | undefined;
   /** Guardrails that the request itself asks for; set when it is routed. */
   guardrails: GuardrailSpecs | undefined;
-  /** The gateway's own headers of this request: few, and asked for many times. */
+  /** The gateway's own headers of this request: few, and read many times. */
   private serviceHeaders: HeaderName[] = [];
   /** Keys and values in turn: a handful of slots is found faster by looking than by hashing. */
   private slots: unknown[] = [];
@@ -307,7 +307,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.decodedConversation = undefined;
   }
 
-  /** Sets a header of the answer again, for what each attempt says anew; undefined removes it. */
+  /** Replaces a header of the answer that each attempt sets again; undefined removes it. */
   replaceResponseHeader(name: string, value: string | undefined): void {
     const { responseHeaders } = this;
     for (let i = 0; i < responseHeaders.length; i += 2) {
@@ -335,8 +335,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   }
 
   /**
-   * The same request for one of several attempts that run at once: what one of them learns, sets or changes stays its
-   * own until it is `adopt`ed. Aborting it ends that attempt alone; it is aborted with the request.
+   * The same request for one of several attempts that run at once: facts, values and changes of one stay its own until it
+   * is `adopt`ed. Aborting it ends that attempt alone; it is aborted with the request.
    */
   fork(): Exchange {
     const fork = Object.create(this) as Exchange;
@@ -353,7 +353,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     return fork;
   }
 
-  /** Goes on with what a fork has come to. */
+  /** Continues with the state of a fork. */
   adopt(fork: Exchange): void {
     this.facts = fork.facts;
     this.responseHeaders = fork.responseHeaders;

@@ -70,7 +70,7 @@ export interface RequestFacts {
   /** Where the target that was tried last stands in the config: `config.targets[1]`; `config` without targets. */
   option: string;
   /**
-   * In the order in which they ended; empty without a config, and when the first one was served and nobody asked why.
+   * In the order in which they ended; empty without a config, and when the first one was served without a decision trace.
    */
   attemptRecords: readonly AttemptRecord[];
   /** Cost of attempts from which nothing was served, in US dollars. */
@@ -109,8 +109,9 @@ export interface Verdict {
   readonly name: string;
   readonly hook: 'request' | 'attempt' | 'attempted' | 'response' | 'stream';
   /**
-   * `passed`, `changed` and `skipped` are what the plugin itself says; `unknown`: it ended and said nothing; `refused`:
-   * it threw a refusal; `flagged`: a check failed and the guardrail denies nothing; `failed`: it broke; `unfinished`: it had not ended when the request did.
+   * `passed`, `changed` and `skipped` come from the plugin itself; `unknown`: it ended without a verdict; `refused`: it
+   * threw a refusal; `flagged`: a check failed and the guardrail denies nothing; `failed`: it broke; `unfinished`: it had
+   * not ended when the request did.
    */
   verdict: 'passed' | 'changed' | 'skipped' | 'flagged' | 'unknown' | 'refused' | 'failed' | 'unfinished';
   /** Milliseconds. */
@@ -132,7 +133,7 @@ export function noteVerdict(
   return note;
 }
 
-/** One attempt of a plan, for whoever asks how a request was served. */
+/** One attempt of a plan, for the decision trace. */
 export interface AttemptRecord {
   /** Place of the target in its config. */
   readonly option: string;
@@ -156,7 +157,7 @@ const noVerdicts: readonly Verdict[] = Object.freeze([]);
 const noneDropped: readonly string[] = Object.freeze([]);
 const noMetadata: Readonly<Record<string, string>> = Object.freeze({});
 
-/** The facts of a request of which nothing is known yet. */
+/** The initial facts of a request. */
 export function emptyFacts(): RequestFacts {
   return {
     organisationId: '',

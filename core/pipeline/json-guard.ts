@@ -94,8 +94,8 @@ function firstByte(bytes: Uint8Array): number | undefined {
 }
 
 /**
- * Walks over the bytes of a JSON object or list, as far as it is told at a time, and finds what is refused. `takesNotes`:
- * also where a long document can be taken apart.
+ * Walks over the bytes of a JSON object or list, step by step, and finds the reason to refuse it. `takesNotes`: also
+ * finds the places where a long document can be split.
  */
 export class JsonReading {
   refused: GatewayError | undefined;
@@ -131,7 +131,7 @@ export class JsonReading {
     this.takesNotes = takesNotes;
   }
 
-  /** Goes on to that byte. True when it is done, with the document or with a refusal. */
+  /** Continues up to that byte. True when it is done, with the document or with a refusal. */
   readTo(until: number): boolean {
     const { bytes, open, bounds, takesNotes } = this;
     let { at, takesKey } = this;

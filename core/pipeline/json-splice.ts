@@ -61,7 +61,7 @@ function valueAt(text: string, path: JsonPath): Span {
   return found;
 }
 
-/** Removes one value from a JSON text, every copy of a repeated key included. A missing place is left alone. */
+/** Removes one value from a JSON text, every copy of a repeated key included. A missing place changes nothing. */
 export function removeAt(text: string, path: JsonPath): string {
   const last = path[path.length - 1];
   if (last === undefined) return text;

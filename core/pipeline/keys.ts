@@ -42,7 +42,7 @@ export interface StreamNotes {
   last(): Buffer | undefined;
 }
 
-/** Set for the answer to the present attempt; undefined: nothing is told, and every byte stays. */
+/** Set for the answer to the present attempt; undefined: no extra frames, and every byte stays. */
 export const streamNotes = defineKey<StreamNotes | undefined>('stream-notes');
 
 /** The administration route that the request is for; absent for every other request. */
@@ -65,15 +65,15 @@ export const logRedaction = defineKey<Redaction>('log-redaction');
 
 /**
  * The request that was last sent to a provider, with its body in the provider's wire. Set where a plugin says `keepsCall`;
- * absent for a request that was sent to nobody.
+ * absent for a request that was not sent.
  */
 export const providerCall = defineKey<ProviderCall>('provider-call');
 
 type Settings = Pick<Directory, 'settingsIn'>;
 
 /**
- * Whether anything may be kept, or told elsewhere, of what a request said and was answered: nothing of a stranger's, and
- * nothing where anybody who may say so says no.
+ * Whether bodies of a request and its answer may be kept or sent elsewhere: not for a caller that is not authenticated,
+ * and not where the request, the key, the workspace or the organisation forbids it.
  */
 export function keepsBodies(
   directory: Settings,
@@ -85,7 +85,7 @@ export function keepsBodies(
   return isAllowed(directory, context.facts, context.get(callerKey)?.defaults);
 }
 
-/** The same of requests that a key reports, without what only proxied ones can say. */
+/** The same for requests that a key reports, without the settings that only proxied ones have. */
 export function keepsReportedBodies(directory: Settings, key: KeyRecord): boolean {
   return isAllowed(directory, key, key.defaults);
 }

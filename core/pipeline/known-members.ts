@@ -38,7 +38,7 @@ class Members implements KnownMembers {
   readonly byHash = new Map<number, KnownMember>();
   readonly byFolded = new Map<string, KnownMember>();
 
-  /** `names`: words with spaces between them. `below`: of these, what is known of their values. */
+  /** `names`: words with spaces between them. `below`: the known members of their values. */
   constructor(names: string, below: Readonly<Record<string, KnownMembers>> = {}) {
     for (const name of names.split(' ')) this.add(name, undefined);
     for (const [name, members] of Object.entries(below)) this.add(name, members);
@@ -148,7 +148,7 @@ const request = new Members(
     stream_options: new Members('include_usage include_obfuscation'),
   },
 );
-// An object is what models of Replicate and DashScope are asked with: every model has members of its own.
+// Models of Replicate and DashScope take an object: every model has members of its own.
 request.add('input', spoken, true);
 
 /** Known members of the body of a request. */

@@ -11,7 +11,7 @@ export const largeBytes = 262_144;
 const checkedBytes = 524_288;
 /** Bytes of a long string that are decoded at once. */
 const stringPiece = 262_144;
-/** After so long others have a turn. */
+/** After this time the event loop gets a turn. */
 const pieceMs = 4;
 
 const quote = 34;
@@ -32,7 +32,7 @@ interface LargeReading {
 
 /**
  * Checks and parses a large JSON object or list as `jsonRefusal` and `parseJson` do, in pieces of a few milliseconds
- * between which others have their turn.
+ * between which the event loop gets a turn.
  */
 export async function readLargeJson(bytes: Buffer, bounds: JsonBounds): Promise<LargeReading> {
   const reading = new JsonReading(bytes, bounds, true);
@@ -46,7 +46,7 @@ export async function readLargeJson(bytes: Buffer, bounds: JsonBounds): Promise<
   return { refused: undefined, json, document };
 }
 
-/** A piece is no JSON. */
+/** A piece is not JSON. */
 class NoJson extends Error {}
 
 class PieceReader {
@@ -211,7 +211,7 @@ export interface MayBeLarge {
   readonly large?: LargeDocument | undefined;
 }
 
-/** A member of the document, and what it became. */
+/** A member of the document, and its change. */
 interface Member {
   readonly span: MemberSpan;
   /** Bytes of its value now; undefined for those that were received. */
@@ -220,7 +220,7 @@ interface Member {
 }
 
 /**
- * A large JSON object of which single members change: only they are written, the rest stays the bytes that were received.
+ * A large JSON object whose single members can change: only they are written, the rest stays the received bytes.
  * Each change makes another document and leaves this one as it is.
  */
 export class LargeDocument {
@@ -244,7 +244,7 @@ export class LargeDocument {
     this.added = added;
   }
 
-  /** `json` is what `source` says, `spans` are its members. */
+  /** `json` is the parsed `source`, `spans` are its members. */
   static read(source: Buffer, json: JsonObject, spans: readonly MemberSpan[]): LargeDocument {
     const members = spans.map((span) => ({ span, value: undefined, isRemoved: false }));
     const document = new LargeDocument(source, json, members, new Map());

@@ -156,7 +156,7 @@ const besidePlaces = places(
 );
 /** Where an element of `requests` names its model. */
 const requestPlaces = places('model', 'params.model', 'body.model');
-/** Headers by which hosts are told which of several deployments answers. */
+/** Headers that choose one of several deployments of a host. */
 const deploymentHeaders = ['azureml-model-deployment', 'x-ms-model-mesh-model-name'];
 const overridingHeaders = ['x-http-method-override', 'x-http-method', 'x-method-override'];
 
@@ -166,7 +166,7 @@ const modelFree = [
   /^\/threads(?:\/(?!runs(?:\/|$))[\w-]+(?:\/messages(?:\/[\w-]+)?)?)?$/,
   /^\/(?:batches|responses|fine_tuning\/jobs)\/[\w-]+\/(?:cancel|pause|resume)$/,
 ];
-/** The only conversation over WebSocket whose model cannot be changed by what is said in it. */
+/** The only WebSocket conversation whose messages cannot change its model. */
 const realtimePath = /^(?:\/v1|\/openai(?:\/v1)?)?\/realtime$/;
 
 /** Whether the operation runs no model, so that nothing of its body has to be known. */
@@ -292,7 +292,7 @@ function readBody(body: NonNullable<NamingRequest['body']>, request: NamingReque
   const isObject = typeof json === 'object' && json !== null && !Array.isArray(json);
   if (isObject) readMembers(Object.entries(json), found);
   const isForm = /^\s*multipart\//i.test(contentType) || isUrlEncoded(contentType);
-  // JSON often calls itself a form; it is looked at as both.
+  // JSON often has the content type of a form; it is read as both.
   const isBoth = isObject && isUrlEncoded(contentType);
   const fields = isBoth
     ? urlEncodedFields(body.text)
@@ -311,7 +311,7 @@ function isPlainData(contentType: string, bytes: Buffer): boolean {
   return !/^(?:\ufeff|\s)*(?:[{[]|--|[\w%.[\]-]+=)/.test(bytes.toString('utf8', 0, 256));
 }
 
-/** All fields count whose names speak of a model, whatever their spelling. */
+/** All fields whose names contain `model` count, in any spelling. */
 function readFields(
   fields: readonly { readonly name: string; readonly value: Buffer }[],
   found: Found,

@@ -3,7 +3,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Counter, Gauge, Metrics } from '../ports/metrics.ts';
 
-/** When a plugin is left alone for a while, and what happens to requests meanwhile. */
+/** When the breaker of a plugin opens, for how long, and how requests are served meanwhile. */
 export interface PluginBreakerSettings {
   /** Failures of one of its hooks within a minute. */
   readonly failureThreshold: number;
@@ -13,7 +13,7 @@ export interface PluginBreakerSettings {
   readonly whenOpen: 'bypass' | 'refuse';
 }
 
-/** Where a call of a hook stands: a tap is begun once and called midway, when it is too late to leave it alone. */
+/** Where a call of a hook stands: a tap is begun once and called midway, when it is too late to bypass it. */
 export type CallPart = 'whole' | 'begin' | 'midway';
 
 /** How a call came out. */
@@ -96,8 +96,8 @@ class HookBreaker extends Breaker<CallOutcome> {
 }
 
 /**
- * The breakers of one plugin instance, one for each of its hooks. A failure is what `on_error` is about: an exception or
- * a timeout. A refusal is none.
+ * The breakers of one plugin instance, one for each of its hooks. Failures are those that `on_error` handles: exceptions
+ * and timeouts. A refusal is not a failure.
  */
 export class PluginBreaker {
   readonly plugin: string;

@@ -36,7 +36,7 @@ const blockedMs = 200;
 const logEveryMs = 10_000;
 /** Blocks that are remembered. */
 const maxBlocks = 20;
-/** Pairs of plugin and hook that are told apart. */
+/** Most pairs of plugin and hook with series of their own. */
 const maxSeries = 1000;
 const buckets = [0.00001, 0.0001, 0.001, 0.005, 0.025, 0.1, 0.25, 1, 5, 30];
 

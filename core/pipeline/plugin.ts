@@ -61,8 +61,8 @@ export type { StreamEvent } from '../dialects/stream-event.ts';
 export type * from './context.ts';
 
 /**
- * The version of this contract. It grows when something that plugins were written against is taken away or changes its
- * meaning; what is only added does not make a new one.
+ * The version of this contract. It grows when a part that plugins rely on is removed or changes its meaning; additions
+ * do not make a new one.
  */
 export const pluginApi = 1;
 
@@ -86,7 +86,7 @@ export interface Capabilities {
    * that has a `response` hook.
    */
   readonly stream?: 'ignore' | 'observe' | 'window' | 'hold';
-  /** It judges or mends what goes through: it does not run while the operator has switched guardrails off. */
+  /** It judges or changes requests or answers: it does not run while the operator has switched guardrails off. */
   readonly guardrail?: true;
   /** Its `request` hook always answers: nothing behind it runs a request hook. */
   readonly answers?: boolean;
@@ -127,9 +127,9 @@ export interface Scope {
   readonly directory: Directory;
   /** For secrets of records. */
   readonly secrets: SecretBox;
-  /** For what a plugin asks a model in the name of a caller. */
+  /** Sends a plugin's own model requests in the name of a caller. */
   readonly ownRequests: OwnRequests;
-  /** For what is authorized by more than a header: signatures of AWS, tokens of Microsoft Entra. */
+  /** For requests that need more than a header to be authorized: signatures of AWS, tokens of Microsoft Entra. */
   readonly credentials: CredentialFactory;
   /** For secrets that are kept elsewhere. */
   readonly secretManagers: SecretManagers;
@@ -170,7 +170,7 @@ export interface Scope {
 /** The hooks of one plugin instance; all optional. Sync or async. */
 export interface Hooks {
   /**
-   * Once per client request, before every request hook, with nothing read and nobody known; never for administration
+   * Once per client request, before every request hook, with no body read and no caller known; never for administration
    * routes. Return nothing to let it in, a promise to let it wait, or throw a `GatewayError` to refuse.
    */
   admit?(context: RequestContext): MaybePromise<void>;
@@ -196,8 +196,8 @@ export interface Hooks {
   /** Exactly once, after the last byte. Never delays the client. */
   settled?(context: RequestContext, outcome: Outcome): MaybePromise<void>;
   /**
-   * No new request will come: the configuration was replaced, or the gateway ends. For answers that would go on for long,
-   * to end them; what the scope lent stays until the last of them has ended.
+   * No new request will come: the configuration was replaced, or the gateway ends. Use it to end long-running answers;
+   * the scope's services stay until the last of them has ended.
    */
   retiring?(): void;
   /** Administration endpoints. */
@@ -208,7 +208,7 @@ export interface Hooks {
 export interface OptionFault {
   /** JSON pointer below the plugin's options: `/rules/0/expression`; empty for the options together. */
   readonly path: string;
-  /** One sentence that says what is wrong and what to do, without a final period. */
+  /** One sentence with the fault and the remedy, without a final period. */
   readonly message: string;
 }
 
@@ -221,7 +221,7 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   readonly description?: string;
   /** Schema of the options; unknown options are refused with a suggestion. */
   readonly schema?: S;
-  /** Checks that guardrails can be made of wherever the plugin is listed. */
+  /** Checks that guardrails can use wherever the plugin is listed. */
   readonly offers?: readonly AnyCheck[];
   readonly capabilities?: Capabilities;
   /**
@@ -259,7 +259,7 @@ export function definePlugin<S extends TSchema>(plugin: PluginDefinition<S>): Pl
   return plugin;
 }
 
-/** One text of what is judged, wherever its wire keeps it. */
+/** One text of a subject, wherever its wire keeps it. */
 export interface SubjectText {
   /** `user`, `system`, `assistant`, `tool` … of a request; `assistant` of an answer. */
   readonly role: string;
@@ -340,7 +340,7 @@ export interface CheckDefinition<S extends TSchema = TSchema> {
   readonly schema: S;
   /** Where it can be asked. */
   readonly phases: readonly CheckPhase[];
-  /** It may change what it judges. */
+  /** It may change its subject. */
   readonly changes?: true;
   /** Default bound of one judgement in milliseconds. Default 5000. */
   readonly timeoutMs?: number;
@@ -378,7 +378,7 @@ export function passed(data?: JsonValue): CheckResult {
   return data === undefined ? { verdict: 'passed' } : { verdict: 'passed', data };
 }
 
-/** The check found what it looks for. */
+/** The check has a finding. */
 export function failed(data?: JsonValue): CheckResult {
   return data === undefined ? { verdict: 'failed' } : { verdict: 'failed', data };
 }
@@ -388,12 +388,12 @@ export function skipped(reason: string): CheckResult {
   return { verdict: 'skipped', data: { explanation: reason } };
 }
 
-/** `passed` when `holds` is what the check wants; with `not: true` it wants the opposite. */
+/** `passed` when `holds` is true; with `not: true`, when it is false. */
 export function verdictOf(holds: boolean, not: boolean | undefined, data?: JsonValue): CheckResult {
   return holds !== (not === true) ? passed(data) : failed(data);
 }
 
-/** The checks that guardrails of this gateway can be made of. */
+/** The checks that guardrails of this gateway can use. */
 export interface Checks extends Guards {
   /** By id or alias; undefined when there is none. */
   definition(id: string): AnyCheck | undefined;

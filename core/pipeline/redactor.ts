@@ -21,8 +21,8 @@ export interface RedactorRule {
 }
 
 /**
- * Takes what rules find out of answers, whole or streamed, with the same result. The leftmost match is replaced first, of
- * several that begin at one place that of the earliest rule, and the search goes on behind it.
+ * Replaces the matches of rules in answers, whole or streamed, with the same result. The leftmost match is replaced
+ * first; of several at one place, that of the earliest rule; the search continues behind it.
  */
 export interface Redactor {
   /** How many UTF-16 units of each text a stream holds back at most: the longest match, and an eighth more where it is long. */
@@ -72,7 +72,7 @@ class RuleRedactor implements Redactor {
   readonly longest: number;
   private readonly reach: number;
   private readonly rules: readonly CompiledRule[];
-  /** The same for the arguments of tool calls, which are JSON: what is put in stands within a string. */
+  /** The same for the arguments of tool calls, which are JSON: replacements stand within a string. */
   private readonly jsonRules: readonly CompiledRule[];
 
   constructor(rules: readonly CompiledRule[]) {
@@ -134,11 +134,11 @@ function* cutsIn(text: string, rules: readonly CompiledRule[], from: number, las
   }
 }
 
-/** One text of a stream: what has come of it and may still be part of a match is held back. */
+/** One text of a stream; holds back its end while that may still be part of a match. */
 class RedactedText implements HeldText {
   private readonly rules: readonly CompiledRule[];
   private readonly reach: number;
-  /** One character that has left, because it decides whether a word begins behind it, and what is held back. */
+  /** The text held back, after one character that has left, which decides whether a word begins behind it. */
   private known = '';
   private from = 0;
 

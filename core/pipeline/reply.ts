@@ -12,7 +12,7 @@ const statusTexts: Readonly<Record<number, string>> = {
   499: 'Client closed',
 };
 
-/** Sends the head of an answer: its own headers, the length when it is known, and what the gateway adds. */
+/** Sends the head of an answer: its own headers, the length when it is known, and the gateway's headers. */
 export function sendHead(
   exchange: Exchange,
   status: number,

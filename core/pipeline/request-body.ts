@@ -86,7 +86,7 @@ export class ChangedBody implements AttemptBody, MayBeLarge {
     if (this.large !== undefined) return this.becomeLarge(this.large.replaceAll(replacements));
     const json = requireJson(this.json);
     const text = replaceAllAt(this.text, replacements);
-    // The value that was put in may be long: reading it again only to know what is known would be slow.
+    // The new value may be long: parsing it again would be slow, and its content is known.
     this.become(
       text,
       replacements.reduce((tree, { path, value }) => withValueAt(tree, path, value), json),
@@ -112,8 +112,8 @@ export class ChangedBody implements AttemptBody, MayBeLarge {
   }
 
   /**
-   * Takes over a text that was changed elsewhere, with what it says, so that it need not be read again. `json` may share
-   * parts with what it was before, and must not have changed them.
+   * Takes over a text that was changed elsewhere, with its parsed JSON, so that it need not be parsed again. `json` may
+   * share parts with the former value, and must not have changed them.
    */
   become(text: string, json: JsonValue | undefined): void {
     this.ownLarge = undefined;
@@ -133,9 +133,9 @@ export interface BodyBytes {
   streamBody(): Readable;
   /** Counts bytes that are held beside the received ones. Throws the refusal when there is no room for them. */
   hold(bytes: number, isSpare?: boolean): void;
-  /** Counts what parsing a body of that length takes, unless that is counted already. Throws the same refusal. */
+  /** Counts the memory for parsing a body of that length, unless it is counted already. Throws the same refusal. */
   holdParsing(bodyBytes: number): void;
-  /** Gives back the memory of what was made of the body. */
+  /** Releases the memory of the parsed body. */
   releaseParsing(): void;
 }
 
@@ -188,7 +188,7 @@ export class LazyBody implements RequestBody {
     return this.loading;
   }
 
-  /** The pipeline leaves these bytes unread: `json` is undefined instead of an error, unless somebody loads them. */
+  /** The pipeline leaves these bytes unread: `json` is undefined instead of an error, unless a hook loads them. */
   passUnread(): void {
     this.passesUnread = true;
   }
@@ -197,7 +197,7 @@ export class LazyBody implements RequestBody {
     try {
       return this.read();
     } catch (error) {
-      // A second caller is told the same: nothing is left to be read.
+      // A second caller gets the same error: nothing is left to be read.
       return Promise.reject(error instanceof Error ? error : new Error(String(error)));
     }
   }
@@ -277,7 +277,7 @@ export class LazyBody implements RequestBody {
     return this.parsed;
   }
 
-  /** Megabytes that are no object or list are not turned into text to find out that they are no JSON. */
+  /** Avoids turning megabytes that begin neither object nor list into text only to find that they are not JSON. */
   private mayBeJson(): boolean {
     const { bytes } = this;
     return bytes.length > 0 && (bytes.length <= largeBytes || beginsDocument(bytes));
@@ -309,7 +309,7 @@ export class LazyBody implements RequestBody {
 
   /**
    * Counts memory that is kept for this request beside its body. Throws `overloaded` when there is no room; `isSpare`, for
-   * what can be left out, leaves a share of the memory to others.
+   * optional data, leaves a share of the memory to others.
    */
   hold(bytes: number, isSpare?: boolean): void {
     this.source.hold(bytes, isSpare);

@@ -30,7 +30,7 @@ export interface Target {
   /** Wire formats that the host serves beside its own. */
   readonly alsoSpeaks: readonly DialectName[];
   readonly quirks: Quirks;
-  /** Fields of the provider that are no secret, by name: `azure_api_version`, `vertex_region` … */
+  /** Fields of the provider that are not secret, by name: `azure_api_version`, `vertex_region` … */
   readonly settings: Readonly<Record<string, string>>;
   /** Signs each request, or fetches its token. */
   readonly credentials: Credentials | undefined;
@@ -53,7 +53,7 @@ export interface TargetModels {
   /** Throws `model_not_allowed`. */
   require(model: string): void;
   /**
-   * The `model_not_allowed` for a request that may run a model which nobody can tell; `why` ends its first sentence.
+   * The `model_not_allowed` for a request that may run an unknown model; `why` ends its first sentence.
    */
   refusalOfUntold(why: string): GatewayError;
   /** Prices of the model's tokens; the same object each time. Undefined: the provider's own prices. */
@@ -110,7 +110,7 @@ export interface Router {
   /**
    * Carries the request to the target, or through the plan, that its headers, its model (`@slug/model`) or the options
    * name, runs the attempt hooks for every attempt, and returns the answer's head with its body still flowing when
-   * streamed. Throws what refuses or fails the request: `provider_missing`, `config_unknown`, `upstream_unreachable` …
+   * streamed. Throws the refusal or failure of the request: `provider_missing`, `config_unknown`, `upstream_unreachable` …
    */
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer>;
   /**
@@ -120,8 +120,8 @@ export interface Router {
    */
   expectedPrice(context: RequestContext): ExpectedPrice | undefined;
   /**
-   * Whether there is a config of this name, in the configuration or among those that were saved in the place (default:
-   * none of them counts); a sentence that says so when not.
+   * A sentence that says so when there is no config of this name, in the configuration or saved in the place (default:
+   * saved ones do not count); undefined when there is one.
    */
   missingConfig(slug: string, place?: RecordPlace): string | undefined;
   /** Why the guardrail of this name cannot judge requests or answers in the place; undefined when it can. */
@@ -131,6 +131,6 @@ export interface Router {
    * `/config`.
    */
   checkConfig(draft: ConfigDraft): void;
-  /** The built-in hosts by name: what an integration can be for. */
+  /** The built-in hosts by name, for integrations. */
   readonly providers: ProviderTable;
 }

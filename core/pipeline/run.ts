@@ -66,7 +66,7 @@ export async function runExchange(
   if (isPromise(delivered)) await delivered;
 }
 
-/** Administration is always let in: it may be what makes room. */
+/** Administration is always admitted: it may be the way to make room. */
 function admit(exchange: Exchange, runtime: EngineRuntime): Promise<unknown> | undefined {
   if (exchange.matched.route !== undefined) return undefined;
   let waiting: Promise<unknown>[] | undefined;
@@ -77,7 +77,7 @@ function admit(exchange: Exchange, runtime: EngineRuntime): Promise<unknown> | u
   return waiting && Promise.all(waiting);
 }
 
-/** Judges what the caller may send to providers before any other plugin can answer. Routes of plugins judge their own scopes. */
+/** Checks the caller's scope for providers before any other plugin can answer. Routes of plugins check their own scopes. */
 function requireScope(exchange: Exchange): void {
   if (exchange.matched.route !== undefined) return;
   const key = exchange.get(callerKey);
@@ -88,8 +88,8 @@ function requireScope(exchange: Exchange): void {
 const refusedBodyMs = 500;
 
 /**
- * Reads what a known caller sent that is over a limit, so that the log can have it: only where a plugin keeps bodies, and
- * a body that is as short as what it keeps.
+ * Reads the body of a known caller that is over a limit, for the log: only where a plugin keeps bodies, and only a body
+ * no longer than it keeps.
  */
 function keepBodyOfRefused(
   exchange: Exchange,

@@ -26,7 +26,7 @@ interface SentAnswer {
 
 /**
  * Ends a request: exactly once, whatever happened, after the last byte. Runs every plugin's `settled` hook in
- * file order; a failing one is logged and keeps nobody from running.
+ * file order; a failing one is logged and does not stop the others.
  */
 export function settle(
   exchange: Exchange,
@@ -130,7 +130,7 @@ function runSettled(exchange: Exchange, outcome: Outcome, runtime: EngineRuntime
   }
 }
 
-/** Of an answer that was broken off nobody reports what it has used. */
+/** Estimates the usage that a broken-off answer did not report. */
 function estimateUsage(exchange: Exchange, { kind, responseBody }: Outcome): void {
   const usage = unfinishedUsage(exchange, kind, responseBody);
   if (usage === undefined) return;

@@ -367,7 +367,7 @@ export class TapChain implements StreamTarget {
     return this.send(current);
   }
 
-  /** Lets every stage give out what it kept, first to last; each one's remains still pass the later stages. */
+  /** Lets every stage emit its held text, first to last; it still passes the later stages. */
   private finishStages(stage: number): boolean {
     for (let i = stage; i < this.stages.length; i++) {
       const at = this.stages[i] as Stage;

@@ -5,7 +5,7 @@ import type { Emit, MaybePromise, StreamTap } from './context.ts';
 /** An event that carries a piece of a text. */
 export type TextEvent = Extract<StreamEvent, { text: string }>;
 
-/** One text of a stream of which a part is held back. */
+/** One text of a stream, partly held back. */
 export interface HeldText {
   /** Takes the next piece; returns the text that may leave now, with the last piece all that is held. */
   push(text: string, isLast: boolean): MaybePromise<string>;
@@ -80,7 +80,7 @@ export class TextWindow implements StreamTap {
     });
   }
 
-  /** Gives out what is held of texts that have ended: all of a choice but one, or all. */
+  /** Emits the held parts of texts that have ended: all of a choice but one, or all. */
   private finish(emit: Emit, choice?: number, except?: string): MaybePromise<void> {
     let given: MaybePromise<void> = undefined;
     for (const [key, { event, held }] of this.open) {

@@ -4,7 +4,7 @@ import type { RequestFacts } from './facts.ts';
 import { spanIdOfRequest } from '../base/trace-context.ts';
 import { isHeaderName } from '../base/header-names.ts';
 
-/** Where a request stands in somebody else's trace. */
+/** Parent of a request in its caller's trace. */
 interface TraceParent {
   readonly traceId: string;
   readonly parentId: string;
@@ -57,7 +57,7 @@ export function readBaggage(header: string): ReadonlyMap<string, string> {
   return members;
 }
 
-/** Octets that are no UTF-8 become U+FFFD, as the standard asks. */
+/** Octets that are not UTF-8 become U+FFFD, as the standard requires. */
 function decode(text: string): string {
   if (!text.includes('%')) return text;
   try {
@@ -77,8 +77,9 @@ const maxMetadataLength = 128;
 /**
  * Takes trace ids and metadata from the headers: the service headers first, then W3C `traceparent` and `baggage`. A
  * request without a trace id is its own trace. One that came with a `traceparent` is a span of that trace, with an id
- * made of the request's and the name `METHOD path` unless it names its own. Throws `invalid_header` for metadata that is
- * no object of short strings, and for a header of the gateway that is neither true nor false and has to be; what is wrong in the W3C headers is ignored, as the standards ask.
+ * derived from the request's and the name `METHOD path` unless it names its own. Throws `invalid_header` for metadata
+ * that is not an object of short strings, and for a boolean header of the gateway that is neither true nor false; faults
+ * in the W3C headers are ignored, as the standards require.
  */
 export function readTraceHeaders(exchange: Exchange): void {
   const { facts } = exchange;

@@ -22,8 +22,8 @@ export interface ConfigsCheck {
 }
 
 /**
- * Compiles every config of the configuration; what is wrong with one, or has no effect in it, at its place in the file.
- * Names that the file does not have are notes where there is a store that may have them.
+ * Compiles every config of the configuration; returns mistakes and settings without an effect, each at its place in the
+ * file. Names that the file does not have are notes where there is a store that may have them.
  */
 export function checkConfigs({ config, source, providerNames, guards }: ConfigsCheck): Problem[] {
   const configs = new Map(Object.entries(config.configs));
@@ -45,7 +45,7 @@ export function checkConfigs({ config, source, providerNames, guards }: ConfigsC
     const result = compileConfig(input, { id: slug, slug, ...setup });
     const problems = (issues: readonly ConfigIssue[]): Problem[] =>
       issues
-        // A mistake within a config that this one refers to is told where it stands.
+        // A mistake within a config that this one refers to is reported at its own place.
         .filter(({ within }) => within === undefined)
         .map((issue) =>
           laterOr(saved, issue, problemOfConfig(issue, childPointer('/configs', slug), source)),
@@ -71,7 +71,7 @@ export function problemOfConfig(
 ): Problem {
   const pointer = place.reduce<string>(childPointer, base);
   const origin = source.origin(pointer);
-  // A message quotes what is wrong; what variables hold is not to be shown.
+  // A message quotes the wrong value; values of variables must not be shown.
   const text =
     origin === undefined
       ? message

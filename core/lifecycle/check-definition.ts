@@ -30,7 +30,7 @@ const hookNames = [
   'routes',
 ];
 
-/** Says what is wrong with one value, without a final period; undefined when nothing is. */
+/** Returns the fault of one value, without a final period; undefined when there is none. */
 type Check = (value: unknown) => string | undefined;
 
 const listOf =

@@ -79,7 +79,7 @@ export class FileNames implements SavedConfigs, SavedProviders {
       .filter(isSeen)
       .map(({ slug, config: input }) => ({ slug, input }));
     this.#guardrails = (config.organisation?.guardrails ?? []).filter(isSeen).map((block) => ({
-      // Nothing is asked with it: what it means is looked at, and its secrets are not.
+      // No request is sent with it: only its settings are checked, and its secrets are not needed.
       id: '',
       secrets: {},
       slug: block.slug,
@@ -126,7 +126,7 @@ export class FileNames implements SavedConfigs, SavedProviders {
     return problem === undefined || !isSlug || !this.#mayBeStored ? problem : this.#stored(problem);
   };
 
-  /** Why there is no config of this name, undefined when there is; `later` has it when the store may have one. */
+  /** Why there is no config of this name, undefined when there is; also added to `later` when the store may have one. */
   missingConfig(name: string): string | undefined {
     const isHere =
       Object.hasOwn(this.#config.configs, name) || this.#configs.some(({ slug }) => slug === name);

@@ -14,7 +14,7 @@ import { type CheckedPipeline, checkHooks, type CreatedPlugin, type Locate } fro
 import type { Hooks, Scope } from '../pipeline/plugin.ts';
 import { checkReturnedHooks } from './check-definition.ts';
 
-/** One configuration at work: what it compiled to, its plugin instances, and how many requests still use it. */
+/** One configuration at work: its compiled pipelines, its plugin instances, and the number of requests that use it. */
 export interface Generation<C> {
   /** 12 hexadecimal digits over the configuration's text and the plugins' code. */
   readonly hash: string;
@@ -187,14 +187,14 @@ export interface CreatedPipeline {
   readonly instances: readonly PluginInstance[];
 }
 
-/** The pipelines in file order, or what went wrong. */
+/** The pipelines in file order, or the failure. */
 type CreateResult =
   | { readonly ok: true; readonly pipelines: readonly CreatedPipeline[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /**
  * Creates the plugins one after the other in file order and checks the hooks that they return. Stops at the first
- * `create` that fails; what was created is on the stack, for the caller to take back.
+ * `create` that fails; the created instances are on the stack, for the caller to undo.
  */
 async function createInstances(input: CreateInput): Promise<CreateResult> {
   const { source } = input.prepared;

@@ -52,7 +52,7 @@ interface ListedPlugin {
   readonly definition: AnyPlugin;
 }
 
-/** Checks that two plugins offer, or that come with the gateway: nobody could tell which one judges. */
+/** Refuses checks that two plugins offer, or that come with the gateway: their ids would be ambiguous. */
 export function offerProblems(
   builtIns: Iterable<AnyPlugin>,
   plugins: readonly ListedPlugin[],
@@ -85,7 +85,7 @@ function idsOf({ id, aliases = [] }: AnyCheck): readonly string[] {
   return [id, ...aliases];
 }
 
-/** A check whose author may have got wrong what it returns: what is no verdict is never taken for one that passed. */
+/** Wraps a check of a plugin: a result that is not a verdict never counts as passed. */
 function sound(check: AnyCheck): AnyCheck {
   return {
     ...check,
@@ -101,7 +101,7 @@ function sound(check: AnyCheck): AnyCheck {
 }
 
 const verdicts: readonly unknown[] = ['passed', 'failed', 'skipped'];
-/** Of what a check says beside its verdict, as JSON. */
+/** Longest `data` of a check's result, as JSON. */
 const longestData = 65_536;
 
 function soundResult(result: unknown): CheckResult {

@@ -113,7 +113,7 @@ function isBare(specifier: string): boolean {
   return !specifier.startsWith('.') && !specifier.startsWith('#') && !isAbsolute(specifier);
 }
 
-/** Only what Node can load by itself may stay outside; TypeScript or JSON in a package is inlined. */
+/** Only code that Node can load by itself may stay outside; TypeScript or JSON in a package is inlined. */
 function isInstalledCode(path: string): boolean {
   return path.includes(`${sep}node_modules${sep}`) && /\.[cm]?js$/.test(path);
 }
@@ -159,18 +159,18 @@ export interface PluginBundle {
   readonly hash: string;
   /** The module, in the folder for bundles. Everything that it imports from packages is named by absolute place. */
   readonly code: string;
-  /** Files that it was made of, absolute: what to watch. */
+  /** Its source files, absolute, to be watched. */
   readonly inputs: readonly string[];
 }
 
-/** A bundle, or what is wrong with the plugin's code; `inputs` is what to watch in either case. */
+/** A bundle, or the faults of the plugin's code; `inputs` are to be watched in either case. */
 export type BundleResult =
   | { readonly ok: true; readonly bundle: PluginBundle; readonly inputs: readonly string[] }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly inputs: readonly string[] };
 
 const shownProblems = 20;
 
-/** Bundles a plugin in memory. Never rejects for what is wrong with the plugin. */
+/** Bundles a plugin in memory. Never rejects for a fault of the plugin. */
 async function bundlePlugin(request: BundleRequest): Promise<BundleResult> {
   const inputs = new Set<string>(isAbsolute(request.entry) ? [request.entry] : []);
   try {
@@ -299,7 +299,7 @@ export class PluginBundler {
     this.#folder = resolve(options.folder);
   }
 
-  /** Bundles in memory: reports what is wrong with the code, and what to watch. Runs none of it. */
+  /** Bundles in memory: reports faults of the code, and the files to watch. Runs none of the code. */
   bundle(request: BundleRequest): Promise<BundleResult> {
     return bundlePlugin(request);
   }
@@ -345,7 +345,7 @@ export class PluginBundler {
 
   async #import(bundle: PluginBundle): Promise<LoadedModule> {
     const failures = this.#failures.get(bundle.hash) ?? 0;
-    // The runtime remembers a module that failed, also when what it missed is there now: try under another name.
+    // The runtime remembers a module that failed, also when its missing import is there now: try under another name.
     const name = failures === 0 ? `${bundle.hash}.mjs` : `${bundle.hash}.${failures}.mjs`;
     const file = await writeBundle(this.#folder, name, bundle.code);
     const { clock, importTimeoutMs: ms = 10_000 } = this.#options;

@@ -75,7 +75,7 @@ export function frameWithin(thrown: unknown, files: readonly string[]): StackFra
   return stackFrames(thrown).find((frame) => files.includes(frame.file));
 }
 
-/** Counts what plugins throw where nobody waits for them: `weir_plugin_errors_total{plugin,hook}`. */
+/** Counts errors that plugins throw outside of awaited calls: `weir_plugin_errors_total{plugin,hook}`. */
 export function pluginErrors(metrics: Metrics): (labels: { plugin: string; hook: string }) => Counter {
   return metrics.counter({
     name: 'weir_plugin_errors_total',

@@ -39,15 +39,15 @@ interface PluginSources {
   /** The plugins that come with the gateway, by name. */
   readonly builtIns: ReadonlyMap<string, AnyPlugin>;
   readonly bundler: Pick<PluginBundler, 'bundle' | 'load' | 'write' | 'origins'>;
-  /** Bounds what plugins do. */
+  /** For the time bounds of plugins. */
   readonly clock: Clock;
-  /** Code that does not come with the gateway is not run: what it would say of its options stays unknown. */
+  /** Code that does not come with the gateway is not run: its options stay unchecked. */
   readonly withoutCode?: boolean;
 }
 
 /**
  * Finds the plugin that an entry of a pipeline names: a built-in, a file (relative to the configuration file), or
- * a package installed for that file's folder. Never rejects for what is wrong with the plugin.
+ * a package installed for that file's folder. Never rejects for a fault of the plugin.
  */
 export async function loadPlugin(
   entry: PluginEntry,
@@ -83,7 +83,7 @@ export async function loadPlugin(
   return loadBundle(entry, place, { sources, bundle: bundled.bundle });
 }
 
-/** Identifies what an entry names, so that a plugin used twice is loaded once. */
+/** Identifies the plugin of an entry, so that a plugin used twice is loaded once. */
 function pluginIdentity(entry: PluginEntry): string {
   return `${dirname(resolve(entry.file))}\0${entry.use}\0${JSON.stringify(entry.isolate)}`;
 }
@@ -216,13 +216,13 @@ export interface PrepareSources extends PluginSources {
   readonly providerRows?: ReadonlyMap<string, ProviderRow>;
 }
 
-/** A configuration as read, and what it may name. */
+/** A configuration as read, and the names that it may use. */
 interface PrepareInput extends PrepareSources {
   readonly config: GatewayConfig;
   readonly source: ConfigSource;
 }
 
-/** The same of a configuration of which only these parts are sound. */
+/** The same for a configuration that has only these sound parts. */
 interface CheckInput extends PrepareSources {
   readonly config: ConfigDraft['config'];
   readonly source: ConfigSource;
@@ -306,7 +306,7 @@ async function examine(input: CheckInput): Promise<Examined> {
     input.config.pipelines.map((config, index) => preparePipeline(config, index, { input, loads })),
   );
   const locate: Locate = (pointer, part) => input.source.locate(pointer, part);
-  // With a plugin missing, what others need from it would be reported as well, and mislead.
+  // With a plugin missing, the needs of others for it would be reported as well, and mislead.
   const isComplete = parts.every(
     ({ pipeline }) => pipeline.plugins.length === pipeline.config.plugins.length,
   );
@@ -382,7 +382,7 @@ async function preparePipeline(
     plugins.push(prepared);
   }
   const pipeline = { config, pointer: `/pipelines/${index}`, plugins };
-  // With a plugin missing, what the others need from it would be reported as well, and mislead.
+  // With a plugin missing, the needs of the others for it would be reported as well, and mislead.
   const isComplete = plugins.length === config.plugins.length;
   if (isComplete)
     problems.push(...checkPipeline(pipeline, (pointer, part) => input.source.locate(pointer, part)));

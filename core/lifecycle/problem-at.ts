@@ -4,18 +4,18 @@ import { didYouMean, quoted } from '../base/did-you-mean.ts';
 
 type Issues = readonly { readonly path: string; readonly message: string }[];
 
-/** Gathers what is wrong with what a configuration owns, each at its place; values of variables are never quoted. */
+/** Gathers the problems of a configuration's records, each at its place; values of variables are never quoted. */
 export class OwnedProblems {
   readonly found: Problem[] = [];
   readonly #source: ConfigSource;
-  /** Pointers by what must be there once. */
+  /** Pointers by identities that must be unique. */
   readonly #taken = new Map<string, string>();
 
   constructor(source: ConfigSource) {
     this.#source = source;
   }
 
-  /** Refuses what is there twice, naming the first place. */
+  /** Refuses a duplicate, naming the first place. */
   once(identity: string, pointer: string, message: string): void {
     const first = this.#taken.get(identity);
     if (first === undefined) return void this.#taken.set(identity, pointer);
@@ -36,19 +36,19 @@ export class OwnedProblems {
     this.#add(pointer, message, 'error');
   }
 
-  /** For what has no effect as it stands. */
+  /** For settings without an effect. */
   warn(pointer: string, message: string): void {
     this.#add(pointer, message, 'warning');
   }
 
-  /** For what cannot be checked here. */
+  /** For settings that cannot be checked here. */
   note(pointer: string, message: string): void {
     this.#add(pointer, message, 'note');
   }
 
   #add(pointer: string, message: string, severity: NonNullable<Problem['severity']>): void {
     const origin = this.#source.origin(pointer);
-    // A message quotes what is wrong; what variables hold is not to be shown.
+    // A message quotes the wrong value; values of variables must not be shown.
     const text =
       origin === undefined || pointer.endsWith('/key') || pointer.endsWith('/key_sha256')
         ? message

@@ -27,7 +27,7 @@ const reportKey = Symbol.for('weir.watchdog.report');
 /**
  * Ends the process when its event loop takes no turn for `limitMs`: a loop in a plugin would otherwise hold every
  * request, `/healthz` and SIGTERM for ever. A thread of its own counts turns, so a stopped or suspended process (all
- * threads stand still) is no stall. It interrupts the loop through the runtime's inspector: the log names the plugin
+ * threads stand still) does not count as a stall. It interrupts the loop through the runtime's inspector: the log names the plugin
  * and the stack. Where the runtime has no such inspector (Deno), or nothing answers within 2 s, the log says only that
  * the loop stood still, and the process ends by SIGKILL. Returns the function that stops the watchdog.
  */
@@ -148,11 +148,11 @@ interface ProcessGuardOptions {
 }
 
 /**
- * Keeps a third-party plugin from ending the process: what it throws or rejects with where nobody waits is logged
- * with its name and counted. Unhandled rejections are never fatal; an uncaught exception of nobody's plugin leaves
- * the process in an unknown state and goes to `onFatal`. A plugin that ends the process itself (`process.exit`,
- * `process.abort`, a signal to its own process, `Deno.exit`) gets an exception instead. Returns the function that takes
- * the guards away.
+ * Keeps a third-party plugin from ending the process: its errors and rejections outside of awaited calls are logged
+ * with its name and counted. Unhandled rejections are never fatal; an uncaught exception that comes from no plugin
+ * leaves the process in an unknown state and goes to `onFatal`. A plugin that ends the process itself (`process.exit`,
+ * `process.abort`, a signal to its own process, `Deno.exit`) gets an exception instead. Returns the function that
+ * removes the guards.
  */
 export function installProcessGuards(options: ProcessGuardOptions): () => void {
   const { process, log, attribute, onFatal } = options;

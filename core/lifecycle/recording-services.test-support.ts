@@ -74,7 +74,7 @@ function seriesKey(name: string, labels: Readonly<Record<string, string>>): stri
   return pairs.length === 0 ? name : `${name}{${pairs.join(',')}}`;
 }
 
-/** Services that record what is done with them; the stores are not there. */
+/** Services that record their use; they have no stores. */
 export function recordingServices(clock: Clock = realClock): {
   services: Services;
   lines: Line[];

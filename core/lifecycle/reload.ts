@@ -25,7 +25,7 @@ interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   /** Reads the configuration anew, environment included. */
   readonly load: () => Promise<ConfigLoad>;
   /**
-   * Calls `onChange` when one of the files (absolute names and patterns, asked for again and again) has changed
+   * Calls `onChange` when one of the files (absolute names and patterns, read again each time) has changed
    * since then (by the clock). Returns the function that stops it.
    */
   readonly watch: (files: () => string[], onChange: () => Promise<void>, since: number) => () => void;
@@ -53,7 +53,7 @@ interface FailedAttempt {
 
 /**
  * Holds the generation that serves, and replaces it: builds the whole next one, starts it, swaps one reference,
- * then retires the old one when its last request has settled. After any failure the old one goes on serving.
+ * then retires the old one when its last request has settled. After any failure the old one continues to serve.
  */
 export class Reloader<C> {
   readonly #options: ReloaderOptions<C>;
@@ -136,12 +136,12 @@ export class Reloader<C> {
     return turn;
   }
 
-  /** Names and patterns of files whose change is a reason to reload: the configuration's and the plugins', of what serves and of what failed. */
+  /** Names and patterns of files whose change is a reason to reload: those of the configuration and its plugins, of the serving generation and of a failed attempt. */
   watchedFiles(): string[] {
     return [...new Set([...this.#sourceFiles, ...(this.#current?.pluginInputs ?? []), ...this.#failedFiles])];
   }
 
-  /** Stops watching, retires what serves, and resolves when every generation is disposed. */
+  /** Stops watching, retires the serving generation, and resolves when every generation is disposed. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#stopWatching?.();

@@ -5,7 +5,7 @@ import { UndoStack } from './undo-stack.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 
-/** Runs something of a plugin's and reports, under this hook's name, what it throws or rejects with. */
+/** Runs a function of a plugin and reports its error, under this hook's name. */
 type Guard = (hook: string, run: () => MaybePromise<void>) => MaybePromise<void>;
 
 const longestDelayMs = 2_147_483_647;
@@ -93,7 +93,7 @@ interface PluginScope {
 
 /**
  * Makes the scope of one plugin instance, before its `create` runs. Everything that the plugin registers through it ends
- * with `dispose`, and what its timers and clean-up throw is logged with its name and counted, never thrown on.
+ * with `dispose`; errors of its timers and clean-up are logged with its name and counted, never thrown on.
  */
 export function createPluginScope(pluginName: string, services: Services): PluginScope {
   const log = services.log.child({ plugin: pluginName });

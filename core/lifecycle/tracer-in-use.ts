@@ -10,9 +10,9 @@ interface TracerInUseParts {
 }
 
 /**
- * The tracer of the configuration that serves. It stays, with its queue and its connection, for as long as its settings
- * do; others take its place, and it sends what it holds and ends. A request that settles after a reload is told to the
- * new one.
+ * The tracer of the serving configuration. It stays, with its queue and its connection, while its settings stay the same;
+ * when they change, a new tracer replaces it, and it sends its queue and ends. A request that settles after a reload is
+ * reported to the new one.
  */
 export class TracerInUse {
   readonly #parts: TracerInUseParts;

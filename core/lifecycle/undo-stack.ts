@@ -9,13 +9,13 @@ interface UndoStackOptions {
   readonly clock: Clock;
   /** Longest time for one step in milliseconds. Default 10000. */
   readonly timeoutMs?: number;
-  /** Told of each step that threw, rejected or took too long; the others run all the same. Must not throw. */
+  /** Called for each step that threw, rejected or took too long; the others run all the same. Must not throw. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * Remembers how to take back what has been built so far, last step first. Push right after each step, so that a
- * construction that fails half-way can be taken back as well as a complete one.
+ * Undoes the steps of a construction, last step first. Push right after each step, so that a construction that fails
+ * half-way can be undone as well as a complete one.
  */
 export class UndoStack {
   readonly #steps: Undo[] = [];
@@ -71,7 +71,7 @@ interface Bound {
 
 /**
  * Runs `work` and settles as it does, or rejects with `late()` once the time is up. The work itself cannot be
- * stopped: whoever calls must cope with it ending later. A throw becomes a rejection.
+ * stopped: the caller must cope with it ending later. A throw becomes a rejection.
  */
 export function bounded<T>(work: () => T | Promise<T>, bound: Bound): Promise<T> {
   return new Promise((resolve, reject) => {

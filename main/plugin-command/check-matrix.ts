@@ -124,7 +124,7 @@ function mayChange(stream: string | undefined): boolean {
 const shown = (pieces: readonly string[]): string =>
   pieces.length > 2 ? 'single letters' : pieces.map((piece) => JSON.stringify(piece)).join(' + ');
 
-/** Two answers that have to come to the same: the same text, or a refusal. */
+/** Two answers must have the same result: the same text, or a refusal. */
 function same(reply: Reply, other: Reply, how: string): void {
   if (other.error !== undefined || reply.error !== undefined) {
     if (reply.error === other.error) return;

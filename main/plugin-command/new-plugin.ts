@@ -4,7 +4,7 @@ import { version } from '../../core/administration/cli/arguments.ts';
 
 const longestName = 64;
 
-/** Makes a folder of this name in the working folder, with a plugin to begin from. Resolves to what to do next. */
+/** Makes a folder of this name in the working folder, with a plugin to begin from. Resolves to the next steps. */
 export async function makePluginFolder(name: string): Promise<string> {
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name) || name.length > longestName)
     throw new Error(

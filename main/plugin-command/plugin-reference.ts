@@ -14,7 +14,7 @@ const hookSays: Readonly<Record<keyof Omit<Hooks, 'routes'>, string>> = {
   retiring: 'once, when no new request will come',
 };
 
-/** The reference of a plugin as Markdown. `hooks`: what `create` returned; undefined when it was not called. */
+/** The reference of a plugin as Markdown. `hooks`: the result of `create`; undefined when it was not called. */
 export function pluginReference(definition: AnyPlugin, hooks: Hooks | undefined): string {
   const { name, description, apiVersion = 1, schema } = definition;
   const options = schema === undefined ? 'It has no options of its own.' : optionsTable(schemaObject(schema));

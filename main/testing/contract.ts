@@ -12,7 +12,7 @@ export interface ProviderAnswer {
   readonly reasoning?: string | readonly string[];
   /** Calls of tools behind it; arguments are the text of a JSON object. */
   readonly calls?: readonly { readonly name: string; readonly arguments: string | readonly string[] }[];
-  /** An error with this status in the place of all that. */
+  /** An error with this status instead. */
   readonly status?: number;
   /** A stream comes in chunks of so many bytes. Default: each event in a chunk of its own. */
   readonly chunkBytes?: number;
@@ -101,7 +101,7 @@ export interface TestGateway {
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** The sum of the metric's series that have these labels; 0 when there is none. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>;
-  /** Loads the plugin's file anew, with other options or another file. Rejects with what is wrong; what served serves on. */
+  /** Loads the plugin's file anew, with other options or another file. Rejects with the problem; then the former plugin continues to serve. */
   reload(
     change?: Pick<GatewayOptions, 'plugin' | 'options' | 'config'> | Partial<GatewayOptions>,
   ): Promise<void>;

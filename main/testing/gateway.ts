@@ -221,7 +221,7 @@ function answerOf(answer: Asking['answer'] = 'It is a fine day.'): ProviderAnswe
   return answer as ProviderAnswer;
 }
 
-/** Lets those run together whose provider answers the same, and the others one after the other. */
+/** Runs requests with the same provider's answer concurrently, and the others one after the other. */
 class Turns {
   #running: { readonly name: string; readonly works: Set<Promise<unknown>> } | undefined;
 

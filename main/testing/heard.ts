@@ -11,7 +11,7 @@ export interface HeardCall {
   readonly arguments: string;
 }
 
-/** Tokens as a client counts them: the prompt with what was cached, the completion with what was thought. */
+/** Tokens as a client counts them: the prompt with its cached part, the completion with its thoughts. */
 export interface HeardUsage {
   readonly prompt: number;
   readonly completion: number;
@@ -41,7 +41,7 @@ export interface Heard {
   readonly problems: string[];
 }
 
-/** An answer of which nothing has been heard yet. */
+/** An empty answer, before its first part. */
 export function nothingHeard(): Heard {
   return {
     text: '',

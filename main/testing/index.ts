@@ -1,6 +1,6 @@
 /**
- * `weir-gateway/testing`: a gateway in the process of a test, with the plugin that the test is about and a provider that
- * answers what the test says.
+ * `weir-gateway/testing`: a gateway in the process of a test, with the plugin under test and a provider that answers as
+ * the test says.
  * @module
  */
 import type { GatewayOptions, TestGateway } from './contract.ts';

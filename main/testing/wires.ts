@@ -8,7 +8,7 @@ import { responsesClient } from './clients/responses.ts';
 import type { Wire } from './contract.ts';
 import { framesOf, type Heard, type Listener, nothingHeard } from './heard.ts';
 
-/** How a wire asks for an answer to a prompt, and who understands the answer. */
+/** Makes a wire's request for a prompt, and reads the answer. */
 interface Speaking {
   readonly listener: Listener;
   /** The smallest request, without model and stream. */

@@ -115,7 +115,7 @@ class GuardrailEngine {
     const specs = guardrails.input;
     const text = body.loaded ? body.text : '';
     const earlier = context.get(said);
-    // Another attempt with the very same body: what was said of it holds.
+    // Another attempt with the very same body: its results hold.
     const isKnown = earlier !== undefined && earlier.text === text && sameSpecs(earlier.specs, specs);
     const keep = (before: readonly ShownGuardrail[]): undefined => {
       const { output } = guardrails;
@@ -183,7 +183,7 @@ class GuardrailEngine {
     });
   }
 
-  /** Those that change something run in order, each seeing what the one before has changed; the others side by side. */
+  /** Guardrails that change something run in order, each on the result of the one before; the others run concurrently. */
   #judge(
     specs: readonly GuardrailSpec[],
     subject: Judged,

@@ -126,9 +126,9 @@ function opened(
 /** A guardrail whose checks have been created; one for each guardrail and generation. */
 export class RunningGuardrail {
   readonly spec: GuardrailSpec;
-  /** It refuses what does not pass. */
+  /** It refuses requests and answers that do not pass. */
   readonly refuses: boolean;
-  /** One of its checks may change what it judges. */
+  /** One of its checks may change the subject. */
   readonly changes: boolean;
   /** Length of the longest finding in UTF-16 units; undefined where there is no greatest length. */
   readonly reach: number | undefined;
@@ -160,7 +160,7 @@ export class RunningGuardrail {
   ): ShownGuardrail | Promise<ShownGuardrail> {
     const begunAt = this.#scope.clock.monotonic();
     const results: (ShownCheck | Promise<ShownCheck>)[] = [];
-    // Checks that change what is judged see, and are seen by, the others in order.
+    // A check that changes the subject runs in order with the others, so that later ones see its changes.
     const isSequential = this.spec.isSequential || this.changes;
     for (const [index, check] of this.#checks.entries()) {
       const result = this.#ask(check, subject, { hook, facts });
@@ -247,7 +247,7 @@ export class RunningGuardrail {
     };
   }
 
-  /** A check that could not judge has passed only where the guardrail says so, and is told as one that broke. */
+  /** A check that could not judge passes only where the guardrail says so, and is reported as broken. */
   #errored(check: RunningCheck, error: unknown, { note, asked, begunAt }: Asking): ShownCheck {
     const { id, failsOnError } = check;
     note.ms += this.#scope.clock.monotonic() - begunAt;
@@ -470,7 +470,7 @@ class AskedSubject implements CheckSubject {
     this.#forget?.();
   }
 
-  /** Time is up: what the check waits for is broken off. */
+  /** Time is up: aborts the check's pending calls. */
   end(): void {
     this.#isOver = true;
     this.#controller?.abort();

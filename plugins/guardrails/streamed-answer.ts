@@ -25,7 +25,7 @@ interface StreamJudges {
   readonly context: AttemptContext;
   /** Those that hold back as much as a finding may span. */
   readonly windows: readonly Pick<RunningGuardrail, 'reach' | 'judge'>[];
-  /** Those that look at the whole once it has left. */
+  /** Those that judge the whole once it has left. */
   readonly observers: readonly Pick<RunningGuardrail, 'judge'>[];
   /** Takes the result of each. Throws to end the stream. */
   readonly took: (shown: ShownGuardrail) => void;

@@ -11,7 +11,7 @@ import type {
   SubjectText,
 } from '../../core/pipeline/plugin.ts';
 
-/** A subject without what only one judgement of it has. */
+/** A subject without the members of a single judgement. */
 export type Judged = Omit<CheckSubject, 'signal'> & Pick<AttemptContext, 'onAbort'>;
 
 /** Roles whose texts are instructions, not the message that a request is about. */

@@ -128,8 +128,8 @@ export class LocalClassifier {
   }
 
   /**
-   * The probability of each label, by text. Rejects when too many wait, when the signal aborts, and with what the model
-   * fails with.
+   * The probability of each label, by text. Rejects when too many wait, when the signal aborts, and with errors of the
+   * model.
    */
   async scores(
     texts: readonly string[],

@@ -93,7 +93,7 @@ const LocalClassifierSchema = Type.Object(
 
 type Models = ReadonlyMap<string, LocalClassifier>;
 
-/** The models of each generation, by what all of its plugins share. */
+/** The models of each generation, by an object that all of its plugins share. */
 const ofGenerations = new WeakMap<Scope['guards'], Map<string, LocalClassifier>>();
 
 interface Text {

@@ -64,7 +64,7 @@ export async function measureBeside(store: SeededStore, quick: boolean): Promise
   }
 }
 
-/** One of each kind that the bounds speak of. */
+/** One of each kind that has a bound. */
 function questions({ end, workspaceId }: SeededStore): string[] {
   const within = (days: number): string => {
     const [from, to] = [end - days * dayMs, end].map((at) => new Date(at).toISOString());

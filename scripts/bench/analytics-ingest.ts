@@ -28,7 +28,7 @@ const rowsATurn = 200;
 
 /** Puts rows through a real journal into the seeded store as fast as it takes them, for so many seconds. */
 export async function ingest(store: SeededStore, seconds: number): Promise<IngestFigures> {
-  // One of its own, where the engine may read: what an earlier run left in the gateway's is none of these rows.
+  // A journal of its own, where the engine may read: the gateway's may hold rows of an earlier run.
   const parent = path.join(store.data, 'journal');
   await mkdir(parent, { recursive: true });
   const directory = await mkdtemp(path.join(parent, 'bench-'));
@@ -92,7 +92,7 @@ async function threadMicroseconds(): Promise<number> {
   return (user + system) * 10_000;
 }
 
-/** Rows as the logger writes them, but for what each has of its own; bodies are 2 KB that do not repeat. */
+/** Rows as the logger writes them, with the members that differ between rows; bodies are 2 KB that do not repeat. */
 function rowMaker(organisationId: string): (number: number) => { request: string[]; body: string[] } {
   const models = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet-4-5', 'gemini-2.5-flash'];
   const kinds = Array.from({ length: 64 }, (_, kind) => {

@@ -48,7 +48,7 @@ const columns: GroupQuery['columns'] = [
   ...(['success_rate', 'error_count', 'cache_hit_rate', 'last_seen'] as const),
 ];
 
-/** Asks every kind of question that the bounds speak of, through the port as the routes do, `rounds` times each. */
+/** Asks every kind of question that has a bound, through the port as the routes do, `rounds` times each. */
 export async function askAll(
   analytics: Analytics,
   store: SeededStore,

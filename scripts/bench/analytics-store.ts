@@ -32,7 +32,7 @@ const dayMs = 86_400_000;
 const monthDays = 30;
 const write = (line: string): void => void process.stderr.write(line);
 
-/** For the bench: a log of a month and a thin year before it, all of which is kept. */
+/** For the bench: the whole log is kept, a month and a thin year before it. */
 export function analyticsConfig(upstreamPort: number): string {
   return `${benchConfig(upstreamPort)}
 retention: { logs_days: 500, bodies_days: 500, metrics_days: 500 }
@@ -41,7 +41,7 @@ retention: { logs_days: 500, bodies_days: 500, metrics_days: 500 }
 
 /**
  * The store in the folder that `WEIR_BENCH_STORE` names, or in one of its own, with so many rows in a month and a tenth
- * of that in the eleven months before; what is missing of them is made.
+ * of that in the eleven months before; missing rows are added.
  */
 export async function seededStore(rows: number): Promise<SeededStore> {
   const named = process.env['WEIR_BENCH_STORE'];
@@ -146,7 +146,7 @@ export async function residentBytes(pid: number): Promise<number> {
   return Number(/^VmRSS:\s+(\d+)/m.exec(text)?.[1] ?? 0) * 1024;
 }
 
-/** Looks at it five times a second until it is told to stop, which gives the largest. */
+/** Measures five times a second until it is stopped, which returns the largest. */
 export function watchMemory(look: () => Promise<number>): () => number {
   let most = 0;
   const timer = setInterval(() => {

@@ -1,7 +1,7 @@
-// A client that asks for one path after the other until it is told to stop, and then says how many were answered.
+// A client that asks for one path after the other until it is stopped, and then reports the number of answers.
 import os from 'node:os';
 
-// It stands for a client on another machine, so it takes what the others leave.
+// It stands for a client on another machine, so it takes only spare processor time.
 os.setPriority(os.constants.priority.PRIORITY_LOW);
 const [first = '', key = '', ...paths] = process.argv.slice(2);
 let stopped = false;

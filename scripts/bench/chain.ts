@@ -92,7 +92,7 @@ function same(port: number): RequestSource {
   return requestBytes(port, false);
 }
 
-/** Requests of which no two are the same, over all bursts. */
+/** Unique requests over all bursts. */
 function unique(): (port: number) => RequestSource {
   let serial = 0;
   return (port) => () => requestBytes(port, false, `user-${String(serial++).padStart(9, '0')}`);

@@ -5,7 +5,7 @@ import { chunksPerStream, requestBytes } from './workload.ts';
 
 /** One subject's figures, medians over the rounds. */
 interface CpuFigures {
-  /** At the same offered rate for every subject: what a given traffic costs. */
+  /** At the same offered rate for every subject: the cost of a given traffic. */
   cpu_us_per_request: number;
   /** With every connection busy all the time: each subject at its own highest rate. */
   cpu_us_per_request_saturated: number;

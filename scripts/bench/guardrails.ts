@@ -10,7 +10,7 @@ import { GuardrailTap } from '../../plugins/guardrails/streamed-answer.ts';
 import { attemptContext } from '../../tests/kit/attempt-kit.ts';
 import { testScope } from '../../tests/kit/plugin-kit.ts';
 
-/** CPU of guardrails by themselves, the least of the rounds: what else a shared machine does only adds to it. */
+/** CPU of guardrails by themselves, the least of the rounds: other work on a shared machine only adds to it. */
 interface GuardrailFigures {
   /** Ten local checks over a chat request of 2 KB. */
   readonly request_us: number;
@@ -37,7 +37,7 @@ const checks: Readonly<Record<string, object>> = {
   'default.requiredMetadataKeys': { metadataKeys: ['team'], operator: 'none' },
 };
 
-/** In this process, without a socket: the figures are of the checks and of what runs them. */
+/** In this process, without a socket: the figures include the checks and their runner. */
 export async function measureGuardrails(quick: boolean): Promise<GuardrailFigures> {
   const runs = quick ? 2000 : 10_000;
   const { scope } = testScope({ guards: guardsOf(builtInPlugins) });
@@ -120,10 +120,10 @@ function specsOf(written: object, phase: 'input' | 'output'): readonly Guardrail
 }
 
 const rounds = 7;
-/** Prepared at once: so few that what is kept for them costs no collection. */
+/** Prepared at once: so few that their memory costs no collection. */
 const batch = 250;
 
-/** Microseconds of CPU for one of `count`; what `prepare` returns is measured, itself is not. */
+/** Microseconds of CPU for one of `count`; measures the function that `prepare` returns, not `prepare` itself. */
 async function leastCost(count: number, prepare: (count: number) => Promise<() => void>): Promise<number> {
   let least = Infinity;
   // The first round pays for the compiler.

@@ -13,7 +13,7 @@ export class IdleStreams {
   private readonly sockets: net.Socket[] = [];
   private endedCount = 0;
 
-  /** Loopback only. `request` is what each connection sends. */
+  /** Loopback only. Each connection sends `request`. */
   constructor(port: number, request: Buffer) {
     this.port = port;
     this.request = request;

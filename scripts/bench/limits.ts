@@ -46,7 +46,7 @@ interface RedisFigures {
 
 const enough = 4_000_000_000;
 const expected = { tokens: 500, cost: 4 };
-/** So dear that billionths of a dollar are no small integers, as after some requests. */
+/** So dear that billionths of a dollar exceed V8's small integers, as after some requests. */
 const used = { cost: 3, tokens: 320, requests: 1 };
 const write = (text: string): void => void process.stderr.write(text);
 const log = createLog({ level: 'warn', format: 'text', write, clock });
@@ -71,7 +71,7 @@ function anId(): string {
   return Buffer.from(randomUUID()).toString('latin1');
 }
 
-/** Makes what the requests of one key are counted in, as the plugin `policies` does for each of them. */
+/** Makes the limits of one key's requests, as the plugin `policies` does for each of them. */
 type Source = () => LimitCharges;
 
 /** Keys of workspaces with limits of their own, below one policy. */
@@ -163,9 +163,9 @@ async function measureOnRedis(rounds: number, requests: number): Promise<RedisFi
   const server = await startRedis();
   const { counters, budgets, limiter: local } = openMemory();
   const client = new Redis(server.port);
-  // A busy machine is no server that is away.
+  // A slow answer on a busy machine must not count as an absent server.
   const redis = await openRedis({ url: server.url, log, clock, budgetMs: 10_000 });
-  // Signs of life are no work of requests.
+  // Health probes are not part of a request's cost.
   const still = { ...clock, after: () => () => undefined };
   const limiter = createRedisLimiter({ redis, local, budgets, clock: still, keepMs: 86_400_000 });
   const sources = keySources(100);

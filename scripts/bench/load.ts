@@ -60,7 +60,7 @@ function atOnce(total: number): Turn {
   return (send, stop) => (started++ < total ? send() : stop());
 }
 
-/** Every millisecond lets go what is due by then; with all connections busy the rest is late, but none is left out. */
+/** Every millisecond sends the requests that are due; with all connections busy the rest is late, but none is left out. */
 function paced(total: number, perSecond: number): Turn {
   const begin = performance.now();
   const waiting: { send: () => void; stop: () => void }[] = [];

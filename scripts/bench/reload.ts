@@ -29,7 +29,7 @@ export async function measureReload(quick: boolean): Promise<ReloadFigures> {
   const upstream = await startUpstream();
   const plugin = './bench-plugin.mjs';
   const config = (note: string): string => benchConfig(upstream.port, [plugin], note);
-  // A small young generation: with a large one, what looks like growth is garbage that nobody has collected yet.
+  // A small young generation: with a large one, uncollected garbage looks like growth.
   const flags = ['--max-semi-space-size=2'];
   const weir = await startWeir({ upstreamPort: upstream.port, config: benchConfig(upstream.port), flags });
   const traffic = new Traffic(weir);

@@ -16,7 +16,7 @@ interface MemoryOptions {
   readonly samplesFile?: string | undefined;
 }
 
-/** Resident memory in MiB of each process, and what had been done until then. */
+/** Resident memory in MiB of each process, and the work done until then. */
 interface MemorySample {
   readonly minutes: number;
   readonly gateway: number;
@@ -81,8 +81,8 @@ export async function measureMemory(options: MemoryOptions): Promise<MemoryFigur
 }
 
 /**
- * The least of a third is what stays when garbage has been collected: between two collections heaps grow by more than what
- * is looked for. In the first third caches and heaps fill up to their bounds.
+ * The least of a third is the memory after a collection: between two collections heaps grow by more than a leak would.
+ * In the first third caches and heaps fill up to their bounds.
  */
 function figuresOf(samples: readonly MemorySample[], minutes: number): MemoryFigures {
   const last = samples.at(-1);

@@ -33,7 +33,7 @@ const quickStreams = 1000;
 /** Requests before the first stream: code is compiled then, and pools have their first size. */
 const warmRequests = 8000;
 const warmConnections = 32;
-/** This share of the streams is open already at the first look: they fill what earlier load has left free in the heap. */
+/** Share of the streams that is open at the first measurement: they fill heap space that earlier load has left free. */
 const openBefore = 0.2;
 /** Files that a process has open beside its streams. */
 const otherFiles = 300;
@@ -105,7 +105,7 @@ async function measure(subject: Subject, count: number): Promise<{ memory: Strea
   }
 }
 
-/** Asks a process that was started with `memoryProbe`; writes a heap snapshot there as well. */
+/** Asks a process that was started with `memoryProbe`; with `snapshot`, it also writes a heap snapshot there. */
 export function readMemory(child: ChildProcess, snapshot?: string): Promise<MemoryReading> {
   return new Promise((resolve, reject) => {
     const gone = (): void => reject(new Error('A process of the bench ended under the measurement.'));

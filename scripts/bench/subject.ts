@@ -29,8 +29,8 @@ export async function startUpstream(): Promise<{ port: number; stop(): Promise<v
 }
 
 /**
- * A client in a process of its own, so that its work is not counted as somebody else's wait: asks for one path after
- * the other until it is stopped, which tells how many answers there were. Rejects then when one was not 200.
+ * A client in a process of its own, so that its work does not delay the measured requests: asks for one path after the
+ * other until it is stopped, which returns the number of answers. Rejects then when one was not 200.
  */
 export async function startAsker(
   port: number,
@@ -59,7 +59,7 @@ export async function startAsker(
   };
 }
 
-/** How a subject is started, beside what it is. */
+/** Start options that all kinds of subjects share. */
 interface SubjectOptions {
   /** It answers questions of `memory-probe.mjs` over its IPC channel. */
   readonly memoryProbe?: boolean;
@@ -183,7 +183,7 @@ export async function startWeir({
   };
 }
 
-/** Removes what a gateway of the bench left on disk. */
+/** Removes the data of a bench's gateway from disk. */
 export async function removeFolder(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
 }

@@ -1,6 +1,6 @@
-// Loaded into a process under measurement with `--import`: tells over the IPC channel for how long its event loop took no
-// turn since it was asked last, how much of that the thread really worked (on a machine that others use, it also waits for
-// a processor), and the most memory that it held.
+// Loaded into a process under measurement with `--import`: reports over the IPC channel the longest time without a turn
+// of its event loop since the last report, the thread's processor time in it (on a shared machine, it also waits for a
+// processor), and its peak memory.
 import { closeSync, openSync, readSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 

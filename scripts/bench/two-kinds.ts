@@ -19,8 +19,8 @@ const warmRequests = 20_000;
 const leftOut = 0.15;
 
 /**
- * CPU of two kinds of requests, saturated, in turns so that both see the same machine. Each round turns their order
- * around: what a burst leaves to the next one, and a machine that grows slower, would else be charged to one of them.
+ * CPU of two kinds of requests, saturated, in turns so that both see the same machine. Each round reverses their
+ * order: after-effects of a burst, and a machine that grows slower, would otherwise be charged to one of them.
  */
 export async function compareKinds(
   weir: WeirSubject,

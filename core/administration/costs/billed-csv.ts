@@ -6,7 +6,7 @@ import { FileMistake } from './file-mistake.ts';
 
 type Role = 'day' | 'amount' | 'name' | 'currency' | 'kind' | 'product' | 'productName';
 
-/** The columns of a provider's file by what they say, in the spellings that its exports have had; the first one counts. */
+/** The columns of a provider's file by role, in the spellings that its exports have had; the first one counts. */
 interface Shape {
   readonly columns: Readonly<Partial<Record<Role, readonly string[]>>>;
   readonly needed: readonly Role[];
@@ -65,7 +65,7 @@ const shapes: Readonly<Record<Biller, Shape>> = {
       const isSold = marketplace.test(productName);
       if (cell('product') !== 'AmazonBedrock' && !isSold) return undefined;
       const kind = cell('kind');
-      // Taxes, credits and fees are no usage of a model.
+      // Taxes, credits and fees are not usage of a model.
       if (kind !== '' && !usage.test(kind)) return kind;
       return isSold ? productName.replace(marketplace, '') : modelOfUsageType(cell('name'));
     },

@@ -29,7 +29,7 @@ export interface BudgetDifference {
   readonly unit: NonNullable<BudgetKey['unit']>;
   readonly counted: number;
   readonly recorded: number;
-  /** Whether the ledger has it now; somebody else may have corrected it, or its period may be over. */
+  /** Whether this comparison corrected the ledger; another process may have done so before, or the period may be over. */
   readonly isCorrected: boolean;
 }
 
@@ -41,14 +41,14 @@ export interface BudgetComparison {
   readonly leftOut: ReadonlyMap<string, number>;
 }
 
-/** Groups of one query, and keys of one look at records. */
+/** Groups of one query, and keys of one read of records. */
 const groupsPerQuery = 500;
 const pageSize = 100;
 
 /**
- * Compares what budgets have counted in their present periods with the rows of requests, and adds what they miss: the
+ * Compares the counts of budgets in their present periods with the rows of requests, and adds the missing amounts: the
  * larger of both holds. A row is compared from the first request on that its budget has counted in the period. Rejects
- * when a store fails; what was corrected by then stays.
+ * when a store fails; earlier corrections stay.
  */
 export async function compareBudgets(parts: BudgetComparisonParts): Promise<BudgetComparison> {
   const leftOut = new Map<string, number>();
@@ -88,7 +88,7 @@ async function compare(
   const { analytics, ledger, endedBy, corrects } = parts;
   const { query } = question;
   const groups = new Map<string, number>();
-  // Limits of one record with other periods are asked for apart from each other.
+  // Limits of one record with different periods are queried separately.
   const rest: Asked[] = [];
   const present = asked.filter((one) => {
     if (groups.has(one.group)) return void rest.push(one);
@@ -153,7 +153,7 @@ async function questionsOf(
   return [...questions.values()];
 }
 
-/** How rows are asked for one budget. */
+/** Query of rows for one budget. */
 interface Meaning {
   /** The same for budgets that one query answers for. */
   readonly name: string;
@@ -164,7 +164,7 @@ interface Meaning {
   readonly changedAt?: number;
 }
 
-/** How rows are asked for a budget, or why they cannot be. */
+/** The query of rows for a budget, or why there is none. */
 async function meaningOf(of: BudgetKey, lookUp: ReturnType<typeof recordsOf>): Promise<Meaning | string> {
   const { type, organisationId, id, workspaceId, unit = 'requests' } = of;
   const plain = { organisationId, workspaceId: undefined, conditions: [] };

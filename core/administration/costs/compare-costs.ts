@@ -32,7 +32,7 @@ interface Line {
   unpriced: number;
 }
 
-/** Compares what a provider billed with what was recorded of it, by day and model. */
+/** Compares a provider's billed costs with the recorded ones, by day and model. */
 export function compareCosts(
   biller: Biller,
   billed: readonly BilledCost[],

@@ -1,4 +1,4 @@
-/** US dollars as a whole number of 10⁻³⁰ dollars: what providers bill and what is recorded adds up without rounding. */
+/** US dollars as a whole number of 10⁻³⁰ dollars: billed and recorded costs add up without rounding. */
 export type ExactAmount = bigint;
 
 const digits = 30;
@@ -9,7 +9,7 @@ const decimal = /^([+-]?)(\d*)(?:\.(\d*))?(?:e([+-]?\d{1,2}))?$/i;
 
 /**
  * A decimal number, also with an exponent; `shift` moves its point to the left (2: cents become dollars). Undefined for
- * anything else, and for what needs more than 30 digits after the point.
+ * anything else, and for a number with more than 30 digits after the point.
  */
 export function readAmount(text: string, shift = 0): ExactAmount | undefined {
   if (text.length > longestText) return undefined;

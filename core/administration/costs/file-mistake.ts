@@ -1,4 +1,4 @@
-/** Something wrong in a file of costs: where (lines and columns from 1; 0: the whole file), what, and what is expected. */
+/** A mistake in a file of costs: place (lines and columns from 1; 0: the whole file), fault, and expectation. */
 export class FileMistake extends Error {
   readonly line: number;
   readonly column: number;

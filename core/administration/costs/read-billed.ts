@@ -12,7 +12,7 @@ const longestJson = 67_108_864;
 
 /**
  * Reads a provider's file of costs: CSV, or JSON where its first character is `{` or `[`; either may be packed by gzip.
- * Throws a `FileMistake`, and what the file system throws.
+ * Throws a `FileMistake`, and errors of the file system.
  */
 export async function readBilled(biller: Biller, file: string): Promise<BilledFile> {
   const chunks = textOf(file);

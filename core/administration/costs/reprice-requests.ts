@@ -17,7 +17,7 @@ interface RepriceWish {
   readonly provider: string | undefined;
   /** As answered. */
   readonly model: string | undefined;
-  /** Nothing is changed: only what would be is worked out. */
+  /** Computes the result without changing anything. */
   readonly dryRun: boolean;
 }
 
@@ -28,7 +28,7 @@ export interface RepriceParts {
   readonly pricedBy: RowPrices;
   /** Ends the work behind the batch that is being done. */
   readonly stop: AbortSignal;
-  /** Is told after each batch. */
+  /** Called after each batch. */
   progress(told: { readonly looked: number; readonly priced: number; readonly at: number }): void;
 }
 
@@ -44,7 +44,7 @@ export interface RepricedModel {
 
 /** Requests of one model that have no price, for one reason. */
 interface UnpricedModel extends RepricedModel {
-  /** Goes on from "has no price: ". */
+  /** Completes the sentence "has no price: …". */
   readonly reason: string;
 }
 
@@ -56,7 +56,7 @@ export interface RepriceReport {
   readonly unpriced: readonly UnpricedModel[];
   /** Whether a batch was completed that an earlier command had begun; it is not among the models. */
   readonly completed: boolean;
-  /** Whether the work was ended before everything was looked at. */
+  /** Whether the work ended before all requests were checked. */
   readonly isCut: boolean;
 }
 
@@ -66,8 +66,8 @@ const otherModels = '(other models)';
 const notKnown = 'no price of this model is known';
 
 /**
- * Gives prices to requests that were recorded without one: what `prices` says of their usage at the time of each request.
- * Requests of models that have no price still are left alone, as is everything that comes into the store meanwhile.
+ * Prices requests that were recorded without a price: their usage by `prices`, at the time of each request. Requests of
+ * models that still have no price stay unchanged, as do rows that come into the store meanwhile.
  */
 export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): Promise<RepriceReport> {
   const { repricing, stop } = parts;
@@ -101,7 +101,7 @@ export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): P
         if (status === 'priced') known.push({ createdAt, id, cost, version, request });
         else unknown.push({ request, reason: notKnown });
       }
-      // Another command was quicker: what is left is another question.
+      // Another command was quicker: the remaining requests are read again.
       if (turn !== undefined && known.length > 0 && !(await turn.change(known))) continue;
       for (const { request, cost } of known) priced.add(request, cost);
       for (const { request, reason } of unknown) sumsFor(reason).add(request, '0');

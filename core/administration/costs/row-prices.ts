@@ -34,8 +34,8 @@ interface Found {
 }
 
 /**
- * Finds what the requests of rows are priced by: as they were when they were served, by the integration of the provider that
- * they were sent to, or else by its kind. Rows do not say whether a name stood with an `@`: a built-in provider is taken for
+ * Finds the prices for the requests of rows, as when they were served: by the integration of the provider that they were
+ * sent to, or else by its kind. Rows do not record whether a name stood with an `@`: a built-in provider is taken for
  * the one of the workspace that has its name and kind.
  */
 export function rowPrices({ resources, configured, table }: RowPricesParts): RowPrices {

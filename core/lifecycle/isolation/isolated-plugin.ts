@@ -40,8 +40,8 @@ interface IsolationSetup {
 }
 
 /**
- * The definition of a plugin whose code runs in threads of its own, and never here: one that is asked what it is and
- * checks options, then one for each place in a pipeline. Throws, or tells faults, as loading it here would.
+ * The definition of a plugin whose code runs in threads of its own, and never here: one thread that describes it and
+ * checks options, then one for each place in a pipeline. Throws, or reports faults, as loading it here would.
  */
 export async function isolatedDefinition(
   setup: IsolationSetup,
@@ -276,7 +276,7 @@ class IsolatedPlugin {
   }
 }
 
-/** Does for a thread what it may ask for. The plugin's author answers for the form of the arguments. */
+/** Runs a service for a thread. The form of the arguments is the responsibility of the plugin's author. */
 function serve(scope: Scope, service: Service, args: readonly unknown[]): unknown {
   const { counters, cache, guardedFetch } = scope;
   switch (service) {
@@ -297,7 +297,7 @@ function serve(scope: Scope, service: Service, args: readonly unknown[]): unknow
 
 type Ask = (call: ThreadRequest) => Promise<HookReturn>;
 
-/** A tap that may change the stream: each event goes to the thread, and what it passes on comes back. */
+/** A tap that may change the stream: each event goes to the thread, and the emitted events come back. */
 class JudgingTap implements StreamTap {
   readonly #id: number;
   readonly #ask: Ask;

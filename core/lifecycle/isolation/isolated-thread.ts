@@ -42,8 +42,8 @@ const mostCalls = 10_000;
 const loadingMs = 10_000;
 
 /**
- * One thread with one plugin in it. Ends itself when a call holds it for longer than `cpuMs`, or when it needs more memory
- * than it may; the gateway goes on. Not started again: that is for the owner.
+ * One thread with one plugin in it. Ends itself when a call holds it for longer than `cpuMs`, or when it exceeds its
+ * memory limit; the gateway continues. Its owner may start another one.
  */
 export class IsolatedThread {
   readonly #options: IsolatedThreadOptions;

@@ -18,7 +18,7 @@ export interface Sight {
   readonly answerTexts: boolean;
 }
 
-/** Works out once what has to be sent to a plugin. */
+/** Computes once which parts have to be sent to a plugin. */
 export function sightOf({ reads = [], changes = [] }: Capabilities): Sight {
   const parts = [...reads, ...changes];
   return {
@@ -126,7 +126,7 @@ export function sentOutcome(context: RequestContext, outcome: Outcome, sight: Si
   };
 }
 
-/** Only these bytes: a `Buffer` may lie in memory that others share, all of which would be copied. */
+/** Only these bytes: a `Buffer` may lie in a shared memory block, which would be copied as a whole. */
 function copyOf(bytes: Buffer): Uint8Array {
   return new Uint8Array(bytes);
 }
@@ -138,7 +138,7 @@ interface Changed {
   readonly response?: ResponseView;
 }
 
-/** Makes the changes of a hook, in its order, and gives back what it answered. */
+/** Makes the changes of a hook, in its order, and returns its answer. */
 export function applyReturn({ operations, answer }: HookReturn, changed: Changed): Answer | undefined {
   for (const operation of operations) apply(operation, changed);
   if (answer === undefined) return undefined;

@@ -66,7 +66,7 @@ class SentDocument {
     this.#operations.push({ on: this.#on, remove: path });
   }
 
-  /** Takes a text over that is told in another way. */
+  /** Takes over a text that another operation reports. */
   put(text: string): void {
     this.#text = text;
     this.#bytes = Buffer.from(text, 'utf8');
@@ -75,7 +75,7 @@ class SentDocument {
   }
 }
 
-/** The context of a hook in its thread, and what the hook has changed. */
+/** The context of a hook in its thread, and the hook's changes. */
 export class ThreadContext {
   readonly operations: Operation[] = [];
   readonly #sent: SentContext;

@@ -102,7 +102,7 @@ export class ThreadScope {
     });
   }
 
-  /** The gateway has answered what was asked of it. */
+  /** Takes the gateway's answer to a call. */
   answered(message: Extract<ToThread, { answered: number } | { refused: number }>): void {
     const id = 'answered' in message ? message.answered : message.refused;
     const waiting = this.#waiting.get(id);
@@ -170,7 +170,7 @@ function plain({ name, help, labels, buckets }: MetricDefinition<string>): Metri
   return { name, help, labels: [...labels], ...(buckets !== undefined && { buckets: [...buckets] }) };
 }
 
-/** Fields may hold what no message carries. */
+/** Fields may hold values that no message can carry. */
 function fieldsText(fields: Readonly<Record<string, unknown>>): string {
   try {
     return JSON.stringify(fields, (_, value: unknown) =>

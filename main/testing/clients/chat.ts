@@ -116,7 +116,7 @@ function hearSources(heard: Heard, message: JsonObject): void {
   for (const annotation of asArray(message.annotations)) {
     const citation = asObject(asObject(annotation)?.url_citation) ?? {};
     if (typeof citation.url === 'string') heard.sources.push(citation.url);
-    // Positions count in the whole text: of a stream, in what has come until then.
+    // Positions count in the whole text: of a stream, in the text until then.
     heard.cited.push(heard.text.slice(Number(citation.start_index), Number(citation.end_index)));
   }
 }

@@ -76,7 +76,7 @@ function hearItem(heard: Heard, item: JsonObject): void {
   }
 }
 
-/** Reads the deltas, and compares with what the `done` events and the closing response say. */
+/** Reads the deltas, and compares them with the `done` events and the closing response. */
 function hearStream(frames: readonly Frame[]): Heard {
   const listener = new StreamListener();
   for (const [at, frame] of frames.entries()) listener.take(at, frame);

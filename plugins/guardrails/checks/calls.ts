@@ -61,7 +61,7 @@ const headerText = /^[\t\x20-\x7e\x80-\xff]*$/;
 /** Headers that the gateway sets itself. */
 const ownHeaders = new Set(['host', 'content-length', 'content-type', 'transfer-encoding', 'connection']);
 
-/** The headers as names and values in turn, or what is wrong with them. */
+/** The headers as names and values in turn, or their fault. */
 function headersOf(given: GivenHeaders): readonly string[] | string {
   if (given === undefined || given === '') return [];
   const headers = typeof given === 'string' ? parseJson(given) : given;
@@ -125,15 +125,15 @@ function poster(scope: Scope, url: string, headers: GivenHeaders, timeoutMs: num
     });
 }
 
-/** Why something could not be done, without what a server said. */
+/** Reason of a failure, without the words of a server. */
 function reasonOf(error: unknown): string {
   return GatewayError.is(error) || error instanceof NoVerdict ? error.message : 'It could not be reached.';
 }
 
-/** The answer of a webhook says nothing about the request. */
+/** The answer of a webhook contains no verdict. */
 class NoVerdict extends Error {}
 
-/** Puts what a webhook has changed in the place of what is judged: members at the top that it adds or replaces. */
+/** Applies the changes of a webhook to the subject: top-level members that it adds or replaces. */
 function transform(subject: CheckSubject, answer: JsonObject): boolean {
   const data = answer['transformedData'];
   const part = isObject(data) ? data[subject.phase === 'input' ? 'request' : 'response'] : undefined;
@@ -318,7 +318,7 @@ export const jwt = defineCheck({
   },
 });
 
-/** Addresses of one subject that are looked at; one with more is not judged as valid. */
+/** Most URLs of one subject that are tested; one with more is not valid. */
 const mostUrls = 20;
 const urls = /https?:\/\/[^\s"'<>()[\]{}`|\\^]{1,2048}/gi;
 

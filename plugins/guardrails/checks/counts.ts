@@ -1,4 +1,4 @@
-/** Checks of the text that an answer or a request ends with: how long it is, how it is written, what it ends with. */
+/** Checks of the text that an answer or a request ends with: its length, its letter case, its ending. */
 import {
   type AnyCheck,
   type CheckDefinition,

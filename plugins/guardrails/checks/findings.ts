@@ -1,4 +1,4 @@
-/** How checks that find kinds of things judge and redact: what they say is the kinds and their numbers, never a text. */
+/** Judging and redaction of checks that find kinds of things: they report the kinds and their numbers, never a text. */
 import { cutsOf, redactText, type TextRule } from '../../../core/redaction/redact-text.ts';
 import {
   type CheckResult,
@@ -44,10 +44,10 @@ interface Asked {
   readonly not: boolean | undefined;
 }
 
-/** Rounds of redaction: what is cut may leave something that another kind finds. */
+/** Most rounds of redaction: a cut may leave a text that another kind finds. */
 const mostRounds = 10;
 
-/** Judges by what is found of each kind. */
+/** Judges by the findings of each kind. */
 export function judgeFindings<Kind extends string>(
   finders: ReadonlyMap<Kind, readonly Find[]>,
   { things, redact = false, not }: Asked,
@@ -74,7 +74,7 @@ export function judgeFindings<Kind extends string>(
 function countFindings({ texts }: CheckSubject, rules: readonly TextRule[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const text of texts) {
-    // Of the arguments of a call, what an escape hides is counted beside what is plain.
+    // In the arguments of a call, escaped findings are counted beside the plain ones.
     const cuts = viewsOf(text).map((view) => cutsOf(view, rules));
     for (const { replacement } of cuts.flat()) counts.set(replacement, (counts.get(replacement) ?? 0) + 1);
   }

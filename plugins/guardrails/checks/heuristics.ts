@@ -62,7 +62,7 @@ const phrasesOf = {
   ),
 } as const;
 
-/** Text of tags, which nobody sees and models read; long runs of signs without a width. */
+/** Text in tag characters, which are invisible but read by models; long runs of zero-width characters. */
 const hidden = /[\u{e0020}-\u{e007e}]{4,}|[\u200b-\u200d\u2060]{8,}/u;
 
 const kindNames = [...(Object.keys(phrasesOf) as (keyof typeof phrasesOf)[]), 'hidden'] as const;
@@ -115,7 +115,7 @@ export const promptInjection = defineCheck({
   },
 });
 
-/** Words in Latin letters that are looked at. */
+/** Most words in Latin letters that are examined. */
 const mostWords = 2000;
 const latinWord = /[a-z]{4,40}/g;
 const rowOfKeys = /qwer|wert|erty|asdf|sdfg|dfgh|fghj|ghjk|hjkl|zxcv|xcvb|cvbn|vbnm|yuio|uiop/;
@@ -156,7 +156,7 @@ export const gibberish = defineCheck({
   },
 });
 
-/** The languages that are told apart, by ISO 639-3. */
+/** The languages that the check distinguishes, by ISO 639-3. */
 const known =
   'amh arb azj bel ben bho bos bul ceb ces ckb cmn deu ell eng fra fuv guj hau hin hms hnj hrv hun ibo ilo ind ita jav jpn ' +
   'kan kaz kin kor lin mad mag mai mal mar mya nld npi nya pan pbu pes plt pol por qug ron run rus sin skr som spa srp sun ' +

@@ -179,7 +179,7 @@ function ascii(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?');
 }
 
-/** Throws when the answer is no judgement. */
+/** Throws when the answer contains no judgement. */
 function judgementIn(status: number, json: unknown): Judgement {
   if (status !== 200) {
     const { message = '' } = Object(memberOf(json, 'error')) as { readonly message?: unknown };

@@ -1,4 +1,4 @@
-/** Checks of what a request asks for, and of what it says about itself: model, endpoint, metadata. */
+/** Checks of a request's model, endpoint and metadata. */
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { endpointIds } from '../../../core/dialects/endpoint.ts';
 import {

@@ -43,7 +43,7 @@ export const OperatorOf = (things: string, usual: Operator) =>
     }),
   );
 
-/** Whether what was found is what the operator asks for. */
+/** Whether the found count satisfies the operator. */
 export function holdsFor(operator: Operator, found: number, asked: number): boolean {
   if (operator === 'none') return found === 0;
   return operator === 'any' ? found > 0 : found === asked;
@@ -52,7 +52,7 @@ export function holdsFor(operator: Operator, found: number, asked: number): bool
 /** Steps that one expression of an operator may expand to. */
 export const mostSteps = 2000;
 
-/** Flags of JavaScript that RE2 has, too; `d`, `g` and `u` change nothing of what these checks do. */
+/** Flags of JavaScript that RE2 has, too; `d`, `g` and `u` do not change these checks. */
 const slashed = /^\/([^]+)\/([dgimsuvy]*)$/;
 const flagsInRe2 = /[ims]/g;
 
@@ -117,7 +117,7 @@ function leavesOf(json: JsonValue): readonly string[] {
   return leaves;
 }
 
-/** Everything that is looked at, of all texts that hold something. */
+/** All views of all texts that are not empty. */
 export function viewsOfAll({ texts }: CheckSubject): readonly string[] {
   return texts.flatMap((text) => (text.text === '' ? [] : viewsOf(text)));
 }

@@ -33,7 +33,7 @@ interface FencedBlock {
 
 const fence = /^\s*(`{3,}|~{3,})\s*([^\s`{]*)/;
 
-/** A block that does not end goes on to the end of the text. */
+/** A block that does not end extends to the end of the text. */
 function fencedBlocks(text: string): readonly FencedBlock[] {
   if (!text.includes('```') && !text.includes('~~~')) return [];
   const blocks: FencedBlock[] = [];
@@ -56,7 +56,7 @@ function fencedBlocks(text: string): readonly FencedBlock[] {
 /** Places of a text at which JSON may begin that are tried. */
 const mostStarts = 50;
 
-/** The JSON in a text: all of it, else what its fenced blocks hold, else what stands between brackets. */
+/** The JSON in a text: all of it, else that of its fenced blocks, else that between brackets. */
 function jsonIn(text: string): readonly JsonValue[] {
   const whole = parseJson(text);
   if (whole !== undefined) return [whole];
@@ -78,7 +78,7 @@ function jsonIn(text: string): readonly JsonValue[] {
 
 /** Where the bracket is closed that opens here; undefined when it is not. */
 function endOfBrackets(text: string, start: number): number | undefined {
-  // A string that does not end goes on to the end of the text: nothing is tried twice.
+  // A string that does not end extends to the end of the text: nothing is tried twice.
   const steps = /"(?:[^"\\]|\\[^]?)*"?|[[\]{}]/g;
   steps.lastIndex = start;
   let depth = 0;
@@ -259,7 +259,7 @@ export const containsCode = defineCheck({
   },
 });
 
-/** A word, a number, a quoted name, or a single sign. An apostrophe is one: what begins as a text may be prose. */
+/** A word, a number, a quoted name, or a single sign. An apostrophe is a sign: a text that seems to begin may be prose. */
 const tokens = /[A-Za-z_][\w$]*|[0-9]+|"[^"\n]*"?|`[^`\n]*`?|[^\s]/g;
 
 /** The statements that are known, by their first word. */
@@ -327,7 +327,7 @@ const behindTable = new Set([
   "'",
   '-',
 ]);
-/** Tokens between SELECT and its FROM that are looked at. */
+/** Most tokens between SELECT and its FROM. */
 const longestColumns = 200;
 
 const isName = (token: string): boolean => /^[A-Za-z_"`[]/.test(token);

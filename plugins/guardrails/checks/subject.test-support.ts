@@ -1,4 +1,4 @@
-/** A subject for tests of checks, and what a check says of it. */
+/** A subject for tests of checks, and the result of a check on it. */
 import assert from 'node:assert/strict';
 import { compileSchema } from '../../../core/config/ajv.ts';
 import type {
@@ -21,13 +21,13 @@ type Given = Partial<
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** A subject that keeps what is changed of it. */
+/** A subject that keeps its changes. */
 interface TestSubject extends CheckSubject {
   texts: readonly SubjectText[];
   readonly values: [JsonPath, JsonValue][];
 }
 
-/** One text stands for a request with a single message; override what the test is about. */
+/** One text stands for a request with a single message; override the members that the test is about. */
 export function subject(given: string | Given): TestSubject {
   const {
     texts: listed,

@@ -1,9 +1,9 @@
 /**
  * Checks that look for something in every text: expressions and words.
  *
- * Their `reach` bounds what a finding spans where a finding alone decides, so that a streamed answer can be judged as it
- * comes. It is `Infinity` where only the whole answer can tell: something must be there (`not: false`), matches have no
- * greatest length, or the expression looks at what stands around a match (`^`, `$`, `\b`).
+ * Their `reach` bounds the span of a finding where a finding alone decides, so that a streamed answer can be judged as it
+ * comes. It is `Infinity` where only the whole answer can tell: a match must be there (`not: false`), matches have no
+ * greatest length, or the expression depends on the text around a match (`^`, `$`, `\b`).
  */
 import { boundedPattern, findLinearly } from '../../../core/base/linear-pattern.ts';
 import {
@@ -38,7 +38,7 @@ const Rule = Type.String({
 
 const nothing = 'There is no text to look at.';
 
-/** Longest match of an expression; Infinity when it has none, or when what stands around a match decides. */
+/** Longest match of an expression; Infinity when it has none, or when the text around a match decides. */
 function longestMatch(rule: string): number {
   const { source } = expressionOf(rule);
   const bare = source.replaceAll(/\\[^bBAz]/g, '').replaceAll('[^', '[');

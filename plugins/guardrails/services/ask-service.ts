@@ -234,7 +234,7 @@ function isReference(value: unknown): value is SecretReference {
   return isObject(value) && typeof value['secret_reference'] === 'string';
 }
 
-/** TypeBox marks what may be left out. */
+/** TypeBox marks optional members. */
 function isRequired(schema: object | undefined): boolean {
   return schema !== undefined && !('~optional' in schema);
 }

@@ -70,7 +70,7 @@ export const ServicesSchema = Type.Object(
 type Parameters = GuardrailData['checks'][number]['parameters'];
 
 /**
- * The parameters of a check with what the operator says of its service. Credentials of the operator go only to the
+ * The parameters of a check with the operator's settings of its service. Credentials of the operator go only to the
  * operator's address or the service's own: a check that names one, or credentials of its own, gets none of them.
  */
 export function withOperatorSettings(

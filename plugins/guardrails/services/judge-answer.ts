@@ -13,7 +13,7 @@ import {
 /** Findings in an answer of a service. */
 export interface Findings {
   readonly isFound: boolean;
-  /** Something was found that new texts do not mend. */
+  /** There is a finding that new texts do not remove. */
   readonly lasting: boolean;
   /** Names of the findings; never a piece of a text. */
   readonly names: readonly string[];

@@ -66,7 +66,7 @@ function newText(piece: string, answer: unknown, { kind, at, text = '', label = 
   return withoutSpans(piece, spans);
 }
 
-/** A text with other text in the place of its spans, which are in code points and may overlap. */
+/** Replaces the spans of a text, which are in code points and may overlap. */
 function withoutSpans(text: string, spans: readonly (readonly [number, number])[]): string {
   const points = Array.from(text);
   let redacted = '';

@@ -17,7 +17,7 @@ const names = (description: string, usual?: readonly string[]) =>
 const toggle = (description: string, usual = true) =>
   Type.Optional(Type.Boolean({ default: usual, description }));
 
-/** Parameters of Acuvity that switch what is looked for, with what its answers call it. */
+/** Parameters of Acuvity that switch its detectors, with their names in its answers. */
 const acuvityGuards = [
   ['prompt_injection', 'exploits', 'prompt_injection'],
   ['jail_break', 'exploits', 'jailbreak'],

@@ -1,4 +1,4 @@
-/** Services that judge what is said and how, and those that search. */
+/** Services that judge content and style, and those that search. */
 import { parseJson } from '../../../core/base/json.ts';
 import { type JsonObject, type JsonValue, Type } from '../../../core/pipeline/plugin.ts';
 import { isObject } from '../checks/shared.ts';

@@ -93,7 +93,7 @@ export interface Finding {
 
 /** Places of replacement texts in an answer. */
 export interface Replacement {
-  /** The parameters of which one must be true. Default: `redact`. Empty: always. */
+  /** Parameters; one of them must be true. Default: `redact`. Empty: always. */
   readonly when?: readonly string[];
   readonly kind:
     | 'text' // one text, or the first of several places
@@ -103,7 +103,7 @@ export interface Replacement {
     | 'json' // the whole JSON of a request or an answer
     | 'context'; // findings of a search, added to a system message
   readonly at: readonly string[];
-  /** Members of what is found. */
+  /** Members of a match. */
   readonly text?: string;
   readonly label?: string;
 }
@@ -135,7 +135,7 @@ export const secret = (description: string) =>
 export const setting = (description: string, more: { readonly default?: string } = {}) =>
   Type.String({ minLength: 1, maxLength: 2048, description, ...more });
 
-/** An address of somebody else. */
+/** An address of another host. */
 export const address = (description: string, more: { readonly default?: string } = {}) =>
   Type.String({ maxLength: 2048, pattern: '^[hH][tT][tT][pP][sS]?://[^\\s?#]+$', description, ...more });
 

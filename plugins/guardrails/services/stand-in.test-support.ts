@@ -12,7 +12,7 @@ export interface StandIn {
   readonly passes: JsonValue;
   readonly fails: JsonValue;
   readonly findings: readonly string[];
-  /** JSON with status 200 that says nothing of the text. */
+  /** JSON with status 200 that contains no judgement of the text. */
   readonly vague: JsonValue;
   /** The text after `redact` (or the parameters of `replacing`), when the service answers `replacing`. */
   readonly replaced?: string;

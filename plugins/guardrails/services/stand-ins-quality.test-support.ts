@@ -1,4 +1,4 @@
-/** The stand-ins of services that judge what is said and how, and of those that search. */
+/** The stand-ins of services that judge content and style, and of those that search. */
 import type { JsonValue } from '../../../core/pipeline/plugin.ts';
 import { bearer, judged, key, neverShown as secret, type StandIn } from './stand-in.test-support.ts';
 

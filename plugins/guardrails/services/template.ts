@@ -1,11 +1,11 @@
-/** Requests to services as data: JSON with places that are filled with what is judged, with parameters and credentials. */
+/** Requests to services as data: JSON with places for the judged texts, parameters and credentials. */
 import type { JsonObject, JsonValue } from '../../../core/pipeline/plugin.ts';
 import { isObject } from '../checks/shared.ts';
 
 /**
  * JSON in which strings have places: `{text}`, `{parameters.recipe}`, `{credentials.apiKey}`. A string that is one place
- * and nothing else becomes the value that stands there, of any type; a member whose place has no value is left out.
- * `byPhase` chooses by what is judged.
+ * and nothing else becomes the place's value, of any type; a member whose place has no value is left out. `byPhase`
+ * chooses by request or answer.
  */
 export type Template =
   string | number | boolean | null | readonly Template[] | ByPhase | { readonly [name: string]: Template };

@@ -58,7 +58,7 @@ export function checkConfigs({ config, source, providerNames, guards }: ConfigsC
   });
 }
 
-/** The problem, or a note of it when the name in it may be that of something in the store. */
+/** The problem, or a note of it when its name may be in the store. */
 export function laterOr({ later }: FileNames, { message }: ConfigIssue, problem: Problem): Problem {
   return later.has(message) ? { ...problem, severity: 'note' } : problem;
 }

@@ -116,7 +116,7 @@ export function checkDefinition(value: unknown): { definition: AnyPlugin } | { f
   return faults.length === 0 && isDefinition(value) ? { definition: value } : { faults };
 }
 
-/** Says why a plugin of this version of the contract cannot be run here; undefined when it can. */
+/** Why a plugin of this version of the contract cannot run here; undefined when it can. */
 function versionFault(version: unknown): string | undefined {
   if (version === undefined) return undefined;
   if (typeof version !== 'number' || !Number.isInteger(version))

@@ -25,7 +25,7 @@ interface OwnedProvider {
   readonly pointer: string;
 }
 
-/** Whether names that a configuration does not have may be those of something in a store. */
+/** Whether names that a configuration does not have may be in a store. */
 export function hasStore({ storage }: Pick<NamingConfig, 'storage'>): boolean {
   return storage !== undefined && storage.resources.url !== 'none:';
 }
@@ -53,7 +53,7 @@ export function ownedProviders({
 
 /**
  * The names of a configuration's section `organisation`, for checking a config: those of one workspace and of the
- * organisation, or of every workspace. Names that may be those of something in the store are kept in `later`.
+ * organisation, or of every workspace. Names that may be in the store are kept in `later`.
  */
 export class FileNames implements SavedConfigs, SavedProviders {
   /** Messages about names that are looked up when a request uses them. */

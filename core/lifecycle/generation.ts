@@ -35,7 +35,7 @@ export interface Generation<C> {
   acquire(): void;
   /** Gives it back, exactly once per `acquire` and after the request's last hook. Throws when called too often. */
   release(): void;
-  /** Tells its plugins, once, that no new request will come. */
+  /** Calls its plugins' `retiring` hooks, once: no new request will come. */
   retiring(): void;
   /** Takes no new requests by agreement; resolves when the last one has released and everything is disposed. */
   retire(): Promise<void>;
@@ -174,7 +174,7 @@ class RunningGeneration<C> implements Generation<C> {
 interface CreateInput {
   readonly prepared: Prepared;
   readonly services: Services;
-  /** Takes back every instance; each is pushed before its `create` runs. */
+  /** Undoes every instance; each is pushed before its `create` runs. */
   readonly stack: UndoStack;
   /** Longest time for one `create` in milliseconds. */
   readonly createTimeoutMs: number;
@@ -296,7 +296,7 @@ function breakerSettings(
   };
 }
 
-/** A plugin that can change nothing must not take requests down with it. */
+/** A failure of a plugin that only observes must not fail requests. */
 function onlyObserves({ definition, hooks }: CreatedPlugin): boolean {
   const { admit, request, attempt, attempted, response, routes } = hooks;
   if (admit ?? request ?? attempt ?? attempted ?? response ?? routes) return false;

@@ -25,7 +25,7 @@ function pluginModuleSource(): string {
   return [`const shared = globalThis[Symbol.for('${registryKey}')];`, ...lines].join('\n');
 }
 
-/** Told of every file that takes part in a bundle, also when bundling fails, and of files that are missing. */
+/** Called with every file of a bundle, also when bundling fails, and with missing files. */
 type NoteInput = (file: string) => void;
 
 /** Replacements for the names by which a module knows its own place, which bundling would make wrong. */
@@ -157,7 +157,7 @@ interface BundleRequest {
 export interface PluginBundle {
   /** Hash of its code and of its sources' text. */
   readonly hash: string;
-  /** The module, in the folder for bundles. Everything that it imports from packages is named by absolute place. */
+  /** The module, in the folder for bundles. Its imports from packages are absolute paths. */
   readonly code: string;
   /** Its source files, absolute, to be watched. */
   readonly inputs: readonly string[];

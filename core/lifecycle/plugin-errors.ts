@@ -46,7 +46,7 @@ function pathOf(location: string): string | undefined {
   }
 }
 
-/** Remembers which files are whose plugin's, to tell from a stack trace which plugin is at fault. */
+/** Maps files to their plugins, to find the plugin at fault from a stack trace. */
 export class PluginOrigins {
   readonly #owners = new Map<string, Set<string>>();
 
@@ -60,7 +60,7 @@ export class PluginOrigins {
   }
 
   /**
-   * The third-party plugin in whose code something was thrown, or undefined when its stack names none. A file that
+   * The third-party plugin whose code threw the value, or undefined when its stack names none. A file that
    * several plugins share counts only when no other frame decides.
    */
   attribute(thrown: unknown): string | undefined {

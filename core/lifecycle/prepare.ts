@@ -29,7 +29,7 @@ interface LoadedPlugin {
   readonly codeHash: string | undefined;
 }
 
-/** A plugin, or everything that is wrong with it; `inputs` are the files to watch in either case. */
+/** A plugin, or all its faults; `inputs` are the files to watch in either case. */
 export type PluginLoad =
   | { readonly ok: true; readonly plugin: LoadedPlugin; readonly inputs: readonly string[] }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly inputs: readonly string[] };
@@ -244,7 +244,7 @@ export interface PreparedPipeline {
   readonly plugins: readonly PreparedPlugin[];
 }
 
-/** Everything that can be known of a generation before any plugin is created. */
+/** A generation before any plugin is created. */
 export interface Prepared {
   /** 12 hexadecimal digits over the configuration's text and the plugins' code; secrets have no part in it. */
   readonly hash: string;

@@ -69,7 +69,7 @@ export function startWatchdog(options: WatchdogOptions): () => void {
 }
 
 /**
- * Tells systemd that the process takes turns, as `WatchdogSec=` asks: three times within that time. Node cannot write
+ * Reports to systemd that the event loop runs, as `WatchdogSec=` requires: three times within that time. Node cannot write
  * to systemd's datagram socket, so `systemd-notify` does. Without systemd nothing happens. Returns the function that
  * stops it.
  */

@@ -22,7 +22,7 @@ type ConfigLoad =
 interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   readonly bundler: PluginBundler;
   readonly metrics: Metrics;
-  /** Reads the configuration anew, environment included. */
+  /** Reads the configuration again, environment included. */
   readonly load: () => Promise<ConfigLoad>;
   /**
    * Calls `onChange` when one of the files (absolute names and patterns, read again each time) has changed
@@ -31,7 +31,7 @@ interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   readonly watch: (files: () => string[], onChange: () => Promise<void>, since: number) => () => void;
   /** A sentence when a change takes effect only after a restart. */
   readonly restartNeeded: (before: GatewayConfig, after: GatewayConfig) => string | undefined;
-  /** Told of each configuration that begins to serve. Must not throw. */
+  /** Called with each configuration that begins to serve. Must not throw. */
   readonly inUse?: (config: GatewayConfig) => void;
 }
 
@@ -85,7 +85,7 @@ export class Reloader<C> {
     this.#lastSuccess = metrics.gauge(gauge)({});
   }
 
-  /** The generation that serves. Ask anew for each request. Throws before `start` has succeeded. */
+  /** The serving generation. Read it again for each request. Throws before `start` has succeeded. */
   get current(): Generation<C> {
     if (this.#current === undefined) throw new Error('there is no generation yet; call start() first');
     return this.#current;
@@ -122,7 +122,7 @@ export class Reloader<C> {
   }
 
   /**
-   * Reads everything anew. Reloads run one at a time; while one runs, all further calls share the one that follows
+   * Reads everything again. Reloads run one at a time; while one runs, all further calls share the one that follows
    * it, which sees the latest state. Never rejects.
    */
   reload(reason: string): Promise<ReloadOutcome> {

@@ -32,7 +32,7 @@ export class TracerInUse {
     this.#tracer = settings && this.#parts.create(settings);
   }
 
-  /** Tells the tracer, if there is one. */
+  /** Reports the request to the tracer, if there is one. */
   settled(context: RequestContext, outcome: Outcome, acceptedAt: number): void {
     if (this.#tracer !== undefined) this.#tracer.settled(context, outcome, acceptedAt);
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../ports/clock.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 
-/** Takes back one step of a construction. */
+/** Undoes one step of a construction. */
 type Undo = () => MaybePromise<void>;
 
 /** Options of an `UndoStack`. */

@@ -44,7 +44,7 @@ export class AnswerHeaders {
     const isProxied = facts.provider !== '';
     for (let i = 0; i < responseHeaders.length; i += 2) {
       const name = responseHeaders[i] as string;
-      // Said once, by the facts: each attempt has its own verdict, and the last one counts.
+      // Added once, from the facts: each attempt has its own verdict, and the last one counts.
       if (isProxied && name === cacheStatus) continue;
       list.push(name, responseHeaders[i + 1] as string);
     }

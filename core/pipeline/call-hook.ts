@@ -14,7 +14,7 @@ export interface HookTimes {
   took(instance: PluginInstance, ms: number): void;
 }
 
-/** One request in so many: reading the clock around each hook of each one would cost more than most hooks do. */
+/** One request in this many is timed: reading the clock around each hook of each one would cost more than most hooks do. */
 const every = 32;
 const buckets = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1];
 
@@ -105,15 +105,15 @@ export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
 export interface GuardedCall {
   /** Default: `whole`. */
   readonly part?: CallPart;
-  /** Told that the hook is not called, because its breaker is open. */
+  /** Called when the hook is not run because its breaker is open. */
   passedOver?(whenOpen: 'bypass' | 'refuse'): void;
 }
 
 /**
- * Calls one hook of one plugin. A `GatewayError` is the plugin's refusal and is thrown on; anything else that it
- * throws, and a promise that outlasts its bound, is a failure: `on_error: skip` goes on as if the hook had
+ * Calls one hook of one plugin. A `GatewayError` is the plugin's refusal and is rethrown; any other thrown value, and a
+ * promise that outlasts its bound, is a failure: `on_error: skip` continues as if the hook had
  * returned nothing, `fail` throws `plugin_failed` or `plugin_timeout`. A hook whose breaker is open is not called: it
- * goes on as if it had returned nothing, or throws `plugin_unavailable`. Awaits promises only.
+ * continues as if it had returned nothing, or throws `plugin_unavailable`. Awaits promises only.
  */
 export function callHook<T>(
   instance: PluginInstance,
@@ -132,7 +132,7 @@ export function callHook<T>(
   );
 }
 
-/** Hears once how a call came out. */
+/** Called once with the outcome of a call. */
 type Ended = (failed: boolean) => void;
 
 function callOnce<T>(
@@ -249,7 +249,7 @@ export interface PluginInstance {
   readonly onError: 'fail' | 'skip';
   /** 0 for no bound. */
   readonly timeoutMs: number;
-  /** Leaves its hooks alone for a while when they keep failing. Default: nothing does. */
+  /** Bypasses its hooks for a while when they keep failing. Default: none. */
   readonly breaker?: PluginBreaker | undefined;
   /** True for plugins that come with the gateway. */
   readonly builtIn: boolean;

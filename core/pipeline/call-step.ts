@@ -142,8 +142,8 @@ interface BodyHolder {
 }
 
 /**
- * Brings a body into memory for a hook that needs it. Uploads have nothing to tell a hook that reads JSON or text,
- * and would only fill the memory: they stay unread.
+ * Loads a body for a hook that needs it. Uploads are useless to a hook that reads JSON or text, and would only fill the
+ * memory: they stay unread.
  */
 export function loadBody(request: BodyHolder, need: RequestStep['loadsBody']): MaybePromise<void> {
   if (need === 'never' || request.body.loaded) return;

@@ -92,7 +92,7 @@ function coversMatch(wide: Match, narrow: Match): boolean {
   return coversPath(segments(wide), segments(narrow));
 }
 
-/** Whether a pattern takes every path that another takes. Says no where that is not plain to see. */
+/** Whether a pattern takes every path that another takes. False where that is not obvious. */
 function coversPath(wide: readonly string[], narrow: readonly string[]): boolean {
   const [first, ...rest] = wide;
   const [other, ...others] = narrow;
@@ -104,7 +104,7 @@ function coversPath(wide: readonly string[], narrow: readonly string[]): boolean
 
 /**
  * The check across pipelines: the routes of all plugins are served by pipelines with `match: { routes: contributed }`,
- * so there must be one for them, and something for it to serve.
+ * so there must be one where plugins have routes, and routes where there is one.
  */
 export function checkRoutes(pipelines: readonly CheckedPipeline<CheckedPlugin>[], locate: Locate): Problem[] {
   const serving = pipelines.filter(({ config }) => config.match.routes !== undefined);

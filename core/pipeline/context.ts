@@ -11,7 +11,7 @@ import type { Readable } from 'node:stream';
 import type { Answer } from './answer.ts';
 import type { RequestFacts } from './facts.ts';
 
-/** Where a value stands in a JSON document. */
+/** Path of a value in a JSON document. */
 export type { JsonObject, JsonValue } from '../base/json.ts';
 export type JsonPath = readonly (string | number)[];
 
@@ -64,8 +64,8 @@ export interface AttemptBody extends Pick<
   'loaded' | 'changed' | 'bytes' | 'text' | 'json' | 'outgoing' | 'set' | 'remove'
 > {
   /**
-   * Replaces several values in one pass, which long ones want. Each place must exist, and none may lie within another:
-   * throws a `RangeError` otherwise.
+   * Replaces several values in one pass, which saves time with long ones. Each place must exist, and none may lie within
+   * another: throws a `RangeError` otherwise.
    */
   replaceAll(replacements: readonly Replacement[]): void;
   /**
@@ -140,8 +140,8 @@ export interface RequestContext {
    */
   replaceResponseHeader(name: string, value: string | undefined): void;
   /**
-   * Turns the request into another one: for a plugin that makes it of something shorter before anything else has looked
-   * at it. `path` is below the base path; `body` takes the place of the one that was received, which must be JSON.
+   * Turns the request into another one: for a plugin that expands a shorter request before any other code reads it.
+   * `path` is below the base path; `body` replaces the received one, which must be JSON.
    */
   become(path: string, body: JsonObject): void;
   /** Runs when the client leaves before its answer is complete. Returns the function that unregisters. */
@@ -204,9 +204,9 @@ export interface AttemptView {
   readonly deployment: string;
   readonly body: AttemptBody;
   /**
-   * A digest of where the request goes and with whose credential: provider, address, the headers that the gateway adds,
-   * the settings of the provider, the headers that are forwarded by name, and the caller's own credential where that is
-   * passed on. Equal for equal targets; tells nothing else.
+   * A digest of the request's destination and credential: provider, address, the headers that the gateway adds, the
+   * settings of the provider, the headers that are forwarded by name, and the caller's own credential where that is
+   * passed on. Equal for equal targets; reveals nothing else.
    */
   readonly target: string;
   /** How strictly the answer keeps to the client's wire, and how request parts that the target's wire lacks are handled. */
@@ -214,8 +214,8 @@ export interface AttemptView {
   /** False where the client asks for more than its wire has (`strict-open-ai-compliance: false`). */
   readonly isStrict: boolean;
   /**
-   * The client's headers that the provider may read something from, as name (lower-case) and value in turn: not those
-   * that describe client, connection or trace, no credentials, none of the gateway's own.
+   * The client's headers that may affect the provider's answer, as name (lower-case) and value in turn: not those that
+   * describe client, connection or trace, no credentials, none of the gateway's own.
    */
   readonly clientHeaders: HeaderList;
   /** Cache settings of the config that was used; undefined when it has none. */
@@ -229,7 +229,7 @@ export interface AttemptView {
   translates(operation: EndpointId): boolean;
   /**
    * Runs when nothing will be served from this attempt: it failed and another one follows, or it lost a race. Not when
-   * its answer leaves, nor when the request ends with it (`settled` tells that).
+   * its answer leaves, nor when the request ends with it (`settled` reports that).
    */
   onAbandon(run: () => void): void;
 }

@@ -38,7 +38,7 @@ export class BoundedJson {
     this.members.push(`${start.slice(0, -1)}${kept.join(',')}]`);
   }
 
-  /** The document. `truncated`: something had been left out before. */
+  /** The document. `truncated`: a part had been left out before. */
   end(truncated: boolean): string {
     if (truncated || this.truncated) this.members.push('"truncated":true');
     return `{${this.members.join(',')}}`;
@@ -100,7 +100,7 @@ const maxBytes = 65_536;
 
 /**
  * Why a request was served as it was, for one that asked (`x-service-explain: true`) with a key that may read logs.
- * Begins at acceptance, so that nothing is missed; kept only once the key has been seen to be allowed. Holds neither
+ * Begins at acceptance, so that it is complete; kept only once the key's permission is known. Holds neither
  * credentials nor values of the request's headers nor texts of its body.
  */
 export class DecisionTrace implements PlanTrace {
@@ -282,7 +282,7 @@ function limitsOf(
   return found;
 }
 
-/** Hears how a plan came about. */
+/** Receives the decisions of a plan. */
 export interface PlanTrace {
   branch(decision: BranchDecision): void;
 }
@@ -294,7 +294,7 @@ export interface BranchDecision {
   readonly mode: string;
   /** In file order. */
   readonly candidates: readonly CandidateNote[];
-  /** Why it came out so, where the candidates do not tell: `condition 2 matched`. */
+  /** Reason of the decision, where the candidates do not show it: `condition 2 matched`. */
   readonly reason?: string;
 }
 

@@ -26,7 +26,7 @@ export interface RouteInput<P, Q, B> {
   readonly write: <T>(work: (writer: ResourcesWriter) => Promise<AuditedChange<T>>) => Promise<T>;
   /** Throws `version_mismatch` when the client asked, with `If-Match`, for another version of the record. */
   readonly requireVersion: (version: number) => void;
-  /** Tells the client, with `ETag`, which version of the record it is answered about. */
+  /** Sends the version of the answered record to the client as `ETag`. */
   readonly sendVersion: (version: number) => void;
 }
 
@@ -59,8 +59,9 @@ export interface RouteDefinition {
   /** The feature that it belongs to: refused, with a sentence, while that is switched off. */
   readonly feature?: Feature;
   /**
-   * For routes whose callers have no service key: finds out, from the credential in the validated body (of a route that
-   * takes none, in the query), who is calling. Throws `key_invalid` for strangers. The caller that it names must hold the scope, as every caller must.
+   * For routes whose callers have no service key: identifies the caller by the credential in the validated body (in the
+   * query, of a route without a body). Throws `key_invalid` for an unknown credential. The caller must hold the scope, as
+   * every caller must.
    */
   identify?(credentials: unknown, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
   /** The audit action, or null with a reason in a comment for routes that change nothing. */
@@ -71,7 +72,7 @@ export interface RouteDefinition {
   readonly reply: TSchema;
   /** Media type of an answer other than a JSON document: `handle` gives the whole `Answer`, and `reply` is for the reference alone. */
   readonly media?: string;
-  /** An older face of something: the reference says so. */
+  /** An older form of another route; the reference marks it so. */
   readonly deprecated?: true;
   /** Default: generated from the schemas. */
   readonly examples?: RouteExamples;
@@ -116,7 +117,7 @@ export function defineRoute<
   return route;
 }
 
-/** As `defineRoute`, for a route that answers something else than one JSON document: a stream of events, a file. */
+/** As `defineRoute`, for a route that does not answer with one JSON document: a stream of events, a file. */
 export function defineMediaRoute<
   P extends TSchema | undefined = undefined,
   Q extends TSchema | undefined = undefined,

@@ -58,7 +58,7 @@ export class GrowingBytes {
   }
 }
 
-/** A head whose first byte does not follow is sent alone after this long. */
+/** A head is sent alone after this time without a first byte. */
 const headDelayMs = 100;
 const noHeaders: HeaderList = [];
 const lineFeed = 0x0a;
@@ -224,7 +224,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
     }
     const eventStream = this.contentType.startsWith('text/event-stream');
     const readable = codingOf(this.contentEncoding) === 'identity';
-    // An error event fits only between two frames; in the middle of one the cut alone has to say it.
+    // An error event fits only between two frames; within a frame, only the cut connection signals the error.
     const canTell = eventStream && readable && this.atFrameEnd && !this.hasLength;
     const last = told ?? (canTell ? Buffer.from(dialect.encodeStreamError(error, id)) : undefined);
     if (last !== undefined) this.keep(last);
@@ -232,7 +232,7 @@ class StreamDelivery implements StreamTarget, RefusalPlace {
     this.finish(this.status, error);
   }
 
-  /** The client has left: the log says so, however the source failed afterwards. */
+  /** The client has left: the log records this, not a later failure of the source. */
   private leave(): void {
     const left = this.exchange.failure ?? clientLeft();
     this.finish(left.status, left);

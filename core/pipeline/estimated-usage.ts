@@ -243,14 +243,14 @@ function answerSize(sent: Buffer | undefined, responseBytes: number): number {
     try {
       letters += countLetters(JSON.parse(line.slice(5)), (name) => spoken.has(name));
     } catch {
-      // The last event was cut, or it is none in JSON.
+      // The last event was cut, or it is not JSON.
     }
   }
   if (scanned === undefined || letters === 0) return Math.ceil(responseBytes / streamBytesPerToken);
   return Math.ceil((letters / bytesPerToken) * Math.max(1, responseBytes / scanned.length));
 }
 
-/** The length of all texts that `counts`, by the name of the member they stand in. */
+/** The length of all texts that `counts` accepts, by the name of their member. */
 function countLetters(json: unknown, counts: (name: string, text: string) => boolean): number {
   let letters = 0;
   const waiting: [name: string, value: unknown][] = [['', json]];

@@ -66,7 +66,7 @@ interface ExchangeSetup {
   readonly monotonic: number;
 }
 
-/** Headers of the gateway that say true or false, by their names without the prefix. */
+/** Boolean headers of the gateway, by their names without the prefix. */
 const flagHeaders: ReadonlySet<string> = new Set([
   'cache-force-refresh',
   'debug',
@@ -76,7 +76,7 @@ const flagHeaders: ReadonlySet<string> = new Set([
   'strict-openai-compliance',
 ]);
 
-/** In any case, and empty for nothing said. */
+/** `true` or `false` in any letter case, or empty. */
 function isFlag(value: string): boolean {
   return value === 'true' || value === 'false' || /^\s*(?:true|false)?\s*$/i.test(value);
 }
@@ -96,7 +96,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   readonly body: LazyBody;
   /** Replaced only by those of the attempt that won a race. */
   facts: RequestFacts;
-  /** The body as the present attempt sends it, once something may change it. */
+  /** The body as the present attempt sends it, once a hook may change it. */
   sent: (AttemptBody & MayBeLarge) | undefined;
   readonly incoming: IncomingRequest;
   readonly sink: ResponseSink;
@@ -247,7 +247,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     return preferred === undefined ? undefined : this.incoming.header(preferred.lower);
   }
 
-  /** The header that says neither true nor false where it has to, by its name without the prefix. */
+  /** A boolean header with another value, by its name without the prefix. */
   wrongFlag(): string | undefined {
     for (const { service, lower } of this.serviceHeaders) {
       if (service === undefined || !flagHeaders.has(service)) continue;

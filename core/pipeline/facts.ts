@@ -15,7 +15,7 @@ export interface LoggedAttempt {
   readonly skipped?: string;
 }
 
-/** Longest provider and model that are kept of one attempt, in UTF-16 units: a request may name anything. */
+/** Longest provider and model that are kept of one attempt, in UTF-16 units: a request may name any. */
 const maxName = 255;
 
 /** One attempt of a request in the form of the log. */
@@ -67,7 +67,7 @@ export interface RequestFacts {
   attempts: number;
   /** Attempts after the first one at the target that answered; -1 when all of them failed. */
   retries: number;
-  /** Where the target that was tried last stands in the config: `config.targets[1]`; `config` without targets. */
+  /** Place of the last tried target in the config: `config.targets[1]`; `config` without targets. */
   option: string;
   /**
    * In the order in which they ended; empty without a config, and when the first one was served without a decision trace.
@@ -79,7 +79,7 @@ export interface RequestFacts {
   decision: string;
   /** Guardrail verdicts, in the order in which the guardrails began. */
   verdicts: readonly Verdict[];
-  /** Limits for which a target was passed over, as people call them. */
+  /** Names of the limits for which a target was passed over. */
   limits: readonly string[];
   resent: boolean;
   usage: Usage | undefined;

@@ -140,7 +140,7 @@ function sameKey(text: string, start: number, end: number, name: string | number
   return keyAt(text, start, end) === name;
 }
 
-/** The name that the string from `start` to `end` says, its quotes included. */
+/** The name in the string from `start` to `end`, its quotes included. */
 export function keyAt(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1);
   return raw.includes('\\') ? String(JSON.parse(text.slice(start, end))) : raw;

@@ -26,7 +26,7 @@ interface LargeReading {
   readonly refused: GatewayError | undefined;
   /** Undefined where the bytes are not JSON. */
   readonly json: JsonValue | undefined;
-  /** Where `json` is an object: by it single members change without the rest being written anew. */
+  /** Where `json` is an object: changes single members without rewriting the rest. */
   readonly document: LargeDocument | undefined;
 }
 
@@ -100,7 +100,7 @@ class PieceReader {
     return whole;
   }
 
-  /** Hands on the text of each piece, with `null` for the large value at its end. `add` tells how many members it had. */
+  /** Hands on the text of each piece, with `null` for the large value at its end. `add` returns its number of members. */
   private async pieces(
     { start, end, cuts, inner }: LargeValue,
     close: number,

@@ -103,7 +103,7 @@ const disposition =
 const type = /^content-type: *[^\s;,]+(?:; *[\w-]+=(?:"[^"\\]*"|[^\s;",]+))*$/i;
 const plainHeader = /^(?:content-length: *\d+|content-transfer-encoding: *(?:7bit|8bit|binary))$/i;
 
-/** Undefined for a part whose name or value some readers take otherwise. */
+/** Undefined for a part whose name or value some parsers read differently. */
 function readPart(part: Buffer): FormField | undefined {
   const end = part.indexOf(`${crlf}${crlf}`, 0, 'latin1');
   if (end === -1 || end > 4 * maxLine) return undefined;
@@ -116,7 +116,7 @@ function readPart(part: Buffer): FormField | undefined {
       name = decoded(found[1] ?? found[2] ?? '');
     } else if (!plainHeader.test(line) && !(type.test(line) && !declaresOtherCharset(line))) return undefined;
   }
-  // A field of this name tells how the others are encoded.
+  // A field of this name sets the encoding of the others.
   if (name === undefined || name === '_charset_') return undefined;
   return { name, value: part.subarray(end + 2 * crlf.length) };
 }
@@ -169,7 +169,7 @@ const modelFree = [
 /** The only WebSocket conversation whose messages cannot change its model. */
 const realtimePath = /^(?:\/v1|\/openai(?:\/v1)?)?\/realtime$/;
 
-/** Whether the operation runs no model, so that nothing of its body has to be known. */
+/** Whether the operation runs no model, so that its body need not be read. */
 export function runsNoModel({
   method,
   path,
@@ -180,8 +180,8 @@ export function runsNoModel({
 }
 
 /**
- * The models that a request names in its path, its query, its headers or its body, be that JSON of any content type or a
- * form. The one place that tells them: whatever rules over models asks here. A body that is not loaded is `untold`.
+ * The models that a request names in its path, its query, its headers or its body: JSON of any content type or a form.
+ * The one source for all rules about models. A body that is not loaded is `untold`.
  */
 export function namedModels(request: NamingRequest): NamedModels {
   if (runsNoModel(request)) return nothing;
@@ -211,7 +211,7 @@ class Found {
   }
 }
 
-/** Reading and deleting run nothing, unless the request says that it is another method. */
+/** Reading and deleting run no model, unless a header overrides the method. */
 function mayRunModel(request: NamingRequest): boolean {
   const { method } = request;
   if (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE' && method !== 'OPTIONS') return true;
@@ -305,7 +305,7 @@ function readBody(body: NonNullable<NamingRequest['body']>, request: NamingReque
     found.tell('its body is neither a JSON object nor a form');
 }
 
-/** Sound, pictures and the like, which name nothing. */
+/** Sound, pictures and the like, which name no model. */
 function isPlainData(contentType: string, bytes: Buffer): boolean {
   if (!/^\s*(?:audio\/|video\/|image\/|application\/octet-stream\b)/i.test(contentType)) return false;
   return !/^(?:\ufeff|\s)*(?:[{[]|--|[\w%.[\]-]+=)/.test(bytes.toString('utf8', 0, 256));

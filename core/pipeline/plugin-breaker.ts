@@ -158,7 +158,7 @@ export class PluginBreaker {
 /** Options of `PluginBreakers`. */
 interface PluginBreakersOptions {
   readonly clock: Clock;
-  /** Hears when a breaker opens (warn), lets one call try and closes (info). */
+  /** Logs when a breaker opens (warn), lets one call try and closes (info). */
   readonly log: Log;
   readonly metrics: Metrics;
 }
@@ -171,7 +171,7 @@ interface TrippedBreaker {
   readonly when_open: PluginBreakerSettings['whenOpen'];
 }
 
-/** The breakers of all plugins that serve. Each belongs to one plugin of one generation: a reload begins anew. */
+/** The breakers of all serving plugins. Each belongs to one plugin of one generation: a reload makes new ones. */
 export class PluginBreakers {
   readonly #options: PluginBreakersOptions;
   readonly #known = new Set<PluginBreaker>();

@@ -2,7 +2,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Counter, Histogram, Metrics } from '../ports/metrics.ts';
 
-/** A call of a third-party plugin that kept everything else from running. */
+/** A call of a third-party plugin that blocked the event loop. */
 interface LoopBlock {
   readonly plugin: string;
   readonly hook: string;

@@ -88,7 +88,7 @@ export interface Capabilities {
   readonly stream?: 'ignore' | 'observe' | 'window' | 'hold';
   /** It judges or changes requests or answers: it does not run while the operator has switched guardrails off. */
   readonly guardrail?: true;
-  /** Its `request` hook always answers: nothing behind it runs a request hook. */
+  /** Its `request` hook always answers: no plugin behind it runs a request hook. */
   readonly answers?: boolean;
   /**
    * Its `create` returns `routes`: they are served by the first pipeline with `match: { routes: contributed }`, wherever
@@ -103,9 +103,9 @@ export interface Capabilities {
   /** Default bound of one hook call in milliseconds; 0 for none. Default 30000. */
   readonly timeoutMs?: number;
   /**
-   * Leaves a hook alone for a while when it keeps failing, unless the operator says otherwise: after `failureThreshold`
-   * failures within a minute (default 5) for `cooldownMs` (default 30000). `whenOpen`: requests go on without it
-   * (`bypass`) or are refused; by default as `on_error` says. Default: no breaker.
+   * Stops calling a hook for a while when it keeps failing, unless the operator's settings differ: after
+   * `failureThreshold` failures within a minute (default 5) for `cooldownMs` (default 30000). `whenOpen`: requests go on
+   * without it (`bypass`) or are refused; by default as `on_error` says. Default: no breaker.
    */
   readonly breaker?: true | Partial<PluginBreakerSettings>;
 }
@@ -115,7 +115,7 @@ export interface Scope {
   readonly log: Log;
   readonly clock: Clock;
   readonly counters: Counters;
-  /** Decides over requests by everything that they are counted in. */
+  /** Admits or refuses requests by all limits that count them. */
   readonly limiter: Limiter;
   /** Consumption of usage limits. */
   readonly budgets: Budgets;
@@ -225,15 +225,15 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   readonly offers?: readonly AnyCheck[];
   readonly capabilities?: Capabilities;
   /**
-   * Mistakes in options that a schema cannot find: an expression that does not compile, an option that another one needs. Called with
-   * options that are valid otherwise, by `weir check` too: start nothing here. Returns everything that is wrong.
+   * Mistakes in options that a schema cannot find: an expression that does not compile, an option that another one needs.
+   * Called with options that are valid otherwise, by `weir check` too: start nothing here. Returns all faults.
    */
   check?(options: Static<S>): MaybePromise<readonly OptionFault[]>;
   /** Once per generation. Throwing keeps the old generation serving. */
   create(options: Static<S>, scope: Scope): MaybePromise<Hooks>;
 }
 
-/** A definition whose options type has been forgotten, as the loader handles it. */
+/** A definition with its options type erased, as the loader handles it. */
 export type AnyPlugin = PluginDefinition<TSchema>;
 
 /**
@@ -284,14 +284,14 @@ export interface CheckSubject {
   readonly service: string;
   /** The model that the request names; empty for none. */
   readonly model: string;
-  /** All texts, oldest first. A check that looks for something looks at all of them. */
+  /** All texts, oldest first. A check that searches looks at all of them. */
   readonly texts: readonly SubjectText[];
   /**
    * The text that counts and endings are about: the last message of a request (its parts joined by line feeds), the
    * first choice of an answer. Empty for none.
    */
   readonly text: string;
-  /** The body as JSON; undefined when it is none. Read-only. */
+  /** The body as JSON; undefined when it is not JSON. Read-only. */
   readonly json: JsonValue | undefined;
   /** Of the request. */
   readonly metadata: Readonly<Record<string, string>>;
@@ -319,7 +319,7 @@ export interface CheckSubject {
 
 /** Result of a check. */
 export interface CheckResult {
-  /** `skipped`: there was nothing that it could judge; `data` says why. */
+  /** `skipped`: there was nothing to judge; `data` says why. */
   readonly verdict: 'passed' | 'failed' | 'skipped';
   /** Finding and reason, for the client and the log; never more of the text than needed. */
   readonly data?: JsonValue;
@@ -355,7 +355,7 @@ export interface CheckDefinition<S extends TSchema = TSchema> {
   create(parameters: Static<S>, scope: Scope): Judge;
 }
 
-/** A definition whose parameters' type has been forgotten. */
+/** A definition with its parameters' type erased. */
 export type AnyCheck = CheckDefinition<TSchema>;
 
 /**
@@ -373,7 +373,7 @@ export function defineCheck<S extends TSchema>(check: CheckDefinition<S>): Check
   return check;
 }
 
-/** The check found nothing wrong. */
+/** The check has no finding. */
 export function passed(data?: JsonValue): CheckResult {
   return data === undefined ? { verdict: 'passed' } : { verdict: 'passed', data };
 }
@@ -383,7 +383,7 @@ export function failed(data?: JsonValue): CheckResult {
   return data === undefined ? { verdict: 'failed' } : { verdict: 'failed', data };
 }
 
-/** The check had nothing that it could judge. */
+/** The check had nothing to judge. */
 export function skipped(reason: string): CheckResult {
   return { verdict: 'skipped', data: { explanation: reason } };
 }

@@ -29,7 +29,7 @@ export interface Redactor {
   readonly longest: number;
   /** A text that is whole. */
   text(text: string): string;
-  /** For the `response` hook: redacts the texts of a complete answer. True when something was replaced. */
+  /** For the `response` hook: redacts the texts of a complete answer. True when it replaced a match. */
   response(context: ResponseContext): boolean;
   /** For the `stream` hook: the tap that redacts a streamed answer. No part of a match leaves, however it is cut. */
   stream(context: RequestContext): StreamTap;
@@ -42,7 +42,7 @@ const maxUnits = 4096;
 const defaultReplacement = '[redacted]';
 
 /**
- * Compiles the rules, or says as a text which of them is refused and why.
+ * Compiles the rules, or returns a text that names the refused one and the reason.
  * @example
  * const redaction = redactor([{ pattern: '\\b[0-9]{3}-[0-9]{2}-[0-9]{4}\\b', replacement: '[ssn]' }]);
  * if (typeof redaction === 'string') throw new Error(redaction);

@@ -41,7 +41,7 @@ export function jsonTextAnswer(status: number, text: string, headers: readonly s
   };
 }
 
-/** The answer that tells the client of an error, in the shape of the API that it spoke. */
+/** The answer for an error, in the shape of the client's API. */
 export function errorAnswer(exchange: Exchange, error: GatewayError): Answer {
   if (exchange.matched.route) return adminErrorAnswer(error);
   return {
@@ -106,7 +106,7 @@ function tooLarge(maxBytes: number): GatewayError {
   );
 }
 
-/** A compressed answer that is read may grow to this. */
+/** Largest decoded size of a compressed answer that is read. */
 export const maxDecodedBytes = 64 * 1024 * 1024;
 
 /** A whole body without its content coding. Throws `upstream_invalid` for one that is not known. */

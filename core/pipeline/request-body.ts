@@ -162,7 +162,7 @@ export class LazyBody implements RequestBody {
   private passesUnread = false;
   private consumed = false;
   changed = false;
-  /** Runs when the bytes have come; set before. */
+  /** Runs when the bytes have arrived; set before. */
   onRead: (() => void) | undefined;
 
   constructor(source: BodyBytes, bounds: BodyBounds) {

@@ -11,7 +11,7 @@ import type { ProviderTable } from '../providers/provider-row.ts';
 import type { CheckPhase } from '../ports/guardrails.ts';
 import type { RecordPlace } from '../ports/records.ts';
 
-/** Which provider a request goes to and with whose credential. Holds a secret: never log it whole. */
+/** Provider and credential of a request. Holds a secret: never log it whole. */
 export interface Target {
   /** As addressed. */
   readonly provider: string;
@@ -20,7 +20,7 @@ export interface Target {
   readonly origin: string;
   /** Path of the base URL without a trailing slash: `/v1`. */
   readonly basePath: string;
-  /** The request named the host, and it is none of `security.trusted_hosts`: public addresses only. */
+  /** The request named the host, and it is not in `security.trusted_hosts`: public addresses only. */
   readonly guarded: boolean;
   /** Headers that carry the credential and the row's own headers, flat. */
   readonly headers: readonly string[];
@@ -127,8 +127,7 @@ export interface Router {
   /** Why the guardrail of this name cannot judge requests or answers in the place; undefined when it can. */
   unusableGuardrail(name: string, phase: CheckPhase, place: RecordPlace): string | undefined;
   /**
-   * Throws `invalid_config` with everything that is wrong with a config that is to be saved, as pointers from
-   * `/config`.
+   * Throws `invalid_config` with all faults of a config that is to be saved, as pointers from `/config`.
    */
   checkConfig(draft: ConfigDraft): void;
   /** The built-in hosts by name, for integrations. */

@@ -266,7 +266,7 @@ function textLength(event: StreamEvent): number {
 /** Frames that may wait while a tap's promise is open, in bytes; the source is paused meanwhile. */
 const maxQueuedBytes = 16 * 1024 * 1024;
 
-/** Whose refusal it is: the plugins before `upTo` see it. */
+/** Origin of a refusal: the plugins before `upTo` see it. */
 export interface RefusalPlace {
   upTo: number;
 }

@@ -27,7 +27,7 @@ export function isGathered(dialect: DialectName): boolean {
   return dialect === 'openai-chat' || dialect === 'openai-completions';
 }
 
-/** Tells one text of an answer from another. */
+/** Key that identifies one text of an answer. */
 export function keyOfText(part: {
   readonly type: string;
   readonly choice: number;

@@ -20,7 +20,7 @@ interface Matrix {
 }
 
 const usualAnswer = 'The quick brown fox; 42 🌊 "ends" here.';
-/** Of a longer text, the cuts in its first so many letters are tried. */
+/** Letters at the start of a text in which cuts are tried. */
 const mostLetters = 200;
 
 /**

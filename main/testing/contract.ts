@@ -14,9 +14,9 @@ export interface ProviderAnswer {
   readonly calls?: readonly { readonly name: string; readonly arguments: string | readonly string[] }[];
   /** An error with this status instead. */
   readonly status?: number;
-  /** A stream comes in chunks of so many bytes. Default: each event in a chunk of its own. */
+  /** Bytes of each chunk of a stream. Default: each event in a chunk of its own. */
   readonly chunkBytes?: number;
-  /** The connection breaks after so many chunks of the body. */
+  /** Number of chunks of the body after which the connection breaks. */
   readonly breaksAfter?: number;
 }
 

@@ -187,7 +187,7 @@ function configuration({ plugin, options = {}, config = {}, stores = 'here' }: G
   };
 }
 
-/** The configuration's file is made here: a place in it would tell a test nothing. */
+/** Without places in the configuration's file: it is made here, so they are of no use to a test. */
 function sentences(problems: readonly Problem[]): string {
   return problems
     .map((one) =>

@@ -16,7 +16,7 @@ export interface HeardUsage {
   readonly prompt: number;
   readonly completion: number;
   readonly cached: number;
-  /** Undefined where the wire does not tell. */
+  /** Undefined where the wire does not report it. */
   readonly reasoning: number | undefined;
 }
 
@@ -29,13 +29,13 @@ export interface Heard {
   refusal: string;
   /** Addresses of the sources that the answer cites. */
   readonly sources: string[];
-  /** The words of the answer that citations mark, where the wire says which. */
+  /** The words of the answer that citations mark, where the wire marks them. */
   readonly cited: string[];
   /** The wire's own word. */
   finish: string;
   usage: HeardUsage | undefined;
   error: string | undefined;
-  /** The answer said, in its wire's own way, that it is whole. */
+  /** The answer has its wire's end marker. */
   ended: boolean;
   /** Breaches of the wire's grammar. */
   readonly problems: string[];
@@ -72,14 +72,14 @@ export interface Listener {
   path(model: string, stream: boolean): string;
   hear(answer: JsonObject): Heard;
   hearStream(frames: readonly Frame[]): Heard;
-  /** Message of an error answer; undefined when it has not this wire's shape. */
+  /** Message of an error answer; undefined when it does not have this wire's shape. */
   hearError(answer: JsonObject): string | undefined;
 }
 
 /** A caller that holds a conversation over one wire. */
 export interface WireClient extends Listener {
   readonly name: 'chat' | 'responses' | 'messages' | 'gemini';
-  /** The request file's content as this wire asks for a model and a stream. */
+  /** The request file's content with model and stream, in the form of this wire. */
   body(request: JsonObject, model: string, stream: boolean): JsonObject;
   /** The next request: the conversation with this answer as it came, and this result of its first call. */
   next(request: JsonObject, answer: JsonObject, result: string): JsonObject;

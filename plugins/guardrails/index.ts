@@ -223,7 +223,7 @@ class GuardrailEngine {
     return allOf(results);
   }
 
-  /** Of one that is asynchronous, only the log and its feedback tell. */
+  /** An asynchronous guardrail reports only in the log and by its feedback. */
   #later(context: AttemptContext, shown: ShownGuardrail | Promise<ShownGuardrail>): void {
     if (shown instanceof Promise) void shown.then((one) => this.giveFeedback(context, [one]));
     else this.giveFeedback(context, [shown]);
@@ -259,7 +259,7 @@ function sameSpecs(left: readonly GuardrailSpec[], right: readonly GuardrailSpec
   return left.length === right.length && left.every((spec, index) => spec === right[index]);
 }
 
-/** It did not pass; unless it denies, the answer leaves all the same, marked. */
+/** It did not pass; unless it denies, the answer leaves, marked. */
 function isFlagging({ verdict, async }: ShownGuardrail): boolean {
   return !verdict && !async;
 }

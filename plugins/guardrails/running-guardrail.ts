@@ -42,7 +42,7 @@ export interface ShownGuardrail {
   readonly async: boolean;
   readonly deny: boolean;
   readonly created_at: string;
-  /** No check had anything to judge. */
+  /** All checks were skipped. */
   readonly skipped: boolean;
 }
 
@@ -74,7 +74,7 @@ interface SpecCheck {
   readonly spec: GuardrailSpec;
 }
 
-/** Never throws: a check that cannot be made breaks whenever it is asked, so that it has passed nothing. */
+/** Never throws: a check that cannot be created breaks whenever it is called, so that it passes nothing. */
 function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): RunningCheck {
   const { check, spec } = of;
   const { id, onError, timeoutMs = defaultTimeoutMs } = check;

@@ -41,7 +41,7 @@ function located(name: string): string | undefined {
   }
 }
 
-/** Why the folder holds no model that can be run; undefined when it does. Starts nothing. */
+/** Why the folder holds no usable model; undefined when it does. Starts nothing. */
 export async function folderFault(folder: string): Promise<string | undefined> {
   const named = `the folder of the model, ${JSON.stringify(folder)},`;
   if (!path.isAbsolute(folder)) return `${named} is no absolute path; begin it at the root of the machine`;
@@ -91,8 +91,8 @@ interface Asked {
 }
 
 /**
- * A model that classifies texts, in a thread of its own. Questions wait for each other, so many at the most. A thread that
- * ends by itself is started again with the next question.
+ * A model that classifies texts, in a thread of its own. Questions queue, up to `maxWaiting`. A thread that ends by itself
+ * is started again with the next question.
  */
 export class LocalClassifier {
   readonly labels: readonly string[];

@@ -59,7 +59,7 @@ interface Encoder {
   encode(text: string): { readonly ids: readonly number[] };
 }
 
-/** Pieces of a text that is too long share so many letters, so that nothing is cut in two. */
+/** Letters that the pieces of a long text share, so that no passage is cut in two. */
 const overlap = 64;
 
 const data = workerData as ClassifierData;

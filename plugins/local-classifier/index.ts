@@ -117,7 +117,7 @@ function textsOf(texts: readonly Text[], { roles }: Question): readonly Text[] {
   );
 }
 
-/** The most probable of the labels that are found. Rejects when it cannot be told. */
+/** The most probable of the found labels. Rejects for an unknown model or label, and when the model fails. */
 async function find(
   models: Models | undefined,
   { model: name, labels, threshold = usualThreshold }: Question,

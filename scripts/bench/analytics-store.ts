@@ -40,7 +40,7 @@ retention: { logs_days: 500, bodies_days: 500, metrics_days: 500 }
 }
 
 /**
- * The store in the folder that `WEIR_BENCH_STORE` names, or in one of its own, with so many rows in a month and a tenth
+ * The store in the folder that `WEIR_BENCH_STORE` names, or in one of its own, with `rows` rows in a month and a tenth
  * of that in the eleven months before; missing rows are added.
  */
 export async function seededStore(rows: number): Promise<SeededStore> {

@@ -6,7 +6,7 @@ const openedAtOnce = 64;
 const firstEventMs = 20_000;
 const firstEvent = Buffer.from('\ndata: ');
 
-/** Streams whose first event has come, and nothing since. */
+/** Streams without data after their first event. */
 export class IdleStreams {
   private readonly port: number;
   private readonly request: Buffer;

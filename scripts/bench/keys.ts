@@ -25,7 +25,7 @@ interface KeyFigures {
   readonly audited_writes_per_second: number;
 }
 
-/** So many change something at once. */
+/** Changes under way at once. */
 const callers = 8;
 const secretOf = (number: number): string => `wk_bench_key_${number}`;
 

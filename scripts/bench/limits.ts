@@ -33,7 +33,7 @@ interface LimitFigures {
   readonly bytes_per_budget: number;
   /** The same with those: its name, its limit, its subject. */
   readonly bytes_with_names: number;
-  /** CPU among so many budgets, beside that among ten. */
+  /** CPU among many budgets, relative to that among ten. */
   readonly ratio_among_many: number;
 }
 
@@ -156,7 +156,7 @@ function microsecondsSince(before: NodeJS.CpuUsage): number {
   return user + system;
 }
 
-/** So many requests are under way at once. */
+/** Requests under way at once. */
 const concurrency = 32;
 
 async function measureOnRedis(rounds: number, requests: number): Promise<RedisFigures> {
@@ -268,7 +268,7 @@ function livingBytes(): number {
   return process.memoryUsage().heapUsed;
 }
 
-/** Requests of ten keys among so many that have a budget, beside those of ten keys alone, in turns. */
+/** Cost of requests of ten keys among `count` with a budget, relative to ten keys alone; measured in turns. */
 function ratioAmong(count: number, rounds: number): number {
   const few = openMemory();
   const many = openMemory();

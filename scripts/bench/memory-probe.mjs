@@ -1,5 +1,5 @@
-// Loaded into a process under measurement with `--import`, beside `--expose-gc`: tells its memory over the IPC channel
-// when it is asked, after it has collected its garbage. Adds nothing to the process that a request could meet.
+// Loaded into a process under measurement with `--import`, beside `--expose-gc`: reports its memory over the IPC channel
+// when it is asked, after it has collected its garbage. Adds nothing that affects a request.
 import { getHeapSpaceStatistics, writeHeapSnapshot } from 'node:v8';
 import { setTimeout as pause } from 'node:timers/promises';
 

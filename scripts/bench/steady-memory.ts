@@ -45,7 +45,7 @@ type Process = 'gateway' | 'resources' | 'analytics';
 
 const maxInFlight = 32;
 const secondsPerMinute = 60;
-/** One a minute, or so many in a shorter time. */
+/** One sample a minute, or this many in a shorter time. */
 const leastSamples = 12;
 const columns = [
   ...(['minutes', 'gateway', 'resources', 'analytics', 'heap', 'requests', 'writes', 'failures'] as const),

@@ -63,7 +63,7 @@ export async function startAsker(
 interface SubjectOptions {
   /** It answers questions of `memory-probe.mjs` over its IPC channel. */
   readonly memoryProbe?: boolean;
-  /** It tells how long its event loop took no turn (`turn-probe.mjs`). */
+  /** It reports how long its event loop took no turn (`turn-probe.mjs`). */
   readonly turnProbe?: boolean;
 }
 

@@ -15,7 +15,7 @@ delay.enable();
 let peak = 0;
 setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 20).unref();
 
-/** Milliseconds of processor time of the main thread; of no use where the kernel does not tell. */
+/** Milliseconds of processor time of the main thread; 0 where the kernel does not report it. */
 const told = Buffer.alloc(64);
 function workedMs() {
   try {

@@ -15,7 +15,7 @@ interface Compared {
 
 const connections = 32;
 const warmRequests = 20_000;
-/** Of the differences, at either end: a burst beside which the machine did something else. */
+/** Share of the differences left out at either end: bursts that other work on the machine disturbed. */
 const leftOut = 0.15;
 
 /**

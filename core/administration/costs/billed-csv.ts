@@ -25,7 +25,7 @@ const usage = /usage$/i;
  *   kind of token.
  * - Amazon Bedrock: Cost and Usage Report, https://docs.aws.amazon.com/cur/latest/userguide/Lineitem-columns.html and
  *   https://docs.aws.amazon.com/bedrock/latest/userguide/cost-mgmt-understanding-cur-data.html; the older names
- *   (`lineItem/UsageType`) say the same. Models that are sold in the marketplace have product codes of their own, and a
+ *   (`lineItem/UsageType`) mean the same. Models that are sold in the marketplace have product codes of their own, and a
  *   product name that ends in "(Amazon Bedrock Edition)".
  */
 const shapes: Readonly<Record<Biller, Shape>> = {
@@ -94,7 +94,7 @@ export class BilledCsv {
     this.#places = places;
   }
 
-  /** Undefined for a record that is of something else than models of the provider. */
+  /** Undefined for a record of anything but models of the provider. */
   read(record: CsvRecord): BilledCost | undefined {
     const { cells, places } = record;
     if (cells.length !== this.#width)

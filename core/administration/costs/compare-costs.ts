@@ -74,9 +74,9 @@ export function compareCosts(
 }
 
 /**
- * Which names mean one model. OpenAI bills under the names that its API answers with, and snapshots may differ in price:
- * names are one where the price data says so. Anthropic and Bedrock bill under names for people ("Claude Sonnet 4",
- * `NovaLite`): names are one where their words are, apart from vendor, region, date and edition.
+ * Finds names of the same model. OpenAI bills under the names in its API's answers, and snapshots may differ in price:
+ * names are the same where the price data says so. Anthropic and Bedrock bill under display names ("Claude Sonnet 4",
+ * `NovaLite`): names are the same where their words are, apart from vendor, region, date and edition.
  */
 class ModelNames {
   readonly #byWords: boolean;

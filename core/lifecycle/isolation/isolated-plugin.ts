@@ -162,7 +162,7 @@ class IsolatedPlugin {
       this.#create().catch((error: unknown) => {
         scope.log.error('an isolated plugin could not be created again', { error: describeThrown(error) });
         const thread = this.#thread;
-        // A thread that ended has asked to be started again by itself.
+        // A thread that has ended is restarted by its own end handler.
         if (thread === undefined || this.#isDisposed) return;
         void thread.terminate();
         this.#stopped('exit', 'it could not be created again');

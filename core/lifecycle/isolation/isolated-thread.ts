@@ -25,7 +25,7 @@ interface IsolatedThreadOptions {
   readonly module: string;
   readonly limits: IsolationLimits;
   readonly clock: Clock;
-  /** Everything that the thread says by itself. */
+  /** Receives messages of the thread that answer no call. */
   heard(message: Exclude<FromThread, { id: number }>): void;
   /** It has ended, and calls in flight have failed. Not called after `terminate`. */
   stopped(reason: StopReason, message: string): void;
@@ -101,7 +101,7 @@ export class IsolatedThread {
     });
   }
 
-  /** Tells it something that it need not answer. */
+  /** Sends it a message without an answer. */
   send(message: ToThread): void {
     if (!this.#isOver) this.#worker.postMessage(message);
   }

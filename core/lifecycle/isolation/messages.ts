@@ -36,7 +36,7 @@ type SentFacts = Pick<
 /** A body as plain data. */
 interface SentBody {
   readonly present: boolean;
-  /** Undefined when it is not in memory, or the plugin does not say that it reads it. */
+  /** Undefined when it is not in memory, or the plugin does not declare to read it. */
   readonly bytes: Uint8Array | undefined;
 }
 
@@ -85,7 +85,7 @@ export interface SentContext {
   readonly generation: string;
   readonly facts: SentFacts;
   readonly body: SentBody;
-  /** Undefined where the plugin does not say that it reads them. */
+  /** Undefined where the plugin does not declare to read them. */
   readonly texts: readonly ConversationText[] | undefined;
   readonly models: NamedModels | undefined;
   readonly attempt?: SentAttempt;
@@ -197,7 +197,7 @@ export interface ThreadData {
   readonly turns: Int32Array;
 }
 
-/** Something thrown, on its way to another thread. */
+/** A thrown value, on its way to another thread. */
 interface ToldError {
   readonly message: string;
   readonly stack: string | undefined;

@@ -19,14 +19,14 @@ import { withoutHeader } from '../../pipeline/response-view.ts';
 import { headerValue } from '../../ports/header-list.ts';
 import { heardError, type Operation, type SentContext } from './messages.ts';
 
-/** Something that an isolated plugin cannot have. `what`: subject of the sentence. */
+/** Error for a member that an isolated plugin cannot have. `what`: subject of the sentence. */
 export function notIsolated(what: string): Error {
   return new Error(
     `${what} does not reach a plugin that runs in a thread of its own; remove "isolate" from its entry, or do without`,
   );
 }
 
-/** JSON bytes of one side, changed here and told as operations. */
+/** JSON bytes of one side, changed here and reported as operations. */
 class SentDocument {
   readonly #on: 'body' | 'attempt' | 'response';
   readonly #operations: Operation[];

@@ -24,7 +24,7 @@ import { inTurns, isObject, Not, strict, Timeout, viewsOfAll } from './shared.ts
 /** Bytes of an answer that are read. */
 export const mostBytes = 1_048_576;
 
-/** Fetches within the check's own time: gives up when that ends. */
+/** Fetches within the check's own time limit. */
 export async function fetchWithin(
   { guardedFetch }: Scope,
   signal: AbortSignal,
@@ -403,7 +403,7 @@ async function hasAddress({ hostname }: URL, signal: AbortSignal): Promise<boole
   });
   try {
     const found = await Promise.race([lookup(hostname.replaceAll(/^\[|\]$/g, ''), { all: true }), aborted]);
-    // Names of an internal network must not be told from those that do not exist.
+    // The result must not distinguish names of an internal network from those that do not exist.
     return found.length > 0 && found.every(({ address }) => isPublicAddress(address));
   } catch {
     signal.throwIfAborted();

@@ -15,7 +15,7 @@ import { changeTexts, Not, viewsOf } from './shared.ts';
 /** Finds stretches of a text. Takes time in proportion to it. */
 export type Find = TextRule['find'];
 
-/** Everything that an expression matches and `isMeant` lets through. Its repetitions must be bounded. */
+/** All matches of an expression that `isMeant` accepts. Its repetitions must be bounded. */
 export function found(expression: RegExp, isMeant: (text: string) => boolean = () => true): Find {
   return function* (text) {
     for (const match of text.matchAll(expression)) {

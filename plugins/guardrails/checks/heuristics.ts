@@ -214,7 +214,7 @@ export const language = defineCheck({
     const wanted = new Set([asked].flat().map(canonical));
     return ({ text }) => {
       const shown = text.slice(0, 2000);
-      // Of writing without spaces a few signs tell the language.
+      // In writing without spaces, a few characters show the language.
       const letters =
         (shown.match(/\p{L}/gu) ?? []).length *
         (/[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/.test(shown) ? 4 : 1);

@@ -1,4 +1,4 @@
-/** The check for personal data that can be told by how it is written, most of it with check digits. */
+/** The check for personal data with a recognisable form, most of it with check digits. */
 import { namedPattern } from '../../../core/redaction/named-patterns.ts';
 import { defineCheck, Type } from '../../../core/pipeline/plugin.ts';
 import { type Find, found, findingParameters, judgeFindings } from './findings.ts';

@@ -56,7 +56,7 @@ export const mostSteps = 2000;
 const slashed = /^\/([^]+)\/([dgimsuvy]*)$/;
 const flagsInRe2 = /[ims]/g;
 
-/** An expression in RE2's syntax; `/x/i` becomes `(?i)x`. Says as a fault which flags cannot be. */
+/** An expression in RE2's syntax; `/x/i` becomes `(?i)x`. Reports unsupported flags as a fault. */
 export function expressionOf(rule: string): { readonly source: string; readonly fault?: string } {
   const [, source, flags] = slashed.exec(rule) ?? [];
   if (source === undefined || flags === undefined) return { source: rule };

@@ -95,7 +95,7 @@ const longestSchema = 100_000;
 
 type Validate = (value: unknown) => boolean;
 
-/** An ajv whose `pattern` takes time in proportion to the text. Throws for a schema that is none. */
+/** An ajv whose `pattern` takes time in proportion to the text. Throws for an invalid schema. */
 function compileSchema(schema: Readonly<Record<string, unknown>>): Validate {
   const length = JSON.stringify(schema).length;
   if (length > longestSchema)
@@ -103,7 +103,7 @@ function compileSchema(schema: Readonly<Record<string, unknown>>): Validate {
   const regExp = (source: string) => {
     const pattern = linearPattern(source, mostSteps);
     if (typeof pattern === 'string') throw new Error(`its pattern ${JSON.stringify(source)} ${pattern}`);
-    // By its text ajv tells one expression from another.
+    // Ajv distinguishes expressions by this text.
     return { test: (text: string) => pattern.test(text), toString: () => source };
   };
   const options = {

@@ -90,7 +90,7 @@ function isMet(value: unknown, finding: Finding, values: Values): boolean {
   return value === equals;
 }
 
-/** A threshold that nothing reaches where the parameters name none. */
+/** The threshold; infinite where the parameters have none. */
 function numberOf(template: Template, values: Values): number {
   const value = filled(template, values);
   return typeof value === 'number' ? value : Number(filledText(template, values) ?? Infinity);

@@ -1,4 +1,4 @@
-/** Acuvity: which things it looks for is said by parameters of their own. */
+/** Acuvity: a parameter for each of its detectors. */
 import type { TProperties } from 'typebox';
 import { parseJson } from '../../../core/base/json.ts';
 import { Type } from '../../../core/pipeline/plugin.ts';

@@ -35,7 +35,7 @@ const azure = {
   },
   derives: ({ credentials }) => {
     const { apiKey, azureAuthMode } = Object(credentials) as Readonly<Record<string, unknown>>;
-    // A key goes before everything else.
+    // A key takes precedence.
     return { mode: apiKey === undefined && azureAuthMode !== 'apiKey' ? azureAuthMode : undefined };
   },
   asks: 'each',

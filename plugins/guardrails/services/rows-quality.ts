@@ -66,7 +66,7 @@ const qualifire = {
 
 const said = { input: '{request.text}', output: '{answer}' };
 
-/** Messages with the calls of tools, and the tools that there are, as Qualifire takes them. */
+/** Messages with tool calls, and the available tools, as Qualifire takes them. */
 function toolUse({ request, messages, json }: Values): Values {
   const asked = valueAt(request, 'json');
   const tools = valueAt(asked, 'tools');

@@ -55,7 +55,7 @@ export interface ServiceRow {
   readonly explains?: string;
 }
 
-/** Something that must stand in an answer. */
+/** A member that an answer must have. */
 export interface Need {
   /** Members with dots between, `*` for each of a list or object, of which there must be one. */
   readonly at: string;
@@ -66,7 +66,7 @@ export interface Need {
   readonly with?: Template;
 }
 
-/** Something in an answer for which the check fails. */
+/** A member of an answer for which the check fails. */
 export interface Finding {
   readonly at: string;
   /** Condition on the value; the first one that is given counts. */

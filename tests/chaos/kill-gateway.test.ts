@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
 import { makeHome, startGateway, type GatewayProcess } from '../kit/gateway-process.ts';
 import { eventually, ownerKey, stopEverything } from '../kit/process-kit.ts';
-import { journalIds, storedCopies, tables } from '../kit/stored-copies.ts';
+import { journalIds, storedCopies, tables, withStore } from '../kit/stored-copies.ts';
 
 // Each round is killed at another time, so that it hits rows that are only on disk, on their way, or just stored.
 const killedAfterMs = [900, 1450];
@@ -13,12 +13,17 @@ const requestsPerClient = 1000;
 
 const configuration = `version: 1
 storage: { journal: { ship_ms: 400 } }
+prices: { models: [{ provider: mock, model: '*', input: 3.100007, output: 12.500003 }] }
 pipelines:
   - { name: admin, match: { routes: contributed }, plugins: [auth, management] }
   - name: gateway
     match: { path: /** }
     plugins: [auth, provider, logger: { bodies: true }]
 `;
+
+/** The prices above, in 10⁻¹² dollars for a token. */
+const priceOf = (prompt: number, completion: number): bigint =>
+  BigInt(prompt) * 3_100_007n + BigInt(completion) * 12_500_003n;
 
 after(stopEverything);
 
@@ -98,5 +103,19 @@ test(
       assert.deepEqual(missing, [], `${missing.length} of ${flushed[table].size} ${table} are lost`);
       assert.deepEqual(doubled, [], `${doubled.length} of ${stored[table].size} ${table} are stored twice`);
     }
+    // Of rows that were stored before a kill, after it and from the journal: the sum is that of the usage, to the last digit.
+    const [sums] = await withStore(home.data, (rowsOf) =>
+      rowsOf<Record<'prompt' | 'completion' | 'total' | 'rolled', string>>(`
+        SELECT toString(sum(prompt_tokens)) AS prompt, toString(sum(completion_tokens)) AS completion,
+          toString(sum(cost)) AS total, (SELECT toString(sum(cost_sum)) FROM usage_days WHERE dimension = '*') AS rolled
+        FROM requests`),
+    );
+    const expected = priceOf(Number(sums?.prompt), Number(sums?.completion));
+    const picos = (cost = '0'): bigint => {
+      const [whole = '', fraction = ''] = cost.split('.');
+      return BigInt(whole + fraction.padEnd(12, '0'));
+    };
+    assert.ok(expected > 0n);
+    assert.deepEqual([picos(sums?.total), picos(sums?.rolled)], [expected, expected]);
   },
 );

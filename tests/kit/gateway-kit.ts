@@ -278,6 +278,15 @@ export async function startTestGateway(
     publicUrl: config.server.public_url || undefined,
   };
   const disposers: (() => Promise<void>)[] = [];
+  let server: RunningServer | undefined;
+  // Also where a plugin cannot be created, and no server starts.
+  t.after(async () => {
+    await server?.close(0);
+    await transport.close();
+    await network.close();
+    for (const dispose of disposers) await dispose();
+    memory.close();
+  });
   const compiled = [];
   for (const pipeline of pipelinesOf(options)) {
     const instances: PluginInstance[] = [];
@@ -303,19 +312,13 @@ export async function startTestGateway(
     }),
     operations: options.operations ?? (() => false),
   });
-  const server = await startServer(gateway, config.server, 0);
-  t.after(async () => {
-    await server.close(0);
-    await transport.close();
-    await network.close();
-    for (const dispose of disposers) await dispose();
-    memory.close();
-  });
+  const started = await startServer(gateway, config.server, 0);
+  server = started;
   return {
-    url: `http://127.0.0.1:${server.port}`,
-    port: server.port,
+    url: `http://127.0.0.1:${started.port}`,
+    port: started.port,
     gateway,
-    server,
+    server: started,
     transport: network,
     metrics: metrics.values,
     lines,

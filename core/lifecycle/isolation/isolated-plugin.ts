@@ -110,8 +110,13 @@ class IsolatedPlugin {
   async start(): Promise<Hooks> {
     const { scope } = this.#setup;
     scope.onDispose(() => this.#dispose());
-    const names = await this.#create();
-    return this.#hooks(new Set(names));
+    try {
+      return this.#hooks(new Set(await this.#create()));
+    } catch (error) {
+      this.#isDisposed = true;
+      await this.#thread?.terminate();
+      throw error;
+    }
   }
 
   async #create(): Promise<readonly IsolatedHook[]> {

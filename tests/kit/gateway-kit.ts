@@ -278,10 +278,10 @@ export async function startTestGateway(
     publicUrl: config.server.public_url || undefined,
   };
   const disposers: (() => Promise<void>)[] = [];
-  let server: RunningServer | undefined;
+  const servers: RunningServer[] = [];
   // Also where a plugin cannot be created, and no server starts.
   t.after(async () => {
-    await server?.close(0);
+    for (const server of servers) await server.close(0);
     await transport.close();
     await network.close();
     for (const dispose of disposers) await dispose();
@@ -312,13 +312,13 @@ export async function startTestGateway(
     }),
     operations: options.operations ?? (() => false),
   });
-  const started = await startServer(gateway, config.server, 0);
-  server = started;
+  const server = await startServer(gateway, config.server, 0);
+  servers.push(server);
   return {
-    url: `http://127.0.0.1:${started.port}`,
-    port: started.port,
+    url: `http://127.0.0.1:${server.port}`,
+    port: server.port,
     gateway,
-    server: started,
+    server,
     transport: network,
     metrics: metrics.values,
     lines,

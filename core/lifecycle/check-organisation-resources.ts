@@ -110,7 +110,7 @@ class ResourceProblems {
     return this.#problems.found;
   }
 
-  /** Guardrails that judge without being named: those of the organisation, or of `workspace` and the organisation. */
+  /** Guardrails that apply by default: those of the organisation, or of `workspace` and the organisation. */
   #guardrailDefaults(defaults: GuardrailDefaults | undefined, pointer: string, workspace?: string): void {
     const names = new FileNames(this.#check.config, this.#knowsProvider, workspace ?? '');
     const find = (name: string) => names.findGuardrail(name);
@@ -133,7 +133,7 @@ class ResourceProblems {
       });
   }
 
-  /** The workspace, and that the slug is there once. */
+  /** Checks the workspace, and that the slug is unique. */
   #envelope(
     noun: string,
     one: { readonly slug: string; readonly workspace?: string },
@@ -246,7 +246,7 @@ class ResourceProblems {
     );
   }
 
-  /** Each slug of a provider once, those that integrations get included. */
+  /** Checks that each slug of a provider is unique, those from integrations included. */
   #providerSlugs(): void {
     const { providers } = this.#check.config;
     for (const { slug, workspace, pointer } of ownedProviders(this.#check.config)) {

@@ -143,7 +143,7 @@ class OrganisationProblems {
     const problem = slug === undefined ? undefined : this.#names.missingConfig(slug);
     if (problem === undefined) return;
     const place = `${pointer}/defaults/config_id`;
-    // A default config of the whole organisation has to be there in every workspace.
+    // A default config of the whole organisation has to exist in every workspace.
     const mayBeStored = pointer !== '/organisation' && this.#names.later.has(problem);
     if (mayBeStored) this.#problems.note(place, `"config_id": ${problem}`);
     else this.#problems.refuse(place, `"config_id": ${problem}`);

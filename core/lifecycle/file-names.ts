@@ -30,7 +30,7 @@ export function hasStore({ storage }: Pick<NamingConfig, 'storage'>): boolean {
   return storage !== undefined && storage.resources.url !== 'none:';
 }
 
-/** The providers of the section `organisation`: those that it names, and those that its integrations get. */
+/** The providers of the section `organisation`: those that it names, and those of its integrations. */
 export function ownedProviders({
   organisation,
 }: Pick<NamingConfig, 'organisation'>): readonly OwnedProvider[] {

@@ -28,7 +28,7 @@ function pluginModuleSource(): string {
 /** Called with every file of a bundle, also when bundling fails, and with missing files. */
 type NoteInput = (file: string) => void;
 
-/** Replacements for the names by which a module knows its own place, which bundling would make wrong. */
+/** Replacements for the names that hold a module's own path, which bundling would make wrong. */
 const moduleNames: Readonly<Record<string, string>> = {
   'import.meta.url': 'weirModuleUrl',
   'import.meta.filename': 'weirModuleFile',
@@ -147,7 +147,7 @@ interface BundleRequest {
   readonly entry: string;
   /** Folder of the file that names the plugin. */
   readonly folder: string;
-  /** Blamed for problems that have no place in the plugin's own source. */
+  /** Place of problems that have none in the plugin's own source. */
   readonly place: Place;
   /** JSON pointer of the plugin in the configuration. */
   readonly pointer: string;
@@ -184,7 +184,7 @@ async function bundlePlugin(request: BundleRequest): Promise<BundleResult> {
       format: 'esm',
       platform: 'node',
       target: 'node20',
-      // Naming a condition keeps `module`, which Node does not know, from being added.
+      // An explicit condition prevents the default `module`, which Node does not know.
       conditions: ['node-addons'],
       // Packages' `require` and native addons by absolute path.
       banner: { js: requireBanner },

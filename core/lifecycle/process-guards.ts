@@ -4,7 +4,7 @@ import { describeThrown, pluginErrors } from './plugin-errors.ts';
 import { Worker } from 'node:worker_threads';
 
 /**
- * The exit code of a process that cannot go on and is to be started again (EX_SOFTWARE of sysexits.h): its event loop
+ * The exit code of a process that cannot continue and must be restarted (EX_SOFTWARE of sysexits.h): its event loop
  * stood still, or an exception of the gateway's own was not caught. `scripts/supervise.mjs`, the systemd unit and
  * compose start it again.
  */

@@ -24,7 +24,7 @@ export class TracerInUse {
     this.#parts = parts;
   }
 
-  /** From now on these settings hold; undefined for no tracer. */
+  /** Applies these settings; undefined for no tracer. */
   use(settings: OtlpSettings | undefined): void {
     if (isDeepStrictEqual(settings, this.#settings)) return;
     this.#retire();
@@ -37,7 +37,7 @@ export class TracerInUse {
     if (this.#tracer !== undefined) this.#tracer.settled(context, outcome, acceptedAt);
   }
 
-  /** Ends it; resolves when every one that was in use has ended. */
+  /** Ends the tracer; resolves when every tracer that was in use has ended. */
   async close(): Promise<void> {
     this.use(undefined);
     await Promise.all(this.#closing);

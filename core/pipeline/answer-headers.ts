@@ -5,7 +5,7 @@ interface ToldRequest {
   readonly facts: RequestFacts;
   /** Flat: name, value. */
   readonly responseHeaders: readonly string[];
-  /** Which prefixes its own headers came under, beside the first. */
+  /** Further prefixes of the request's own headers, beside the first. */
   readonly aliasRanks: Iterable<number> | undefined;
 }
 

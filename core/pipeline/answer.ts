@@ -53,12 +53,12 @@ export function isStreamSource(body: Answer['body']): body is StreamSource {
   return body !== null && !Buffer.isBuffer(body);
 }
 
-/** How the log knows a client that did not wait for its whole answer. */
+/** Error in the log for a client that did not wait for its whole answer. */
 export function clientLeft(): GatewayError {
   return new GatewayError('client_closed', 'The client left before its answer was complete.');
 }
 
-/** How the log knows a client that accepted no byte for too long and was cut. */
+/** Error in the log for a client that accepted no byte for too long and was cut. */
 export function clientStalled(): GatewayError {
   return new GatewayError('client_stalled', 'The client stopped reading its answer.');
 }
@@ -114,7 +114,7 @@ export function decodedSource(source: StreamSource, coding: Coding): StreamSourc
   };
 }
 
-/** Bytes of a replayed stream that are handed on at once. */
+/** Bytes of a replayed stream that are passed on at once. */
 const replayedBytes = 16_384;
 
 /** Bytes as a stream, at the pace of its reader. */
@@ -134,7 +134,7 @@ export class ReplayedStream implements StreamSource {
   }
 
   resume(): void {
-    // A target may ask for more while it is being given some.
+    // A target may call `resume` while it receives a chunk.
     if (this.flowing) return;
     this.flowing = true;
     let room = true;

@@ -101,7 +101,7 @@ export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   );
 }
 
-/** How a call stands to the breaker of its plugin. */
+/** A call's relation to the breaker of its plugin. */
 export interface GuardedCall {
   /** Default: `whole`. */
   readonly part?: CallPart;
@@ -142,7 +142,7 @@ function callOnce<T>(
   call: () => T | Promise<T>,
   ended?: Ended,
 ): T | undefined | Promise<T | undefined> {
-  // Plugins of the gateway itself are not measured: two looks at the clock cost more than most hooks.
+  // Plugins of the gateway itself are not measured: reading the clock twice costs more than most hooks.
   const work = instance.builtIn ? undefined : runtime.work;
   const startedAt = work === undefined ? 0 : runtime.clock.monotonic();
   let result: T | Promise<T>;

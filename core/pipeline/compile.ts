@@ -51,7 +51,7 @@ export function checkHooks(pipeline: CheckedPipeline<CreatedPlugin>, locate: Loc
   ];
 }
 
-/** The checks across pipelines that need none of their plugins: each has a name of its own, and requests that reach it. */
+/** The checks across pipelines that need no plugins: each has a unique name, and requests that reach it. */
 export function checkPipelines(
   pipelines: readonly Pick<PipelineConfig, 'name' | 'match'>[],
   locate: Locate,
@@ -83,7 +83,7 @@ export function checkPipelines(
 type Match = PipelineConfig['match'];
 
 function coversMatch(wide: Match, narrow: Match): boolean {
-  // Contributed routes are exact: they are looked for wherever their pipeline stands.
+  // Contributed routes are exact: they are matched wherever their pipeline is listed.
   if (wide.routes !== undefined || narrow.routes !== undefined) return false;
   const { methods } = wide;
   if (methods !== undefined && narrow.methods?.every((method) => methods.includes(method)) !== true)

@@ -33,7 +33,7 @@ export interface RequestBody {
   /** The same as text. Decoded once. */
   readonly text: string;
   /**
-   * Parsed JSON, or undefined when the body is empty, no JSON, or an upload that was left unread. Integers beyond 2^53
+   * Parsed JSON, or undefined when the body is empty, not JSON, or an upload that was left unread. Integers beyond 2^53
    * are BigInt, so that they keep their digits. Treat it as read-only: changes go through `set` and `remove`.
    */
   readonly json: JsonValue | undefined;

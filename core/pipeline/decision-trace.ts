@@ -19,13 +19,13 @@ export class BoundedJson {
     this.left = maxBytes - endBytes;
   }
 
-  /** Adds a member; one that finds no room is left out. */
+  /** Adds a member; leaves it out when there is no room. */
   member(name: string, value: unknown): void {
     const text = `${JSON.stringify(name)}:${JSON.stringify(value)}`;
     if (this.takes(text)) this.members.push(text);
   }
 
-  /** Adds a list, with as many of its first items as find room. */
+  /** Adds a list, with as many of its first items as there is room for. */
   list(name: string, items: readonly unknown[]): void {
     const start = `${JSON.stringify(name)}:[]`;
     if (!this.takes(start)) return;
@@ -131,7 +131,7 @@ export class DecisionTrace implements PlanTrace {
     exchange.addResponseHeader(`${prefix}explain`, link);
   }
 
-  /** The same where every key has been seen that will be: throws `scope_missing` for a request without one, too. */
+  /** The same once no further key can come: throws `scope_missing` for a request without one, too. */
   require(exchange: TracedRequest): void {
     this.authorise(exchange);
     if (!this.allowed) throw this.refusal('this request came without one');

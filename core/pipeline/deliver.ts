@@ -91,7 +91,7 @@ function responseSteps({ pipeline }: Exchange, upTo: number): readonly Step<'res
     : pipeline.response.filter(({ index }) => index < upTo);
 }
 
-/** One JSON document of an endpoint that is not modelled flows by; for a hook it has to be whole. */
+/** A JSON document of an endpoint that is not modelled is streamed; for a hook it has to be whole. */
 async function deliverCollected(
   exchange: Exchange,
   answer: Answer & { readonly body: StreamSource },

@@ -130,7 +130,7 @@ function pricedCost(usage: Usage, { prices, price, at }: ExpectedPricing): numbe
   return status === 'priced' ? Number(cost) : undefined;
 }
 
-/** Where the body names no model, all requests of the operation are taken to be alike. */
+/** Where the body names no model, all requests of the operation count as one model. */
 function modelOf({ model }: Readonly<Record<string, unknown>>, endpoint: string): string {
   return typeof model === 'string' ? model : endpoint;
 }

@@ -88,7 +88,7 @@ export const changing = (name: string, change: (text: string) => string): AnyPlu
       emit(event.type === 'text-delta' ? { ...event, text: change(event.text) } : event),
   }));
 
-/** Holds all text back and gives it out changed at the end. */
+/** Holds all text back and emits it, changed, at the end. */
 export const holding = (name: string, change: (text: string) => string): AnyPlugin =>
   tapping(name, () => {
     const held: string[] = [];

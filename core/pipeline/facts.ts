@@ -60,7 +60,7 @@ export interface RequestFacts {
   /** Of a saved config; empty for every other. */
   configVersion: string;
   prompt: string;
-  /** Number of the version of the prompt. */
+  /** Version number of the prompt. */
   promptVersion: string;
   virtualKey: string;
   cacheStatus: string;

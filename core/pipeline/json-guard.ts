@@ -23,16 +23,16 @@ const closeList = 93;
 const openObject = 123;
 const closeObject = 125;
 
-/** Bytes of a document that are made into values at once. */
+/** Bytes of a document that are parsed at once. */
 const pieceBytes = 65_536;
-/** A longer string is made in pieces, too. */
+/** A longer string is decoded in pieces, too. */
 const longString = 262_144;
 
-/** An object, a list or a string that is too long to be made into a value at once. */
+/** An object, a list or a string that is too long to be parsed at once. */
 export interface LargeValue {
   readonly start: number;
   readonly end: number;
-  /** Commas between its own members at which it is taken apart; empty for a string. */
+  /** Commas between its own members at which it is split; empty for a string. */
   readonly cuts: readonly number[];
   /** For each piece between them the large value that it ends with. */
   readonly inner: readonly (LargeValue | undefined)[];
@@ -63,9 +63,9 @@ interface OpenObject {
   readonly from: number;
   /** Places in the list of keys by hash, once there are more than a few. */
   places: Map<number, number> | undefined;
-  /** Instead of both, where a name can be written in several ways or two of them have one hash. */
+  /** Instead of both, where a name has several spellings or two names have one hash. */
   names: Set<string> | undefined;
-  /** Undefined where members may be called as their sender likes. */
+  /** Undefined where members may have any names. */
   readonly known: KnownMembers | undefined;
 }
 
@@ -119,7 +119,7 @@ export class JsonReading {
   private readonly shapes: (KnownMembers | undefined)[] = [];
   /** The same for the value of the last member, in an object with known members. */
   private below: KnownMembers | undefined;
-  /** That holds for objects in a list alone. */
+  /** `below` holds only for objects in a list. */
   private belowInLists = false;
   /** Hash, start and end of each member of the objects that are open. */
   private readonly keys: number[] = [];
@@ -240,7 +240,7 @@ export class JsonReading {
     this.topMembers.push({ name, start, valueStart, end });
   }
 
-  /** Where the quote is that ends a string which begins here; the end of the bytes for one without, -1 when `until` comes before. */
+  /** Offset of the quote that ends the string which begins here; the end of the bytes without one, -1 when `until` comes before. */
   private endOfString(start: number, until: number): number {
     const { bytes, stringFrom } = this;
     if (stringFrom > 0) return this.endOfLongString(start, stringFrom, until);
@@ -308,7 +308,7 @@ export class JsonReading {
     return undefined;
   }
 
-  /** Where a member with this hash stands in the list of keys. */
+  /** Place of the member with this hash in the list of keys. */
   private placeOf(object: OpenObject, hash: number): number | undefined {
     const { keys } = this;
     if (object.places === undefined && keys.length - object.from >= 3 * fewMembers) {

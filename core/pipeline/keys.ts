@@ -27,8 +27,8 @@ export const addressedProvider = defineKey<string>('addressed-provider');
 export const judged = defineKey<'passed' | 'changed' | 'skipped' | undefined>('judged');
 
 /**
- * The answer to the present attempt is kept, so that later requests can refer to it by its id, and goes on from this
- * earlier one. Undefined: it is not kept.
+ * The answer to the present attempt is stored, so that later requests can refer to it by its id, and continues this
+ * earlier one. Undefined: it is not stored.
  */
 export const keptAnswer = defineKey<{ readonly previousResponseId: string | null } | undefined>(
   'kept-answer',

@@ -1,5 +1,5 @@
 /**
- * Members of requests that rules read, by where they stand. Some providers take `Model` for `model` (Go's decoder does): a
+ * Members of requests that rules read, by their places. Some providers take `Model` for `model` (Go's decoder does): a
  * rule that looks for `model` would not see it, so another spelling of a known member is refused. All other
  * places are free: JSON schemas, arguments, metadata, answers of tools.
  */
@@ -22,14 +22,14 @@ interface KnownMember {
   readonly inLists: boolean;
 }
 
-/** The hash of a name's bytes, as the guard works it out while it reads. */
+/** The hash of a name's bytes, as the guard computes it while it reads. */
 function hashOf(bytes: Uint8Array): number {
   let hash = bytes.length;
   for (const byte of bytes) hash = (Math.imul(hash, 31) + byte) | 0;
   return hash;
 }
 
-/** As decoders without regard to case compare names: Go's also takes the long s and the sign for kelvin for letters. */
+/** Folds a name as case-insensitive decoders do: Go's also folds the long s and the kelvin sign. */
 export function folded(name: string): string {
   return name.toLowerCase().replaceAll('ſ', 's').replaceAll('\u212a', 'k');
 }

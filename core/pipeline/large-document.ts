@@ -176,7 +176,7 @@ function isEscaped(bytes: Buffer, at: number): boolean {
   return slashes % 2 === 1;
 }
 
-/** The next place at or before `at` where neither a character nor an escape is torn. */
+/** The next place at or before `at` that splits neither a character nor an escape. */
 function betweenCharacters(bytes: Buffer, from: number, at: number, end: number): number {
   if (at === end) return end;
   let place = at;
@@ -205,7 +205,7 @@ function isSpace(bytes: Buffer, from: number, to: number): boolean {
   return true;
 }
 
-/** A body that may be held as such a document. */
+/** A body that may be kept as such a document. */
 export interface MayBeLarge {
   /** Set where it is a large object: changing it writes no more than it has to. */
   readonly large?: LargeDocument | undefined;
@@ -358,7 +358,7 @@ export class LargeDocument {
     const pieces = [source.subarray(0, first)];
     let end = first;
     let isFirst = true;
-    // The bytes between a member and the next are kept for the one that follows it now.
+    // The bytes between a member and the next are kept for its new successor.
     let gap: Buffer | undefined;
     members.forEach(({ span, value, isRemoved }, index) => {
       end = span.end;

@@ -4,7 +4,7 @@ import { canonicalPath } from '../dialects/match-endpoint.ts';
 import type { AttemptBody, JsonValue, NamedModels } from './context.ts';
 import { parseJson } from '../base/json.ts';
 
-/** One field of a form, as every reader of forms takes it. */
+/** One field of a form, as every parser of forms reads it. */
 interface FormField {
   readonly name: string;
   readonly value: Buffer;
@@ -14,8 +14,8 @@ interface FormField {
 const maxLine = 1_000;
 
 /**
- * The fields of a form, when all readers of forms agree on them; undefined for a body that some of them read otherwise:
- * another type, a boundary that stands elsewhere too, text before the first part or after the last, folded or odd
+ * The fields of a form, when all parsers of forms agree on them; undefined for a body that some of them read differently:
+ * another type, a boundary that also occurs elsewhere, text before the first part or after the last, folded or odd
  * headers, encoded values. `contentType` is the one header of that name.
  */
 function formFields(contentType: string, bytes: Buffer): readonly FormField[] | undefined {
@@ -32,7 +32,7 @@ function isUrlEncoded(contentType: string): boolean {
   return /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i.test(contentType);
 }
 
-/** The fields of a query or a form in one line; `;` separates them too, as some old readers have it. */
+/** The fields of a query or a form in one line; `;` separates them too, as in some old parsers. */
 function urlEncodedFields(text: string): readonly FormField[] {
   const fields: FormField[] = [];
   for (const pair of text.split(/[&;]/)) {
@@ -82,7 +82,7 @@ function partsOf(bytes: Buffer, boundary: string): readonly FormField[] | undefi
   return bytes.length <= from + 4 && (rest === '' || rest === crlf) ? fields : undefined;
 }
 
-/** Behind the boundary that stands here, which a line's end or the end of the form must follow. */
+/** Offset behind the boundary that begins here, which a line's end or the end of the form must follow. */
 function startOfPart(bytes: Buffer, at: number, line: string): number | undefined {
   const end = at + line.length;
   if (bytes.toString('latin1', at, end) !== line) return undefined;
@@ -121,7 +121,7 @@ function readPart(part: Buffer): FormField | undefined {
   return { name, value: part.subarray(end + 2 * crlf.length) };
 }
 
-/** Whether a content type names an encoding in which the same bytes are another text. */
+/** Whether a content type names an encoding other than UTF-8 and ASCII. */
 function declaresOtherCharset(contentType: string): boolean {
   const named = [...contentType.matchAll(/charset\s*\*?\d*\*?=\s*"?([^";,\s]*)/gi)];
   return named.some((one) => !/^(?:utf-?8|us-ascii)$/i.test(one[1] ?? ''));
@@ -225,7 +225,7 @@ function readHeaders(request: NamingRequest, found: Found): void {
   }
 }
 
-/** Messages over WebSocket are not read, so that only a model which the request fixes is known. */
+/** Messages over WebSocket are not read: a model is known only where the request fixes it. */
 function readUpgrade({ path, query }: NamingRequest, found: Found): void {
   if (!realtimePath.test(path)) found.tell('the messages over this WebSocket may name any model');
   else if (/[?&;]intent=/i.test(query))
@@ -353,7 +353,7 @@ function readRequest(request: JsonValue, found: Found): void {
   found.main.push(...names);
 }
 
-/** The texts at a place; lists on the way are looked through. Names are compared without regard to case. */
+/** The texts at a place; lists on the way are searched. Names are compared case-insensitively. */
 function collect(
   members: readonly Member[],
   place: readonly string[],

@@ -118,7 +118,7 @@ export class PluginBreaker {
     this.#listener = listener;
   }
 
-  /** A call is about to be made; undefined when it must not be. Every one that is returned has to end. */
+  /** Begins a call; undefined when it must not be made. Every returned call has to be ended. */
   begin(hook: string, part: CallPart): BreakerAttempt<CallOutcome> | undefined {
     const breaker = this.#hooks.get(hook) ?? this.#add(hook);
     const now = this.#clock.monotonic();
@@ -135,7 +135,7 @@ export class PluginBreaker {
     return Math.max(1, Math.ceil(ms / 1000));
   }
 
-  /** Its hooks that have failed or run, and how their breakers are. */
+  /** Its hooks that have failed or run, and the state of their breakers. */
   states(): { readonly hook: string; readonly state: BreakerTurn }[] {
     const now = this.#clock.monotonic();
     return [...this.#hooks].map(([hook, breaker]) => {
@@ -178,7 +178,7 @@ export class PluginBreakers {
   readonly #turns: (labels: { plugin: string; hook: string; to: string }) => Counter;
   readonly #passedOver: (labels: { plugin: string; hook: string }) => Counter;
   readonly #open: (labels: { plugin: string; hook: string }) => Gauge;
-  /** Series that were set before: those of hooks that are gone, or closed, must not stay at 1. */
+  /** Series that were set before: those of removed hooks and closed breakers must not stay at 1. */
   readonly #shown = new Map<string, Gauge>();
 
   constructor(options: PluginBreakersOptions) {

@@ -94,7 +94,7 @@ export class PluginWork {
     if (series !== undefined) this.#held(plugin, hook, ms, series);
   }
 
-  /** A call that waited has ended, or is waited for no longer: it took so long altogether. */
+  /** A call that waited has ended or timed out: its total time. */
   ended(plugin: string, hook: string, ms: number): void {
     this.#of(plugin, hook)?.seconds.observe(ms / 1000);
   }

@@ -120,7 +120,7 @@ export interface Scope {
   /** Consumption of usage limits. */
   readonly budgets: Budgets;
   readonly cache: Cache;
-  /** For every URL that a request names. */
+  /** Fetches URLs that requests name. */
   readonly guardedFetch: GuardedFetch;
   readonly metrics: Metrics;
   readonly prices: Prices;
@@ -131,9 +131,9 @@ export interface Scope {
   readonly ownRequests: OwnRequests;
   /** For requests that need more than a header to be authorized: signatures of AWS, tokens of Microsoft Entra. */
   readonly credentials: CredentialFactory;
-  /** For secrets that are kept elsewhere. */
+  /** Reads secrets from external secret managers. */
   readonly secretManagers: SecretManagers;
-  /** For servers of the Model Context Protocol that a record names. */
+  /** Connects to MCP servers (Model Context Protocol) that a record names. */
   readonly mcp: McpClients;
   readonly journal: Journal;
   readonly analytics: Analytics;
@@ -287,8 +287,8 @@ export interface CheckSubject {
   /** All texts, oldest first. A check that searches looks at all of them. */
   readonly texts: readonly SubjectText[];
   /**
-   * The text that counts and endings are about: the last message of a request (its parts joined by line feeds), the
-   * first choice of an answer. Empty for none.
+   * The text for checks of counts and endings: the last message of a request (its parts joined by line feeds), the first
+   * choice of an answer. Empty for none.
    */
   readonly text: string;
   /** The body as JSON; undefined when it is not JSON. Read-only. */
@@ -303,13 +303,13 @@ export interface CheckSubject {
   readonly spanId: string;
   /** A header of the client by lower-case name. */
   header(name: string): string | undefined;
-  /** Aborts when the check is out of time, or the client has left. Hand it to whatever the check waits for. */
+  /** Aborts when the check is out of time, or the client has left. Pass it to every call that the check awaits. */
   readonly signal: AbortSignal;
-  /** Puts other texts in their place: `change` is called with each. For checks that declare `changes`. */
+  /** Replaces the texts: `change` is called with each. For checks that declare `changes`. */
   setTexts(change: (text: SubjectText) => string): void;
   /** Replaces or adds a value of the JSON. For checks that declare `changes`. */
   set(path: JsonPath, value: JsonValue): void;
-  /** Replaces several values in one pass, which long ones want; each place must exist. For checks that declare `changes`. */
+  /** Replaces several values in one pass, which saves time with long ones; each place must exist. For checks that declare `changes`. */
   replaceAll(replacements: readonly Replacement[]): void;
   /** The request's value under the key, kept for its later attempts too; the first call makes it. */
   once<T>(key: ContextKey<T>, make: () => T): T;
@@ -330,7 +330,7 @@ export type Judge = (subject: CheckSubject) => MaybePromise<CheckResult>;
 
 /** A check: one question that guardrails can ask of a request or an answer. */
 export interface CheckDefinition<S extends TSchema = TSchema> {
-  /** How guardrails name it: `default.contains`, `acme.tone`. */
+  /** Its name in guardrails: `default.contains`, `acme.tone`. */
   readonly id: string;
   /** Other ids for the same. */
   readonly aliases?: readonly string[];

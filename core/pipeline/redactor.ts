@@ -153,7 +153,7 @@ class RedactedText implements HeldText {
     const { known } = this;
     // Whether a match begins beyond this place is not known yet: more of it may come.
     const decided = isLast ? known.length : known.length - this.reach;
-    // Text that is looked through again with each small piece would cost more the longer matches are.
+    // Searching the held text again with each small piece would cost more the longer matches are.
     if (!isLast && decided - this.from < batchOf(this.reach)) return '';
     let leaving = '';
     let at = this.from;

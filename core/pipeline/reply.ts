@@ -109,7 +109,7 @@ function tooLarge(maxBytes: number): GatewayError {
 /** Largest decoded size of a compressed answer that is read. */
 export const maxDecodedBytes = 64 * 1024 * 1024;
 
-/** A whole body without its content coding. Throws `upstream_invalid` for one that is not known. */
+/** A whole body without its content coding. Throws `upstream_invalid` for an unknown coding. */
 export function decodedBody(coding: ReturnType<typeof codingOf>, body: Buffer): MaybePromise<Buffer> {
   if (coding === 'identity') return body;
   if (coding !== 'unknown') return decodeWhole(body, coding, maxDecodedBytes);

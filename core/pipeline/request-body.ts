@@ -128,7 +128,7 @@ export class ChangedBody implements AttemptBody, MayBeLarge {
 export interface BodyBytes {
   readonly hasBody: boolean;
   header(name: string): string | undefined;
-  /** At once when they are there. Throws the refusal when they are too many, too slow, or too much for the memory that is left. */
+  /** Synchronous when they are there. Throws the refusal when they are too many, too slow, or exceed the memory that is left. */
   readBody(): Buffer | Promise<Buffer>;
   streamBody(): Readable;
   /** Counts bytes that are held beside the received ones. Throws the refusal when there is no room for them. */
@@ -233,7 +233,7 @@ export class LazyBody implements RequestBody {
     await this.understand(decoded);
   }
 
-  /** Checks the bytes. A large document is parsed with it, in pieces: that many bytes at once would hold up all others. */
+  /** Checks the bytes. A large document is parsed with it, in pieces: that many bytes at once would block all other requests. */
   private understand(bytes: Buffer): Promise<void> | undefined {
     if (bytes.length > largeBytes && beginsDocument(bytes)) {
       this.source.holdParsing(bytes.length);
@@ -294,8 +294,8 @@ export class LazyBody implements RequestBody {
   }
 
   /**
-   * Lets go of the text and of the parsed JSON, which take several times the room of the bytes: for when the answer has
-   * begun and may last. They are made again for the next caller that asks.
+   * Releases the text and the parsed JSON, which take several times the memory of the bytes, once the answer has begun
+   * and may last. They are made again for the next caller.
    */
   keepBytesOnly(): void {
     if (this.decoded === undefined) return;

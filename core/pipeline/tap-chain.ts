@@ -39,7 +39,7 @@ class TapStage implements Stage {
   private heldBytes = 0;
   private ended = false;
   private readonly emit = (event: StreamEvent): void => {
-    // A plugin may emit more than it took; that must not become a licence to hold more later.
+    // A plugin may emit more than it took; that must not allow it to hold more later.
     this.heldBytes = Math.max(0, this.heldBytes - textLength(event));
     this.emitted.push(event);
   };
@@ -163,7 +163,7 @@ class TapStage implements Stage {
     if (bytes !== undefined) out.push({ bytes, events });
   }
 
-  /** Late events are written into a copy of the last frame with text; before there is one, of whatever came last. */
+  /** Late events are written into a copy of the last frame with text; before there is one, of the last frame of any kind. */
   private remember(frame: StreamFrame): void {
     const hasText = frame.events.some((event) => 'text' in event);
     if (!hasText && (this.textSeen || frame.unread || frame.events[0]?.type === 'done')) return;

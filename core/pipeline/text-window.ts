@@ -11,12 +11,12 @@ export interface HeldText {
   push(text: string, isLast: boolean): MaybePromise<string>;
 }
 
-/** How much has to come before a text is looked through again, when findings have at most this length. */
+/** Units that have to come before a text is searched again, when findings have at most the length `reach`. */
 export function batchOf(reach: number): number {
   return reach < 64 ? 0 : reach >> 3;
 }
 
-/** The place, or the one before it where it lies within a character of two units. */
+/** The place, or the one before it where it would split a surrogate pair. */
 export function withoutHalfCharacter(text: string, place: number): number {
   const isWithin = place > 0 && place < text.length && (text.codePointAt(place - 1) ?? 0) > 0xffff;
   return isWithin ? place - 1 : place;

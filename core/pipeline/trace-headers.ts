@@ -28,7 +28,7 @@ export function readTraceParent(header: string): TraceParent | undefined {
   return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
 }
 
-/** The least that W3C Baggage asks everybody to carry, and all that is read. */
+/** The minimum that W3C Baggage requires implementations to carry; the rest is not read. */
 const maxMembers = 64;
 const maxLength = 8192;
 
@@ -111,7 +111,7 @@ function nameOf({ method, originalPath }: Exchange): string {
   return `${method} ${originalPath}`.slice(0, maxIdLength);
 }
 
-/** The metadata header wins; a member that it could not hold is left out, and so are those that find no room. */
+/** The metadata header wins; a member that it could not hold is left out, and so are those beyond its bound. */
 function withBaggage(
   metadata: RequestFacts['metadata'],
   baggage: ReadonlyMap<string, string>,

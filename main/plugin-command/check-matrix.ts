@@ -78,7 +78,7 @@ async function everyWire(matrix: Matrix, gateway: TestGateway, rows: Rows): Prom
         first ??= reply;
         same(reply, first, `cut as ${shown(pieces)}`);
       }
-      // Streams that a plugin only looks at, or leaves alone on purpose, are not changed by it.
+      // A plugin that observes or ignores streams does not change them.
       if (first !== undefined && whole !== undefined && answer.length <= mostLetters && mayChange(streams))
         same(first, whole, 'streamed');
     });
@@ -110,7 +110,7 @@ async function everyWire(matrix: Matrix, gateway: TestGateway, rows: Rows): Prom
   await rows.run('reload', 'the next generation serves', gateway, async (look) => {
     for (let round = 0; round < 3; round += 1) {
       const before = look({ prompt, stream: true, answer: [...answer] });
-      // The other options make it another generation; they differ in their bound alone.
+      // Other options make another generation; they differ only in their bound.
       await gateway.reload({ options: { ...matrix.options, timeout_ms: 20_000 + round } });
       same(await look({ prompt, stream: true, answer: [...answer] }), await before, 'after the reload');
     }

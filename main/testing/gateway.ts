@@ -150,7 +150,7 @@ async function open(first: GatewayOptions, { home, lines, log, opened }: Place):
   };
 }
 
-/** The whole configuration, as it stands in the file. */
+/** The whole configuration, as written to the file. */
 function configuration({ plugin, options = {}, config = {}, stores = 'here' }: GatewayOptions): object {
   const file =
     typeof plugin === 'string' && !plugin.startsWith('file:') ? path.resolve(plugin) : fileURLToPath(plugin);

@@ -200,7 +200,7 @@ class GuardrailEngine {
     return results;
   }
 
-  /** The same from the guardrail on that has to be waited for, at `from`. */
+  /** The same from `from` on, the first guardrail that has to be awaited. */
   async #goOn(
     {
       specs,

@@ -111,7 +111,7 @@ function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): Run
 
 const remedy = 'list the plugin that offers it, or take it out of the guardrail';
 
-/** Parameters with the credentials that the record keeps sealed. */
+/** Parameters with the decrypted credentials of the record. */
 function opened(
   { spec: { sealed }, index, check: { parameters } }: SpecCheck,
   { secrets: box }: Scope,
@@ -465,7 +465,7 @@ class AskedSubject implements CheckSubject {
     this.#subject.hold(bytes);
   }
 
-  /** It has judged, or cannot any more: a client that leaves concerns it no longer. */
+  /** It has judged, or cannot any more: stops listening for the client's departure. */
   close(): void {
     this.#forget?.();
   }

@@ -108,7 +108,7 @@ async function start(): Promise<(texts: readonly string[]) => Promise<number[][]
     const { ids } = tokenizer.encode(text);
     if (ids.length <= data.maxTokens) return scoresOf(ids);
     const middle = Math.ceil(text.length / 2);
-    // Shorter ones would not become shorter: the last tokens stay unread.
+    // Splitting again would not shorten it: the last tokens stay unread.
     if (middle <= overlap) return scoresOf(ids.slice(0, data.maxTokens));
     const parts = [text.slice(0, middle + overlap / 2), text.slice(middle - overlap / 2)];
     return highest(await Promise.all(parts.map((part) => scores(part))));

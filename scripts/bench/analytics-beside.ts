@@ -6,7 +6,7 @@ import { load } from './load.ts';
 import { startAsker, startUpstream, startWeir } from './subject.ts';
 import { requestBytes } from './workload.ts';
 
-/** How requests fare beside queries. */
+/** Figures of requests while queries run. */
 export interface BesideFigures {
   readonly requests_per_second: number;
   readonly idle_p99_ms: number;

@@ -9,12 +9,12 @@ import type {
 } from '../../core/ports/analytics.ts';
 import type { SeededStore } from './analytics-store.ts';
 
-/** One kind of question, and how it was answered, in milliseconds. */
+/** One kind of question and its times, in milliseconds. */
 export interface QueryFigures {
   readonly name: string;
   readonly clients: number;
   readonly asked: number;
-  /** Those that found no place in the gate; their wait counts as their time. */
+  /** Questions that the gate refused; their wait counts as their time. */
   readonly refused: number;
   readonly median_ms: number;
   readonly p99_ms: number;
@@ -29,7 +29,7 @@ interface Kind {
   readonly p99?: number;
   /** Of the rounds, how many it is asked; default all. Slow ones need no more to be known. */
   readonly share?: number;
-  /** Asks in turn; the client and the number of the question make each another one. */
+  /** Asks one after the other; client and number make each question unique. */
   readonly ask: readonly ((number: number) => Promise<unknown>)[];
 }
 

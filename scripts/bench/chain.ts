@@ -5,14 +5,14 @@ import { load, type RequestSource } from './load.ts';
 import { benchConfig, removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 
-/** CPU of the first chain with the cache, beside the bare proxy of the same run. */
+/** CPU of the first chain with the cache, relative to the bare proxy of the same run. */
 interface ChainFigures {
   bare_us: number;
   hit_us: number;
   miss_us: number;
   /** With counters and cache in Redis, on a miss; absent where no server is installed. */
   redis_us?: number;
-  /** Between which values the middle half of the rounds came, each beside the bare proxy of its round. */
+  /** Range of the middle half of the rounds, each relative to the bare proxy of its round. */
   spread: Readonly<Partial<Record<Name, Quartiles>>>;
 }
 

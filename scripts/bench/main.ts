@@ -279,7 +279,7 @@ function between(spread: readonly [number, number] | undefined): string {
   return `, half of the rounds from ${lower.toFixed(2)} to ${upper.toFixed(2)}`;
 }
 
-/** How well a difference is known. */
+/** Standard error of a difference. */
 function plusMinus({ added_error_us: error }: { readonly added_error_us: number }): string {
   return ` (± ${error.toFixed(1)})`;
 }

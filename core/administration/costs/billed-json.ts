@@ -143,7 +143,7 @@ class Reader {
   }
 
   #mistake(expected: string): FileMistake {
-    // Places are worked out where they are needed alone: JSON is YAML too.
+    // Places are computed only for errors: JSON is YAML too.
     const { root } = parseYaml(this.#text, { path: '', name: '' }, 10_000_000);
     const place =
       root === undefined

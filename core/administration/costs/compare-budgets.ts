@@ -70,7 +70,7 @@ interface Asked {
   readonly group: string;
   readonly unit: BudgetDifference['unit'];
   readonly from: number;
-  /** An answer from the cache asks none. */
+  /** A provider's budget: an answer from the cache does not count in it. */
   readonly isOfProvider: boolean;
 }
 
@@ -178,7 +178,7 @@ async function meaningOf(of: BudgetKey, lookUp: ReturnType<typeof recordsOf>): P
     case 'provider': {
       const provider = await lookUp.provider(organisationId, id);
       if (provider === undefined) return 'of a provider that is gone';
-      // One of the organisation serves under its name in every workspace.
+      // A provider of the organisation serves under its name in every workspace.
       const query = {
         ...{ organisationId, workspaceId: provider.workspaceId, conditions: [] },
         groupBy: [{ text: '', by: 'provider' as const }],

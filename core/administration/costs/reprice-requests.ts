@@ -26,7 +26,7 @@ export interface RepriceParts {
   readonly repricing: Repricing;
   readonly prices: Pick<Prices, 'price'>;
   readonly pricedBy: RowPrices;
-  /** Ends the work behind the batch that is being done. */
+  /** Ends the work after the present batch. */
   readonly stop: AbortSignal;
   /** Called after each batch. */
   progress(told: { readonly looked: number; readonly priced: number; readonly at: number }): void;
@@ -60,7 +60,7 @@ export interface RepriceReport {
   readonly isCut: boolean;
 }
 
-/** Callers choose names of models: those beyond are counted together. */
+/** Most models that are counted separately, since callers choose the names; the others are counted together. */
 const maxModels = 10_000;
 const otherModels = '(other models)';
 const notKnown = 'no price of this model is known';
@@ -119,7 +119,7 @@ export async function repriceRequests(wish: RepriceWish, parts: RepriceParts): P
     return { priced: priced.list(), unpriced: left.sort(byTokens), completed, isCut };
   }
 
-  /** Reasons name providers of the store: callers make none up. */
+  /** Reasons name providers of the store: callers cannot invent them. */
   function sumsFor(reason: string): ModelSums {
     let sums = unpriced.get(reason);
     if (sums === undefined) unpriced.set(reason, (sums = new ModelSums()));

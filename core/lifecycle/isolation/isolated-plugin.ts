@@ -62,7 +62,7 @@ export async function isolatedDefinition(
   return { definition };
 }
 
-/** Asks a thread that is started for this alone. */
+/** Asks a thread that is started only for this. */
 async function inPassing<T>({ file, limits, clock }: IsolationSetup, call: ThreadRequest): Promise<T> {
   const nothing = (): void => undefined;
   const module = pathToFileURL(file).href;
@@ -85,7 +85,7 @@ interface IsolatedPluginSetup extends IsolationSetup {
 /** The first pause before a thread is started again, and the longest, in milliseconds. */
 const firstPauseMs = 100;
 const longestPauseMs = 30_000;
-/** A thread that has lived for so long is started again without a longer pause, in milliseconds. */
+/** Lifetime of a thread after which its restart pause does not grow, in milliseconds. */
 const steadyMs = 60_000;
 
 /** One plugin in a thread of its own, which is started again when it ends: makes hooks of it. */
@@ -187,7 +187,7 @@ class IsolatedPlugin {
     await thread.terminate();
   }
 
-  /** Calls wait while a thread starts, and fail while none does. */
+  /** Calls wait while a thread starts, and fail when none is running or starting. */
   async #ask(call: ThreadRequest): Promise<HookReturn> {
     if (this.#ready === undefined) throw new Error(`it is being started again, because ${this.#lastStop}`);
     const thread = await this.#ready;
@@ -338,7 +338,7 @@ class JudgingTap implements StreamTap {
 /** Events that are sent together. */
 const mostTogether = 64;
 
-/** A tap that only looks: events pass at once, and go to the thread in batches. */
+/** A tap that only observes: events pass at once, and go to the thread in batches. */
 class ObservingTap implements StreamTap {
   readonly #id: number;
   readonly #ask: Ask;

@@ -128,7 +128,7 @@ export class IsolatedThread {
     return Math.max(20, Math.min(1000, Math.floor(this.#options.limits.cpuMs / 4)));
   }
 
-  /** A thread that has taken no turn since it was asked to, for as long as a call may take, is in a loop. */
+  /** A thread that takes no turn for as long as a call may take is in a loop. */
   #look(): void {
     const { clock, limits } = this.#options;
     const now = clock.monotonic();
@@ -166,7 +166,7 @@ export class IsolatedThread {
   }
 }
 
-/** Threads do not get this one's loader for TypeScript. */
+/** Threads do not inherit the main thread's loader for TypeScript. */
 function loading(entry: URL): string {
   const loader = JSON.stringify(import.meta.resolve('tsx/esm/api'));
   return `import(${loader}).then(({ register }) => { register(); return import(${JSON.stringify(entry.href)}); })`;

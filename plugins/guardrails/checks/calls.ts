@@ -1,4 +1,4 @@
-/** Checks that ask a server: webhooks, a log of an operator's own, tokens, and addresses that must answer. */
+/** Checks that ask a server: webhooks, an operator's log, tokens, and URLs that must answer. */
 import { lookup } from 'node:dns/promises';
 import { isPublicAddress } from '../../../core/base/host-rules.ts';
 import { parseJson, writeJson } from '../../../core/base/json.ts';
@@ -373,7 +373,7 @@ export const validUrls = defineCheck({
 });
 
 async function answers(scope: Scope, url: URL, signal: AbortSignal, timeoutMs: number): Promise<boolean> {
-  // The gateway sends no credentials that a text names.
+  // The gateway sends no credentials from a text.
   if (url.username !== '' || url.password !== '') return false;
   let isFine = false;
   const accept = (status: number): void => {

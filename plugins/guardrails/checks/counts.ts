@@ -55,7 +55,7 @@ function countWords(text: string): number {
   return count;
 }
 
-/** An end that a space, a closing quote or the end of the text follows; of wide ones nothing need follow. */
+/** An end that a space, a closing quote or the end of the text follows; the wide ones need no follower. */
 const sentenceEnd = /[.!?…]["'”’)\]»]?(?=\s|$)|[。！？]/g;
 
 /** Text behind the last sentence end counts as a sentence, too. */

@@ -12,7 +12,7 @@ import {
 } from '../../../core/pipeline/plugin.ts';
 import { changeTexts, Not, viewsOf } from './shared.ts';
 
-/** Finds stretches of a text. Takes time in proportion to it. */
+/** Finds spans of a text, in time proportional to its length. */
 export type Find = TextRule['find'];
 
 /** All matches of an expression that `isMeant` accepts. Its repetitions must be bounded. */

@@ -1,6 +1,6 @@
 /**
- * Checks that guess from how a text is written. They are quick and need no model, and they err: in both directions. An
- * operator who needs more asks a model by a webhook.
+ * Heuristic checks of a text's form. They are fast, need no model, and err in both directions. An operator who needs more
+ * asks a model by a webhook.
  */
 import { francAll } from 'franc-min';
 import { type CheckSubject, defineCheck, skipped, Type, verdictOf } from '../../../core/pipeline/plugin.ts';

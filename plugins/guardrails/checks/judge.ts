@@ -1,4 +1,4 @@
-/** A check that asks a model, on the way of all requests. */
+/** A check that asks a model, through the gateway like any other request. */
 import { asciiOnly, parseJson, writeJson } from '../../../core/base/json.ts';
 import { providerFields } from '../../../core/providers/provider-fields.ts';
 import {
@@ -197,7 +197,7 @@ function judgementIn(status: number, json: unknown): Judgement {
   return { verdict, score, explanation: told };
 }
 
-/** The JSON object of a text, which models like to put between other words. */
+/** The JSON object within a text; models often put other words around it. */
 function objectIn(text: string): JsonObject | undefined {
   const from = text.indexOf('{');
   const whole = parseJson(text.slice(from, text.lastIndexOf('}') + 1));
@@ -214,7 +214,7 @@ const secretNames: ReadonlySet<string> = new Set([
   ...providerFields.filter(({ secret }) => secret).map(({ name }) => name),
 ]);
 
-/** A guardrail is shown to many: the config of its judge holds no credentials. */
+/** Refuses credentials in the config of a judge: many callers can read a guardrail. */
 function credentialFaults(value: unknown, path: string): readonly OptionFault[] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, member]: [string, unknown]) => {

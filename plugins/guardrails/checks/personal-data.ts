@@ -18,7 +18,7 @@ const ibanLengths = new Map(
 const ibanStart = /(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}/g;
 const isLetterOrDigit = /[A-Za-z0-9]/;
 
-/** As many letters and digits as its country has, with single spaces or dashes between them, and the right check digits. */
+/** An account number (IBAN) with its country's length, single spaces or dashes between characters, and right check digits. */
 function* ibans(text: string): ReturnType<Find> {
   for (const { index: start, 0: head } of text.matchAll(ibanStart)) {
     const length = ibanLengths.get(head.slice(0, 2).toUpperCase());
@@ -46,7 +46,7 @@ function remainder97(text: string): number {
   return rest;
 }
 
-/** Areas, groups and serial numbers that were never given out are none. */
+/** Areas, groups and serial numbers that were never issued do not count. */
 const ssn = found(
   /(?<![0-9A-Za-z-])(?!000|666|9)[0-9]{3}([- ])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}(?![0-9A-Za-z]|-[0-9])/g,
 );

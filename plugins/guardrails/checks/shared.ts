@@ -31,7 +31,7 @@ export const Timeout = (usual: number) =>
     }),
   );
 
-/** Which of several things must be there. */
+/** How many of several things must be there. */
 export type Operator = 'any' | 'all' | 'none';
 
 /** The parameter `operator`. */
@@ -78,7 +78,7 @@ export function expressionFaults(
   return typeof compiled === 'string' ? [{ path, message: compiled }] : [];
 }
 
-/** Of an expression that `check` has let through. */
+/** Compiles an expression that `check` has accepted. */
 export function compiledOf<T extends object>(rule: string, compile: (source: string) => T | string): T {
   const { source, fault } = expressionOf(rule);
   const compiled = fault ?? compile(source);
@@ -148,7 +148,7 @@ function changedJson(json: JsonValue, change: (text: string) => string, depth: n
     return changed === digits ? json : changed;
   }
   if (typeof json !== 'object' || json === null) return json;
-  // Deeper than any arguments are; as a text, so that nothing slips through.
+  // Deeper than usual arguments: changed as a text, so that no string is missed.
   if (depth > deepest) return change(writeJson(json));
   if (Array.isArray(json)) {
     const list = json.map((one) => changedJson(one, change, depth + 1));

@@ -53,7 +53,7 @@ function fencedBlocks(text: string): readonly FencedBlock[] {
   return blocks;
 }
 
-/** Places of a text at which JSON may begin that are tried. */
+/** Most places of a text that are tried as the start of JSON. */
 const mostStarts = 50;
 
 /** The JSON in a text: all of it, else that of its fenced blocks, else that between brackets. */
@@ -76,7 +76,7 @@ function jsonIn(text: string): readonly JsonValue[] {
   return found;
 }
 
-/** Where the bracket is closed that opens here; undefined when it is not. */
+/** Offset of the bracket that closes the one here; undefined without one. */
 function endOfBrackets(text: string, start: number): number | undefined {
   // A string that does not end extends to the end of the text: nothing is tried twice.
   const steps = /"(?:[^"\\]|\\[^]?)*"?|[[\]{}]/g;

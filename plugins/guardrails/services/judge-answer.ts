@@ -105,6 +105,6 @@ function nameOf({ key, element, value }: Found, { at, named, called }: Finding):
   if (called !== undefined) return called;
   const name = named === undefined ? key : named === '.' ? value : valueAt(element, named);
   if (typeof name === 'string' && name !== '' && !/^\d+$/.test(name)) return name.slice(0, longestName);
-  // Of a place in a list, or a fixed one: the last member of the path that has a meaning.
+  // For an element of a list, or a fixed place: the last member name in the path.
   return at.split('.').findLast((step) => !/^(\d+|\*)$/.test(step));
 }

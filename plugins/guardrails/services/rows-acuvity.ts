@@ -44,7 +44,7 @@ const acuvityParameters: TProperties = {
   secrets_categories: names('Kinds of secrets: `github`, `aws_secret_key`. Default: none.', []),
 };
 
-/** The address of the tenant stands within the token. */
+/** The tenant's address, which the token contains. */
 function acuvityBase({ apiKey }: Values): string | undefined {
   const [, payload = ''] = typeof apiKey === 'string' ? apiKey.split('.') : [];
   const base = valueAt(parseJson(Buffer.from(payload, 'base64url').toString('utf8')), 'opaque.apex-url');

@@ -85,7 +85,7 @@ export interface Finding {
   readonly among?: Template;
   /** No findings whose name begins like this. */
   readonly notBeginning?: string;
-  /** Only when this place has a value that is true. */
+  /** Only when the value at this place is true. */
   readonly when?: string;
   /** The service's replacement removes the finding; with a place: when that is true. */
   readonly mended?: true | string;
@@ -108,7 +108,7 @@ export interface Replacement {
   readonly label?: string;
 }
 
-/** A secret that stands elsewhere. */
+/** A reference to a secret in an external secret manager. */
 const Reference = Type.Object(
   {
     secret_reference: Type.String({

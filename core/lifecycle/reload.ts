@@ -136,7 +136,7 @@ export class Reloader<C> {
     return turn;
   }
 
-  /** Names and patterns of files whose change is a reason to reload: those of the configuration and its plugins, of the serving generation and of a failed attempt. */
+  /** Names and patterns of files whose change causes a reload: of configuration, serving plugins and a failed attempt. */
   watchedFiles(): string[] {
     return [...new Set([...this.#sourceFiles, ...(this.#current?.pluginInputs ?? []), ...this.#failedFiles])];
   }

@@ -10,7 +10,7 @@ export interface StreamTarget {
   /** Returns false to pause the source; `resume` of the source continues it. */
   data(chunk: Buffer): boolean;
   end(): void;
-  /** The source broke: the client must be able to tell. `told` are the bytes that report it on the stream's wire, when the source has them. */
+  /** The source broke: the client must notice. `told`: bytes that report it on the stream's wire, when the source has them. */
   fail(error: GatewayError, told?: Buffer): void;
 }
 

@@ -170,8 +170,8 @@ export interface ResponseView {
   remove(path: JsonPath): void;
   /**
    * Replaces one of `texts`. Members that repeat the text, count places in it or prove it (log probabilities, sources, a
-   * thought's signature) are removed; every other byte stays. Tool arguments must be a JSON
-   * object on wires that keep them as one: throws `upstream_invalid` otherwise.
+   * thought's signature) are removed; every other byte stays. Tool arguments must be a JSON object on wires that keep them
+   * as one: throws `upstream_invalid` otherwise.
    */
   setText(part: AnswerText, text: string): void;
   /** The same for all of them in one pass: `change` is called with each and returns its new text. */

@@ -70,7 +70,7 @@ export interface RouteDefinition {
   readonly query?: TSchema;
   readonly body?: TSchema;
   readonly reply: TSchema;
-  /** Media type of an answer other than a JSON document: `handle` gives the whole `Answer`, and `reply` is for the reference alone. */
+  /** Media type of an answer other than JSON: `handle` returns the whole `Answer`; `reply` is only for the reference. */
   readonly media?: string;
   /** An older form of another route; the reference marks it so. */
   readonly deprecated?: true;

@@ -240,7 +240,7 @@ export class JsonReading {
     this.topMembers.push({ name, start, valueStart, end });
   }
 
-  /** Offset of the quote that ends the string which begins here; the end of the bytes without one, -1 when `until` comes before. */
+  /** Offset of the quote that ends the string at `start`; the end of the bytes without one, -1 when `until` comes before. */
   private endOfString(start: number, until: number): number {
     const { bytes, stringFrom } = this;
     if (stringFrom > 0) return this.endOfLongString(start, stringFrom, until);

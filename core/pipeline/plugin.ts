@@ -309,7 +309,7 @@ export interface CheckSubject {
   setTexts(change: (text: SubjectText) => string): void;
   /** Replaces or adds a value of the JSON. For checks that declare `changes`. */
   set(path: JsonPath, value: JsonValue): void;
-  /** Replaces several values in one pass, which saves time with long ones; each place must exist. For checks that declare `changes`. */
+  /** Replaces several values in one pass, for long ones; each place must exist. For checks that declare `changes`. */
   replaceAll(replacements: readonly Replacement[]): void;
   /** The request's value under the key, kept for its later attempts too; the first call makes it. */
   once<T>(key: ContextKey<T>, make: () => T): T;

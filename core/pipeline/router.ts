@@ -78,7 +78,7 @@ export interface AttemptOptions {
   readonly maxAnswerBytes: number;
   /** Refuse members that only some providers understand (`thinking`), unless the request's header says otherwise. */
   readonly strictOpenAiCompliance: boolean;
-  /** `refuse` request parts that a target's wire cannot express instead of reporting them, unless config or target say otherwise. */
+  /** Handling of request parts that a target's wire cannot express, unless config or target say otherwise. */
   readonly onDrop: 'report' | 'refuse';
   /** The config's setting, which takes precedence. */
   readonly configOnDrop: 'report' | 'refuse' | undefined;

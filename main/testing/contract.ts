@@ -101,7 +101,7 @@ export interface TestGateway {
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** The sum of the metric's series that have these labels; 0 when there is none. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>;
-  /** Loads the plugin's file anew, with other options or another file. Rejects with the problem; then the former plugin continues to serve. */
+  /** Loads the plugin again, with other options or another file. Rejects with the problem; the former plugin then still serves. */
   reload(
     change?: Pick<GatewayOptions, 'plugin' | 'options' | 'config'> | Partial<GatewayOptions>,
   ): Promise<void>;

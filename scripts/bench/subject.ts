@@ -49,7 +49,7 @@ export async function startAsker(
     });
   await told();
   const counted = told();
-  // It may fail before anybody waits for it.
+  // It may reject before `stop` awaits it.
   counted.catch(() => undefined);
   return {
     stop() {

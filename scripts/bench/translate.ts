@@ -87,7 +87,7 @@ const clients: readonly { dialect: DialectName; endpoint: EndpointId; text: stri
   },
 ];
 
-/** Everything that happens between the body's last byte and the provider's first is synchronous: its time blocks the event loop. */
+/** All work between the body's last byte and the provider's first is synchronous: its time blocks the event loop. */
 function measureEncodings(): TranslationFigures['encodings'] {
   const found: { pair: string; longest_ms: number }[] = [];
   for (const client of clients) {

@@ -1,4 +1,4 @@
-/** Answers of each service in its documented form, and the requests that it must have received. A row without one fails the suite. */
+/** Documented answers of each service, and the requests that it must receive. A row without one fails the suite. */
 import { qualityStandIns } from './stand-ins-quality.test-support.ts';
 import { bearer, judged, key, neverShown as secret, type StandIn } from './stand-in.test-support.ts';
 

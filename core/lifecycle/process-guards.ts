@@ -28,8 +28,8 @@ const reportKey = Symbol.for('weir.watchdog.report');
  * Ends the process when its event loop takes no turn for `limitMs`: a loop in a plugin would otherwise hold every
  * request, `/healthz` and SIGTERM for ever. A thread of its own counts turns, so a stopped or suspended process (all
  * threads stand still) does not count as a stall. It interrupts the loop through the runtime's inspector: the log names
- * the plugin and the stack. Where the runtime has no such inspector (Deno), or nothing answers within 2 s, the log says only that
- * the loop stood still, and the process ends by SIGKILL. Returns the function that stops the watchdog.
+ * the plugin and the stack. Where the runtime has no such inspector (Deno), or nothing answers within 2 s, the log says
+ * only that the loop stood still, and the process ends by SIGKILL. Returns the function that stops the watchdog.
  */
 export function startWatchdog(options: WatchdogOptions): () => void {
   const { limitMs, log, exit } = options;

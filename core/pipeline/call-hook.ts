@@ -249,7 +249,7 @@ export interface PluginInstance {
   readonly onError: 'fail' | 'skip';
   /** 0 for no bound. */
   readonly timeoutMs: number;
-  /** Bypasses its hooks for a while when they keep failing. Default: none. */
+  /** Stops calls of its hooks for a while when they keep failing. Default: no breaker. */
   readonly breaker?: PluginBreaker | undefined;
   /** True for plugins that come with the gateway. */
   readonly builtIn: boolean;

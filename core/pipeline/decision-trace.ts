@@ -100,7 +100,7 @@ const maxBytes = 65_536;
 
 /**
  * Why a request was served as it was, for one that asked (`x-service-explain: true`) with a key that may read logs.
- * Begins at acceptance, so that it is complete; kept only once the key's permission is known. Holds neither
+ * Begins at acceptance, so that it is complete; kept only once the key is known to be allowed. Holds neither
  * credentials nor values of the request's headers nor texts of its body.
  */
 export class DecisionTrace implements PlanTrace {

@@ -1,9 +1,8 @@
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 
-/** Starts a source file of the gateway as a thread, from its build or as TypeScript. `data` is its `workerData`. */
-export function startThread(entry: URL, data?: WorkerOptions['workerData']): Worker {
+/** Starts a source file of the gateway as a thread, from its build or as TypeScript. */
+export function startThread(entry: URL, options: WorkerOptions = {}): Worker {
   const isReady = !entry.pathname.endsWith('.ts') || 'deno' in process.versions;
-  const options = { workerData: data as unknown };
   return isReady
     ? new Worker(entry, options)
     : new Worker(loading(entry), { ...options, eval: true, execArgv: [] });

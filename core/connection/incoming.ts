@@ -4,6 +4,7 @@ import type { GatewayError } from '../errors/gateway-error.ts';
 import { DeadlineWheel, type Deadline } from '../base/deadline.ts';
 import { joinChunks } from '../base/join-chunks.ts';
 import { atTurnEnd } from '../base/turns.ts';
+import { withoutHeader } from '../ports/header-list.ts';
 import {
   BodyPace,
   leftWhileSending,
@@ -106,14 +107,14 @@ export class IncomingRequest {
 
   /** Replaces all headers of this name; undefined removes them. */
   setHeader(name: string, value: string | undefined): void {
-    const { headers, rawHeaders } = this.message;
+    const { message } = this;
     const lower = name.toLowerCase();
-    for (let i = rawHeaders.length - 2; i >= 0; i -= 2)
-      if ((rawHeaders[i] as string).toLowerCase() === lower) rawHeaders.splice(i, 2);
-    delete headers[lower];
+    // Node makes `headers` of `rawHeaders` at the first access, so this comes first.
+    delete message.headers[lower];
+    message.rawHeaders = withoutHeader(message.rawHeaders, lower);
     if (value === undefined) return;
-    rawHeaders.push(name, value);
-    headers[lower] = value;
+    message.headers[lower] = value;
+    message.rawHeaders.push(name, value);
   }
 
   /** A length or chunked framing announces a body; a GET without either has none. */

@@ -9,7 +9,7 @@ import {
   maxDecodedBytes,
   sendHead,
 } from './reply.ts';
-import { type HeaderList, headerValue } from '../ports/header-list.ts';
+import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
 import { atTurnEnd, type Waiting } from '../base/turns.ts';
 import {
   type Answer,
@@ -26,7 +26,7 @@ import type { MaybePromise } from './context.ts';
 import { deliverSafely, type EngineRuntime, settle } from './settle.ts';
 import { deliverStream } from './deliver-stream.ts';
 import type { Exchange } from './exchange.ts';
-import { EditableResponse, withoutHeader } from './response-view.ts';
+import { EditableResponse } from './response-view.ts';
 import { type RelayEnd, UpgradeRelay } from '../connection/upgrade-relay.ts';
 
 /** Answers larger than this are settled when the client has taken them, not when they were handed to the socket. */

@@ -164,7 +164,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.knownNames = setup.headerNames;
     this.answerHeaders = setup.answerHeaders;
     this.clientAddresses = setup.clientAddresses;
-    for (const name of this.headerNames) if (name.service !== undefined) this.noteServiceHeader(name);
+    this.noteServiceHeaders();
     this.startedAt = setup.now;
     this.startedMonotonic = setup.monotonic;
     this.method = incoming.message.method ?? 'GET';
@@ -257,12 +257,14 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     return undefined;
   }
 
-  private noteServiceHeader(name: HeaderName): void {
-    this.serviceHeaders.push(name);
-    const { rank } = name;
-    if (name.asksForGuardrails) (this.guardrailHeaders ??= []).push(name);
-    if (rank === 0 || this.aliasRanks?.includes(rank) === true) return;
-    (this.aliasRanks ??= []).push(rank);
+  private noteServiceHeaders(): void {
+    for (const name of this.headerNames) {
+      if (name.service === undefined) continue;
+      const { rank } = name;
+      this.serviceHeaders.push(name);
+      if (name.asksForGuardrails) (this.guardrailHeaders ??= []).push(name);
+      if (rank !== 0 && this.aliasRanks?.includes(rank) !== true) (this.aliasRanks ??= []).push(rank);
+    }
   }
 
   setHeader(name: string, value: string | undefined): void {
@@ -277,7 +279,7 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.headerNames = this.knownNames.ofList(this.headers);
     this.serviceHeaders = [];
     this.guardrailHeaders = undefined;
-    for (const one of this.headerNames) if (one.service !== undefined) this.noteServiceHeader(one);
+    this.noteServiceHeaders();
   }
 
   get<T>(key: ContextKey<T>): T | undefined {

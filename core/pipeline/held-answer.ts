@@ -1,13 +1,13 @@
 import { isJsonType } from '../base/json.ts';
 import { codingOf } from '../connection/content-encoding.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { headerValue } from '../ports/header-list.ts';
+import { headerValue, withoutHeader } from '../ports/header-list.ts';
 import { type Answer, isStreamSource, ReplayedStream } from './answer.ts';
 import type { AttemptContext, MaybePromise, ResponseView } from './context.ts';
 import { Exchange } from './exchange.ts';
 import { codecFor } from '../dialects/dialect.ts';
 import { collectSource, decodedBody } from './reply.ts';
-import { EditableResponse, withoutHeader } from './response-view.ts';
+import { EditableResponse } from './response-view.ts';
 
 /** Longest answer that is held, in bytes. */
 const maxBytes = 16 * 1024 * 1024;

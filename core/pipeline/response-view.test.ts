@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openAiChat } from '../../adapters/dialects/openai-chat/index.ts';
-import { EditableResponse, withoutHeader } from './response-view.ts';
+import { withoutHeader } from '../ports/header-list.ts';
+import { EditableResponse } from './response-view.ts';
 
 const wire = { dialect: openAiChat, endpoint: { id: 'chat.completions' } } as const;
 const view = (text: string, headers: readonly string[] = []) =>

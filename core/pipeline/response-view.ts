@@ -1,7 +1,7 @@
 import type { AnswerText, AnswerTextPlace, Dialect } from '../dialects/dialect.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { headerValue, type HeaderList } from '../ports/header-list.ts';
+import { headerValue, type HeaderList, withoutHeader } from '../ports/header-list.ts';
 import type { JsonPath, JsonValue, Replacement, ResponseView } from './context.ts';
 import { removeAt, replaceAllAt, setAt } from './json-splice.ts';
 import { parseJson } from '../base/json.ts';
@@ -115,14 +115,4 @@ function asArguments(text: string): JsonValue {
     'upstream_invalid',
     'The arguments of a tool call were changed into something that is no JSON object, which this API cannot say.',
   );
-}
-
-/** The list without every occurrence of one header (`name` in lower case). */
-export function withoutHeader(headers: HeaderList, name: string): string[] {
-  const kept: string[] = [];
-  for (let i = 0; i < headers.length; i += 2) {
-    if ((headers[i] as string).toLowerCase() !== name)
-      kept.push(headers[i] as string, headers[i + 1] as string);
-  }
-  return kept;
 }

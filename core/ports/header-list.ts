@@ -19,3 +19,13 @@ export function headerValue(headers: HeaderList, name: string): string | undefin
   }
   return undefined;
 }
+
+/** The list without every occurrence of one header (`name` in lower case). */
+export function withoutHeader(headers: HeaderList, name: string): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < headers.length; i += 2) {
+    if ((headers[i] as string).toLowerCase() !== name)
+      kept.push(headers[i] as string, headers[i + 1] as string);
+  }
+  return kept;
+}

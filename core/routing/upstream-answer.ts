@@ -9,7 +9,7 @@ import {
 } from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
-import { type HeaderList, headerValue } from '../ports/header-list.ts';
+import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
 import { joinChunks } from '../base/join-chunks.ts';
 import type {
   FailureFacts,
@@ -22,7 +22,6 @@ import { AttemptTimers } from './attempts/attempt-times.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 import { isStreamType, learnFacts } from './collected-answer.ts';
 import type { AnswerFacts, Dialect, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
-import { withoutHeader } from '../pipeline/response-view.ts';
 import type { Transform } from 'node:stream';
 import type { AttemptOptions } from '../pipeline/router.ts';
 

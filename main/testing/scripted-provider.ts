@@ -5,6 +5,7 @@ import type { ChatAnswer } from '../../core/dialects/canonical/chat-answer.ts';
 import type { AnswerContext } from '../../core/dialects/canonical/chat-codec.ts';
 import { ChatEventBuilder } from '../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../core/dialects/canonical/chat-event.ts';
+import { noUsage } from '../../core/dialects/usage.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type {
@@ -174,16 +175,7 @@ function encode(
   return { status: 200, contentType: writer.contentType, chunks: cutInto(frames, answer.chunkBytes) };
 }
 
-const usage = {
-  promptTokens: 7,
-  completionTokens: 5,
-  totalTokens: 12,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
-  inputAudioTokens: 0,
-  outputAudioTokens: 0,
-};
+const usage = { ...noUsage, promptTokens: 7, completionTokens: 5, totalTokens: 12 };
 
 const pieces = (text: string | readonly string[]): readonly string[] =>
   typeof text === 'string' ? [text] : text;

@@ -175,7 +175,7 @@ export class LocalClassifier {
   }
 
   #start(): Promise<void> {
-    const worker = startThread(new URL('./classify-texts.ts', import.meta.url), this.#data);
+    const worker = startThread(new URL('./classify-texts.ts', import.meta.url), { workerData: this.#data });
     worker.unref();
     return new Promise((resolve, reject) => {
       const lose = (error: Error): void => {

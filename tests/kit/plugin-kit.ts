@@ -29,7 +29,7 @@ import { bodyNeed } from '../../core/pipeline/compile.ts';
 import { loadBody } from '../../core/pipeline/call-step.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { headerValue } from '../../core/ports/header-list.ts';
+import { headerValue, withoutHeader } from '../../core/ports/header-list.ts';
 import type { Journal, JournalLine, JournalRoom, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { dialects } from '../../adapters/dialects/index.ts';
@@ -311,9 +311,7 @@ export class TestContext implements RequestContext {
   }
 
   setHeader(name: string, value: string | undefined): void {
-    const kept = this.headers.flatMap((one, i) =>
-      i % 2 === 0 && one.toLowerCase() !== name.toLowerCase() ? [one, this.headers[i + 1] as string] : [],
-    );
+    const kept = withoutHeader(this.headers, name.toLowerCase());
     this.headers = value === undefined ? kept : [...kept, name, value];
   }
 

@@ -1,4 +1,5 @@
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
+import { startThread } from '../../base/start-thread.ts';
 import type { Clock } from '../../ports/clock.ts';
 import {
   type FromThread,
@@ -7,6 +8,7 @@ import {
   type ThreadRequest,
   type ToThread,
 } from './messages.ts';
+import { PendingCalls } from './pending-calls.ts';
 
 /** Bounds of a thread. */
 export interface IsolationLimits {
@@ -31,11 +33,6 @@ interface IsolatedThreadOptions {
   stopped(reason: StopReason, message: string): void;
 }
 
-interface Waiting {
-  resolve(value: unknown): void;
-  reject(error: Error): void;
-}
-
 /** Calls of one thread that wait for their end. */
 const mostCalls = 10_000;
 /** How long a thread may take without a turn until its first answer, in milliseconds: it loads modules. */
@@ -49,8 +46,7 @@ export class IsolatedThread {
   readonly #options: IsolatedThreadOptions;
   readonly #worker: Worker;
   readonly #turns = new Int32Array(new SharedArrayBuffer(4));
-  readonly #waiting = new Map<number, Waiting>();
-  #calls = 0;
+  readonly #calls = new PendingCalls();
   #hasAnswered = false;
   #isOver = false;
   #cancelLook: () => void;
@@ -61,18 +57,15 @@ export class IsolatedThread {
     this.#options = options;
     const { limits, clock } = options;
     const data: ThreadData = { module: options.module, turns: this.#turns };
-    const settings = {
+    this.#worker = startThread(new URL('./plugin-thread.ts', import.meta.url), {
       workerData: data,
       name: 'plugin',
+      execArgv: [],
       resourceLimits: {
         maxOldGenerationSizeMb: limits.memoryMb,
         maxYoungGenerationSizeMb: Math.min(16, limits.memoryMb),
       },
-    };
-    const entry = new URL('./plugin-thread.ts', import.meta.url);
-    this.#worker = entry.pathname.endsWith('.ts')
-      ? new Worker(loading(entry), { ...settings, eval: true, execArgv: [] })
-      : new Worker(entry, { ...settings, execArgv: [] });
+    });
     this.#worker.unref();
     this.#worker.on('message', (message: FromThread) => this.#heard(message));
     this.#worker.on('error', (error: NodeJS.ErrnoException) => {
@@ -87,18 +80,9 @@ export class IsolatedThread {
   /** Resolves as the thread answers; rejects as it throws, or when it ends before. */
   call<T>(call: ThreadRequest): Promise<T> {
     if (this.#isOver) return Promise.reject(new Error('its thread has ended'));
-    if (this.#waiting.size >= mostCalls)
+    if (this.#calls.size >= mostCalls)
       return Promise.reject(new Error(`${mostCalls} calls wait for its thread, and no more may`));
-    const id = ++this.#calls;
-    return new Promise<T>((resolve, reject) => {
-      this.#waiting.set(id, { resolve: (value) => resolve(value as T), reject });
-      try {
-        this.send({ id, call });
-      } catch (error) {
-        this.#waiting.delete(id);
-        reject(error instanceof Error ? error : new Error(String(error)));
-      }
-    });
+    return this.#calls.open<T>((id) => this.send({ id, call }));
   }
 
   /** Sends it a message without an answer. */
@@ -117,11 +101,9 @@ export class IsolatedThread {
     if ('memoryBytes' in message && message.memoryBytes > this.#options.limits.memoryMb * 1024 * 1024)
       return this.#outOfMemory();
     if (!('id' in message)) return this.#options.heard(message);
-    const waiting = this.#waiting.get(message.id);
-    this.#waiting.delete(message.id);
     this.#hasAnswered = true;
-    if ('error' in message) waiting?.reject(heardError(message.error));
-    else waiting?.resolve(message.value);
+    if ('error' in message) this.#calls.reject(message.id, heardError(message.error));
+    else this.#calls.resolve(message.id, message.value);
   }
 
   get #lookMs(): number {
@@ -161,13 +143,6 @@ export class IsolatedThread {
   #over(message: string): void {
     this.#isOver = true;
     this.#cancelLook();
-    for (const { reject } of this.#waiting.values()) reject(new Error(message));
-    this.#waiting.clear();
+    this.#calls.rejectAll(message);
   }
-}
-
-/** Threads do not inherit the main thread's loader for TypeScript. */
-function loading(entry: URL): string {
-  const loader = JSON.stringify(import.meta.resolve('tsx/esm/api'));
-  return `import(${loader}).then(({ register }) => { register(); return import(${JSON.stringify(entry.href)}); })`;
 }

@@ -1,9 +1,16 @@
-import type { AnswerText, ConversationText } from '../../dialects/dialect.ts';
-import type { Endpoint } from '../../dialects/endpoint.ts';
+import type { ConversationText } from '../../dialects/dialect.ts';
 import type { StreamEvent } from '../../dialects/stream-event.ts';
 import type { ErrorCode } from '../../errors/codes.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { JsonPath, JsonValue, NamedModels, Outcome } from '../../pipeline/context.ts';
+import type {
+  AttemptView,
+  JsonPath,
+  JsonValue,
+  NamedModels,
+  Outcome,
+  RequestContext,
+  ResponseView,
+} from '../../pipeline/context.ts';
 import type { RequestFacts } from '../../pipeline/facts.ts';
 import type { Capabilities } from '../../pipeline/plugin.ts';
 import type { HeaderList } from '../../ports/header-list.ts';
@@ -41,27 +48,25 @@ interface SentBody {
 }
 
 /** An attempt as plain data. */
-interface SentAttempt {
-  readonly number: number;
-  readonly provider: string;
-  readonly aiService: string;
-  readonly model: string;
-  readonly deployment: string;
-  readonly target: string;
-  readonly terms: string;
-  readonly isStrict: boolean;
-  readonly clientHeaders: HeaderList;
+interface SentAttempt extends Pick<
+  AttemptView,
+  | 'number'
+  | 'provider'
+  | 'aiService'
+  | 'model'
+  | 'deployment'
+  | 'target'
+  | 'terms'
+  | 'isStrict'
+  | 'clientHeaders'
+> {
   readonly body: SentBody;
 }
 
 /** A complete answer as plain data. */
-interface SentResponse {
+interface SentResponse extends Pick<ResponseView, 'headers' | 'source' | 'streamed' | 'texts'> {
   readonly status: number;
-  readonly headers: HeaderList;
   readonly bytes: Uint8Array;
-  readonly source: 'gateway' | 'provider';
-  readonly streamed: boolean;
-  readonly texts: readonly AnswerText[];
 }
 
 /** The end of a request as plain data. */
@@ -71,18 +76,20 @@ type SentOutcome = Pick<
 > & { readonly error: ToldError | undefined; readonly responseBody: Uint8Array | undefined };
 
 /** A request as a hook in another thread sees it. */
-export interface SentContext {
-  readonly id: string;
-  readonly startedAt: number;
-  readonly method: string;
-  readonly path: string;
-  readonly originalPath: string;
-  readonly query: string;
-  readonly headers: HeaderList;
+export interface SentContext extends Pick<
+  RequestContext,
+  | 'id'
+  | 'startedAt'
+  | 'method'
+  | 'path'
+  | 'originalPath'
+  | 'query'
+  | 'headers'
+  | 'remoteAddress'
+  | 'endpoint'
+  | 'generation'
+> {
   readonly service: Readonly<Record<string, string>>;
-  readonly remoteAddress: string;
-  readonly endpoint: Endpoint;
-  readonly generation: string;
   readonly facts: SentFacts;
   readonly body: SentBody;
   /** Undefined where the plugin does not declare to read them. */

@@ -15,8 +15,7 @@ import type {
 import { emptyFacts } from '../../pipeline/facts.ts';
 import { removeAt, setAt } from '../../pipeline/json-splice.ts';
 import { judged } from '../../pipeline/keys.ts';
-import { withoutHeader } from '../../pipeline/response-view.ts';
-import { headerValue } from '../../ports/header-list.ts';
+import { headerValue, withoutHeader } from '../../ports/header-list.ts';
 import { heardError, type Operation, type SentContext } from './messages.ts';
 
 /** Error for a member that an isolated plugin cannot have. `what`: subject of the sentence. */

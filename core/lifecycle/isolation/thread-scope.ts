@@ -14,6 +14,7 @@ import {
   toldError,
   type ToThread,
 } from './messages.ts';
+import { PendingCalls } from './pending-calls.ts';
 import { notIsolated } from './thread-context.ts';
 
 /** The parts of a scope that a thread has. */
@@ -33,17 +34,11 @@ type LentScope = Pick<
   | 'setInterval'
 >;
 
-interface Waiting {
-  resolve(value: unknown): void;
-  reject(error: Error): void;
-}
-
 /** The scope of a plugin in its thread: some services are local, others call the gateway. */
 export class ThreadScope {
   readonly #send: (message: FromThread) => void;
   readonly #disposers: (() => MaybePromise<void>)[] = [];
-  readonly #waiting = new Map<number, Waiting>();
-  #asked = 0;
+  readonly #calls = new PendingCalls();
 
   constructor(send: (message: FromThread) => void) {
     this.#send = send;
@@ -104,11 +99,8 @@ export class ThreadScope {
 
   /** Takes the gateway's answer to a call. */
   answered(message: Extract<ToThread, { answered: number } | { refused: number }>): void {
-    const id = 'answered' in message ? message.answered : message.refused;
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    if ('answered' in message) waiting?.resolve(message.value);
-    else waiting?.reject(heardError(message.error));
+    if ('answered' in message) this.#calls.resolve(message.answered, message.value);
+    else this.#calls.reject(message.refused, heardError(message.error));
   }
 
   /** Runs what `onDispose` registered, last first. */
@@ -131,11 +123,7 @@ export class ThreadScope {
   }
 
   #ask<T>(service: Service, args: readonly unknown[]): Promise<T> {
-    const asks = ++this.#asked;
-    return new Promise<T>((resolve, reject) => {
-      this.#waiting.set(asks, { resolve: (value) => resolve(value as T), reject });
-      this.#send({ asks, service, args });
-    });
+    return this.#calls.open<T>((asks) => this.#send({ asks, service, args }));
   }
 
   #fetch({ accept, ...request }: GuardedRequest): { answer: Promise<GuardedAnswer>; abort(): void } {

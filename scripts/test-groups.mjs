@@ -32,7 +32,7 @@ export const suites = {
     /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/(administration|organisation-records)|tests\/sdk\/portkey-(admin|configs|integrations|mcp|policies|prompts))/,
   /** The analytics store on the real engine: writes, queries and recovery. */
   analytics:
-    /^(storage\/clickhouse\/(embedded|server|views|retention|table-layout)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|logs|telemetry))/,
+    /^(storage\/clickhouse\/(embedded|price-changes|server|views|retention|table-layout)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|logs|reprice|telemetry))/,
   /** Gateways as processes that are killed, called and inspected from outside. */
   processes:
     /^(tests\/(chaos\/|package\/|runtime\/node|integration\/(clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|reload|third-party))|scripts\/built-sources|core\/lifecycle\/(isolation\/|watchdog)|storage\/embedded\/data-lock)/,

@@ -151,7 +151,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
   const guarded = (security: GatewayConfig['security']) => {
     const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
     const secretManagers = managers(security, guardedFetch);
-    const mcp = createMcpClients({ log, clock, trustedHosts: security.trusted_hosts });
+    const mcp = createMcpClients({ log, clock, transport, trustedHosts: security.trusted_hosts });
     return { guardedFetch, secretManagers, mcp, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
   };
   const services = (next: GatewayConfig, guards: Checks, own = guarded(next.security)): Services => ({

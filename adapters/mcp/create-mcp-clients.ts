@@ -2,11 +2,20 @@ import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { TrustedHosts } from '../../core/base/host-rules.ts';
 import type { Log } from '../../core/ports/log.ts';
-import type { McpAddress, McpClients, McpDescription, McpOffer } from '../../core/ports/mcp.ts';
+import type {
+  McpAddress,
+  McpClients,
+  McpDescription,
+  McpOffer,
+  McpTarget,
+  McpUpstream,
+} from '../../core/ports/mcp.ts';
+import type { Transport } from '../../core/ports/transport.ts';
 import { createAddressGuard, type Resolve } from '../addresses/address-guard.ts';
 import { TlsSessions } from '../transport/connection.ts';
 import { mcpFailed, mcpLimits, type McpLimits, type Surroundings } from './conversation-fetch.ts';
 import { Conversation, type Spoken } from './conversation.ts';
+import { createUpstream } from './create-upstream.ts';
 
 /** Deeper than any description, and far below the limits of a stack or a store. */
 const maxDepth = 64;
@@ -184,6 +193,8 @@ function sharedNames(items: readonly Listed[]): ReadonlySet<string> {
 export interface McpClientsOptions {
   readonly log: Log;
   readonly clock: Clock;
+  /** Carries requests of `upstream`; handshakes have connections of their own. Default: none, for handshakes alone. */
+  readonly transport?: Transport;
   /** `security.trusted_hosts`. */
   readonly trustedHosts: readonly string[];
   /** Resolves names. Default: the system's resolver. */
@@ -203,11 +214,13 @@ export function createMcpClients(options: McpClientsOptions): McpClients {
 class GuardedMcpClients implements McpClients {
   readonly #log: Log;
   readonly #clock: Clock;
+  readonly #transport: Transport | undefined;
   readonly #around: Surroundings;
   #underWay = 0;
 
-  constructor({ log, clock, trustedHosts, resolve, limits }: McpClientsOptions) {
+  constructor({ log, clock, transport, trustedHosts, resolve, limits }: McpClientsOptions) {
     this.#log = log;
+    this.#transport = transport;
     this.#clock = clock;
     this.#around = {
       trusted: new TrustedHosts(trustedHosts),
@@ -250,6 +263,13 @@ class GuardedMcpClients implements McpClients {
     return await this.#hold(address, (spoken) =>
       Promise.resolve({ serverName: this.#calledItself(spoken).name }),
     );
+  }
+
+  upstream(target: McpTarget): McpUpstream {
+    const { trusted } = this.#around;
+    const transport = this.#transport;
+    if (transport === undefined) throw new Error('These clients have no transport and only shake hands.');
+    return createUpstream(target, { transport, trusted, log: this.#log, clock: this.#clock });
   }
 
   async #hold<Result>(

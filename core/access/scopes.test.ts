@@ -42,13 +42,7 @@ const endpoints: readonly (readonly [method: string, path: string, narrow?: stri
       '/v1beta/models/m:generateContent',
       '/models/m:generateContent',
     ],
-    ...[
-      '/v1beta/models/m:streamGenerateContent',
-      '/videos',
-      '/threads/runs',
-      '/mcp',
-      '/prompts/p/completions',
-    ],
+    ...['/v1beta/models/m:streamGenerateContent', '/videos', '/threads/runs', '/prompts/p/completions'],
     ...[
       '/models',
       '/models/chat/completions',
@@ -58,6 +52,11 @@ const endpoints: readonly (readonly [method: string, path: string, narrow?: stri
     ],
     ...['/anything/else', '/proxy/chat/completions', '/proxy/models', '/proxy/proxy/models'],
   ].map((path) => ['POST', path] as const),
+  // Tools act: these need a scope of their own, and the general one does not include it.
+  ['POST', '/mcp', 'mcp.invoke'],
+  ['POST', '/tickets/mcp', 'mcp.invoke'],
+  ['GET', '/tickets//SSE', 'mcp.invoke'],
+  ['DELETE', '/v1/tickets/mcp', 'mcp.invoke'],
   ['GET', '/models', 'models.list'],
   ['GET', '/models/m', 'models.list'],
   ['GET', '/proxy/models', 'models.list'],
@@ -110,17 +109,19 @@ describe('requests to providers', () => {
           headers: { 'x-service-api-key': 'wk_now' },
           ...(method === 'POST' && { body: chat }),
         });
-        const wildcard = scopes.includes('*') && (kind !== 'organisation-service' || narrow !== undefined);
+        const isTool = narrow === 'mcp.invoke';
+        const holdsNarrow = narrow !== undefined && !isTool;
+        const wildcard = scopes.includes('*') && (kind !== 'organisation-service' || holdsNarrow);
         const may =
           wildcard ||
-          scopes.includes('completions.write') ||
+          (scopes.includes('completions.write') && !isTool) ||
           (narrow !== undefined && scopes.includes(narrow));
         const told = `${method} ${path} as ${kind} with ${scopes.join()}: ${answer.status} ${answer.text}`;
         assert.equal(answer.status === 403, !may, told);
         seen.add(answer.status);
         if (may) return;
         assert.equal(provider.requests.length, before, `it reached the provider: ${told}`);
-        if (method !== 'HEAD') assert.match(answer.text, /completions\.write/, told);
+        if (method !== 'HEAD') assert.match(answer.text, isTool ? /mcp\.invoke/ : /completions\.write/, told);
       }),
       { numRuns: 600 },
     );

@@ -23,6 +23,9 @@ const narrowScopes: readonly NarrowScope[] = [
   { scope: 'models.delete', endpoint: 'models', methods: ['DELETE'] },
 ];
 
+/** The scope for MCP servers, which the general one does not include: their tools act, models only answer. */
+const toolScope = 'mcp.invoke';
+
 /** The parts of a provider request that determine its scope. */
 interface ProviderRequest {
   readonly method: string;
@@ -39,7 +42,8 @@ const bits = new Map<string, number>([
   [generalScope, general],
   ['*', every],
 ]);
-narrowScopes.forEach(({ scope }, index) => bits.set(scope, 4 << index));
+bits.set(toolScope, 4);
+narrowScopes.forEach(({ scope }, index) => bits.set(scope, 8 << index));
 
 /** Held scopes by list, computed at its first request: the lists are immutable. */
 const heldByList = new WeakMap<readonly string[], number>();
@@ -59,6 +63,11 @@ function scopeBits(scopes: readonly string[]): number {
  */
 export function requireProviderScope(key: KeyRecord, request: ProviderRequest): void {
   const held = scopeBits(key.scopes);
+  if (request.endpoint.id === 'mcp') {
+    if ((held & (bits.get(toolScope) as number)) !== 0) return;
+    if ((held & every) !== 0 && key.kind !== 'organisation-service') return;
+    throw scopeMissing(key, request, toolScope);
+  }
   if ((held & general) !== 0) return;
   const narrow = narrowScopeOf(request);
   if (narrow !== undefined && (held & (bits.get(narrow) as number)) !== 0) return;
@@ -79,7 +88,8 @@ function mayHoldNarrow(kind: 'organisation-service', scope: string | undefined):
 function scopeMissing(key: KeyRecord, request: ProviderRequest, narrow: string | undefined): GatewayError {
   const { name, kind, isToken, definedAt } = key;
   const holder = isToken === true ? `token of "${name}"` : `key "${name}"`;
-  const scopes = narrow === undefined ? `"${generalScope}"` : `"${narrow}" or "${generalScope}"`;
+  const isAlone = narrow === undefined || narrow === toolScope;
+  const scopes = isAlone ? `"${narrow ?? generalScope}"` : `"${narrow}" or "${generalScope}"`;
   const asked = `${request.method} ${request.path.slice(0, 200)}`;
   let remedy =
     'Ask a holder of this scope to add it to the key (PUT /api-keys/{id}), or use a key that has it.';

@@ -18,6 +18,7 @@ export const endpointIds = [
   'batches',
   'models',
   'realtime',
+  'mcp',
   'proxy',
 ] as const;
 /** One of these operations. */

@@ -18,6 +18,14 @@ const modelled: ReadonlyMap<string, Endpoint> = new Map([
   ['/audio/speech', endpoint('audio.speech', 'openai-chat', false)],
 ]);
 
+const mcp = endpoint('mcp', 'openai-chat', false);
+/**
+ * MCP servers: `/tickets/mcp`, or `/mcp` for all of them; `sse` instead of `mcp` is the older transport. The documents
+ * with which their clients find an authorization server are below `/.well-known`.
+ */
+const ofMcp =
+  /^(?:\/[a-z0-9_-]{1,64})?\/(?:mcp|sse)$|^\/\.well-known\/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:\/|$)/;
+
 const generateContent = endpoint('generate-content', 'google-gemini', true);
 const otherOfGemini = endpoint('proxy', 'google-gemini', false);
 
@@ -64,6 +72,7 @@ export function matchEndpoint(method: string, path: string): Endpoint {
     const operation = ofGemini.exec(canonical)?.[2];
     if (operation !== undefined) return operation === 'generatecontent' ? generateContent : otherOfGemini;
   }
+  if (ofMcp.test(canonical)) return mcp;
   if (method !== 'POST' && modelsOfGemini.test(canonical)) return geminiModels;
   for (const [prefix, candidate] of families) {
     if (

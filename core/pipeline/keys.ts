@@ -49,6 +49,12 @@ export const streamNotes = defineKey<StreamNotes | undefined>('stream-notes');
 export const matchedRoute = defineKey<RouteDefinition>('route');
 
 /**
+ * The request is for a public document and needs no key: `auth` lets it pass. Set in `admit` by the plugin that answers it,
+ * which must then answer it.
+ */
+export const isPublicRequest = defineKey<true>('public-request');
+
+/**
  * The gateway sends this request itself, in the name of the caller. Set before every hook; `auth` takes the caller as the
  * key, and nothing judges the request.
  */

@@ -44,6 +44,7 @@ export function jsonTextAnswer(status: number, text: string, headers: readonly s
 /** The answer for an error, in the shape of the client's API. */
 export function errorAnswer(exchange: Exchange, error: GatewayError): Answer {
   if (exchange.matched.route) return adminErrorAnswer(error);
+  if (exchange.endpoint.id === 'mcp') return mcpErrorAnswer(error, exchange.id);
   return {
     status: error.status,
     headers: ['content-type', 'application/json', ...error.headers],
@@ -60,6 +61,21 @@ function adminErrorAnswer(error: GatewayError): Answer {
     ...error.extra,
   };
   return jsonAnswer(error.status, body, error.headers);
+}
+
+/** A JSON-RPC error without an id: the shape in which clients of MCP expect an HTTP error. */
+function mcpErrorAnswer(error: GatewayError, requestId: string): Answer {
+  const body = { jsonrpc: '2.0', id: null, error: mcpErrorOf(error, requestId) };
+  return jsonAnswer(error.status, body, error.headers);
+}
+
+/** Server errors of JSON-RPC have this code or a smaller one. */
+const serverError = -32_000;
+
+/** The `error` member of a JSON-RPC answer; `data.code` is the gateway's code. */
+export function mcpErrorOf(error: GatewayError, requestId: string) {
+  const { code, message, extra } = error;
+  return { code: serverError, message, data: { code, request_id: requestId, ...extra } };
 }
 
 /** Makes a `GatewayError` of anything thrown; an unexpected value is reported as `internal` without its text. */

@@ -1,3 +1,4 @@
+import type { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from './header-list.ts';
 import type { McpCapabilityType } from './record-kinds.ts';
 
@@ -42,4 +43,96 @@ export interface McpClients {
   describe(address: McpAddress): Promise<McpDescription>;
   /** Shakes hands and closes the session; resolves with the server's name. Bounds and errors as those of `describe`. */
   greet(address: McpAddress): Promise<{ readonly serverName: string }>;
+  /** Opens the way to a server. Nothing is sent before the first request; `close` it with the plugin. */
+  upstream(target: McpTarget): McpUpstream;
+}
+
+/** A server over Streamable HTTP, or over the older transport of two endpoints. */
+interface McpRemoteTarget {
+  readonly type: 'http' | 'sse';
+  /** `http` or `https`, without credentials. */
+  readonly url: string;
+  /** A record or a request names the address: public addresses and trusted hosts only, else `address_refused`. */
+  readonly guarded: boolean;
+}
+
+/** A server that runs as a child process of the gateway and speaks over its standard input and output. */
+export interface McpStdioTarget {
+  readonly type: 'stdio';
+  /** For messages and the log. */
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Added to the few variables that a runtime needs; others are withheld. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute. Default: the working folder of the gateway. */
+  readonly cwd?: string | undefined;
+  /**
+   * `shared`: one child for all sessions, which the gateway itself greets; it can ask clients for nothing. `own`: a child
+   * for each session, at most `maxChildren`.
+   */
+  readonly sessions: 'shared' | 'own';
+  readonly maxChildren: number;
+}
+
+/** Place and kind of a server. */
+export type McpTarget = McpRemoteTarget | McpStdioTarget;
+
+/** One request of the Streamable HTTP transport. */
+export interface McpRequest {
+  /** `POST` brings messages, `GET` opens the stream of what the server says by itself, `DELETE` ends the session. */
+  readonly method: 'POST' | 'GET' | 'DELETE';
+  /** JSON-RPC, of a `POST`. */
+  readonly body: Uint8Array | null;
+  /** Session that the upstream opened; undefined before the handshake, and with a server that has none. */
+  readonly sessionId: string | undefined;
+  /** As agreed in the handshake; undefined before. */
+  readonly protocolVersion: string | undefined;
+  /** The last event that the client saw of a stream that broke. */
+  readonly lastEventId: string | undefined;
+  /** Further headers: credentials, `traceparent`, those that are forwarded. */
+  readonly headers: HeaderList;
+  /** Milliseconds until the head of the answer arrives; 0 for no bound. */
+  readonly headTimeoutMs: number;
+  /** Milliseconds between two chunks of the answer; 0 for no bound. */
+  readonly idleTimeoutMs: number;
+}
+
+/** Head of the answer to an `McpRequest`. */
+export interface McpHead {
+  /** 200 with a body, 202 without one; 404 for an unknown session, 405 where there is no stream to open. */
+  readonly status: number;
+  /** Of the session that this answer opens. */
+  readonly sessionId: string | undefined;
+  /** `application/json`, `text/event-stream`, or empty. */
+  readonly contentType: string;
+  /** Of a 401 or 403. */
+  readonly wwwAuthenticate: string | undefined;
+}
+
+/** Receives one answer: `head` once, then `data`; exactly one of `end` and `fail` is the last call. */
+export interface McpHandler {
+  head(head: McpHead): void;
+  /** Return false to pause; call `resume` on the call when there is room. */
+  data(chunk: Buffer): boolean;
+  end(): void;
+  /** `upstream_…`, `address_refused`, or the reason of `abort`. */
+  fail(error: GatewayError): void;
+}
+
+/** A request on its way. */
+export interface McpCall {
+  resume(): void;
+  /** Ends the call; `fail` is called with this error unless the answer has ended. */
+  abort(error: GatewayError): void;
+}
+
+/**
+ * A server behind any transport, which behaves as one over Streamable HTTP: sessions that its transport lacks are opened
+ * here, and an unknown one is answered with 404, upon which the caller shakes hands anew.
+ */
+export interface McpUpstream {
+  send(request: McpRequest, handler: McpHandler): McpCall;
+  /** Ends calls, sessions and child processes. */
+  close(): Promise<void>;
 }

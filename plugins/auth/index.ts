@@ -1,5 +1,5 @@
 import { directoryBehind, isTokenError } from '../../core/errors/gateway-error.ts';
-import { callerKey, callerKeyHeader, matchedRoute, ownRequest } from '../../core/pipeline/keys.ts';
+import { callerKey, callerKeyHeader, isPublicRequest, matchedRoute, ownRequest } from '../../core/pipeline/keys.ts';
 import {
   definePlugin,
   type Outcome,
@@ -144,6 +144,7 @@ export default definePlugin({
       request(context: RequestContext): void | Promise<void> {
         // This route identifies its callers by another kind of credential.
         if (context.get(matchedRoute)?.identify !== undefined) return undefined;
+        if (context.get(isPublicRequest) === true) return undefined;
         const sent = context.get(ownRequest);
         if (sent !== undefined) return sent.caller && admit(context, sent.caller, false);
         const own = context.service('api-key');

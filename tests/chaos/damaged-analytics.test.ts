@@ -31,11 +31,14 @@ async function get({ url }: WeirProcess, target: string): Promise<{ status: numb
   return { status: answer.status, text: await answer.text() };
 }
 
+/** Longer than the longest pause between two attempts to open the store (30 s) and a start of the engine behind it. */
+const storedWithinMs = 90_000;
+
 const isStored = (weir: WeirProcess, id: string): Promise<true | undefined> =>
   eventually(
     async () => (await get(weir, `/v1/logs/${id}`)).status === 200 || undefined,
-    () => `the log entry ${id}`,
-    30_000,
+    () => `the log entry ${id}; the gateway says:\n${weir.stderr().slice(-4000)}`,
+    storedWithinMs,
   );
 
 /** Files below a folder whose names match, absolute. */

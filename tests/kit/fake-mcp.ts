@@ -40,6 +40,9 @@ export function fakeMcp(): FakeMcp {
       return fake.answer;
     },
     greet: async (address) => ({ serverName: (await fake.describe(address)).serverName }),
+    upstream: () => {
+      throw new Error('The fake passes nothing on.');
+    },
   };
   return fake;
 }

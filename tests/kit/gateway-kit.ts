@@ -340,6 +340,9 @@ const noFetch: GuardedFetch = {
 };
 
 const noMcp: McpClients = {
+  upstream: () => {
+    throw new Error('This test gateway speaks to no MCP server; pass `mcp` in its options.');
+  },
   describe: () =>
     Promise.reject(new Error('This test gateway speaks to no MCP server; pass `mcp` in its options.')),
   greet: () =>

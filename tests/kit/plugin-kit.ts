@@ -189,7 +189,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     credentials: { create: absent },
     ownRequests: { send: absent },
     secretManagers: { refusal: () => undefined, value: absent },
-    mcp: { describe: absent, greet: absent },
+    mcp: { describe: absent, greet: absent, upstream: absent },
     journal,
     analytics: testAnalytics(),
     resources: undefined,

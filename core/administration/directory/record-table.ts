@@ -13,6 +13,8 @@ export const directoryKinds: readonly RecordKind[] = [
   'prompt',
   'prompt_partial',
   'label',
+  'mcp_integration',
+  'mcp_server',
 ];
 
 /** Key for records of the organisation itself; no workspace has an empty id. */

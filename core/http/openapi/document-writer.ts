@@ -179,6 +179,18 @@ const schemas = {
       details: Type.Optional(Type.Array(Type.Record(Type.String(), Type.Unknown()))),
     }),
   }),
+  McpError: Type.Object({
+    jsonrpc: Type.Literal('2.0'),
+    id: Type.Null({ description: 'The request as a whole was refused, not one of its messages.' }),
+    error: Type.Object({
+      code: Type.Literal(-32_000),
+      message: Type.String({ description: 'Cause of the error, and its remedy.' }),
+      data: Type.Object({
+        code: Type.String({ description: 'A code of the gateway.' }),
+        request_id: Type.String(),
+      }),
+    }),
+  }),
 } satisfies Record<string, TSchema>;
 
 /** The bodies of errors, by the names of the components. */
@@ -189,6 +201,7 @@ const componentOf: Readonly<Record<ErrorShape, keyof typeof schemas>> = {
   openai: 'OpenAiError',
   anthropic: 'AnthropicError',
   gemini: 'GeminiError',
+  mcp: 'McpError',
 };
 
 interface CodedError {
@@ -216,6 +229,8 @@ function exampleOf(shape: ErrorShape, { code, status, type, admin }: CodedError)
   const message = 'Cause of the error, and its remedy.';
   if (shape === 'admin') return { success: false, data: { message, errorCode: admin } };
   if (shape === 'anthropic') return { type: 'error', error: { type, message } };
+  if (shape === 'mcp')
+    return { jsonrpc: '2.0', id: null, error: { code: -32_000, message, data: { code, request_id: '…' } } };
   if (shape === 'gemini') return { error: { code: status, message } };
   return { error: { message, type, param: null, code } };
 }
@@ -225,7 +240,7 @@ const responseName = (shape: ErrorShape, status: number): string => `${component
 /** Every error as a response of the document, by component name: `OpenAiError.429`. */
 function errorResponses(): Readonly<Record<string, DocumentObject>> {
   const responses: Record<string, DocumentObject> = {};
-  for (const shape of ['admin', 'openai', 'anthropic', 'gemini'] as const) {
+  for (const shape of ['admin', 'openai', 'anthropic', 'gemini', 'mcp'] as const) {
     for (const status of statusesOf(shape)) {
       const codes = codesOf(shape).filter((one) => one.status === status);
       responses[responseName(shape, status)] = {

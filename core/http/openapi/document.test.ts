@@ -271,6 +271,7 @@ describe('endpoints of providers', () => {
       batches: true,
       models: true,
       realtime: true,
+      mcp: true,
       proxy: true,
     };
     for (const { path, method, operation } of routed) {

@@ -154,6 +154,38 @@ function passThrough(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'): reado
   ];
 }
 
+const mcpSummaries = {
+  POST: 'Messages to an MCP server',
+  GET: 'Stream of what an MCP server says by itself',
+  DELETE: 'Ends a session with an MCP server',
+};
+
+/** The Streamable HTTP transport of MCP, at one server or at all that the caller may use. */
+function mcpOperation(method: keyof typeof mcpSummaries, path: string): GatewayOperation {
+  const isOne = path.includes('{');
+  return {
+    endpoint: 'mcp',
+    id: `${isOne ? 'mcp_server' : 'mcp'}.${method.toLowerCase()}`,
+    method,
+    path,
+    summary: isOne ? mcpSummaries[method] : `${mcpSummaries[method]}, all that the key may use`,
+    errors: 'mcp',
+    ...(isOne && { parameters: [inPath('mcp_server', 'tickets', 'Slug of an MCP server.')] }),
+    description: 'The Streamable HTTP transport of the Model Context Protocol. Needs the scope `mcp.invoke`.',
+    ...(method === 'POST' && {
+      request: [
+        {
+          type: 'application/json',
+          schema: { type: 'object' },
+          example: { jsonrpc: '2.0', id: 1, method: 'ping' },
+        },
+      ],
+    }),
+    answer: 'JSON-RPC, as one document or as server-sent events.',
+    response: [],
+  };
+}
+
 /** Endpoints without a model of their own: WebSockets, and every other endpoint of a provider. */
 const proxyOperations: readonly (readonly [tag: string, operations: readonly GatewayOperation[]])[] = [
   [
@@ -173,6 +205,12 @@ const proxyOperations: readonly (readonly [tag: string, operations: readonly Gat
         response: [],
       },
     ],
+  ],
+  [
+    'MCP',
+    ['/{mcp_server}/mcp', '/mcp'].flatMap((path) =>
+      (['POST', 'GET', 'DELETE'] as const).map((method) => mcpOperation(method, path)),
+    ),
   ],
   ['Any endpoint', (['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const).flatMap(passThrough)],
 ];

@@ -52,7 +52,7 @@ export function embedSchema(schema: unknown, owner: string, components: Map<stri
 export type DocumentObject = Readonly<Record<string, unknown>>;
 
 /** Shape of the errors of an operation, by the API that its client speaks. */
-export type ErrorShape = 'admin' | 'openai' | 'anthropic' | 'gemini';
+export type ErrorShape = 'admin' | 'openai' | 'anthropic' | 'gemini' | 'mcp';
 
 /** A parameter of one operation. */
 export interface OperationParameter {

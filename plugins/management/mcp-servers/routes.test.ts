@@ -83,7 +83,7 @@ describe('an MCP server', () => {
       workspace_id: workspaceId,
       organisation_id: organisationId,
       mcp_integration_id: integration.id,
-      url: `https://weir.example.com/mcp/${slug}`,
+      url: `https://weir.example.com/${slug}/mcp`,
     };
     assert.deepEqual(shown, {
       ...beside,

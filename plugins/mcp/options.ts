@@ -1,0 +1,155 @@
+import { type Static, Type } from '../../core/pipeline/plugin.ts';
+
+const strict = { additionalProperties: false };
+const seconds = (description: string, fallback: number, most: number) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum: most, default: fallback, description }));
+
+/** Short names, which stand in paths and before the names of tools. */
+const Slug = '^[a-zA-Z0-9_-]{1,50}$';
+
+const ToolSchema = Type.Object(
+  {
+    enabled: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description: 'Off: the tool is not listed, and calls of it are refused.',
+      }),
+    ),
+    description: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 4096, description: 'Replaces the description of the server.' }),
+    ),
+    max_result_bytes: Type.Optional(
+      Type.Integer({
+        minimum: 64,
+        maximum: 67_108_864,
+        description: 'Longest text of a result; the rest is cut, and the result says so.',
+      }),
+    ),
+    digest: Type.Optional(
+      Type.String({
+        pattern: '^sha256:[0-9a-f]{64}$',
+        description:
+          'Digest of description and schemas as approved; a tool that differs is held back. The log names the present one.',
+      }),
+    ),
+  },
+  strict,
+);
+
+const headers = Type.Optional(
+  Type.Record(Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" }), Type.String({ maxLength: 8192 }), {
+    maxProperties: 32,
+    description: 'Headers of every request to the server.',
+  }),
+);
+
+const ServerSchema = Type.Object(
+  {
+    url: Type.Optional(
+      Type.String({ pattern: '^https?://', maxLength: 2048, description: 'URL of the server.' }),
+    ),
+    transport: Type.Optional(
+      Type.Union([Type.Literal('http'), Type.Literal('sse')], {
+        default: 'http',
+        description: '`http`: Streamable HTTP. `sse`: the older transport of two endpoints.',
+      }),
+    ),
+    command: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'Program that speaks MCP over its standard input and output.',
+      }),
+    ),
+    args: Type.Optional(Type.Array(Type.String(), { maxItems: 256 })),
+    env: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description: 'Environment variables of the program; those of the gateway are withheld.',
+      }),
+    ),
+    cwd: Type.Optional(Type.String({ minLength: 1, description: 'Its working folder.' })),
+    sessions: Type.Optional(
+      Type.Union([Type.Literal('shared'), Type.Literal('own')], {
+        default: 'shared',
+        description:
+          'Of a program: `shared` is one process for all clients, which can ask them for nothing (no sampling, no elicitation); `own` is one process for each session.',
+      }),
+    ),
+    max_processes: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 256,
+        default: 16,
+        description: 'Most processes with `sessions: own`.',
+      }),
+    ),
+    headers,
+    workspaces: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        maxItems: 1000,
+        description: 'Ids or slugs of the workspaces that may use it. Default: all.',
+      }),
+    ),
+    tools: Type.Optional(
+      Type.Record(Type.String({ minLength: 1, maxLength: 128 }), ToolSchema, {
+        description: 'Settings of tools by their names.',
+      }),
+    ),
+    allow: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 128 }), {
+        maxItems: 1000,
+        description:
+          'Tools that may be used; a name that ends in `*` is a prefix. Default: all that are not switched off.',
+      }),
+    ),
+    max_result_bytes: Type.Optional(
+      Type.Integer({
+        minimum: 64,
+        maximum: 67_108_864,
+        description: 'Longest text of a result of each tool; the rest is cut, and the result says so.',
+      }),
+    ),
+    call_timeout_ms: Type.Optional(
+      Type.Integer({
+        minimum: 100,
+        maximum: 86_400_000,
+        default: 120_000,
+        description: 'Longest wait for the head of an answer, and longest pause within one.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** Options of `mcp`. */
+export const OptionsSchema = Type.Object(
+  {
+    servers: Type.Optional(
+      Type.Record(Type.String({ pattern: Slug }), ServerSchema, {
+        description:
+          'MCP servers by slug, in addition to those of the administration API. Each has a `url` or a `command`.',
+      }),
+    ),
+    allowed_origins: Type.Optional(
+      Type.Array(Type.String({ pattern: '^https?://[^/]+$' }), {
+        maxItems: 100,
+        description:
+          'Origins of web pages that may call MCP servers. A request with another `Origin` is refused (DNS rebinding). Default: that of `server.public_url`.',
+      }),
+    ),
+    session_hours: seconds('Longest life of a session, in hours.', 24, 720),
+    max_message_bytes: Type.Optional(
+      Type.Integer({
+        minimum: 1024,
+        maximum: 67_108_864,
+        default: 4_194_304,
+        description:
+          'Largest message of a server that the gateway has to read as a whole: lists, and results that it judges.',
+      }),
+    ),
+  },
+  strict,
+);
+
+export type McpOptions = Static<typeof OptionsSchema>;
+export type ServerOptions = Static<typeof ServerSchema>;
+export type ToolOptions = Static<typeof ToolSchema>;

@@ -55,7 +55,7 @@ test('refusals are what the document says, in the shape of each wire', async (t)
     const body = operation['requestBody']?.content['application/json']?.example;
     if (body === undefined || !('x-endpoint' in operation)) continue;
     const answer = await send(gateway.url, {
-      path: path.replace('{model}', 'm').replace('{mcp_server}', 'tickets'),
+      path: path.replace('{model}', 'm'),
       method: 'POST',
       body: JSON.stringify(body),
       headers: { 'content-type': 'application/json' },

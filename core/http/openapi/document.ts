@@ -155,23 +155,22 @@ function passThrough(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'): reado
 }
 
 const mcpSummaries = {
-  POST: 'Messages to an MCP server',
-  GET: 'Stream of what an MCP server says by itself',
-  DELETE: 'Ends a session with an MCP server',
+  POST: 'Messages to MCP servers',
+  GET: 'Stream of what MCP servers say by themselves',
+  DELETE: 'Ends a session with MCP servers',
 };
 
-/** The Streamable HTTP transport of MCP, at one server or at all that the caller may use. */
-function mcpOperation(method: keyof typeof mcpSummaries, path: string): GatewayOperation {
-  const isOne = path.includes('{');
+/** The Streamable HTTP transport of MCP. Paths of single servers would be ambiguous in a document: `/{id}/mcp`, `/logs/{id}`. */
+function mcpOperation(method: keyof typeof mcpSummaries): GatewayOperation {
   return {
     endpoint: 'mcp',
-    id: `${isOne ? 'mcp_server' : 'mcp'}.${method.toLowerCase()}`,
+    id: `mcp.${method.toLowerCase()}`,
     method,
-    path,
-    summary: isOne ? mcpSummaries[method] : `${mcpSummaries[method]}, all that the key may use`,
+    path: '/mcp',
+    summary: mcpSummaries[method],
     errors: 'mcp',
-    ...(isOne && { parameters: [inPath('mcp_server', 'tickets', 'Slug of an MCP server.')] }),
-    description: 'The Streamable HTTP transport of the Model Context Protocol. Needs the scope `mcp.invoke`.',
+    description:
+      'The Streamable HTTP transport of the Model Context Protocol, for all servers that the key may use together; `/{slug}/mcp` is the same for one of them. Needs the scope `mcp.invoke`.',
     ...(method === 'POST' && {
       request: [
         {
@@ -206,12 +205,7 @@ const proxyOperations: readonly (readonly [tag: string, operations: readonly Gat
       },
     ],
   ],
-  [
-    'MCP',
-    ['/{mcp_server}/mcp', '/mcp'].flatMap((path) =>
-      (['POST', 'GET', 'DELETE'] as const).map((method) => mcpOperation(method, path)),
-    ),
-  ],
+  ['MCP', (['POST', 'GET', 'DELETE'] as const).map(mcpOperation)],
   ['Any endpoint', (['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const).flatMap(passThrough)],
 ];
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readSseFrame } from '../framing/sse.ts';
+import { readSseFrame } from '../../core/base/sse.ts';
 import type { ErrorCode } from '../../core/errors/codes.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { dialects } from './index.ts';

@@ -1,5 +1,5 @@
 import type { AnswerFacts, FrameReader, StreamScanner } from '../../core/dialects/dialect.ts';
-import { readSseFrame, SseSplitter } from '../framing/sse.ts';
+import { readSseFrame, SseSplitter } from '../../core/base/sse.ts';
 import { type JsonObject, parseObject } from './json-reading.ts';
 import type { StreamEvent, StreamFrame } from '../../core/dialects/stream-event.ts';
 

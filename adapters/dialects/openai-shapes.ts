@@ -1,7 +1,7 @@
 import { type ProviderError, unreadableProviderError } from '../../core/dialects/canonical/chat-answer.ts';
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { ErrorCode } from '../../core/errors/codes.ts';
-import { writeSseFrame } from '../framing/sse.ts';
+import { writeSseFrame } from '../../core/base/sse.ts';
 import { asArray, asBuffer, asCount, asObject, asText, type JsonObject } from './json-reading.ts';
 import type { Usage } from '../../core/dialects/usage.ts';
 

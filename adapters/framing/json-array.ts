@@ -1,6 +1,6 @@
 import { asBuffer } from '../dialects/json-reading.ts';
 import { ByteStore, type PayloadReader, type StreamPayload } from './stream-payload.ts';
-import { defaultMaxFrameBytes } from './sse.ts';
+import { defaultMaxFrameBytes } from '../../core/base/sse.ts';
 
 const quote = 0x22;
 const comma = 0x2c;

@@ -5,7 +5,7 @@ import { AwsEventReader } from './aws-event-stream.ts';
 import { createPayloadReader, SseReader } from './payload-reader.ts';
 import type { StreamPayload } from './stream-payload.ts';
 import { chunksAt, everySplit, readAll } from './split-bytes.test-support.ts';
-import { writeSseFrame } from './sse.ts';
+import { writeSseFrame } from '../../core/base/sse.ts';
 import { writeAwsEventStreamMessage } from './write-aws-event-stream.test-support.ts';
 
 const plain = (...data: readonly string[]): StreamPayload[] => data.map((one) => ({ event: '', data: one }));

@@ -1,7 +1,7 @@
 import { asBuffer } from '../dialects/json-reading.ts';
 import { AwsEventReader } from './aws-event-stream.ts';
 import { JsonArrayReader } from './json-array.ts';
-import { defaultMaxFrameBytes, readSseFrame, SseSplitter } from './sse.ts';
+import { defaultMaxFrameBytes, readSseFrame, SseSplitter } from '../../core/base/sse.ts';
 import { ByteStore, type PayloadReader, type StreamPayload } from './stream-payload.ts';
 
 const LF = 0x0a;

@@ -25,6 +25,9 @@ export const errorTable = {
   resource_not_found: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
   already_exists: { status: 409, type: 'invalid_request_error', admin: 'AB07' },
   resource_conflict: { status: 409, type: 'invalid_request_error', admin: 'AB07' },
+  mcp_message_invalid: { status: 400, type: 'invalid_request_error', admin: 'AB01' },
+  mcp_server_unknown: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
+  mcp_session_unknown: { status: 404, type: 'invalid_request_error', admin: 'AB08' },
   version_mismatch: { status: 412, type: 'invalid_request_error', admin: 'AB01' },
   // Authentication and permission
   key_missing: { status: 401, type: 'authentication_error', admin: 'AB05' },
@@ -36,6 +39,8 @@ export const errorTable = {
   scope_missing: { status: 403, type: 'permission_error', admin: 'AB03' },
   provider_disabled: { status: 403, type: 'permission_error', admin: 'AB03' },
   model_not_allowed: { status: 403, type: 'permission_error', admin: 'AB03' },
+  mcp_capability_refused: { status: 403, type: 'permission_error', admin: 'AB03' },
+  origin_refused: { status: 403, type: 'permission_error', admin: 'AB03' },
   config_override_denied: { status: 403, type: 'permission_error', admin: 'AB03' },
   feature_disabled: { status: 403, type: 'permission_error', admin: 'AB03' },
   // Rules of the operator

@@ -48,6 +48,9 @@ export const streamNotes = defineKey<StreamNotes | undefined>('stream-notes');
 /** The administration route that the request is for; absent for every other request. */
 export const matchedRoute = defineKey<RouteDefinition>('route');
 
+/** Id of the one JSON-RPC request in this HTTP request; absent without one, and for several. Set by `mcp`. */
+export const rpcRequestId = defineKey<string | number>('rpc-request-id');
+
 /**
  * The request is for a public document and needs no key: `auth` lets it pass. Set in `admit` by the plugin that answers it,
  * which must then answer it.

@@ -1,6 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Answer, clientLeft, type StreamSource } from './answer.ts';
 import type { Exchange } from './exchange.ts';
+import { rpcRequestId } from './keys.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import { type codingOf, decodeWhole } from '../connection/content-encoding.ts';
 import type { MaybePromise } from './context.ts';
@@ -44,7 +45,7 @@ export function jsonTextAnswer(status: number, text: string, headers: readonly s
 /** The answer for an error, in the shape of the client's API. */
 export function errorAnswer(exchange: Exchange, error: GatewayError): Answer {
   if (exchange.matched.route) return adminErrorAnswer(error);
-  if (exchange.endpoint.id === 'mcp') return mcpErrorAnswer(error, exchange.id);
+  if (exchange.endpoint.id === 'mcp') return rpcErrorAnswer(exchange, error);
   return {
     status: error.status,
     headers: ['content-type', 'application/json', ...error.headers],
@@ -63,19 +64,22 @@ function adminErrorAnswer(error: GatewayError): Answer {
   return jsonAnswer(error.status, body, error.headers);
 }
 
-/** A JSON-RPC error without an id: the shape in which clients of MCP expect an HTTP error. */
-function mcpErrorAnswer(error: GatewayError, requestId: string): Answer {
-  const body = { jsonrpc: '2.0', id: null, error: mcpErrorOf(error, requestId) };
-  return jsonAnswer(error.status, body, error.headers);
-}
+/** Codes of JSON-RPC for the errors that have one; all others are server errors. */
+const rpcCodes: Readonly<Partial<Record<GatewayError['code'], number>>> = {
+  invalid_json: -32_700,
+  mcp_message_invalid: -32_600,
+  mcp_capability_refused: -32_602,
+};
+/** These concern what a message asks for, not the HTTP request: a client reads them in a successful answer. */
+const ofMessages: ReadonlySet<string> = new Set(['mcp_capability_refused', 'hooks_failed']);
 
-/** Server errors of JSON-RPC have this code or a smaller one. */
-const serverError = -32_000;
-
-/** The `error` member of a JSON-RPC answer; `data.code` is the gateway's code. */
-export function mcpErrorOf(error: GatewayError, requestId: string) {
-  const { code, message, extra } = error;
-  return { code: serverError, message, data: { code, request_id: requestId, ...extra } };
+/** A JSON-RPC error: the shape in which clients of MCP expect errors. */
+function rpcErrorAnswer(exchange: Exchange, error: GatewayError): Answer {
+  const { code, message, extra, status, headers } = error;
+  const id = exchange.get(rpcRequestId) ?? null;
+  const data = { code, request_id: exchange.id, ...extra };
+  const body = { jsonrpc: '2.0', id, error: { code: rpcCodes[code] ?? -32_000, message, data } };
+  return jsonAnswer(id !== null && ofMessages.has(code) ? 200 : status, body, headers);
 }
 
 /** Makes a `GatewayError` of anything thrown; an unexpected value is reported as `internal` without its text. */

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import zlib from 'node:zlib';
 import type { Dialect } from '../dialects/dialect.ts';
 import { dialects } from '../../adapters/dialects/index.ts';
-import { defaultMaxFrameBytes } from '../../adapters/framing/sse.ts';
+import { defaultMaxFrameBytes } from '../base/sse.ts';
 import {
   definePlugin,
   GatewayError,

@@ -1,4 +1,4 @@
-import { readSseFrame } from '../../adapters/framing/sse.ts';
+import { readSseFrame } from '../../core/base/sse.ts';
 import type { FinishReason } from '../../core/dialects/canonical/chat-answer.ts';
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import type { JsonObject } from '../../adapters/dialects/json-reading.ts';

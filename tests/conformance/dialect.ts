@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { SseSplitter } from '../../adapters/framing/sse.ts';
+import { SseSplitter } from '../../core/base/sse.ts';
 import type { AnswerFacts, Dialect, FrameCodec } from '../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import type { StreamEvent, StreamFrame } from '../../core/dialects/stream-event.ts';

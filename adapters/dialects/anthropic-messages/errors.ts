@@ -1,7 +1,7 @@
 import type { ErrorContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import { type ProviderError, unreadableProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { writeSseFrame } from '../../framing/sse.ts';
+import { writeSseFrame } from '../../../core/base/sse.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { encodeErrorJson } from '../openai-shapes.ts';
 import { anthropicErrorMessage } from './answer.ts';

@@ -1,6 +1,6 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
-import { readSseFrame, writeSseFrame } from '../../framing/sse.ts';
+import { readSseFrame, writeSseFrame } from '../../../core/base/sse.ts';
 import {
   asArray,
   asObject,

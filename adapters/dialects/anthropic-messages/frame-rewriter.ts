@@ -1,6 +1,6 @@
 import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
-import { replaceSseData } from '../../framing/sse.ts';
+import { replaceSseData } from '../../../core/base/sse.ts';
 import {
   asBuffer,
   asObject,

@@ -22,7 +22,7 @@ import type { Usage } from '../../../core/dialects/usage.ts';
 import type { AnswerFacts, StreamScanner } from '../../../core/dialects/dialect.ts';
 import { readError } from './errors.ts';
 import { JsonArrayReader } from '../../framing/json-array.ts';
-import { readSseFrame, SseSplitter } from '../../framing/sse.ts';
+import { readSseFrame, SseSplitter } from '../../../core/base/sse.ts';
 import { hasMember, watch } from '../frame-scanner.ts';
 
 /** Members that cause an event to be parsed after the first token. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
-import { readSseFrame } from '../../framing/sse.ts';
+import { readSseFrame } from '../../../core/base/sse.ts';
 import { decodeGeminiError, encodeGeminiError, encodeGeminiStreamError } from './errors.ts';
 import { answerContext } from './gemini-wire.test-support.ts';
 import { geminiClient } from './index.ts';

@@ -4,7 +4,7 @@ import type { ChatPart, Citation } from '../../../core/dialects/canonical/chat-p
 import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { joinChunks } from '../../../core/base/join-chunks.ts';
-import { writeSseFrame } from '../../framing/sse.ts';
+import { writeSseFrame } from '../../../core/base/sse.ts';
 import { type JsonObject, stringifyExact } from '../json-reading.ts';
 import {
   encodeGeminiUsage,

@@ -6,7 +6,7 @@ import {
   replaceSseData,
   SseSplitter,
   writeSseFrame,
-} from '../../framing/sse.ts';
+} from '../../../core/base/sse.ts';
 import {
   asArray,
   asBuffer,

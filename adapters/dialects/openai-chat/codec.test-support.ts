@@ -7,7 +7,7 @@ import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts, Quirks } from '../../../core/dialects/host-facts.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
-import { readSseFrame, SseSplitter } from '../../framing/sse.ts';
+import { readSseFrame, SseSplitter } from '../../../core/base/sse.ts';
 import type { JsonObject } from '../json-reading.ts';
 
 /** A client's request with this body. */

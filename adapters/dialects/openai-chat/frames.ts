@@ -1,6 +1,6 @@
 import type { FrameReader, UsageStripper } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
-import { readSseFrame, replaceSseData, SseSplitter, writeSseFrame } from '../../framing/sse.ts';
+import { readSseFrame, replaceSseData, SseSplitter, writeSseFrame } from '../../../core/base/sse.ts';
 import {
   asArray,
   asBuffer,

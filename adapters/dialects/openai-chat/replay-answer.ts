@@ -2,7 +2,7 @@ import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { StreamFrame } from '../../../core/dialects/stream-event.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { readSseFrame, writeSseFrame } from '../../framing/sse.ts';
+import { readSseFrame, writeSseFrame } from '../../../core/base/sse.ts';
 import {
   asArray,
   asBuffer,

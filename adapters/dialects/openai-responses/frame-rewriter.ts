@@ -1,6 +1,6 @@
 import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
-import { readSseFrame } from '../../framing/sse.ts';
+import { readSseFrame } from '../../../core/base/sse.ts';
 import { asArray, asBuffer, asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
 import {
   argumentsDelta,

@@ -1,5 +1,5 @@
 import type { Dialect } from '../../../core/dialects/dialect.ts';
-import { writeSseFrame } from '../../framing/sse.ts';
+import { writeSseFrame } from '../../../core/base/sse.ts';
 import { FrameScanner } from '../frame-scanner.ts';
 import { asBuffer, parseObject, stringifyExact } from '../json-reading.ts';
 import {

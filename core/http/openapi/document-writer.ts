@@ -181,9 +181,11 @@ const schemas = {
   }),
   McpError: Type.Object({
     jsonrpc: Type.Literal('2.0'),
-    id: Type.Null({ description: 'The request as a whole was refused, not one of its messages.' }),
+    id: Type.Union([Type.Null(), Type.String(), Type.Number()], {
+      description: 'Of the refused message; null when the request as a whole was refused.',
+    }),
     error: Type.Object({
-      code: Type.Literal(-32_000),
+      code: Type.Integer({ description: 'A code of JSON-RPC.' }),
       message: Type.String({ description: 'Cause of the error, and its remedy.' }),
       data: Type.Object({
         code: Type.String({ description: 'A code of the gateway.' }),

@@ -40,8 +40,8 @@ import {
 } from '../../../core/organisation/guardrails.ts';
 import { writeJson } from '../../../core/base/json.ts';
 import type { SecretBox } from '../../../core/ports/secret-managers.ts';
+import { headersOf } from '../../../core/organisation/mcp-address.ts';
 import {
-  headersOf,
   mark,
   maskOf,
   openSecrets,

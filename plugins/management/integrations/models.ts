@@ -22,8 +22,8 @@ import {
   visibleIntegration,
 } from './record.ts';
 import { changedRecord, staleVersion } from '../shared/records.ts';
+import { headersOf } from '../../../core/organisation/mcp-address.ts';
 import {
-  headersOf,
   maskedHeaders,
   openSecrets,
   type PlainSecrets,

@@ -6,8 +6,8 @@ import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts'
 import type { UsageLimit } from '../../../core/ports/limits.ts';
 import type { IntegrationAccess, SecretMapping } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
+import { headersOf } from '../../../core/organisation/mcp-address.ts';
 import {
-  headersOf,
   maskedHeaders,
   maskOf,
   type PlainSecrets,

@@ -1,15 +1,10 @@
 import { reachOf } from '../../../core/access/scopes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
+import type { ReferringIntegration } from '../../../core/organisation/mcp-address.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { McpCapability, McpIntegrationData } from '../../../core/ports/record-kinds.ts';
-import {
-  type Handshake,
-  type HandshakeScope,
-  type ReferringIntegration,
-  shakeHands,
-  withReferences,
-} from './connection.ts';
+import { type Handshake, type HandshakeScope, shakeHands, withReferences } from './connection.ts';
 import { CapabilityCounts, capabilityKey, countCapabilities, countsExample } from './capabilities.ts';
 import { mcpIntegrationAccess as access, mcpIntegrationNoun } from './record.ts';
 import { Identifier, orNull, strict } from '../shared/fields.ts';

@@ -10,8 +10,9 @@ import {
   showMapping,
   unboundReferences,
 } from '../integrations/record.ts';
-import { headersOf, maskedHeaders, type PlainSecrets, unmaskedHeaders } from '../shared/sealed-secrets.ts';
-import { customHeadersField, headerMistakes, mappableHeaders } from './connection.ts';
+import { customHeadersField, headersOf } from '../../../core/organisation/mcp-address.ts';
+import { maskedHeaders, type PlainSecrets, unmaskedHeaders } from '../shared/sealed-secrets.ts';
+import { headerMistakes, mappableHeaders } from './connection.ts';
 import {
   type BodyMistake,
   Description,

@@ -27,9 +27,7 @@ const shared = {
     description: '`disabled`: the workspace may no longer use the integration.',
   }),
   mcp_integration_id: Type.String(),
-  url: orNull(
-    Type.String({ description: 'URL of the server, below `server.public_url`; null without it.' }),
-  ),
+  url: orNull(Type.String({ description: 'URL of the server, below `server.public_url`; null without it.' })),
   owner_id: Type.String({ description: 'Key or user that created it.' }),
   created_at: Type.String(),
   last_updated_at: Type.String(),

@@ -1,5 +1,5 @@
+import { headersOf } from '../../../core/organisation/mcp-address.ts';
 import type { GivenConfigurations } from '../../../core/organisation/integration-configurations.ts';
-import { parseJson } from '../../../core/base/json.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { secretContext, type SecretBox } from '../../../core/ports/secret-managers.ts';
 import type { BodyMistake } from './fields.ts';
@@ -44,15 +44,6 @@ export function shownSecrets(box: SecretBox, record: StoredRecord): PlainSecrets
 
 function namesOnly(headers: string): string {
   return JSON.stringify(Object.fromEntries(Object.keys(headersOf(headers)).map((name) => [name, ''])));
-}
-
-/** The headers in one secret. */
-export function headersOf(text: string | undefined): Readonly<Record<string, string>> {
-  const found = text === undefined ? undefined : parseJson(text);
-  if (typeof found !== 'object' || found === null || Array.isArray(found)) return {};
-  return Object.fromEntries(
-    Object.entries(found).filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
-  );
 }
 
 /** Headers with their values masked. */

@@ -75,8 +75,37 @@ export interface McpStdioTarget {
   readonly maxChildren: number;
 }
 
+/**
+ * An HTTP API with an OpenAPI document (3.0 or 3.1, JSON or YAML): its operations are the tools of a server without
+ * sessions, which the gateway itself plays.
+ */
+interface McpOpenapiTarget {
+  readonly type: 'openapi';
+  /** For messages and the log. */
+  readonly name: string;
+  /** Place of the document: the absolute path of a file, or an `http` or `https` URL. Read with the first request. */
+  readonly document: string;
+  /**
+   * URL before the paths of the document. Default: the first of its `servers`. A host that only a fetched document names,
+   * and neither this nor the URL of the document, is called when it is public or trusted, and without any credentials.
+   */
+  readonly baseUrl?: string | undefined;
+  /** Credentials of the API, sent with every call. */
+  readonly headers: HeaderList;
+  /** Operations that become tools: ids or `METHOD /path`, with `*` for any text. Default: all. */
+  readonly include?: readonly string[] | undefined;
+  /** Operations that do not, in the same form. */
+  readonly exclude?: readonly string[] | undefined;
+  /** Further operations are left out, which the log tells; 1,000 at the most. */
+  readonly maxTools: number;
+  /** Longest answer of the API to one call. */
+  readonly maxAnswerBytes: number;
+  /** Milliseconds from the begin of one call to its last byte. */
+  readonly timeoutMs: number;
+}
+
 /** Place and kind of a server. */
-export type McpTarget = McpRemoteTarget | McpStdioTarget;
+export type McpTarget = McpRemoteTarget | McpStdioTarget | McpOpenapiTarget;
 
 /** One request of the Streamable HTTP transport. */
 export interface McpRequest {

@@ -43,6 +43,41 @@ const headers = Type.Optional(
   }),
 );
 
+const operations = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { maxItems: 1000, description }));
+
+const OpenapiSchema = Type.Object(
+  {
+    document: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description:
+        'File or `http(s)` URL of the document (OpenAPI 3.0 or 3.1, JSON or YAML, 8 MiB at the most). It is read with the first request.',
+    }),
+    base_url: Type.Optional(
+      Type.String({
+        pattern: '^https?://',
+        maxLength: 2048,
+        description:
+          'URL before the paths of the document. Default: the first of its `servers`; a host that only a fetched document names is called without `headers`.',
+      }),
+    ),
+    include: operations(
+      'Operations that become tools: operation ids or `METHOD /path`, with `*` for any text. Default: all.',
+    ),
+    exclude: operations('Operations that do not, in the same form.'),
+    max_tools: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1000,
+        default: 1000,
+        description: 'Further operations are left out, and the log says so.',
+      }),
+    ),
+  },
+  { ...strict, description: 'An HTTP API whose operations become tools, in place of an MCP server.' },
+);
+
 const ServerSchema = Type.Object(
   {
     url: Type.Optional(
@@ -82,6 +117,7 @@ const ServerSchema = Type.Object(
         description: 'Most processes with `sessions: own`.',
       }),
     ),
+    openapi: Type.Optional(OpenapiSchema),
     headers,
     workspaces: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
@@ -126,7 +162,7 @@ export const OptionsSchema = Type.Object(
     servers: Type.Optional(
       Type.Record(Type.String({ pattern: Slug }), ServerSchema, {
         description:
-          'MCP servers by slug, in addition to those of the administration API. Each has a `url` or a `command`.',
+          'MCP servers by slug, in addition to those of the administration API. Each has a `url`, a `command` or an `openapi`.',
       }),
     ),
     allowed_origins: Type.Optional(

@@ -1,4 +1,5 @@
 import type { AnyPlugin } from '../core/pipeline/plugin.ts';
+import mcp from './mcp/index.ts';
 import policies from './policies/index.ts';
 import prompts from './prompts/index.ts';
 import provider from './provider/index.ts';
@@ -27,6 +28,7 @@ export const builtInPlugins: readonly AnyPlugin[] = [
   guardrails,
   cache,
   storedResponses,
+  mcp,
   provider,
   logger,
   management,

@@ -1,14 +1,109 @@
-import { definePlugin } from '../../core/pipeline/plugin.ts';
-import { OptionsSchema } from './options.ts';
+import { canonicalPath } from '../../core/dialects/match-endpoint.ts';
+import type { Answer } from '../../core/pipeline/answer.ts';
+import { callerKey } from '../../core/pipeline/keys.ts';
+import {
+  definePlugin,
+  GatewayError,
+  type OptionFault,
+  type RequestContext,
+} from '../../core/pipeline/plugin.ts';
+import { type McpOptions, OptionsSchema } from './options.ts';
+import { Origins } from './origins.ts';
+import { Relay } from './relay.ts';
+import { ServerLinks } from './server-link.ts';
+import { Servers } from './servers.ts';
+import { Sessions } from './sessions.ts';
 
 /** Serves MCP servers: `/{slug}/mcp` each, `/mcp` all that the caller may use. */
 export default definePlugin({
   name: 'mcp',
   description:
-    'Serves the MCP servers of the administration API and of its options under `/{slug}/mcp` (Streamable HTTP) and `/{slug}/sse` (the older transport), and all that a key may use together under `/mcp`. Put it behind `auth`, `policies` and `guardrails`.',
+    'Serves the MCP servers of the administration API and of its options under `/{slug}/mcp` (Streamable HTTP). Put it behind `auth`, `policies` and `guardrails`.',
   schema: OptionsSchema,
+  // Streams of servers may stay silent for hours; each server has bounds of its own.
   capabilities: { needs: ['key'], timeoutMs: 0 },
-  create() {
-    return {};
+  check: optionFaults,
+  create(options, scope) {
+    const { session_hours: hours = 24, max_message_bytes: maxMessageBytes = 4_194_304 } = options;
+    const { secrets, cache, clock } = scope;
+    const servers = new Servers(options, scope);
+    const sessions = new Sessions({ secrets, cache, clock, hours });
+    const links = new ServerLinks(scope, sessions);
+    const relay = new Relay({ scope, sessions, links, maxMessageBytes });
+    const origins = new Origins(options, scope);
+    return {
+      request(context): undefined | Promise<Answer> {
+        if (context.endpoint.id !== 'mcp') return undefined;
+        const place = placeOf(context);
+        return place === undefined ? undefined : answer(context, place);
+      },
+      retiring: () => relay.endStreams(),
+    };
+
+    async function answer(context: RequestContext, { slug }: Place): Promise<Answer> {
+      const caller = context.get(callerKey);
+      if (caller === undefined) throw new GatewayError('internal', 'The plugin mcp runs without a key.');
+      origins.admit(context);
+      if (!methods.has(context.method)) return notAllowed();
+      const server = servers.find(slug, caller);
+      if (server === undefined)
+        throw unknownServer(
+          slug,
+          servers.all(caller).map((one) => one.slug),
+        );
+      const id = context.header('mcp-session-id');
+      const session = id === undefined ? undefined : sessions.open(id, server.slug, caller);
+      return relay.answer({ server, context, caller, session });
+    }
   },
 });
+
+const methods: ReadonlySet<string> = new Set(['POST', 'GET', 'DELETE']);
+
+/** Place of a request for MCP. */
+interface Place {
+  readonly slug: string;
+}
+
+const servedPath = /^\/([a-z0-9_-]{1,64})\/mcp$/i;
+
+function placeOf({ path }: RequestContext): Place | undefined {
+  const slug = (servedPath.exec(path) ?? servedPath.exec(canonicalPath(path)))?.[1];
+  return slug === undefined ? undefined : { slug };
+}
+
+function notAllowed(): Answer {
+  return { status: 405, headers: ['allow', 'GET, POST, DELETE'], body: null };
+}
+
+function unknownServer(slug: string, known: readonly string[]): GatewayError {
+  const some = known.slice(0, 10).join(', ');
+  const hint =
+    known.length === 0 ? 'It may use none.' : `It may use: ${some}${known.length > 10 ? ', …' : ''}.`;
+  return new GatewayError(
+    'mcp_server_unknown',
+    `There is no MCP server "${slug}" that the key may use. ${hint}`,
+  );
+}
+
+function optionFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
+  return Object.entries(servers).flatMap(([slug, { url, command, args, env, cwd, sessions, transport }]) => {
+    const path = `/servers/${slug}`;
+    if ((url === undefined) === (command === undefined))
+      return [{ path, message: 'needs one of url and command' }];
+    if (url !== undefined && !isPlainUrl(url))
+      return [{ path: `${path}/url`, message: 'is no http or https URL without credentials' }];
+    if (command !== undefined && transport !== undefined)
+      return [{ path: `${path}/transport`, message: 'is for servers with a url; leave it out' }];
+    const ofProgram = Object.entries({ args, env, cwd, sessions }).find(([, value]) => value !== undefined);
+    if (url !== undefined && ofProgram !== undefined)
+      return [{ path: `${path}/${ofProgram[0]}`, message: 'is for servers with a command; leave it out' }];
+    return [];
+  });
+}
+
+function isPlainUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { username, password, protocol } = new URL(text);
+  return username === '' && password === '' && /^https?:$/.test(protocol);
+}

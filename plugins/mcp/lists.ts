@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto';
+import type { JsonObject, JsonValue, Scope } from '../../core/pipeline/plugin.ts';
+import type { McpCapabilityType } from '../../core/ports/record-kinds.ts';
+import { isObject, textOf } from './messages.ts';
+import type { McpServer } from './servers.ts';
+
+interface OfferList {
+  readonly type: McpCapabilityType;
+  /** Member of the result. */
+  readonly member: string;
+  /** Members that name an entry: each of them may be switched off. */
+  readonly names: readonly string[];
+}
+
+/** The lists of the protocol by their methods. */
+export const offerLists: Readonly<Record<string, OfferList>> = {
+  'tools/list': { type: 'tool', member: 'tools', names: ['name'] },
+  'prompts/list': { type: 'prompt', member: 'prompts', names: ['name'] },
+  'resources/list': { type: 'resource', member: 'resources', names: ['name', 'uri'] },
+  'resources/templates/list': {
+    type: 'resource_template',
+    member: 'resourceTemplates',
+    names: ['name', 'uriTemplate'],
+  },
+};
+
+/** Lists of servers as callers may see them. */
+export class OfferFilter {
+  readonly #log: Scope['log'];
+
+  constructor({ log }: Pick<Scope, 'log'>) {
+    this.#log = log;
+  }
+
+  /** Result of a list without what is switched off or held back, with the operator's descriptions. */
+  ofResult(server: McpServer, result: JsonObject): JsonObject {
+    let filtered = result;
+    for (const list of Object.values(offerLists)) {
+      const items = Object.hasOwn(result, list.member) ? result[list.member] : undefined;
+      if (!Array.isArray(items)) continue;
+      const kept = items.flatMap((item) => this.#shown(server, list, item));
+      filtered = { ...filtered, [list.member]: kept };
+    }
+    return filtered;
+  }
+
+  /** The entry as it is shown; nothing for one that may not be seen. */
+  #shown(server: McpServer, list: OfferList, item: JsonValue): readonly JsonValue[] {
+    if (!isObject(item)) return [];
+    for (const member of list.names) {
+      const name = textOf(item, member);
+      if (name !== undefined && !server.isOn(list.type, name)) return [];
+    }
+    if (list.type !== 'tool') return [item];
+    const { description, digest } = server.tool(textOf(item, 'name') ?? '') ?? {};
+    if (digest !== undefined && digest !== toolDigest(item)) {
+      this.#holdBack(server, item);
+      return [];
+    }
+    return [description === undefined ? item : { ...item, description }];
+  }
+
+  #holdBack({ slug }: McpServer, tool: JsonObject): void {
+    this.#log.warn('A tool of an MCP server is not as it was approved and is held back', {
+      server: slug,
+      tool: (textOf(tool, 'name') ?? '').slice(0, 128),
+      digest: toolDigest(tool),
+    });
+  }
+}
+
+/** Digest of all that a model reads of a tool: a change of it can change what the model does. */
+export function toolDigest(tool: JsonObject): string {
+  const { description = '', title = '', inputSchema = {}, outputSchema = null, annotations = null } = tool;
+  const text = canonicalJson([description, title, inputSchema, outputSchema, annotations]);
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`;
+}
+
+/** JSON with the members of objects in the order of their names. */
+function canonicalJson(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  if (!isObject(value)) return typeof value === 'bigint' ? String(value) : JSON.stringify(value);
+  const members = Object.keys(value).sort();
+  return `{${members.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name] ?? null)}`).join(',')}}`;
+}
+
+/** Whether a URI may belong to a template: its fixed parts stand in it in their order, the first one at the start. */
+export function matchesTemplate(uri: string, template: string): boolean {
+  const parts = template.split(/\{[^{}]*\}/);
+  let at = 0;
+  for (const [index, part] of parts.entries()) {
+    const found = index === 0 ? (uri.startsWith(part) ? 0 : -1) : uri.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  const last = parts.at(-1) ?? '';
+  return last === '' ? parts.length > 1 || at === uri.length : uri.endsWith(last);
+}

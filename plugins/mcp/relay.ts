@@ -1,0 +1,369 @@
+import { writeJson } from '../../core/base/json.ts';
+import { type Answer, type StreamSource, type StreamTarget } from '../../core/pipeline/answer.ts';
+import { rpcRequestId } from '../../core/pipeline/keys.ts';
+import {
+  GatewayError,
+  type JsonObject,
+  type RequestContext,
+  type Scope,
+} from '../../core/pipeline/plugin.ts';
+import { type ToolCall, type ToolCallGate, toolCallGates } from '../../core/pipeline/tool-calls.ts';
+import type { HeaderList } from '../../core/ports/header-list.ts';
+import { matchesTemplate, OfferFilter, offerLists } from './lists.ts';
+import { isObject, readMessages, refusedCapability, type RpcMessage, textOf } from './messages.ts';
+import { type Answered, type Asked, greetingResult, type ServerLinks } from './server-link.ts';
+import { ChangedEvents, type ChangeMessage, changedBody, messagesIn } from './server-answer.ts';
+import type { McpServer } from './servers.ts';
+import type { Sessions } from './sessions.ts';
+
+/** Parts that relaying needs. */
+export interface RelayParts {
+  readonly scope: Scope;
+  readonly sessions: Sessions;
+  readonly links: ServerLinks;
+  readonly maxMessageBytes: number;
+}
+
+/** Largest error of a server that is passed on. */
+const maxErrorBytes = 65_536;
+
+/** Relays between a client and one server: messages pass as they are, but for what the gateway has to judge or change. */
+export class Relay {
+  readonly #parts: RelayParts;
+  readonly #filter: OfferFilter;
+  /** Streams of what servers say by themselves; they end when the configuration is replaced. */
+  readonly #listening = new Set<ListenStream>();
+
+  constructor(parts: RelayParts) {
+    this.#parts = parts;
+    this.#filter = new OfferFilter(parts.scope);
+  }
+
+  /** Answers a request for this server. */
+  async answer(asked: Asked): Promise<Answer> {
+    const { method } = asked.context;
+    if (method === 'POST') return await this.#post(asked);
+    if (method === 'GET') return await this.#listen(asked);
+    return await this.#end(asked);
+  }
+
+  /** Ends the streams that would go on for ever; clients open them again. */
+  endStreams(): void {
+    for (const stream of this.#listening) stream.finish();
+  }
+
+  async #post(asked: Asked): Promise<Answer> {
+    const { context } = asked;
+    if (!context.body.loaded) await context.body.load();
+    const { messages, isBatch } = readMessages(context.json);
+    if (isBatch) return await this.#batch(asked, messages);
+    const message = messages[0] as RpcMessage;
+    if (message.kind === 'request' && message.id !== undefined) context.set(rpcRequestId, message.id);
+    const change = await this.#prepare(asked, message);
+    const body = context.body.bytes;
+    const answered = await this.#parts.links.send(asked, { method: 'POST', body, lastEventId: undefined });
+    if (message.method === 'initialize') return await this.#greeted(asked, message, answered);
+    return await this.#passOn(asked, answered, change);
+  }
+
+  /** Each message for itself; the answers in one list, as the versions of the protocol that allow lists have it. */
+  async #batch(asked: Asked, messages: readonly RpcMessage[]): Promise<Answer> {
+    const { context } = asked;
+    const { maxMessageBytes, links } = this.#parts;
+    const found: JsonObject[] = [];
+    for (const message of messages) {
+      if (message.method === 'initialize')
+        throw new GatewayError('mcp_message_invalid', '"initialize" cannot be in a list. Send it alone.');
+      const change = await this.#prepare(asked, message);
+      const body = Buffer.from(writeJson(message.json));
+      const { head, body: answer } = await links.send(asked, {
+        method: 'POST',
+        body,
+        lastEventId: undefined,
+      });
+      const bytes = await answer.collect(context, maxMessageBytes);
+      if (bytes.length === 0) continue;
+      for (const one of messagesIn(bytes, head.contentType)) found.push((await change?.(one)) ?? one);
+    }
+    if (found.length === 0) return empty(202);
+    return {
+      status: 200,
+      headers: ['content-type', 'application/json'],
+      body: Buffer.from(writeJson(found)),
+      source: 'provider',
+    };
+  }
+
+  /** Refuses a message that asks for something that is off; says how its answer has to be changed, if it has to. */
+  async #prepare({ server, context }: Asked, message: RpcMessage): Promise<ChangeMessage | undefined> {
+    const { method, params, id } = message;
+    if (message.kind !== 'request') return undefined;
+    if (Object.hasOwn(offerLists, method))
+      return server.hasSwitches ? (answer) => this.#listed(server, answer) : undefined;
+    if (method !== 'tools/call') {
+      requireOn(server, method, params);
+      return undefined;
+    }
+    const call = toolCall(server, params);
+    context.facts.modelRequested = call.tool;
+    const gates = toolCallGates(context);
+    await before(gates, call);
+    if (call.arguments !== (params['arguments'] ?? emptyArguments)) {
+      if (context.body.loaded && isObject(context.json))
+        context.body.set(['params', 'arguments'], call.arguments);
+      params['arguments'] = call.arguments;
+    }
+    return resultChange(server, gates, call, id);
+  }
+
+  #listed(server: McpServer, answer: JsonObject): JsonObject {
+    const { result } = answer;
+    return isObject(result) ? { ...answer, result: this.#filter.ofResult(server, result) } : answer;
+  }
+
+  /** The session begins where the server opens one. */
+  async #greeted(asked: Asked, message: RpcMessage, answered: Answered): Promise<Answer> {
+    const { context, caller, server } = asked;
+    const { head } = answered;
+    const bytes = await answered.body.collect(context, this.#parts.maxMessageBytes);
+    const headers = ['content-type', head.contentType];
+    if (head.status === 200) {
+      const greeted = greetingResult(messagesIn(bytes, head.contentType), message.json['id']);
+      if (head.sessionId !== undefined && greeted !== undefined) {
+        const { version } = greeted;
+        const begun = { slug: server.slug, greeting: message.params, version, upstream: head.sessionId };
+        headers.push('mcp-session-id', this.#parts.sessions.begin(begun, caller));
+      }
+    }
+    return { status: head.status, headers, body: bytes, source: 'provider' };
+  }
+
+  async #passOn(asked: Asked, { head, body }: Answered, change: ChangeMessage | undefined): Promise<Answer> {
+    const { context } = asked;
+    const { maxMessageBytes } = this.#parts;
+    if (head.status >= 400) return await failed(context, { head, body });
+    if (head.contentType === '') {
+      await body.collect(context, maxErrorBytes);
+      return empty(head.status);
+    }
+    const headers: HeaderList = ['content-type', head.contentType];
+    if (change === undefined) return { status: head.status, headers, body, source: 'provider' };
+    if (head.contentType === 'text/event-stream') {
+      const changed = new ChangedEvents(body, onlyAnswers(change), maxMessageBytes);
+      return { status: head.status, headers, body: changed, source: 'provider' };
+    }
+    const bytes = await body.collect(context, maxMessageBytes);
+    return { status: head.status, headers, body: await changedBody(bytes, change), source: 'provider' };
+  }
+
+  async #listen(asked: Asked): Promise<Answer> {
+    const { context, server } = asked;
+    const lastEventId = context.header('last-event-id');
+    const { head, body } = await this.#parts.links.send(asked, { method: 'GET', body: null, lastEventId });
+    if (head.status >= 400) return await failed(context, { head, body });
+    const gates = toolCallGates(context).filter(({ after }) => after !== undefined);
+    const isJudged = server.hasSwitches || gates.length > 0;
+    // A stream that is taken up again brings answers, whose requests are not known here.
+    const change: ChangeMessage = async (message) => {
+      const listed = this.#listed(server, message);
+      const call: ToolCall = { server: server.slug, tool: '', arguments: {} };
+      return (await resultChange(server, gates, call, undefined)?.(listed)) ?? listed;
+    };
+    const source = isJudged
+      ? new ChangedEvents(body, onlyAnswers(change), this.#parts.maxMessageBytes)
+      : body;
+    const stream = new ListenStream(source, () => this.#listening.delete(stream));
+    this.#listening.add(stream);
+    return {
+      status: head.status,
+      headers: ['content-type', head.contentType],
+      body: stream,
+      source: 'provider',
+    };
+  }
+
+  async #end(asked: Asked): Promise<Answer> {
+    const { session, context } = asked;
+    if (session === undefined)
+      throw new GatewayError('mcp_message_invalid', 'DELETE ends a session: send its id as Mcp-Session-Id.');
+    const { head, body } = await this.#parts.links.send(asked, {
+      method: 'DELETE',
+      body: null,
+      lastEventId: undefined,
+    });
+    if (head.status === 405) return await failed(context, { head, body });
+    body.cancel(new GatewayError('upstream_reset', 'The session is over.'));
+    await this.#parts.sessions.end(session);
+    return empty(204);
+  }
+}
+
+const emptyArguments: JsonObject = Object.freeze({});
+
+function empty(status: number): Answer {
+  return { status, headers: [], body: null, source: 'provider' };
+}
+
+/** An error of the server as it came, bounded. */
+async function failed(context: RequestContext, { head, body }: Answered): Promise<Answer> {
+  const bytes = await body.collect(context, maxErrorBytes);
+  const headers = head.contentType === '' ? [] : ['content-type', head.contentType];
+  return { status: head.status, headers, body: bytes, source: 'provider' };
+}
+
+/** The call in `params`. Throws for a tool that is off. */
+function toolCall(server: McpServer, params: JsonObject): ToolCall {
+  const tool = textOf(params, 'name');
+  if (tool === undefined)
+    throw new GatewayError('mcp_message_invalid', 'The "params" of "tools/call" have no "name" of a tool.');
+  if (!server.isOn('tool', tool)) throw refused('tool', tool, server);
+  const given = params['arguments'];
+  if (given !== undefined && !isObject(given))
+    throw new GatewayError('mcp_message_invalid', 'The "arguments" of "tools/call" are no JSON object.');
+  return { server: server.slug, tool, arguments: given ?? emptyArguments };
+}
+
+/** Throws for prompts and resources that are off. */
+function requireOn(server: McpServer, method: string, params: JsonObject): void {
+  if (!server.hasSwitches) return;
+  if (method === 'prompts/get') requirePrompt(server, textOf(params, 'name'));
+  else if (/^resources\/(?:read|subscribe|unsubscribe)$/.test(method))
+    requireResource(server, textOf(params, 'uri'));
+  else if (method === 'completion/complete' && isObject(params['ref'])) {
+    const { ref } = params;
+    requirePrompt(server, textOf(ref, 'name'));
+    requireResource(server, textOf(ref, 'uri'));
+  }
+}
+
+function requirePrompt(server: McpServer, name: string | undefined): void {
+  if (name !== undefined && !server.isOn('prompt', name)) throw refused('prompt', name, server);
+}
+
+function requireResource(server: McpServer, uri: string | undefined): void {
+  if (uri === undefined) return;
+  const isClosed =
+    !server.isOn('resource', uri) ||
+    !server.isOn('resource_template', uri) ||
+    server.closedTemplates.some((template) => matchesTemplate(uri, template));
+  if (isClosed) throw refused('resource', uri, server);
+}
+
+function refused(type: string, name: string, { slug }: McpServer): GatewayError {
+  return refusedCapability(
+    `The ${type} ${JSON.stringify(name.slice(0, 128))} of the MCP server "${slug}"`,
+    'it is switched off for this workspace, or is not on the list of what may be used',
+  );
+}
+
+async function before(gates: readonly ToolCallGate[], call: ToolCall): Promise<void> {
+  for (const gate of gates) await gate.before?.(call);
+}
+
+/** How the result of a call is judged and cut; undefined when it may pass as it is. `id` undefined: of any answer. */
+function resultChange(
+  server: McpServer,
+  gates: readonly ToolCallGate[],
+  call: ToolCall,
+  id: RpcMessage['id'],
+): ChangeMessage | undefined {
+  const judging = gates.filter(({ after }) => after !== undefined);
+  const maxBytes = server.maxResultBytes(call.tool);
+  if (judging.length === 0 && maxBytes === undefined) return undefined;
+  return async (answer) => {
+    if ((id !== undefined && answer['id'] !== id) || !isObject(answer['result'])) return answer;
+    const held = { result: clipped(answer['result'], maxBytes) as JsonObject[string] };
+    for (const gate of judging) await gate.after?.(call, held);
+    return held.result === answer['result'] ? answer : { ...answer, result: held.result };
+  };
+}
+
+/** Requests and notifications of the server stay as they are. */
+function onlyAnswers(change: ChangeMessage): ChangeMessage {
+  return (message) => ('result' in message && !('method' in message) ? change(message) : message);
+}
+
+/** A result whose texts are cut to `maxBytes` together; the last one says so. */
+function clipped(result: JsonObject, maxBytes: number | undefined): JsonObject {
+  const { content } = result;
+  if (maxBytes === undefined || !Array.isArray(content)) return result;
+  let left = maxBytes;
+  let cutBytes = 0;
+  const kept = content.flatMap((part) => {
+    const text = isObject(part) ? textOf(part, 'text') : undefined;
+    if (text === undefined) return [part];
+    const bytes = Buffer.from(text);
+    const room = Math.max(0, Math.min(left, bytes.length));
+    left -= room;
+    if (room === bytes.length) return [part];
+    cutBytes += bytes.length - room;
+    return room === 0 ? [] : [{ ...(part as JsonObject), text: wholeCharacters(bytes, room) }];
+  });
+  if (cutBytes === 0) return result;
+  kept.push({
+    type: 'text',
+    text: `[${cutBytes} bytes of the result are left out: it is longer than ${maxBytes} bytes]`,
+  });
+  // It repeats the whole result, which a client would read instead.
+  const rest = Object.entries(result).filter(([name]) => name !== 'structuredContent');
+  return { ...Object.fromEntries(rest), content: kept };
+}
+
+function wholeCharacters(bytes: Buffer, length: number): string {
+  let end = length;
+  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return bytes.subarray(0, end).toString('utf8');
+}
+
+/** A stream without an end of its own, which the gateway can end. */
+class ListenStream implements StreamSource, StreamTarget {
+  readonly #source: StreamSource;
+  readonly #over: () => void;
+  #target: StreamTarget | undefined;
+
+  constructor(source: StreamSource, over: () => void) {
+    this.#source = source;
+    this.#over = over;
+  }
+
+  pipe(target: StreamTarget): void {
+    this.#target = target;
+    this.#source.pipe(this);
+  }
+
+  resume(): void {
+    this.#source.resume();
+  }
+
+  cancel(error: GatewayError): void {
+    this.#target = undefined;
+    this.#over();
+    this.#source.cancel(error);
+  }
+
+  /** Ends it as if the server had. */
+  finish(): void {
+    this.#source.cancel(
+      new GatewayError('shutting_down', 'The configuration was replaced, or the gateway ends.'),
+    );
+    this.end();
+  }
+
+  data(chunk: Buffer): boolean {
+    return this.#target?.data(chunk) ?? false;
+  }
+
+  end(): void {
+    const target = this.#target;
+    this.#target = undefined;
+    this.#over();
+    target?.end();
+  }
+
+  fail(error: GatewayError, told?: Buffer): void {
+    const target = this.#target;
+    this.#target = undefined;
+    this.#over();
+    target?.fail(error, told);
+  }
+}

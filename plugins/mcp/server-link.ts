@@ -1,0 +1,205 @@
+import { forwardedTrace } from '../../core/base/trace-context.ts';
+import { writeJson } from '../../core/base/json.ts';
+import {
+  GatewayError,
+  type JsonObject,
+  type RequestContext,
+  type Scope,
+} from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { HeaderList } from '../../core/ports/header-list.ts';
+import type { McpHead, McpRequest } from '../../core/ports/mcp.ts';
+import { isObject, textOf } from './messages.ts';
+import { messagesIn, ServerAnswer } from './server-answer.ts';
+import type { McpServer } from './servers.ts';
+import type { Session, Sessions } from './sessions.ts';
+
+/** Pauses before another try to reach a server that refuses connections, milliseconds: it may be starting again. */
+const reachPauses = [100, 300, 900, 2_700];
+/** Largest answer to the gateway's own handshake. */
+const maxGreetingBytes = 1_048_576;
+
+/** One request of a client for one server. */
+export interface Asked {
+  readonly server: McpServer;
+  readonly context: RequestContext;
+  readonly caller: KeyRecord;
+  /** Undefined before the handshake, and for servers without sessions. */
+  readonly session: Session | undefined;
+}
+
+/** Messages, or the wish for a stream, or the end of the session. */
+type Saying = Pick<McpRequest, 'method' | 'body' | 'lastEventId'>;
+
+/** An answer whose head has come. */
+export interface Answered {
+  readonly head: McpHead;
+  readonly body: ServerAnswer;
+}
+
+/** Sends requests to servers, and shakes hands anew where a server does not know the session any more. */
+export class ServerLinks {
+  readonly #scope: Pick<Scope, 'clock' | 'log'>;
+  readonly #sessions: Sessions;
+  /** Handshakes under way by session and slug: requests of one session share one. */
+  readonly #greetings = new Map<string, Promise<string | undefined>>();
+
+  constructor(scope: Pick<Scope, 'clock' | 'log'>, sessions: Sessions) {
+    this.#scope = scope;
+    this.#sessions = sessions;
+  }
+
+  /** Sends it; resolves with the answer's head. Rejects with `upstream_…` and `mcp_failed`. */
+  async send(asked: Asked, saying: Saying): Promise<Answered> {
+    const { server, session, context } = asked;
+    const { facts } = context;
+    facts.aiService = 'mcp';
+    facts.provider = server.slug;
+    facts.upstreamHost = server.host;
+    facts.attempts = 1;
+    let upstream = session && this.#sessions.upstreamOf(session, server.slug);
+    if (session !== undefined && upstream === undefined && session.slug === '')
+      upstream = await this.#greetOnce(asked, undefined);
+    let answered = await this.#reach(asked, saying, upstream);
+    // Only a server that had opened a session can have forgotten it.
+    if (answered.head.status === 404 && session !== undefined && upstream !== undefined) {
+      answered.body.cancel(forgotten());
+      if (saying.method === 'DELETE') return answered;
+      upstream = await this.#greetOnce(asked, upstream);
+      answered = await this.#reach(asked, saying, upstream);
+    }
+    return answered;
+  }
+
+  /** Once more where the server refuses connections: nothing of the request has left. */
+  async #reach(asked: Asked, saying: Saying, sessionId: string | undefined): Promise<Answered> {
+    for (const pause of [...reachPauses, undefined]) {
+      try {
+        return await this.#once(asked, saying, sessionId);
+      } catch (error) {
+        const mayCome = GatewayError.is(error) && error.code === 'upstream_unreachable';
+        if (!mayCome || pause === undefined || asked.context.aborted) throw error;
+        await new Promise<void>((resolve) => void this.#scope.clock.after(pause, resolve));
+      }
+    }
+    throw new Error('The last try returns or throws.');
+  }
+
+  async #once(asked: Asked, saying: Saying, sessionId: string | undefined): Promise<Answered> {
+    const { server, context, session } = asked;
+    const { clock } = this.#scope;
+    const given = server.headers();
+    const headers = given instanceof Promise ? await given : given;
+    const isListening = saying.method === 'GET';
+    const { facts } = context;
+    facts.upstreamStartedAt ||= clock.monotonic();
+    const body = new ServerAnswer(server.upstream, {
+      ...saying,
+      sessionId,
+      protocolVersion: versionOf(context) ?? session?.version,
+      headers: [...headers, ...traceOf(context)],
+      headTimeoutMs: server.timeoutMs,
+      idleTimeoutMs: isListening ? 0 : server.timeoutMs,
+    });
+    const head = await body.received(context);
+    facts.upstreamEndedAt = clock.monotonic();
+    if (head.status === 401 || head.status === 403 || head.status >= 500 || isRedirect(head.status)) {
+      body.cancel(forgotten());
+      throw refusedBy(server, head.status);
+    }
+    return { head, body };
+  }
+
+  /** The session that goes on for one that the server has forgotten. */
+  #greetOnce(asked: Asked, before: string | undefined): Promise<string | undefined> {
+    const session = asked.session as Session;
+    const key = `${session.key}/${asked.server.slug}`;
+    let greeting = this.#greetings.get(key);
+    if (greeting === undefined) {
+      greeting = this.#greet(asked, session, before).finally(() => this.#greetings.delete(key));
+      this.#greetings.set(key, greeting);
+    }
+    return greeting;
+  }
+
+  async #greet(asked: Asked, session: Session, before: string | undefined): Promise<string | undefined> {
+    const { server } = asked;
+    const shared = await this.#sessions.sharedSuccessor(session, server.slug, before);
+    if (shared !== undefined) return shared;
+    const params: JsonObject = { ...session.greeting, protocolVersion: session.version };
+    const first = await this.#say(
+      asked,
+      { jsonrpc: '2.0', id: 'weir', method: 'initialize', params },
+      undefined,
+    );
+    const bytes = await first.body.collect(asked.context, maxGreetingBytes);
+    const answer = messagesIn(bytes, first.head.contentType).find(({ id }) => id === 'weir');
+    if (first.head.status !== 200 || !isObject(answer?.['result']))
+      throw new GatewayError(
+        'mcp_failed',
+        `The MCP server "${server.slug}" refused another handshake; see its log.`,
+        { source: 'provider' },
+      );
+    const { sessionId } = first.head;
+    const second = await this.#say(asked, { jsonrpc: '2.0', method: 'notifications/initialized' }, sessionId);
+    second.body.cancel(forgotten());
+    if (before !== undefined)
+      this.#scope.log.info('An MCP server had forgotten a session; the gateway shook hands anew', {
+        server: server.slug,
+      });
+    if (sessionId !== undefined) await this.#sessions.succeed(session, server.slug, sessionId);
+    return sessionId;
+  }
+
+  #say(asked: Asked, message: JsonObject, sessionId: string | undefined): Promise<Answered> {
+    const body = Buffer.from(writeJson(message));
+    return this.#reach(asked, { method: 'POST', body, lastEventId: undefined }, sessionId);
+  }
+}
+
+/** The parts of a handshake's result that the gateway needs. */
+export function greetingResult(messages: readonly JsonObject[], id: JsonObject[string] | undefined) {
+  const answer = messages.find((message) => message['id'] === id && 'result' in message);
+  const result = answer?.['result'];
+  return isObject(result) ? { version: textOf(result, 'protocolVersion') ?? '', result } : undefined;
+}
+
+const versionForm = /^\d{4}-\d{2}-\d{2}$/;
+
+/** Throws `mcp_message_invalid` for a header that is no version of the protocol. */
+function versionOf(context: RequestContext): string | undefined {
+  const version = context.header('mcp-protocol-version');
+  if (version === undefined || versionForm.test(version)) return version;
+  throw new GatewayError(
+    'mcp_message_invalid',
+    'The header MCP-Protocol-Version is no version of the protocol. Send the one of the handshake: 2025-11-25.',
+  );
+}
+
+function traceOf(context: RequestContext): HeaderList {
+  return ['traceparent', forwardedTrace(context.facts, context.id, undefined).parent];
+}
+
+function isRedirect(status: number): boolean {
+  return status >= 300 && status < 400;
+}
+
+function forgotten(): GatewayError {
+  return new GatewayError('upstream_reset', 'The gateway needs nothing more of this answer.');
+}
+
+/** A client must not take these for refusals of the gateway: it would ask its user to sign in there. */
+function refusedBy({ slug }: McpServer, status: number): GatewayError {
+  let remedy = 'see its log';
+  if (status === 401 || status === 403)
+    remedy = 'check the headers and credentials that the gateway sends it';
+  else if (status < 400) remedy = 'name the address to which it redirects as its URL';
+  return new GatewayError(
+    'mcp_failed',
+    `The MCP server "${slug}" answered with status ${status}; ${remedy}.`,
+    {
+      source: 'provider',
+      extra: { status },
+    },
+  );
+}

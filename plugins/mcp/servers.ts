@@ -1,0 +1,263 @@
+import { isUsableIn } from '../../core/access/integration-access.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
+import { mcpAddressOf } from '../../core/organisation/mcp-address.ts';
+import type { MaybePromise, Scope } from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
+import type { HeaderList } from '../../core/ports/header-list.ts';
+import type { McpTarget, McpUpstream } from '../../core/ports/mcp.ts';
+import type { McpCapability, McpCapabilityType } from '../../core/ports/record-kinds.ts';
+import type { StoredRecord } from '../../core/ports/records.ts';
+import type { McpOptions, ServerOptions, ToolOptions } from './options.ts';
+import path from 'node:path';
+
+/** A server as one caller may use it. */
+export interface McpServer {
+  readonly slug: string;
+  /** Equal for the same server of any caller; another one after each change. */
+  readonly id: string;
+  /** Host for the log; the command of a program. */
+  readonly host: string;
+  readonly upstream: McpUpstream;
+  /** Milliseconds. */
+  readonly timeoutMs: number;
+  /** Fixed headers of every request, credentials among them. */
+  headers(): MaybePromise<HeaderList>;
+  /** False for something that is switched off. A resource is known by its name and by its URI. */
+  isOn(type: McpCapabilityType, name: string): boolean;
+  /** Something may be switched off, so lists have to be read. */
+  readonly hasSwitches: boolean;
+  /** Templates of resources that are switched off. */
+  readonly closedTemplates: readonly string[];
+  /** The operator's settings of a tool; undefined for none. */
+  tool(name: string): ToolOptions | undefined;
+  /** Longest text of a tool's result; undefined for no bound. */
+  maxResultBytes(tool: string): number | undefined;
+}
+
+const maxUpstreams = 1_000;
+
+/** The servers of the options and of the administered records, as callers may use them. */
+export class Servers {
+  readonly #scope: Scope;
+  readonly #own = new Map<string, OwnServer>();
+  readonly #stored = new WeakMap<StoredRecord<'mcp_server'>, StoredServer>();
+  /** Ways to servers of records, by what they depend on. */
+  readonly #upstreams = new RecentMap<McpUpstream>(maxUpstreams);
+
+  constructor({ servers = {} }: McpOptions, scope: Scope) {
+    this.#scope = scope;
+    for (const [slug, options] of Object.entries(servers))
+      this.#own.set(slug.toLowerCase(), new OwnServer(slug, options, scope));
+    scope.onDispose(() => this.#close());
+  }
+
+  /** The server with this slug; undefined where there is none, or none for this caller. */
+  find(slug: string, caller: KeyRecord): McpServer | undefined {
+    const own = this.#own.get(slug.toLowerCase());
+    if (own !== undefined) return own.isFor(caller, this.#scope) ? own : undefined;
+    const { directory } = this.#scope;
+    const { organisationId, workspaceId } = caller;
+    const record = directory.record('mcp_server', { organisationId, workspaceId }, slug);
+    return record === undefined || record.slug !== slug ? undefined : this.#storedFor(record, caller);
+  }
+
+  /** All servers of this caller, by slug. */
+  all(caller: KeyRecord): readonly McpServer[] {
+    const { organisationId, workspaceId } = caller;
+    const found = new Map<string, McpServer>();
+    for (const own of this.#own.values()) if (own.isFor(caller, this.#scope)) found.set(own.slug, own);
+    for (const record of this.#scope.directory.records('mcp_server', { organisationId, workspaceId })) {
+      const server = this.#own.has(record.slug.toLowerCase()) ? undefined : this.#storedFor(record, caller);
+      if (server !== undefined && !found.has(server.slug)) found.set(server.slug, server);
+    }
+    return [...found.values()].sort((one, other) => (one.slug < other.slug ? -1 : 1));
+  }
+
+  #storedFor(record: StoredRecord<'mcp_server'>, caller: KeyRecord): McpServer | undefined {
+    const { organisationId, parentId, workspaceId, data } = record;
+    const integration = this.#scope.directory.record('mcp_integration', { organisationId }, parentId);
+    if (integration === undefined || workspaceId !== caller.workspaceId) return undefined;
+    if (!isUsableIn(integration, caller.workspaceId) || !mayUse(data, caller)) return undefined;
+    let server = this.#stored.get(record);
+    if (server === undefined || server.integration !== integration) {
+      server = new StoredServer(record, integration, this.#scope, (target) => this.#upstreamTo(target));
+      this.#stored.set(record, server);
+    }
+    return server;
+  }
+
+  #upstreamTo(target: McpTarget): McpUpstream {
+    const key = JSON.stringify(target);
+    let upstream = this.#upstreams.touch(key);
+    if (upstream === undefined) this.#upstreams.set(key, (upstream = this.#scope.mcp.upstream(target)));
+    return upstream;
+  }
+
+  async #close(): Promise<void> {
+    const upstreams = [...this.#upstreams.entries()].map(([, upstream]) => upstream);
+    for (const { upstream } of this.#own.values()) upstreams.push(upstream);
+    await Promise.all(upstreams.map((upstream) => upstream.close()));
+  }
+}
+
+/** A user's own entry counts; everything else, keys without a user too, has the default. */
+function mayUse(
+  { defaultUserAccess, userAccess }: StoredRecord<'mcp_server'>['data'],
+  { userId }: KeyRecord,
+): boolean {
+  const own = userId !== '' && Object.hasOwn(userAccess, userId) ? userAccess[userId] : undefined;
+  return own ?? defaultUserAccess === 'allow';
+}
+
+const noTemplates: readonly string[] = [];
+const defaultTimeoutMs = 120_000;
+
+/** A server of the options. */
+class OwnServer implements McpServer {
+  readonly slug: string;
+  readonly id: string;
+  readonly host: string;
+  readonly upstream: McpUpstream;
+  readonly timeoutMs: number;
+  readonly hasSwitches: boolean;
+  readonly closedTemplates = noTemplates;
+  readonly #options: ServerOptions;
+  readonly #headers: HeaderList;
+  readonly #names: ReadonlySet<string>;
+  readonly #prefixes: readonly string[];
+
+  constructor(slug: string, options: ServerOptions, { mcp }: Pick<Scope, 'mcp'>) {
+    this.slug = slug;
+    this.id = `yaml:${slug}`;
+    this.#options = options;
+    const { url, command = '', tools = {}, allow, call_timeout_ms: timeoutMs = defaultTimeoutMs } = options;
+    this.host = url === undefined ? path.basename(command) : new URL(url).host;
+    this.timeoutMs = timeoutMs;
+    this.upstream = mcp.upstream(targetOf(slug, options));
+    this.#headers = Object.entries(options.headers ?? {}).flat();
+    this.#names = new Set(allow?.filter((name) => !name.endsWith('*')));
+    this.#prefixes = (allow ?? []).filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1));
+    const isChanged = ({ enabled = true, description, digest }: ToolOptions): boolean =>
+      !enabled || description !== undefined || digest !== undefined;
+    this.hasSwitches = allow !== undefined || Object.values(tools).some(isChanged);
+  }
+
+  isFor({ workspaceId, organisationId }: KeyRecord, { directory }: Pick<Scope, 'directory'>): boolean {
+    const { workspaces } = this.#options;
+    if (workspaces === undefined) return true;
+    return workspaces.some(
+      (one) => one === workspaceId || directory.workspaceId(organisationId, one) === workspaceId,
+    );
+  }
+
+  headers(): HeaderList {
+    return this.#headers;
+  }
+
+  isOn(type: McpCapabilityType, name: string): boolean {
+    if (type !== 'tool') return true;
+    if (this.tool(name)?.enabled === false) return false;
+    if (this.#options.allow === undefined) return true;
+    return this.#names.has(name) || this.#prefixes.some((prefix) => name.startsWith(prefix));
+  }
+
+  tool(name: string): ToolOptions | undefined {
+    const { tools } = this.#options;
+    return tools !== undefined && Object.hasOwn(tools, name) ? tools[name] : undefined;
+  }
+
+  maxResultBytes(tool: string): number | undefined {
+    return this.tool(tool)?.max_result_bytes ?? this.#options.max_result_bytes;
+  }
+}
+
+function targetOf(slug: string, options: ServerOptions): McpTarget {
+  const { url, transport = 'http', command, args = [], env = {}, cwd, sessions = 'shared' } = options;
+  if (url !== undefined) return { type: transport, url, guarded: false };
+  const maxChildren = options.max_processes ?? 16;
+  return { type: 'stdio', name: slug, command: command ?? '', args, env, cwd, sessions, maxChildren };
+}
+
+/** A server of the administration, in its workspace. */
+class StoredServer implements McpServer {
+  readonly slug: string;
+  readonly id: string;
+  readonly host: string;
+  readonly timeoutMs = defaultTimeoutMs;
+  readonly hasSwitches: boolean;
+  readonly closedTemplates: readonly string[];
+  readonly integration: StoredRecord<'mcp_integration'>;
+  readonly #record: StoredRecord<'mcp_server'>;
+  readonly #scope: Scope;
+  readonly #open: (target: McpTarget) => McpUpstream;
+  /** What is off, as `type:name`; a resource under its URI as well. */
+  readonly #off = new Set<string>();
+  #headers: HeaderList | undefined;
+
+  constructor(
+    record: StoredRecord<'mcp_server'>,
+    integration: StoredRecord<'mcp_integration'>,
+    scope: Scope,
+    open: (target: McpTarget) => McpUpstream,
+  ) {
+    this.#record = record;
+    this.integration = integration;
+    this.#scope = scope;
+    this.#open = open;
+    this.slug = record.slug;
+    this.id = `${record.id}:${record.version}:${integration.version}`;
+    this.host = new URL(integration.data.url).host;
+    const known = new Map(integration.data.capabilities.map((one) => [`${one.type}:${one.name}`, one]));
+    const closed: McpCapability[] = integration.data.capabilities.filter(({ enabled }) => !enabled);
+    for (const { type, name, enabled } of record.data.capabilities) {
+      if (enabled) continue;
+      this.#off.add(`${type}:${name}`);
+      const capability = known.get(`${type}:${name}`);
+      if (capability !== undefined) closed.push(capability);
+    }
+    const templates: string[] = [];
+    for (const { type, name, described } of closed) {
+      this.#off.add(`${type}:${name}`);
+      const { uri, uriTemplate } = described;
+      if (typeof uri === 'string') this.#off.add(`${type}:${uri}`);
+      if (typeof uriTemplate === 'string') {
+        this.#off.add(`${type}:${uriTemplate}`);
+        templates.push(uriTemplate);
+      }
+    }
+    this.closedTemplates = templates;
+    this.hasSwitches = this.#off.size > 0;
+  }
+
+  get upstream(): McpUpstream {
+    const { url, transport } = this.integration.data;
+    return this.#open({ type: transport, url, guarded: true });
+  }
+
+  headers(): MaybePromise<HeaderList> {
+    if (this.integration.data.secretMappings.length > 0) return this.#read();
+    // Without references the headers are those of the record, which never changes.
+    return this.#headers ?? this.#read().then((headers) => (this.#headers = headers));
+  }
+
+  async #read(): Promise<HeaderList> {
+    const { organisationId, data } = this.integration;
+    const references = data.secretMappings.map(({ secretReferenceId }) =>
+      this.#scope.directory.record('secret_reference', { organisationId }, secretReferenceId),
+    );
+    const { workspaceId } = this.#record;
+    return (await mcpAddressOf({ record: this.integration, references }, workspaceId, this.#scope)).headers;
+  }
+
+  isOn(type: McpCapabilityType, name: string): boolean {
+    return !this.#off.has(`${type}:${name}`);
+  }
+
+  tool(): undefined {
+    return undefined;
+  }
+
+  maxResultBytes(): undefined {
+    return undefined;
+  }
+}

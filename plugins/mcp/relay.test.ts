@@ -11,7 +11,6 @@ import { createMcpClients } from '../../adapters/mcp/create-mcp-clients.ts';
 import { createUndiciTransport } from '../../adapters/transport/undici-transport.ts';
 import {
   realClock,
-  type Line,
   recordingLog,
   RecordingMetrics,
 } from '../../core/lifecycle/recording-services.test-support.ts';
@@ -58,7 +57,7 @@ async function start(t: TestContext, server: StatefulMcpServer, own: Partial<Ser
     const way = new StreamableHTTPClientTransport(new URL(`${gateway.url}/tools/mcp`), {
       requestInit: { headers: { authorization: `Bearer ${key}` } },
     });
-    await client.connect(way as Transport);
+    await client.connect(way);
     clientsOf.set(t, [...(clientsOf.get(t) ?? []), client]);
     return { client, way };
   };

@@ -62,8 +62,8 @@ export async function startStatefulMcpServer(options: StatefulOptions = {}): Pro
           enableJsonResponse: isJson,
           onsessioninitialized: (begun: string) => void known.set(begun, { transport, server }),
           onsessionclosed: (ended: string) => void known.delete(ended),
-        } as ConstructorParameters<typeof StreamableHTTPServerTransport>[0]);
-        await server.connect(transport as Transport);
+        });
+        await server.connect(transport);
         session = { transport, server };
       }
       await session.transport.handleRequest(request, response, parsed);

@@ -1,9 +1,10 @@
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
-import type { McpCall, McpHandler, McpRequest, McpUpstream } from '../../core/ports/mcp.ts';
+import type { McpCall, McpHandler, McpHead, McpRequest, McpUpstream } from '../../core/ports/mcp.ts';
 import type { Transport, UpstreamHandler } from '../../core/ports/transport.ts';
 
-const connectTimeoutMs = 10_000;
+/** Milliseconds until a connection to a server is established. */
+export const connectTimeoutMs = 10_000;
 
 /** Place of a server over Streamable HTTP. */
 export interface HttpUpstreamOptions {
@@ -62,7 +63,16 @@ export function requestHeaders(request: McpRequest, host: string): string[] {
   return list;
 }
 
-/** Reads what the protocol needs of an answer's head. */
+/** What the protocol needs of an answer's head. */
+export function headOfAnswer(status: number, headers: HeaderList): McpHead {
+  return {
+    status,
+    sessionId: headerValue(headers, 'mcp-session-id'),
+    contentType: (headerValue(headers, 'content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '',
+    wwwAuthenticate: headerValue(headers, 'www-authenticate'),
+  };
+}
+
 class HeadReader implements UpstreamHandler {
   readonly #handler: McpHandler;
 
@@ -71,12 +81,7 @@ class HeadReader implements UpstreamHandler {
   }
 
   head(status: number, headers: HeaderList): void {
-    this.#handler.head({
-      status,
-      sessionId: headerValue(headers, 'mcp-session-id'),
-      contentType: (headerValue(headers, 'content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '',
-      wwwAuthenticate: headerValue(headers, 'www-authenticate'),
-    });
+    this.#handler.head(headOfAnswer(status, headers));
   }
 
   data(chunk: Buffer): boolean {

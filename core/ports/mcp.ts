@@ -48,7 +48,7 @@ export interface McpClients {
 }
 
 /** A server over Streamable HTTP, or over the older transport of two endpoints. */
-interface McpRemoteTarget {
+export interface McpRemoteTarget {
   readonly type: 'http' | 'sse';
   /** `http` or `https`, without credentials. */
   readonly url: string;

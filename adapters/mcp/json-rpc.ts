@@ -1,0 +1,96 @@
+import { type JsonObject, type JsonValue, parseJson, writeJson } from '../../core/base/json.ts';
+
+/** Id of a request. Numbers beyond 2^53 are BigInts. */
+export type RpcId = string | number | bigint;
+
+/** One message of JSON-RPC 2.0. */
+export interface RpcMessage {
+  readonly kind: 'request' | 'notification' | 'response';
+  /** Undefined for a notification, and for a response to what could not be read. */
+  readonly id: RpcId | undefined;
+  /** Empty for a response. */
+  readonly method: string;
+  readonly body: JsonObject;
+  /** The message as JSON without line ends. */
+  readonly text: string;
+}
+
+/** Most messages of one body. */
+const maxBatch = 100;
+
+/** The message in a text; undefined for anything else. */
+export function readMessage(text: string): RpcMessage | undefined {
+  const body = parseJson(text);
+  // Line ends in JSON are white space: within strings they are escaped.
+  return body === undefined ? undefined : describe(body, () => text.replace(/[\r\n]+/g, ' '));
+}
+
+/** The messages of a body: one, or a list of up to 100. Undefined for anything else, the empty list included. */
+export function readMessages(bytes: Uint8Array): readonly RpcMessage[] | undefined {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8');
+  const body = parseJson(text);
+  if (!Array.isArray(body)) {
+    const message = body === undefined ? undefined : describe(body, () => text.replace(/[\r\n]+/g, ' '));
+    return message === undefined ? undefined : [message];
+  }
+  if (body.length === 0 || body.length > maxBatch) return undefined;
+  const messages: RpcMessage[] = [];
+  for (const item of body) {
+    const message = describe(item, () => writeJson(item));
+    if (message === undefined) return undefined;
+    messages.push(message);
+  }
+  return messages;
+}
+
+/** The message with this body, which is a valid one. */
+export function messageOf(body: JsonObject): RpcMessage {
+  const message = describe(body, () => writeJson(body));
+  if (message === undefined) throw new TypeError('This is no message of JSON-RPC.');
+  return message;
+}
+
+/** A response with an error. */
+export function errorResponse(id: RpcId, code: number, message: string): RpcMessage {
+  return messageOf({ jsonrpc: '2.0', id, error: { code, message } });
+}
+
+/** The notification that a request is no longer waited for. */
+export function cancellation(requestId: RpcId, reason: string): RpcMessage {
+  return messageOf({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId, reason } });
+}
+
+/** The `params` of a request or notification; empty when they are absent or positional. */
+export function paramsOf({ body }: RpcMessage): JsonObject {
+  const { params } = body as { params?: JsonValue };
+  return asObject(params) ?? {};
+}
+
+/** Token by which a request wants to hear of its progress. */
+export function progressTokenOf(message: RpcMessage): RpcId | undefined {
+  const token = asObject(paramsOf(message)['_meta'])?.['progressToken'];
+  return isId(token) ? token : undefined;
+}
+
+/** The value, where it is an object. */
+function asObject(value: JsonValue | undefined): JsonObject | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+}
+
+/** Whether the value can identify a request or its progress. */
+export function isId(value: JsonValue | undefined): value is RpcId {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint';
+}
+
+function describe(value: JsonValue, write: () => string): RpcMessage | undefined {
+  const body = asObject(value);
+  if (body?.['jsonrpc'] !== '2.0') return undefined;
+  const { id, method } = body as { id?: JsonValue; method?: JsonValue };
+  if (typeof method === 'string') {
+    if (id === undefined) return { kind: 'notification', id, method, body, text: write() };
+    return isId(id) ? { kind: 'request', id, method, body, text: write() } : undefined;
+  }
+  const answers = method === undefined && ('result' in body || 'error' in body);
+  if (!answers || (!isId(id) && id !== undefined && id !== null)) return undefined;
+  return { kind: 'response', id: id ?? undefined, method: '', body, text: write() };
+}

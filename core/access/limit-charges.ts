@@ -122,7 +122,7 @@ export class LimitCharges implements Charges {
   }
 
   /** Counts in everything of the other charges too. */
-  addAll({ requests, tokens, budgets }: LimitCharges): void {
+  addAll({ requests, tokens, budgets }: Pick<LimitCharges, 'requests' | 'tokens' | 'budgets'>): void {
     addTo('requests', this, requests);
     addTo('tokens', this, tokens);
     for (const budget of budgets ?? []) this.addBudget(budget);

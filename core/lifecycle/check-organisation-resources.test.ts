@@ -39,9 +39,9 @@ const config = (config: string, members = '') => [
   '  configs:',
   `    - { slug: pc-own, name: Own, config: ${config}, ${members} }`,
 ];
-const policy = (key: string, value: string) => [
+const policy = (key: string, value: string, members = '') => [
   '  rate_limit_policies:',
-  `    - { slug: few, conditions: [{ key: ${key}, value: ${value} }], group_by: [{ key: api_key }], type: requests, unit: rpm, value: 1 }`,
+  `    - { slug: few, conditions: [{ key: ${key}, value: ${value} }], group_by: [{ key: api_key }], type: requests, unit: rpm, value: 1, ${members} }`,
 ];
 
 describe('records of the file: what is fine', () => {
@@ -64,6 +64,7 @@ describe('records of the file: what is fine', () => {
     ],
     ['policies by name', policy('workspace_id', 'ws-lab')],
     ['policies of a key', policy('api_key', 'batch')],
+    ['policies for calls of tools', policy('mcp_server', 'tickets', 'target: mcp_tools')],
   ];
   for (const [name, lines] of rows) test(name, async () => assert.deepEqual(await found(lines, 'none:'), []));
 });
@@ -184,6 +185,16 @@ describe('records of the file: what is wrong, at its place and with the remedy',
       'an unknown rule',
       policy('modl', '"*"'),
       /"key": is "modl", which no rule can be about; did you mean "model"/,
+    ],
+    [
+      'a rule about models for calls of tools',
+      policy('model', '"*"', 'target: mcp_tools'),
+      /"key": is "model", which only rules of policies with the target "llm" can be about/,
+    ],
+    [
+      'tokens of calls of tools',
+      policy('mcp_tool', '"*"', 'target: mcp_tools').map((line) => line.replace(': requests', ': tokens')),
+      /"type": is "tokens", and calls of MCP tools have neither tokens nor a cost/,
     ],
     [
       'an unknown workspace of a rule',

@@ -6,6 +6,7 @@ import { DefaultGuardrailNames, guardrailFields } from './guardrails.ts';
 import { GivenModel, integrationFields, maxModels, newIntegrationFields, Slug } from './integrations.ts';
 import {
   changeableUsage,
+  PolicyTargetSchema,
   rateLimitPolicyFields,
   RateLimitType,
   usageLimitPolicyFields,
@@ -105,6 +106,7 @@ const RateLimitPolicy = Type.Object(
     ...own,
     ...rateLimitPolicyFields,
     name: Type.Optional(rateLimitPolicyFields.name),
+    target: Type.Optional(PolicyTargetSchema),
     type: RateLimitType,
   },
   strict,
@@ -116,6 +118,7 @@ const UsageLimitPolicy = Type.Object(
     ...changeableUsage,
     conditions: usageLimitPolicyFields.conditions,
     group_by: usageLimitPolicyFields.group_by,
+    target: Type.Optional(PolicyTargetSchema),
     type: UsagePolicyType,
     credit_limit: usageLimitPolicyFields.credit_limit,
   },

@@ -4,26 +4,22 @@ import { endpointIds } from '../dialects/endpoint.ts';
 import type {
   PolicyCondition,
   PolicyRules,
+  PolicyTarget,
   RateLimitPolicyData,
   UsageLimitPolicyData,
 } from '../ports/record-kinds.ts';
 import { type LimitIssue, usageLimitIssues, UsageLimitSchema } from './limits.ts';
 import { Name, orNull, strict } from './fields.ts';
 
-/** Keys of a policy's rules, besides `metadata.<name>`. */
-export const policyKeys = [
-  'api_key',
-  'workspace_id',
-  'organisation_id',
-  'virtual_key',
-  'provider',
-  'config',
-  'prompt',
-  'model',
-  'endpoint_type',
-] as const;
+const callerKeys = ['api_key', 'workspace_id', 'organisation_id'] as const;
+
+/** Keys of a policy's rules by its target, besides `metadata.<name>`. */
+export const policyKeys = {
+  llm: [...callerKeys, 'virtual_key', 'provider', 'config', 'prompt', 'model', 'endpoint_type'],
+  mcp_tools: [...callerKeys, 'mcp_server', 'mcp_tool'],
+} as const satisfies Readonly<Record<PolicyTarget, readonly string[]>>;
 /** One of these keys. */
-export type PolicyKey = (typeof policyKeys)[number];
+export type PolicyKey = (typeof policyKeys)[PolicyTarget][number];
 
 const metadataPrefix = 'metadata.';
 const maxAmount = Number.MAX_SAFE_INTEGER;
@@ -34,16 +30,18 @@ export function metadataName(key: string): string | undefined {
   return key.slice(metadataPrefix.length);
 }
 
-/** Whether a rule may have this key. */
-export function isPolicyKey(key: string): boolean {
-  return metadataName(key) !== undefined || policyKeys.some((known) => known === key);
+/** Whether a rule of a policy with this target may have this key. */
+export function isPolicyKey(key: string, target: PolicyTarget): boolean {
+  return metadataName(key) !== undefined || policyKeys[target].some((known) => known === key);
 }
+
+const listed = (target: PolicyTarget): string => policyKeys[target].map((key) => `\`${key}\``).join(', ');
 
 const Key = Type.String({
   minLength: 1,
   maxLength: 255,
   examples: ['api_key'],
-  description: `One of ${policyKeys.map((key) => `\`${key}\``).join(', ')}, or \`metadata.<name>\`.`,
+  description: `One of ${listed('llm')}, or \`metadata.<name>\`; with the target \`mcp_tools\` one of ${listed('mcp_tools')}, or \`metadata.<name>\`.`,
 });
 
 const Value = Type.String({ minLength: 1, maxLength: 1024, examples: ['*'] });
@@ -89,6 +87,17 @@ export const rateLimitPolicyFields = {
   value: Type.Number({ minimum: 0, maximum: maxAmount, description: 'Allowed requests or tokens.' }),
 };
 
+/** Target of a policy; immutable. */
+export const PolicyTargetSchema = Type.Union([Type.Literal('llm'), Type.Literal('mcp_tools')], {
+  description:
+    'What the policy counts: requests to models (`llm`), or calls of tools of MCP servers (`mcp_tools`), which have requests alone, no tokens and no cost. Default `llm`.',
+});
+
+/** The member `target` of a stored policy: absent for `llm`, as in policies of earlier versions. */
+export function storedTarget(target: PolicyTarget | undefined): { readonly target?: PolicyTarget } {
+  return target === 'mcp_tools' ? { target } : {};
+}
+
 /** Unit of a rate-limit policy; immutable. */
 export const RateLimitType = Type.Union([Type.Literal('requests'), Type.Literal('tokens')]);
 
@@ -129,23 +138,38 @@ export interface GivenRules {
   readonly group_by?: Static<typeof GroupBy>;
 }
 
-/** Violations in rules that their schema cannot detect: unknown or duplicate keys. `pointer` is their place. */
-export function policyRuleIssues(given: GivenRules, pointer: string): readonly LimitIssue[] {
-  const { conditions = [], group_by: groupBy = [] } = given;
-  const issues: LimitIssue[] = [];
+/** What a policy counts, in bodies and files. */
+interface GivenCount {
+  readonly target?: PolicyTarget;
+  readonly type?: UsageLimitPolicyData['type'];
+}
+
+/** Violations in what a policy counts: calls of tools have neither tokens nor a cost. `pointer` is its place. */
+function countIssues({ target, type }: GivenCount, pointer: string): readonly LimitIssue[] {
+  if (target !== 'mcp_tools' || type === undefined || type === 'requests') return [];
+  const message = `is "${type}", and calls of MCP tools have neither tokens nor a cost that could be counted; with the target "mcp_tools" write "requests"`;
+  return [{ path: `${pointer}/type`, message }];
+}
+
+/**
+ * Violations in rules that their schema cannot detect: unknown or duplicate keys, a type that the target does not have.
+ * `pointer` is their place.
+ */
+export function policyRuleIssues(given: GivenRules & GivenCount, pointer: string): readonly LimitIssue[] {
+  const { conditions = [], group_by: groupBy = [], target = 'llm' } = given;
+  const issues: LimitIssue[] = [...countIssues(given, pointer)];
   conditions.forEach((condition, index) => {
     const { key } = condition;
     const place = `${pointer}/conditions/${index}`;
-    if (!isPolicyKey(key))
-      issues.push({ path: `${place}/key`, message: unknown(key, noKey, policyKeys, 'metadata.<name>') });
-    if (key !== 'endpoint_type') return;
-    for (const { value, path } of conditionValues(condition, place))
-      if (!value.endsWith('*') && !endpointIds.some((known) => known === value))
-        issues.push({ path, message: unknown(value, 'is no endpoint', endpointIds) });
+    if (!isPolicyKey(key, target)) issues.push({ path: `${place}/key`, message: unknownKey(key, target) });
+    else if (key === 'endpoint_type')
+      for (const { value, path } of conditionValues(condition, place))
+        if (!value.endsWith('*') && !modelEndpoints.some((known) => known === value))
+          issues.push({ path, message: unknownEndpoint(value) });
   });
   groupBy.forEach(({ key }, index) => {
     const path = `${pointer}/group_by/${index}/key`;
-    if (!isPolicyKey(key)) issues.push({ path, message: unknown(key, noKey, policyKeys, 'metadata.<name>') });
+    if (!isPolicyKey(key, target)) issues.push({ path, message: unknownKey(key, target) });
     else if (groupBy.findIndex((other) => other.key === key) < index)
       issues.push({ path, message: 'is there twice; name each key once' });
   });
@@ -186,6 +210,23 @@ export function policyRulesOf(given: Required<GivenRules>): PolicyRules {
   };
 }
 
+/** Calls of tools have a target of their own. */
+const modelEndpoints = endpointIds.filter((id) => id !== 'mcp');
+
+function unknownEndpoint(value: string): string {
+  if (value === 'mcp')
+    return 'is "mcp", whose calls of tools are counted by policies with the target "mcp_tools"; make one of them';
+  return unknown(value, 'is no endpoint', modelEndpoints);
+}
+
+function unknownKey(key: string, target: PolicyTarget): string {
+  const other = target === 'llm' ? 'mcp_tools' : 'llm';
+  const why = isPolicyKey(key, other)
+    ? `only rules of policies with the target "${other}" can be about`
+    : noKey;
+  return unknown(key, why, policyKeys[target], 'metadata.<name>');
+}
+
 const noKey = 'no rule can be about';
 
 /** Message about an unknown word, with the nearest one and all known ones. */
@@ -215,7 +256,7 @@ interface GivenUsage {
 }
 
 /** The limit of a usage-limit policy. */
-export type UsageOfPolicy = Omit<UsageLimitPolicyData, 'conditions' | 'groupBy' | 'type'>;
+export type UsageOfPolicy = Omit<UsageLimitPolicyData, 'conditions' | 'groupBy' | 'target' | 'type'>;
 
 /** A limit in its initial state. */
 export const unlimited: UsageOfPolicy = {
@@ -243,7 +284,7 @@ export function changedUsage(said: GivenUsage, before: UsageOfPolicy): UsageOfPo
 
 /** Violations in the given rules and in the resulting limit. */
 export function usagePolicyIssues(
-  said: GivenRules & GivenUsage,
+  said: GivenRules & GivenCount & GivenUsage,
   limit: UsageOfPolicy,
 ): readonly LimitIssue[] {
   return [
@@ -262,17 +303,25 @@ export function usagePolicyIssues(
 }
 
 /** Default name of a usage-limit policy: its limit. */
-export function usagePolicyName(type: UsageLimitPolicyData['type'], creditLimit: number): string {
-  return `${creditLimit} ${type === 'cost' ? 'US dollars' : type}`;
+export function usagePolicyName(
+  { type, target }: Pick<UsageLimitPolicyData, 'type' | 'target'>,
+  creditLimit: number,
+): string {
+  return `${creditLimit} ${type === 'cost' ? 'US dollars' : (countedThings(target) ?? type)}`;
+}
+
+function countedThings(target: PolicyTarget | undefined): string | undefined {
+  return target === 'mcp_tools' ? 'tool calls' : undefined;
 }
 
 const periods = { rpm: 'minute', rph: 'hour', rpd: 'day', rpw: 'week' };
 
 /** The same for a rate-limit policy. */
 export function ratePolicyName({
+  target,
   type,
   unit,
   value,
-}: Pick<RateLimitPolicyData, 'type' | 'unit' | 'value'>): string {
-  return `${value} ${type} per ${periods[unit]}`;
+}: Pick<RateLimitPolicyData, 'target' | 'type' | 'unit' | 'value'>): string {
+  return `${value} ${countedThings(target) ?? type} per ${periods[unit]}`;
 }

@@ -14,6 +14,14 @@ export interface ToolCall {
   readonly tool: string;
   /** A gate may replace them. */
   arguments: JsonObject;
+  /** Guardrails that the configuration gives the server: the same object for all of its calls. */
+  readonly guardrails?: ToolGuardrails | undefined;
+}
+
+/** Guardrails as written in the configuration: slugs of those of the organisation, or inline ones. */
+export interface ToolGuardrails {
+  readonly input_guardrails?: readonly (string | JsonObject)[];
+  readonly output_guardrails?: readonly (string | JsonObject)[];
 }
 
 /** Result of a call: the `result` of its answer. A gate may replace it. */
@@ -28,7 +36,9 @@ export interface ToolResult {
 export interface ToolCallGate {
   /** Before the call is sent. */
   before?(call: ToolCall): MaybePromise<void>;
-  /** The whole result, before the client gets it. Its presence makes the gateway hold streamed results. */
+  /** Whether `after` has to see the result of this call, asked behind `before`. Default: of every call. */
+  wantsResult?(call: ToolCall): boolean;
+  /** The whole result, before the client gets it: where it is wanted, the gateway holds a streamed result. */
   after?(call: ToolCall, result: ToolResult): MaybePromise<void>;
 }
 

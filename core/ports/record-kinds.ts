@@ -115,13 +115,20 @@ export interface PolicyRules {
   readonly groupBy: readonly { readonly key: string }[];
 }
 
+/** Requests that a policy counts: requests to providers, or calls of tools of MCP servers. */
+export type PolicyTarget = 'llm' | 'mcp_tools';
+
 export interface RateLimitPolicyData extends PolicyRules {
+  /** Absent: `llm`. */
+  readonly target?: PolicyTarget;
   readonly type: 'requests' | 'tokens';
   readonly unit: 'rpm' | 'rph' | 'rpd' | 'rpw';
   readonly value: number;
 }
 
 export interface UsageLimitPolicyData extends PolicyRules {
+  /** Absent: `llm`. */
+  readonly target?: PolicyTarget;
   readonly type: 'cost' | 'tokens' | 'requests';
   readonly creditLimit: number;
   readonly alertThreshold: number | undefined;

@@ -4,6 +4,7 @@ import {
   defineKey,
   definePlugin,
   GatewayError,
+  type Outcome,
   type RequestContext,
   type Static,
   Type,
@@ -21,6 +22,7 @@ import { type PolicySet, PolicySets, type RatePolicy, type UsagePolicy } from '.
 import { Subject } from './subject.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import {
+  type BudgetAmounts,
   type Budgets,
   type ExpectedUse,
   nothingExpected,
@@ -29,6 +31,8 @@ import {
 import type { Clock } from '../../core/ports/clock.ts';
 import type { LimitReservation, Window } from '../../core/ports/counters.ts';
 import type { OwnedUsageLimit } from '../../core/ports/limits.ts';
+import type { PolicyTarget } from '../../core/ports/record-kinds.ts';
+import { addToolCallGate } from '../../core/pipeline/tool-calls.ts';
 
 interface KeyCharges {
   readonly ofWorkspace: LimitCharges | undefined;
@@ -44,6 +48,7 @@ interface WorkspaceCharges {
 /** Charges for the limits of a key and of its workspace; cached until the limits change. */
 class OwnLimits {
   readonly #ofKeys = new WeakMap<KeyRecord, KeyCharges>();
+  readonly #ofTools = new WeakMap<LimitCharges, LimitCharges>();
   /** By the workspace's list of rate limits, or of usage limits when it has no rate limits. */
   readonly #ofWorkspaces = new WeakMap<object, WorkspaceCharges>();
   readonly #directory: Directory;
@@ -66,6 +71,20 @@ class OwnLimits {
     if (ofWorkspace !== undefined) charges.addAll(ofWorkspace);
     this.#ofKeys.set(key, { ofWorkspace, charges });
     return charges;
+  }
+
+  /** The part of them that counts calls of tools: limits of requests. A call has neither tokens nor a cost. */
+  ofTools(key: KeyRecord): LimitCharges | undefined {
+    const all = this.of(key);
+    if (all === undefined) return undefined;
+    let part = this.#ofTools.get(all);
+    if (part === undefined) {
+      part = new LimitCharges();
+      const budgets = all.budgets?.filter(({ unit }) => unit === 'requests');
+      part.addAll({ requests: all.requests, tokens: undefined, budgets });
+      this.#ofTools.set(all, part);
+    }
+    return part.requests === undefined && part.budgets === undefined ? undefined : part;
   }
 
   #workspaceCharges(organisationId: string, id: string): LimitCharges | undefined {
@@ -168,14 +187,24 @@ export type PoliciesOptions = Static<typeof PoliciesSchema>;
 
 const reservation = defineKey<LimitReservation>('limit-reservation');
 
+/** What the calls of tools of one request have reserved. */
+interface ToolReservations {
+  readonly taken: LimitReservation[];
+  hasSettled: boolean;
+}
+
+const toolReservations = defineKey<ToolReservations>('tool-reservations');
+/** One call of a tool, in budgets. */
+const oneCall: BudgetAmounts = { cost: 0, tokens: 0, requests: 1 };
+
 /**
  * Enforces the limits of the caller's key and workspace, and the policies there: 429 `rate_limited` for rates, 412
- * `budget_exhausted` for what may be used.
+ * `budget_exhausted` for what may be used. Of requests to MCP servers it counts the calls of tools, each by itself.
  */
 export default definePlugin({
   name: 'policies',
   description:
-    'Enforces the limits of the key and its workspace, and the policies of the workspace and its organisation in the administration API: rates of requests and tokens in sliding windows, and budgets of dollars, tokens and requests. Without limits and policies it does nothing; policies have no effect while they are switched off (`POLICY_ENABLED=OFF`).',
+    'Enforces the limits of the key and its workspace, and the policies of the workspace and its organisation in the administration API: rates of requests and tokens in sliding windows, and budgets of dollars, tokens and requests. Of requests to MCP servers it counts each call of a tool. Without limits and policies it does nothing; policies have no effect while they are switched off (`POLICY_ENABLED=OFF`).',
   schema: PoliciesSchema,
   capabilities: { needs: ['key'] },
   create({ max_groups: maxGroups = 10_000, on_store_failure: onStoreFailure = 'local' }, scope) {
@@ -191,13 +220,11 @@ export default definePlugin({
 
     /** All windows and budgets that count the request. */
     function chargesOf(
-      context: RequestContext,
-      key: KeyRecord,
+      subject: Subject,
       own: LimitCharges | undefined,
       set: PolicySet | undefined,
     ): LimitCharges | undefined {
       if (set === undefined) return own;
-      const subject = new Subject(context, key, directory);
       const now = clock.monotonic();
       let charges = own ?? noCharges;
       for (const policy of set.rates) {
@@ -223,19 +250,56 @@ export default definePlugin({
       return needsTokens ? learned.expectedOf(context) : nothingExpected;
     }
 
+    function take(
+      charges: LimitCharges,
+      expected: ExpectedUse,
+      subject: Subject,
+      set: PolicySet | undefined,
+    ): ReturnType<typeof takeCharges> {
+      const refusedBy = set && ((window: Window) => alerts.refused(window, set.rates, subject));
+      const code = 'rate_limited';
+      return takeCharges(charges, { limiter, expected, onStoreFailure, code, refusedBy });
+    }
+
+    function policiesOf({ organisationId, workspaceId }: KeyRecord, target: PolicyTarget) {
+      if (!hasPolicies) return undefined;
+      const place = { organisationId, workspaceId };
+      return sets.of(
+        target,
+        directory.records('rate_limit_policy', place),
+        directory.records('usage_limit_policy', place),
+      );
+    }
+
+    /** Counts each call of a tool that the request holds. */
+    function limitTools(context: RequestContext, key: KeyRecord): void {
+      const own = ownLimits.ofTools(key);
+      const set = policiesOf(key, 'mcp_tools');
+      if (own === undefined && set === undefined) return;
+      const reservations: ToolReservations = { taken: [], hasSettled: false };
+      context.set(toolReservations, reservations);
+      addToolCallGate(context, {
+        before(call) {
+          const subject = new Subject(context, key, directory, call);
+          const charges = chargesOf(subject, own, set);
+          const reserved = charges && take(charges, nothingExpected, subject, set);
+          if (reserved === undefined) return undefined;
+          if ('then' in reserved) return reserved.then((taken) => keepOfTool(reservations, taken));
+          return keepOfTool(reservations, reserved);
+        },
+      });
+    }
+
     function decide(
       context: RequestContext,
       key: KeyRecord,
       own: LimitCharges | undefined,
       set: PolicySet | undefined,
     ): void | Promise<void> {
-      const charges = chargesOf(context, key, own, set);
+      const subject = new Subject(context, key, directory);
+      const charges = chargesOf(subject, own, set);
       if (charges === undefined) return undefined;
-      const expected = expectedUse(context, charges);
-      const refusedBy =
-        set && ((window: Window) => alerts.refused(window, set.rates, new Subject(context, key, directory)));
-      const code = 'rate_limited';
-      const reserved = takeCharges(charges, { limiter, expected, onStoreFailure, code, refusedBy });
+      const reserved = take(charges, expectedUse(context, charges), subject, set);
       if (reserved === undefined) return undefined;
       context.set(learnsFrom, learned);
       if ('then' in reserved) return reserved.then((taken) => keepReservation(context, taken));
@@ -247,15 +311,9 @@ export default definePlugin({
         const key = context.get(callerKey);
         if (key === undefined) return undefined;
         if (onStoreFailure !== 'local') context.set(limitsOnStoreFailure, onStoreFailure);
-        const { organisationId, workspaceId } = key;
+        if (context.endpoint.id === 'mcp') return limitTools(context, key);
         const own = ownLimits.of(key);
-        const place = { organisationId, workspaceId };
-        const set = hasPolicies
-          ? sets.of(
-              directory.records('rate_limit_policy', place),
-              directory.records('usage_limit_policy', place),
-            )
-          : undefined;
+        const set = policiesOf(key, 'llm');
         if (set === undefined && own === undefined) return undefined;
         const needsBody = set?.needsBody === true || own?.needsTokens === true || own?.needsCost === true;
         if (needsBody && holdsJson(context))
@@ -263,6 +321,8 @@ export default definePlugin({
         return decide(context, key, own, set);
       },
       settled(context, outcome) {
+        const ofTools = context.get(toolReservations);
+        if (ofTools !== undefined) return settleTools(ofTools, context, outcome);
         const reserved = context.get(reservation);
         if (reserved === undefined) return undefined;
         return reserved.settle(countedUsage(context, outcome, reserved.reserved));
@@ -273,6 +333,27 @@ export default definePlugin({
 
 function keepReservation(context: RequestContext, reserved: LimitReservation | undefined): void {
   if (reserved !== undefined) context.set(reservation, reserved);
+}
+
+function keepOfTool({ taken, hasSettled }: ToolReservations, reserved: LimitReservation | undefined): void {
+  if (reserved === undefined) return;
+  // The decision came after the end of the request, and nothing else would settle it.
+  if (hasSettled) void reserved.settle(oneCall);
+  else taken.push(reserved);
+}
+
+async function settleTools(
+  reservations: ToolReservations,
+  context: RequestContext,
+  outcome: Outcome,
+): Promise<void> {
+  reservations.hasSettled = true;
+  const storing: Promise<void>[] = [];
+  for (const one of reservations.taken) {
+    const stored = one.settle(countedUsage(context, outcome, one.reserved));
+    if (stored instanceof Promise) storing.push(stored);
+  }
+  await Promise.all(storing);
 }
 
 const jsonType = /\bjson\b/i;

@@ -1,5 +1,5 @@
 import { listOfValues } from '../../core/organisation/policies.ts';
-import type { PolicyCondition } from '../../core/ports/record-kinds.ts';
+import type { PolicyCondition, PolicyTarget } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Window } from '../../core/ports/counters.ts';
 import { budgetOfPolicy, limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
@@ -84,12 +84,14 @@ interface Condition {
 
 /** Conditions and grouping of a stored policy. */
 class PolicyRules {
+  readonly target: PolicyTarget;
   readonly needsBody: boolean;
   protected readonly isInvented: boolean;
   protected readonly groupBy: readonly { readonly key: string; readonly read: Read }[];
   readonly #conditions: readonly Condition[];
 
-  constructor({ data: { type, conditions, groupBy } }: PolicyRecord) {
+  constructor({ data: { target = 'llm', type, conditions, groupBy } }: PolicyRecord) {
+    this.target = target;
     this.#conditions = conditions.map((condition) => compile(condition));
     this.groupBy = groupBy.map(({ key }) => ({ key, read: readerOf(key) ?? nothing }));
     this.needsBody = type !== 'requests' || [...conditions, ...groupBy].some(({ key }) => isOfBody(key));
@@ -187,16 +189,17 @@ export class UsagePolicy extends PolicyRules {
   }
 }
 
-/** The policies of one workspace. */
+/** The policies of one workspace for one target. */
 export interface PolicySet {
   readonly rates: readonly RatePolicy[];
   readonly usages: readonly UsagePolicy[];
   readonly needsBody: boolean;
 }
 
-interface KnownSet {
+interface KnownSets {
   readonly usageRecords: readonly UsagePolicyRecord[];
-  readonly set: PolicySet;
+  /** Undefined for a target without policies. */
+  readonly sets: Readonly<Record<PolicyTarget, PolicySet | undefined>>;
 }
 
 const noPolicies: readonly never[] = [];
@@ -208,26 +211,29 @@ export class PolicySets {
   readonly #usages = new WeakMap<readonly UsagePolicyRecord[], readonly UsagePolicy[]>();
   readonly #policies = new WeakMap<PolicyRecord, RatePolicy | UsagePolicy>();
   /** By the list of rate policies, or of usage policies when there are no rate policies. */
-  readonly #sets = new WeakMap<readonly PolicyRecord[], KnownSet>();
+  readonly #sets = new WeakMap<readonly PolicyRecord[], KnownSets>();
 
   constructor(maxGroups: number) {
     this.#maxGroups = maxGroups;
   }
 
-  /** The set of these records, which never change; undefined for none. */
-  of(rates: readonly RatePolicyRecord[], usages: readonly UsagePolicyRecord[]): PolicySet | undefined {
+  /** Those of these records, which never change, that have the target; undefined for none. */
+  of(
+    target: PolicyTarget,
+    rates: readonly RatePolicyRecord[],
+    usages: readonly UsagePolicyRecord[],
+  ): PolicySet | undefined {
     if (rates.length + usages.length === 0) return undefined;
     const by = rates.length > 0 ? rates : usages;
     const known = this.#sets.get(by);
-    if (known !== undefined && known.usageRecords === usages) return known.set;
-    const policies = {
+    if (known !== undefined && known.usageRecords === usages) return known.sets[target];
+    const all = {
       rates: this.#listOf(this.#rates, rates, (record) => new RatePolicy(record, this.#maxGroups)),
       usages: this.#listOf(this.#usages, usages, (record) => new UsagePolicy(record, this.#maxGroups)),
     };
-    const needsBody = [...policies.rates, ...policies.usages].some((policy) => policy.needsBody);
-    const set = { ...policies, needsBody };
-    this.#sets.set(by, { usageRecords: usages, set });
-    return set;
+    const sets = { llm: setOf('llm', all), mcp_tools: setOf('mcp_tools', all) };
+    this.#sets.set(by, { usageRecords: usages, sets });
+    return sets[target];
   }
 
   #listOf<R extends PolicyRecord, P extends RatePolicy | UsagePolicy>(
@@ -247,6 +253,13 @@ export class PolicySets {
     }
     return made;
   }
+}
+
+function setOf(wanted: PolicyTarget, all: Omit<PolicySet, 'needsBody'>): PolicySet | undefined {
+  const rates = all.rates.filter(({ target }) => target === wanted);
+  const usages = all.usages.filter(({ target }) => target === wanted);
+  if (rates.length + usages.length === 0) return undefined;
+  return { rates, usages, needsBody: [...rates, ...usages].some((policy) => policy.needsBody) };
 }
 
 function compile({ key, value, excludes }: PolicyCondition): Condition {

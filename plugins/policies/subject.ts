@@ -1,5 +1,6 @@
 import { metadataName, type PolicyKey } from '../../core/organisation/policies.ts';
 import type { RequestContext } from '../../core/pipeline/plugin.ts';
+import type { ToolCall } from '../../core/pipeline/tool-calls.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 
 /** Reads the value of a rule's key from a request; empty when the request has none. */
@@ -15,6 +16,8 @@ const reads: Readonly<Record<PolicyKey, Read>> = {
   prompt: (subject) => subject.prompt,
   model: (subject) => subject.model,
   endpoint_type: ({ context }) => context.endpoint.id,
+  mcp_server: ({ call }) => call?.server ?? '',
+  mcp_tool: ({ call }) => call?.tool ?? '',
 };
 const ofBody: ReadonlySet<string> = new Set<PolicyKey>(['virtual_key', 'provider', 'model']);
 const ofGateway: ReadonlySet<string> = new Set<PolicyKey>([
@@ -22,6 +25,8 @@ const ofGateway: ReadonlySet<string> = new Set<PolicyKey>([
   'workspace_id',
   'organisation_id',
   'endpoint_type',
+  // Only servers that exist have calls.
+  'mcp_server',
 ]);
 
 /** Reader for a rule's key; undefined for an unknown key. */
@@ -41,16 +46,18 @@ export function isInvented(key: string): boolean {
   return !ofGateway.has(key);
 }
 
-/** A request as policies see it, before routing. */
+/** A request as policies see it, before routing, or one call of a tool within it. */
 export class Subject {
   readonly context: RequestContext;
   readonly key: KeyRecord;
+  readonly call: Pick<ToolCall, 'server' | 'tool'> | undefined;
   private readonly directory: Directory;
 
-  constructor(context: RequestContext, key: KeyRecord, directory: Directory) {
+  constructor(context: RequestContext, key: KeyRecord, directory: Directory, call?: Subject['call']) {
     this.context = context;
     this.key = key;
     this.directory = directory;
+    this.call = call;
   }
 
   /** Without the `@slug/` of a provider. */

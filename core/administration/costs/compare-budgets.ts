@@ -167,7 +167,7 @@ interface Meaning {
 /** The query of rows for a budget, or why there is none. */
 async function meaningOf(of: BudgetKey, lookUp: ReturnType<typeof recordsOf>): Promise<Meaning | string> {
   const { type, organisationId, id, workspaceId, unit = 'requests' } = of;
-  const plain = { organisationId, workspaceId: undefined, conditions: [] };
+  const plain = { organisationId, workspaceId: undefined, conditions: noTools };
   switch (type) {
     case 'api_key':
     case 'workspace': {
@@ -180,7 +180,7 @@ async function meaningOf(of: BudgetKey, lookUp: ReturnType<typeof recordsOf>): P
       if (provider === undefined) return 'of a provider that is gone';
       // A provider of the organisation serves under its name in every workspace.
       const query = {
-        ...{ organisationId, workspaceId: provider.workspaceId, conditions: [] },
+        ...{ organisationId, workspaceId: provider.workspaceId, conditions: noTools },
         groupBy: [{ text: '', by: 'provider' as const }],
       };
       const name = `provider ${organisationId} ${provider.workspaceId ?? ''}`;
@@ -191,7 +191,7 @@ async function meaningOf(of: BudgetKey, lookUp: ReturnType<typeof recordsOf>): P
       if (slugs.length === 0) return 'of an integration without providers';
       const query = {
         ...{ organisationId, workspaceId },
-        conditions: [{ ...anyValue, by: 'provider' as const, whole: slugs, beginnings: [] }],
+        conditions: [...noTools, { ...anyValue, by: 'provider' as const, whole: slugs, beginnings: [] }],
         groupBy: [{ text: '', by: 'workspace_id' as const }],
       };
       return { name: `integration ${organisationId} ${id} ${workspaceId}`, query, group: workspaceId, unit };
@@ -210,9 +210,16 @@ const anyValue: Omit<CountedValues, 'by'> = {
   notBeginnings: [],
 };
 
+/**
+ * Rows of requests to MCP servers do not tell how many calls of tools they held. A count is never raised by them, so a
+ * crash may forget the calls of its last second.
+ */
+const noTools: readonly CountedValues[] = [{ ...anyValue, by: 'endpoint_type', notWhole: ['mcp'] }];
+
 function policyMeaning(policy: StoredRecord<'usage_limit_policy'>, valueKey: string): Meaning | string {
   const { organisationId, workspaceId, id, data } = policy;
-  const conditions: CountedValues[] = [];
+  if (data.target === 'mcp_tools') return 'of a policy for calls of tools, which rows do not count';
+  const conditions = [...noTools];
   for (const condition of data.conditions) {
     const by = countedBy(condition.key);
     if (by === undefined) return unkept;

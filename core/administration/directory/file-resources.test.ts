@@ -19,6 +19,11 @@ const rules = {
   ],
   group_by: [{ key: 'api_key' }],
 };
+const ofTools = {
+  target: 'mcp_tools' as const,
+  conditions: [{ key: 'mcp_server', value: 'tickets' }],
+  group_by: [{ key: 'mcp_tool' }],
+};
 const organisation: OrganisationBlock = {
   workspaces: [{ slug: 'ws-lab', name: 'Laboratory' }],
   keys: [{ name: 'batch', type: 'workspace-service', key: 'wk_0123456789abcdef', scopes: ['logs.view'] }],
@@ -51,7 +56,11 @@ const organisation: OrganisationBlock = {
       config: { virtual_key: 'prod', override_params: { user: 'from a variable' } },
     },
   ],
-  rate_limit_policies: [{ slug: 'few', ...rules, type: 'requests', unit: 'rpm', value: 5 }],
+  rate_limit_policies: [
+    { slug: 'few', ...rules, type: 'requests', unit: 'rpm', value: 5 },
+    { slug: 'calls', ...ofTools, type: 'requests', unit: 'rpm', value: 6 },
+  ],
+  usage_limit_policies: [{ slug: 'all-calls', ...ofTools, type: 'requests', credit_limit: 7 }],
 };
 const file: OwnedFile = {
   config: {
@@ -100,11 +109,21 @@ describe('what requests are configured with, in the file', () => {
   });
 
   test('conditions of policies name what requests are told by', () => {
-    const [policy] = directory().records('rate_limit_policy', inLab);
+    const policy = directory().record('rate_limit_policy', inLab, 'few');
     assert.deepEqual(
       policy?.data.conditions.map(({ value }) => value),
       [lab, records.apiKeys[0]?.id, 'prod'],
     );
+  });
+
+  test('policies have the target that they name; one that names none is for requests to models', () => {
+    const own = directory();
+    const seen = [...own.records('rate_limit_policy', inLab), ...own.records('usage_limit_policy', inLab)];
+    assert.deepEqual(seen.map(({ name, data }) => [name, data.target]).sort(), [
+      ['5 requests per minute', undefined],
+      ['6 tool calls per minute', 'mcp_tools'],
+      ['7 tool calls', 'mcp_tools'],
+    ]);
   });
 
   test('comes before the store, in one list for as long as nothing changes', () => {

@@ -5,6 +5,7 @@ import {
   mapCondition,
   policyRulesOf,
   ratePolicyName,
+  storedTarget,
   unlimited,
   usagePolicyName,
 } from '../../organisation/policies.ts';
@@ -196,14 +197,15 @@ export class FileResources {
   #ratePolicy(block: RateLimitPolicyBlock, index: number): void {
     const { type, unit, value } = block;
     const own = { ...block, name: block.name ?? ratePolicyName(block) };
-    const data = { ...this.#rules(block), type, unit, value };
+    const data = { ...this.#rules(block), ...storedTarget(block.target), type, unit, value };
     this.#add(this.#record('rate_limit_policy', own, `/organisation/rate_limit_policies/${index}`, data));
   }
 
   #usagePolicy(block: UsageLimitPolicyBlock, index: number): void {
     const { type, credit_limit: limit } = block;
-    const own = { ...block, name: block.name ?? usagePolicyName(type, limit) };
-    const data = { ...this.#rules(block), type, ...changedUsage(block, unlimited) };
+    const own = { ...block, name: block.name ?? usagePolicyName(block, limit) };
+    const target = storedTarget(block.target);
+    const data = { ...this.#rules(block), ...target, type, ...changedUsage(block, unlimited) };
     this.#add(this.#record('usage_limit_policy', own, `/organisation/usage_limit_policies/${index}`, data));
   }
 

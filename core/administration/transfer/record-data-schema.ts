@@ -56,6 +56,7 @@ const rules = {
     exactly({ key: Text, value: ConditionValue, excludes: Type.Optional(ConditionValue) }),
   ),
   groupBy: Type.Array(exactly({ key: Text })),
+  target: Type.Optional(oneOf('llm', 'mcp_tools')),
 };
 const Check = exactly({
   id: Text,

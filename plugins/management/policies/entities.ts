@@ -63,6 +63,11 @@ const lookUps: Readonly<Partial<Record<PolicyKey, LookUp>>> = {
   },
   virtual_key: providerName,
   provider: providerName,
+  // An unknown name stays: it may be a server of the configuration file.
+  async mcp_server(value, { reader, organisationId, workspaceId }) {
+    const place = { organisationId, ...(workspaceId !== undefined && { workspaceId }) };
+    return (await reader.records.find('mcp_server', place, value))?.slug ?? value;
+  },
 };
 
 const words: Readonly<Partial<Record<PolicyKey, string>>> = {

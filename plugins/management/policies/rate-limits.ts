@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import {
   policyRuleIssues,
   policyRulesOf,
+  PolicyTargetSchema,
   rateLimitPolicyFields as fields,
   RateLimitType,
   ratePolicyName,
+  storedTarget,
 } from '../../../core/organisation/policies.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
@@ -29,6 +31,7 @@ const Create = Type.Object(
   {
     ...fields,
     name: Type.Optional(fields.name),
+    target: Type.Optional(PolicyTargetSchema),
     type: RateLimitType,
     workspace_id: Type.Optional(
       Name('Id or slug. Default: the workspace of the key, or for keys of the organisation all of them.'),
@@ -43,6 +46,7 @@ const Update = Type.Partial(Type.Object(fields), strict);
 const Reply = Type.Object({
   id: Type.String(),
   ...fields,
+  target: PolicyTargetSchema,
   type: RateLimitType,
   ...policyReplyFields,
   object,
@@ -54,7 +58,11 @@ const kind: PolicyKind<'rate_limit_policy'> = {
   path: '/policies/rate-limits',
   parameter: 'rateLimitsPolicyId',
   words: 'rate-limit policy',
-  filters: { type: Type.Optional(RateLimitType), unit: Type.Optional(fields.unit) },
+  filters: {
+    target: Type.Optional(PolicyTargetSchema),
+    type: Type.Optional(RateLimitType),
+    unit: Type.Optional(fields.unit),
+  },
   readQuery: {},
   reply: Reply,
   show,
@@ -88,9 +96,9 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
         const sources = { reader, router, organisationId, workspaceId };
         const { type, unit, value } = body;
         const rules = await namedRules(policyRulesOf(body), sources);
-        const name = body.name ?? ratePolicyName({ type, unit, value });
+        const name = body.name ?? ratePolicyName(body);
         const given = { id, organisationId, workspaceId, slug: id, name };
-        const data = { ...rules, type, unit, value };
+        const data = { ...rules, ...storedTarget(body.target), type, unit, value };
         await reader.records.insert(newRecord({ kind: kind.kind, ...given, data }, by, now));
         return { id, workspaceId, result: undefined };
       });
@@ -112,18 +120,21 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
     body: Update,
     reply: Reply,
     async handle({ params, body, key, write, requireVersion, sendVersion }) {
-      const issues = policyRuleIssues(body, '');
-      if (issues.length > 0) throw refusedBody(issues);
       const record = await write(async (reader) => {
         const before = await changeablePolicy(reader, key, kind, policyId(kind, params));
         requireVersion(before.version);
         const { organisationId, workspaceId, data } = before;
+        const issues = policyRuleIssues({ ...body, ...storedTarget(data.target) }, '');
+        if (issues.length > 0) throw refusedBody(issues);
         const sources = { reader, router, organisationId, workspaceId };
         const rules = await changedRules(body, data, sources);
         const { type, unit, value } = data;
         const change = {
           name: body.name ?? before.name,
-          data: { ...rules, type, unit: body.unit ?? unit, value: body.value ?? value },
+          data: {
+            ...{ ...rules, ...storedTarget(data.target), type },
+            ...{ unit: body.unit ?? unit, value: body.value ?? value },
+          },
         };
         const after = await changeRecord(reader, before, change, key, clock.now());
         return { id: after.id, workspaceId, result: after };
@@ -135,9 +146,9 @@ function updateRoute({ clock, router }: Scope): RouteDefinition {
 }
 
 function show(record: StoredRecord<'rate_limit_policy'>): Static<typeof Reply> {
-  const { conditions, groupBy, type, unit, value } = record.data;
+  const { conditions, groupBy, target = 'llm', type, unit, value } = record.data;
   return {
-    ...{ id: record.id, name: record.name, type, unit, value },
+    ...{ id: record.id, name: record.name, target, type, unit, value },
     conditions: conditions.map(showCondition),
     group_by: groupBy.map(({ key }) => ({ key })),
     ...showPolicy(record),

@@ -65,7 +65,7 @@ describe('rate-limit policies', () => {
     const read = (await call(owner, { path })).json();
     const { created_at, last_updated_at, ...rest } = read;
     assert.deepEqual(rest, {
-      ...{ id, name: 'All', ...rate, status: 'active', managed_by: 'api', object },
+      ...{ id, name: 'All', ...rate, target: 'llm', status: 'active', managed_by: 'api', object },
       ...{ workspace_id: workspaceId, organisation_id: organisationId },
     });
     assert.equal(new Date(created_at).toISOString(), last_updated_at);
@@ -120,7 +120,14 @@ describe('rate-limit policies', () => {
     ['another type', { type: 'cost' }, '/type', /requests/],
     ['a long name', { name: 'x'.repeat(256) }, '/name', /255/],
     ['a negative value', { value: -1 }, '/value', /0/],
-    ['something unknown', { target: 'llm' }, '/target', /target/],
+    ['something unknown', { colour: 'red' }, '/colour', /colour/],
+    ['another target', { target: 'mcp' }, '/target', /mcp_tools/],
+    [
+      'a key of calls of tools',
+      { conditions: [{ key: 'mcp_tool', value: 'x' }] },
+      '/conditions/0/key',
+      /only rules of policies with the target \\"mcp_tools\\"/,
+    ],
     ['a strange workspace', { workspace_id: 'ws-elsewhere' }, '/workspace_id', /no such workspace/],
     ['a strange organisation', { organisation_id: 'other' }, '/organisation_id', /not your organisation/],
     [
@@ -297,6 +304,89 @@ describe('usage-limit policies', () => {
       assert.equal(answer.status, 400, answer.text);
       assert.match(answer.text, message);
     }
+  });
+});
+
+describe('policies for calls of tools', () => {
+  const tools = {
+    target: 'mcp_tools',
+    conditions: [
+      { key: 'mcp_server', value: ['tickets', 'wiki-*'] },
+      { key: 'mcp_tool', value: '*', excludes: 'find' },
+    ],
+    group_by: [{ key: 'mcp_server' }, { key: 'metadata._user' }],
+    type: 'requests',
+  };
+  const bodies: [string, object, string][] = [
+    [rates, { ...tools, unit: 'rpm', value: 3 }, '3 tool calls per minute'],
+    [usages, { ...tools, credit_limit: 7 }, '7 tool calls'],
+  ];
+
+  for (const [path, body, named] of bodies)
+    test(`are saved, read and listed, and keep their target (${path})`, async (t) => {
+      const administration = await startAdministration(t, resources);
+      const { call, tenant } = administration;
+      const { owner } = await tenant(`tools${path.length}`);
+      const { id } = await made(administration, owner, path, body);
+      const other = path === rates ? rate : usage;
+      await made(administration, owner, path, other);
+      const read = (await call(owner, { path: `${path}/${id}` })).json();
+      const { target, conditions, group_by, type, name } = read;
+      assert.deepEqual({ target, conditions, group_by, type }, tools);
+      assert.equal(name, named);
+      const listed = async (query: string) =>
+        (await call(owner, { path: `${path}?${query}` }))
+          .json()
+          .data.map((one: { target: string }) => one.target) as string[];
+      assert.deepEqual(await listed('target=mcp_tools'), ['mcp_tools']);
+      assert.deepEqual(await listed('target=llm'), ['llm']);
+
+      const changed = await call(owner, { method: 'PUT', path: `${path}/${id}`, body: { name: 'Other' } });
+      assert.deepEqual([changed.status, changed.json().target], [200, 'mcp_tools'], changed.text);
+      const put = (change: object) => call(owner, { method: 'PUT', path: `${path}/${id}`, body: change });
+      for (const wanted of ['llm', 'mcp_tools']) {
+        const refused = await put({ target: wanted });
+        assert.equal(refused.status, 400);
+        assert.match(refused.text, /target/);
+      }
+      const model = await put({ group_by: [{ key: 'model' }] });
+      assert.equal(model.status, 400);
+      assert.match(model.text, /only rules of policies with the target \\"llm\\"/);
+      assert.equal((await put({ group_by: [{ key: 'mcp_tool' }] })).status, 200);
+    });
+
+  test('count requests: tokens and dollars are refused, with the reason', async (t) => {
+    const { call, tenant } = await startAdministration(t, resources);
+    const { owner } = await tenant('tool-types');
+    const refused: [string, object][] = [
+      [rates, { ...tools, type: 'tokens', unit: 'rpm', value: 3 }],
+      [usages, { ...tools, type: 'tokens', credit_limit: 7 }],
+      [usages, { ...tools, type: 'cost', credit_limit: 7 }],
+    ];
+    for (const [path, body] of refused) {
+      const answer = await call(owner, { path, body });
+      assert.equal(answer.status, 400);
+      assert.match(answer.text, /\/type.*neither tokens nor a cost.*write \\"requests\\"/);
+    }
+  });
+
+  test('name servers of the store by their slugs, and keep the names of others', async (t) => {
+    const administration = await startAdministration(t, resources);
+    const place = await administration.tenant('tool-names');
+    const { owner, workspaceId } = place;
+    const integration = { name: 'Tickets', slug: 'tool-tickets', url: 'https://tickets.example.com/mcp' };
+    const own = { ...integration, transport: 'http', auth_type: 'none', workspace_id: workspaceId };
+    await made(administration, owner, '/mcp-integrations', own);
+    const server = { name: 'Tickets', slug: 'tool-tickets', mcp_integration_id: 'tool-tickets' };
+    const { id: serverId } = await made(administration, owner, '/mcp-servers', {
+      ...server,
+      workspace_id: workspaceId,
+    });
+    const conditions = [{ key: 'mcp_server', value: [serverId, 'of-the-file'] }];
+    const body = { ...tools, conditions, unit: 'rpm', value: 3, workspace_id: workspaceId };
+    const { id } = await made(administration, owner, rates, body);
+    const read = (await administration.call(owner, { path: `${rates}/${id}` })).json();
+    assert.deepEqual(read.conditions[0].value, ['tool-tickets', 'of-the-file']);
   });
 });
 

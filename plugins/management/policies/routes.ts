@@ -113,9 +113,10 @@ function listRoute<K extends PolicyRecordKind>(kind: PolicyKind<K>): RouteDefini
         const fields = Object.keys(kind.filters).filter((name) => wanted[name] !== undefined);
         if (fields.length === 0) return reader.records.list(kind.kind, organisationId, filter, page);
         // The store cannot filter by the fields of a kind.
-        const found = (await everyRecord(reader, kind.kind, organisationId, filter)).filter((record) =>
-          fields.every((name) => Reflect.get(record.data, name) === wanted[name]),
-        );
+        const found = (await everyRecord(reader, kind.kind, organisationId, filter)).filter(({ data }) => {
+          const whole = { target: 'llm', ...data };
+          return fields.every((name) => Reflect.get(whole, name) === wanted[name]);
+        });
         return { total: found.length, data: found.slice(page.offset, page.offset + page.limit) };
       });
       return { object: 'list' as const, total, data: data.map((record) => kind.show(record)) };

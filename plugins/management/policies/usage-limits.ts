@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import {
   changeableUsage as changeable,
   changedUsage,
-  type GivenRules,
   policyRulesOf,
+  PolicyTargetSchema,
+  storedTarget,
   unlimited,
   usageLimitPolicyFields as fields,
   type UsageOfPolicy,
@@ -37,6 +38,7 @@ const Create = Type.Object(
     ...changeable,
     conditions: fields.conditions,
     group_by: fields.group_by,
+    target: Type.Optional(PolicyTargetSchema),
     type: UsagePolicyType,
     credit_limit: fields.credit_limit,
     workspace_id: Type.Optional(
@@ -81,6 +83,7 @@ const GroupUsage = Type.Object({
 const Reply = Type.Object({
   id: Type.String(),
   ...fields,
+  target: PolicyTargetSchema,
   type: UsagePolicyType,
   ...policyReplyFields,
   last_reset_at: orNull(
@@ -106,7 +109,7 @@ const names: Omit<UsageKind, 'show'> = {
   path: '/policies/usage-limits',
   parameter: 'policyUsageLimitsId',
   words: 'usage-limit policy',
-  filters: { type: Type.Optional(UsagePolicyType) },
+  filters: { target: Type.Optional(PolicyTargetSchema), type: Type.Optional(UsagePolicyType) },
   readQuery: {
     include_usage: Type.Optional(
       Type.Boolean({ description: 'Include the usage of each group in the answer.' }),
@@ -189,9 +192,9 @@ function createRoute({ clock, router }: Scope): RouteDefinition {
         const workspaceId = (await placeOfNew(reader, key, body))?.id;
         const sources = { reader, router, organisationId, workspaceId };
         const rules = await namedRules(policyRulesOf(body), sources);
-        const name = body.name ?? usagePolicyName(type, body.credit_limit);
+        const name = body.name ?? usagePolicyName(body, body.credit_limit);
         const given = { id, organisationId, workspaceId, slug: id, name };
-        const data = { ...rules, type, ...limit };
+        const data = { ...rules, ...storedTarget(body.target), type, ...limit };
         await reader.records.insert(newRecord({ kind: names.kind, ...given, data }, by, now));
         return { id, workspaceId, result: undefined };
       });
@@ -218,9 +221,13 @@ function updateRoute({ clock, router, budgets }: Scope, kind: UsageKind): RouteD
         requireVersion(before.version);
         const { organisationId, workspaceId, data } = before;
         const limit = changedUsage(body, data);
-        requirePossible(body, limit);
+        const target = storedTarget(data.target);
+        requirePossible({ ...body, ...target }, limit);
         const rules = await changedRules(body, data, { reader, router, organisationId, workspaceId });
-        const change = { name: body.name ?? before.name, data: { ...rules, type: data.type, ...limit } };
+        const change = {
+          name: body.name ?? before.name,
+          data: { ...rules, ...target, type: data.type, ...limit },
+        };
         const after = await changeRecord(reader, before, change, key, clock.now());
         return { id: after.id, workspaceId, result: after };
       });
@@ -232,7 +239,7 @@ function updateRoute({ clock, router, budgets }: Scope, kind: UsageKind): RouteD
   });
 }
 
-function requirePossible(body: GivenRules & Static<typeof Update>, limit: UsageOfPolicy): void {
+function requirePossible(body: Parameters<typeof usagePolicyIssues>[0], limit: UsageOfPolicy): void {
   const issues = usagePolicyIssues(body, limit);
   if (issues.length > 0) throw refusedBody(issues);
 }
@@ -241,9 +248,9 @@ function show(
   record: StoredRecord<'usage_limit_policy'>,
   budgets: Pick<Budgets, 'usage'>,
 ): Static<typeof Reply> {
-  const { conditions, groupBy, type, ...limit } = record.data;
+  const { conditions, groupBy, target = 'llm', type, ...limit } = record.data;
   return {
-    ...{ id: record.id, name: record.name, type },
+    ...{ id: record.id, name: record.name, target, type },
     conditions: conditions.map(showCondition),
     group_by: groupBy.map(({ key }) => ({ key })),
     credit_limit: limit.creditLimit,

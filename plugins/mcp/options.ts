@@ -85,8 +85,8 @@ const ServerSchema = Type.Object(
     ),
     transport: Type.Optional(
       Type.Union([Type.Literal('http'), Type.Literal('sse')], {
-        default: 'http',
-        description: '`http`: Streamable HTTP. `sse`: the older transport of two endpoints.',
+        // Without a default in the schema: it would be filled in for servers with a command, too.
+        description: '`http` (default): Streamable HTTP. `sse`: the older transport of two endpoints.',
       }),
     ),
     command: Type.Optional(
@@ -104,9 +104,8 @@ const ServerSchema = Type.Object(
     cwd: Type.Optional(Type.String({ minLength: 1, description: 'Its working folder.' })),
     sessions: Type.Optional(
       Type.Union([Type.Literal('shared'), Type.Literal('own')], {
-        default: 'shared',
         description:
-          'Of a program: `shared` is one process for all clients, which can ask them for nothing (no sampling, no elicitation); `own` is one process for each session.',
+          'Of a program: `shared` (default) is one process for all clients, which can ask them for nothing (no sampling, no elicitation); `own` is one process for each session.',
       }),
     ),
     max_processes: Type.Optional(

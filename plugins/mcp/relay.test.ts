@@ -132,6 +132,17 @@ test('progress, questions of the server and its announcements reach the client',
   await changed;
 });
 
+test('without a handshake, as from 2026-07-28 on: the headers that repeat parts of the message reach the server', async (t) => {
+  const server = await startServer(t, { hasSessions: false });
+  const { post } = await start(t, server);
+  const mirrored = { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'add', 'Mcp-Param-Region': 'eu' };
+  const given = { 'mcp-protocol-version': '2025-11-25', 'x-other': 'no', ...mirrored };
+  assert.equal((await post(call('add', { a: 1, b: 1 }), given)).status, 200);
+  const { headers } = server.requests.at(-1) ?? assert.fail();
+  const { 'mcp-method': method, 'mcp-name': name, 'mcp-param-region': region, 'x-other': other } = headers;
+  assert.deepEqual([method, name, region, other], ['tools/call', 'add', 'eu', undefined]);
+});
+
 describe('sessions', () => {
   test('a server that forgets its sessions is greeted anew, and the client notices nothing', async (t) => {
     const server = await startServer(t);

@@ -29,7 +29,10 @@ export interface Asked {
 }
 
 /** Messages, or the wish for a stream, or the end of the session. */
-type Saying = Pick<McpRequest, 'method' | 'body' | 'lastEventId'>;
+interface Saying extends Pick<McpRequest, 'method' | 'body' | 'lastEventId'> {
+  /** Of the client's own message: headers that repeat parts of it. */
+  readonly mirrored?: HeaderList;
+}
 
 /** An answer whose head has come. */
 export interface Answered {
@@ -50,8 +53,9 @@ export class ServerLinks {
   }
 
   /** Sends it; resolves with the answer's head. Rejects with `upstream_…` and `mcp_failed`. */
-  async send(asked: Asked, saying: Saying): Promise<Answered> {
+  async send(asked: Asked, said: Saying): Promise<Answered> {
     const { server, session, context } = asked;
+    const saying = said.body === null ? said : { ...said, mirrored: mirroredHeaders(context) };
     const { facts } = context;
     facts.aiService = 'mcp';
     facts.provider = server.slug;
@@ -93,11 +97,12 @@ export class ServerLinks {
     const isListening = saying.method === 'GET';
     const { facts } = context;
     facts.upstreamStartedAt ||= clock.monotonic();
+    const { mirrored = [], ...request } = saying;
     const body = new ServerAnswer(server.upstream, {
-      ...saying,
+      ...request,
       sessionId,
       protocolVersion: versionOf(context) ?? session?.version,
-      headers: [...headers, ...traceOf(context)],
+      headers: [...headers, ...mirrored, ...traceOf(context)],
       headTimeoutMs: server.timeoutMs,
       idleTimeoutMs: isListening ? 0 : server.timeoutMs,
     });
@@ -174,6 +179,18 @@ function versionOf(context: RequestContext): string | undefined {
     'mcp_message_invalid',
     'The header MCP-Protocol-Version is no version of the protocol. Send the one of the handshake: 2025-11-25.',
   );
+}
+
+const mirroredName = /^mcp-(?:method|name|param-.+)$/i;
+
+/** From 2026-07-28 on, clients repeat parts of a message in headers, which servers hold against the message. */
+function mirroredHeaders({ headers }: RequestContext): HeaderList {
+  const found: string[] = [];
+  for (let index = 0; index < headers.length; index += 2) {
+    const name = headers[index] as string;
+    if (mirroredName.test(name)) found.push(name, headers[index + 1] as string);
+  }
+  return found;
 }
 
 function traceOf(context: RequestContext): HeaderList {

@@ -1,6 +1,7 @@
 import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { TrustedHosts } from '../../core/base/host-rules.ts';
+import { toolDigest } from '../../core/organisation/tool-digest.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type {
   McpAddress,
@@ -174,7 +175,8 @@ function offersOf(
     if (name === '' || name.length > maxNameLength || offers.has(name)) continue;
     const described = fittingMembers(isShared ? item : others, maxDescribedBytes);
     members += described.leftOut;
-    offers.set(name, { type, name, described: described.kept });
+    const digest = type === 'tool' ? toolDigest(others) : undefined;
+    offers.set(name, { type, name, described: described.kept, ...(digest !== undefined && { digest }) });
   }
   const nameless = items.length - offers.size;
   if (nameless > 0) leftOut.push(`${member}: ${nameless} whose names are empty, too long or taken`);

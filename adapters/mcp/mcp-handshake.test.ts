@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { toolDigest } from '../../core/organisation/tool-digest.ts';
 import { initializeResult, type McpScript } from '../../tests/kit/mcp-server.ts';
 import { countingClock, keepingLog, scripted, untilClosed } from './mcp.test-support.ts';
+
+const offered = (name: string, described: object) => ({
+  type: 'tool',
+  name,
+  described,
+  digest: toolDigest({ ...described }),
+});
 
 const transports = ['http', 'sse'] as const;
 const tool = (name: string, more: object = {}) => ({ name, inputSchema: { type: 'object' }, ...more });
@@ -28,8 +36,8 @@ describe('a handshake with an MCP server', () => {
         protocolVersion: '2025-06-18',
         capabilityFlags: { tools: { listChanged: true }, prompts: {}, resources: {} },
         offers: [
-          { type: 'tool', name: 'b', described: { title: 'B', inputSchema: { type: 'object' } } },
-          { type: 'tool', name: 'a', described: { inputSchema: { type: 'object' } } },
+          offered('b', { title: 'B', inputSchema: { type: 'object' } }),
+          offered('a', { inputSchema: { type: 'object' } }),
           { type: 'prompt', name: 'a', described: { arguments: [{ name: 'x', required: true }] } },
           { type: 'resource', name: 'r', described: { uri: 'file:///r' } },
         ],

@@ -19,6 +19,8 @@ export interface McpOffer {
   readonly name: string;
   /** The server's description without the name: plain JSON, 64 KiB at the most. */
   readonly described: Readonly<Record<string, unknown>>;
+  /** Of a tool: the `toolDigest` of its whole description, of what does not fit into `described` too. */
+  readonly digest?: string | undefined;
 }
 
 /** A server's description of itself in a handshake. */

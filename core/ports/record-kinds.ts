@@ -194,12 +194,19 @@ export interface PromptPartialData {
 
 export type McpCapabilityType = 'tool' | 'prompt' | 'resource' | 'resource_template';
 
-/** One offer of a server of the Model Context Protocol, as of its last answer. */
+/**
+ * One offer of a server of the Model Context Protocol, as of its last answer; a tool as it was first seen, until a change
+ * is accepted.
+ */
 export interface McpCapability {
   readonly type: McpCapabilityType;
   readonly name: string;
   /** The server's description, in the members of the protocol. */
   readonly described: JsonObject;
+  /** Of a tool: the `toolDigest` of its whole description. Absent in records of gateways that kept none. */
+  readonly digest?: string | undefined;
+  /** A later description of a tool, which waits to be accepted; the tool is held back meanwhile. */
+  readonly pending?: { readonly described: JsonObject; readonly digest?: string | undefined } | undefined;
   /** Workspaces may use it, unless their own server records override that. */
   readonly enabled: boolean;
   /** Times of the first sight, and of the last observed change. */

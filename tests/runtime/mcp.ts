@@ -31,7 +31,14 @@ export function describeMcp(runtime: Runtime): void {
           serverVersion: '1.2.3',
           protocolVersion: '2025-06-18',
           capabilityFlags: { tools: {} },
-          offers: [{ type: 'tool', name: 'echo', described: { inputSchema: { type: 'object' } } }],
+          offers: [
+            {
+              type: 'tool',
+              name: 'echo',
+              described: { inputSchema: { type: 'object' } },
+              digest: 'sha256:71274ee79a5da54aedce503529a137b4cb511898165a872eadbb46b05aa912a8',
+            },
+          ],
         });
         assert.ok(server.requests.every(({ headers }) => headers['x-token'] === 'a'));
         if (transport === 'http') assert.equal(server.requests.at(-1)?.method, 'DELETE');

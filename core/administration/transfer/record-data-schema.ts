@@ -72,6 +72,8 @@ const Capability = exactly({
   type: CapabilityType,
   name: Text,
   described: Free,
+  digest: Type.Optional(Text),
+  pending: Type.Optional(exactly({ described: Free, digest: Type.Optional(Text) })),
   enabled: Flag,
   createdAt: Moment,
   updatedAt: Moment,

@@ -19,6 +19,15 @@ const AnyObject = Type.Optional(Type.Record(Type.String(), Type.Unknown()));
 const AnyList = Type.Optional(Type.Array(Type.Unknown()));
 const Text = Type.Optional(Type.String());
 
+/** Members of the shared ones that a changed tool shows of its new description. */
+const Pending = Type.Object({
+  title: orNull(Type.String()),
+  description: orNull(Type.String()),
+  input_schema: AnyObject,
+  output_schema: AnyObject,
+  annotations: AnyObject,
+});
+
 /** Members of a capability in the API, for integrations and servers alike. */
 export const SharedCapability = Type.Object({
   name: Type.String(),
@@ -36,6 +45,13 @@ export const SharedCapability = Type.Object({
   uri_template: Text,
   mime_type: Text,
   size: Type.Optional(Type.Number()),
+  status: Type.Optional(
+    Type.Literal('changed', {
+      description:
+        'The server describes the tool otherwise than it was approved; it is held back until the change is accepted.',
+    }),
+  ),
+  pending: Type.Optional(Pending),
 });
 
 const Count = Type.Object({ total: Type.Integer(), enabled: Type.Integer() });
@@ -63,6 +79,7 @@ export function showDescribed({
   type,
   described,
   enabled,
+  pending,
 }: McpCapability): Static<typeof SharedCapability> {
   const { title, description, icons, execution, annotations, arguments: parameters, size, uri } = described;
   return {
@@ -81,6 +98,17 @@ export function showDescribed({
     uri_template: textOf(described['uriTemplate']),
     mime_type: textOf(described['mimeType']),
     size: typeof size === 'number' ? size : undefined,
+    ...(pending !== undefined && { status: 'changed', pending: showPending(pending.described) }),
+  };
+}
+
+function showPending(described: McpCapability['described']): Static<typeof Pending> {
+  return {
+    title: textOf(described['title']) ?? null,
+    description: textOf(described['description']) ?? null,
+    input_schema: objectOf(described['inputSchema']),
+    output_schema: objectOf(described['outputSchema']),
+    annotations: objectOf(described['annotations']),
   };
 }
 
@@ -169,23 +197,45 @@ export const CapabilitiesBody = Type.Object(
   strict,
 );
 
+/** The same of an integration, where changes of tools are accepted. */
+const IntegrationCapabilitiesBody = Type.Object(
+  {
+    capabilities: Type.Array(
+      Type.Object(
+        {
+          ...GivenCapability.properties,
+          accept: Type.Optional(
+            Type.Boolean({
+              description:
+                'Accepts the pending description of a changed tool. Send If-Match with the version that was read, and nothing else is accepted.',
+            }),
+          ),
+        },
+        strict,
+      ),
+      { minItems: 1, maxItems: 4000 },
+    ),
+  },
+  strict,
+);
+
 /** Key of a capability: names are unique within a type. */
 export function capabilityKey({ type, name }: { readonly type: McpCapabilityType; readonly name: string }) {
   return `${type} ${name}`;
 }
 
 /**
- * The `enabled` flags of a body, by capability key. Throws `invalid_request` for a capability that the server does not
- * offer (with the nearest name), for a repeated one, and for one that `refusal` refuses.
+ * The entries of a body, by capability key. Throws `invalid_request` for a capability that the server does not offer
+ * (with the nearest name), for a repeated one, and for one whose member `refused` is refused by `refusal`.
  */
-export function givenCapabilities(
-  given: readonly Static<typeof GivenCapability>[],
+export function givenCapabilities<Given extends Static<typeof GivenCapability>>(
+  given: readonly Given[],
   offered: readonly McpCapability[],
-  refusal: (one: Static<typeof GivenCapability>, offered: McpCapability) => string | undefined = () =>
-    undefined,
-): ReadonlyMap<string, boolean> {
+  refusal: (one: Given, offered: McpCapability) => string | undefined,
+  refused: 'enabled' | 'accept' = 'enabled',
+): ReadonlyMap<string, Given> {
   const known = new Map(offered.map((one) => [capabilityKey(one), one]));
-  const said = new Map<string, boolean>();
+  const said = new Map<string, Given>();
   const mistakes: BodyMistake[] = [];
   for (const [index, one] of given.entries()) {
     if (mistakes.length === maxMistakes) break;
@@ -196,9 +246,9 @@ export function givenCapabilities(
     else if (said.has(key)) mistakes.push({ path: `${path}/name`, message: 'is there twice; keep one' });
     else {
       const message = refusal(one, found);
-      if (message !== undefined) mistakes.push({ path: `${path}/enabled`, message });
+      if (message !== undefined) mistakes.push({ path: `${path}/${refused}`, message });
     }
-    said.set(key, one.enabled);
+    said.set(key, one);
   }
   if (mistakes.length > 0) throw refusedBody(mistakes);
   return said;
@@ -276,11 +326,11 @@ function updateRoute({ clock }: Scope): RouteDefinition {
     id: 'mcp_integration_capabilities.update',
     method: 'PUT',
     path,
-    summary: 'Switches capabilities of the server on or off, for every workspace',
+    summary: 'Switches capabilities of the server on or off, for every workspace; accepts changes of tools',
     scope: access.scopes('update'),
     audit: 'update',
     params: Params,
-    body: CapabilitiesBody,
+    body: IntegrationCapabilitiesBody,
     reply: Type.Object({ success: Type.Boolean() }),
     examples: {
       request: { capabilities: [{ name: 'delete_ticket', type: 'tool', enabled: false }] },
@@ -291,9 +341,11 @@ function updateRoute({ clock }: Scope): RouteDefinition {
       const version = await write(async (writer) => {
         const before = await access.visible(writer, key, { slug: params.mcpIntegrationId }, 'update');
         requireVersion(before.version);
-        const said = givenCapabilities(body.capabilities, before.data.capabilities);
+        const said = givenCapabilities(body.capabilities, before.data.capabilities, unacceptable, 'accept');
         const capabilities = before.data.capabilities.map((one): McpCapability => {
-          const enabled = said.get(capabilityKey(one)) ?? one.enabled;
+          const { enabled = one.enabled, accept = false } = said.get(capabilityKey(one)) ?? {};
+          if (accept)
+            return { ...one, digest: undefined, ...one.pending, pending: undefined, enabled, updatedAt: now };
           return enabled === one.enabled ? one : { ...one, enabled, updatedAt: now };
         });
         const after = await changeRecord(
@@ -309,4 +361,12 @@ function updateRoute({ clock }: Scope): RouteDefinition {
       return { success: true };
     },
   });
+}
+
+function unacceptable(
+  { accept = false }: { readonly accept?: boolean },
+  { pending }: McpCapability,
+): string | undefined {
+  if (!accept || pending !== undefined) return undefined;
+  return 'cannot be true: no changed description waits to be accepted; GET the capabilities, or /metadata?refresh=true to ask the server, and leave "accept" out';
 }

@@ -1,6 +1,7 @@
 import { reachOf } from '../../../core/access/scopes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
 import type { ReferringIntegration } from '../../../core/organisation/mcp-address.ts';
+import { toolDigest } from '../../../core/organisation/tool-digest.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { McpCapability, McpIntegrationData } from '../../../core/ports/record-kinds.ts';
@@ -124,12 +125,30 @@ function withOffers(
   now: number,
 ): readonly McpCapability[] {
   const known = new Map(before.map((one) => [capabilityKey(one), one]));
-  return offers.map(({ type, name, described: said }) => {
-    const described = plain(said);
+  return offers.map(({ type, name, described: said, digest }) => {
+    const offered: Description = { described: plain(said), ...(digest !== undefined && { digest }) };
     const was = known.get(capabilityKey({ type, name }));
-    if (was === undefined) return { type, name, described, enabled: true, createdAt: now, updatedAt: now };
-    return isDeepStrictEqual(was.described, described) ? was : { ...was, described, updatedAt: now };
+    if (was === undefined) return { type, name, ...offered, enabled: true, createdAt: now, updatedAt: now };
+    return withDescription(was, offered, now);
   });
+}
+
+type Description = NonNullable<McpCapability['pending']>;
+
+/** A tool that a model would read otherwise keeps what was approved, and has the new description beside it. */
+function withDescription(was: McpCapability, offered: Description, now: number): McpCapability {
+  const { pending, digest, ...approved } = was;
+  if (was.type === 'tool' && digestOf(was) !== digestOf(offered)) {
+    if (isDeepStrictEqual(pending, offered)) return was;
+    return { ...was, pending: offered, updatedAt: now };
+  }
+  const isSame = pending === undefined && isDeepStrictEqual(was.described, offered.described);
+  if (isSame && digest === offered.digest) return was;
+  return { ...approved, ...offered, updatedAt: isSame ? was.updatedAt : now };
+}
+
+function digestOf({ described, digest }: Description): string | undefined {
+  return digest ?? toolDigest(described);
 }
 
 /** Plain JSON for records; the server's answer was parsed from JSON. */

@@ -24,6 +24,7 @@ export const entryPoints = {
   'chdb-child': 'storage/embedded/chdb-child.ts',
   'plugin-thread': 'core/lifecycle/isolation/plugin-thread.ts',
   'translate-large': 'adapters/dialects/translate-large.ts',
+  'read-document': 'adapters/mcp/openapi/read-document.ts',
   'classify-texts': 'plugins/local-classifier/classify-texts.ts',
 };
 /** Libraries that are loaded at every start. The others read files of their own, are native, or are rarely needed. */

@@ -5,6 +5,7 @@ import { importsOf, isProduction, type Source } from './read-sources.ts';
 /** The part of core that other layers may import. */
 const contracts = [
   /^core\/(access|base|errors|organisation|ports|providers|redaction)\//,
+  /^core\/config\/ajv\.ts$/,
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
   /^core\/pipeline\/(plugin|context|facts|answer|held-answer|text-window|keys|define-route|estimated-usage|tool-calls)\.ts$/,
   /^core\/http\/audit-trail\.ts$/,

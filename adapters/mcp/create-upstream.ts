@@ -6,6 +6,7 @@ import type { McpRemoteTarget, McpTarget, McpUpstream } from '../../core/ports/m
 import type { Transport } from '../../core/ports/transport.ts';
 import { admitUrl } from '../guarded-fetch/guarded-hop.ts';
 import { HttpUpstream } from './http-upstream.ts';
+import { OpenapiUpstream } from './openapi/openapi-upstream.ts';
 import { createSseUpstream } from './sse-upstream.ts';
 
 /** What the ways to servers share. */
@@ -19,6 +20,7 @@ export interface UpstreamSurroundings {
 /** The way to a server. Throws `address_refused`. */
 export function createUpstream(target: McpTarget, around: UpstreamSurroundings): McpUpstream {
   if (target.type === 'http' || target.type === 'sse') return remoteUpstream(target, around);
+  if (target.type === 'openapi') return new OpenapiUpstream(target, around);
   throw new GatewayError('not_supported', `The transport ${target.type} of MCP servers is not there yet.`);
 }
 

@@ -223,6 +223,24 @@ describe('compileSchema', () => {
     assert.throws(() => compileSchema(Type.String({ format: 'colour' })), /unknown format "colour"/);
   });
 
+  it('reads schemas that others wrote: what it does not know checks nothing, and patterns take linear time', () => {
+    const schema = Type.Unsafe({
+      properties: {
+        colour: { type: 'string', format: 'colour', xml: {} },
+        name: { type: 'string', pattern: '^(a+)+$' },
+        other: { type: 'string', pattern: '^b' },
+        ahead: { type: 'string', pattern: '^(?=x)' },
+      },
+    });
+    const check = compileSchema(schema, { foreign: true, all: true });
+    assert.deepEqual(check({ colour: 'x', name: 'aaa', other: 'b', ahead: 'y' }), []);
+    const value = { name: `${'a'.repeat(10_000)}!`, other: 'a' };
+    assert.deepEqual(
+      check(value).map(({ path }) => path),
+      ['/name', '/other'],
+    );
+  });
+
   it('does not show what stands under the name of a secret', () => {
     const schema = Type.Unsafe({
       additionalProperties: { type: ['boolean', 'object', 'array'], items: { type: 'boolean' } },

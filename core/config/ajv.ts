@@ -1,6 +1,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import type { TSchema } from 'typebox';
+import { linearPattern } from '../base/linear-pattern.ts';
 import { expectedKeyword } from './describe-schema.ts';
 import { explain } from './explain.ts';
 import type { Hide, Issue } from './issue.ts';
@@ -20,6 +21,11 @@ interface CheckOptions {
   readonly all?: boolean;
   /** Upper bound of explained errors. Default: all. */
   readonly most?: number;
+  /**
+   * For schemas that others wrote: keywords and formats that are not known check nothing, and patterns take time in
+   * proportion to the text; one that cannot (it looks ahead) checks nothing. Default false.
+   */
+  readonly foreign?: boolean;
 }
 
 /**
@@ -50,8 +56,21 @@ const none: readonly Issue[] = Object.freeze([]);
 /** One ajv per set of options, made on first use. */
 const instances = new Map<string, Ajv2020>();
 
-function instanceFor({ coerce = false, all = false }: CheckOptions): Ajv2020 {
-  const identity = `${coerce}/${all}`;
+/** Most steps of one expression in a foreign schema. */
+const mostSteps = 10_000;
+
+const linearRegExp = Object.assign(
+  (source: string) => {
+    const pattern = linearPattern(source, mostSteps);
+    const test = typeof pattern === 'string' ? () => true : (text: string) => pattern.test(text);
+    // ajv tells expressions apart by this text.
+    return { test, toString: () => source };
+  },
+  { code: 'linearRegExp' },
+);
+
+function instanceFor({ coerce = false, all = false, foreign = false }: CheckOptions): Ajv2020 {
+  const identity = `${coerce}/${all}/${foreign}`;
   const present = instances.get(identity);
   if (present !== undefined) return present;
   const ajv = new Ajv2020({
@@ -62,7 +81,7 @@ function instanceFor({ coerce = false, all = false }: CheckOptions): Ajv2020 {
     useDefaults: coerce,
     // A misspelled keyword would otherwise check nothing. Off when filling in defaults: there it also refuses a default
     // within a union.
-    strictSchema: !coerce,
+    strictSchema: !coerce && !foreign,
     strictTypes: false,
     strictTuples: false,
     strictRequired: false,
@@ -70,7 +89,7 @@ function instanceFor({ coerce = false, all = false }: CheckOptions): Ajv2020 {
     addUsedSchema: false,
     logger: false,
     // ajv's optimising passes take a third of the compile time, and V8 optimises anyway.
-    code: { optimize: false },
+    code: { optimize: false, ...(foreign && { regExp: linearRegExp }) },
   });
   ajvFormats.default(ajv);
   ajv.addVocabulary([expectedKeyword]);
@@ -98,8 +117,8 @@ const checkers = new WeakMap<object, Map<string, Checker>>();
  * check(query); // [{ path: '/limit', message: 'expected a whole number of at most 100, found 500', … }]
  */
 export function compileSchema(schema: TSchema, options: CheckOptions = {}): Checker {
-  const { most } = options;
-  const identity = `${options.coerce ?? false}/${options.all ?? false}/${most ?? ''}`;
+  const { coerce = false, all = false, foreign = false, most } = options;
+  const identity = `${coerce}/${all}/${foreign}/${most ?? ''}`;
   const compiled = checkers.get(schema) ?? new Map<string, Checker>();
   checkers.set(schema, compiled);
   const present = compiled.get(identity);

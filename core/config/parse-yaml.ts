@@ -4,7 +4,6 @@ import {
   isMap,
   isScalar,
   isSeq,
-  Lexer,
   LineCounter,
   type Node,
   parseDocument,
@@ -12,57 +11,13 @@ import {
 } from 'yaml';
 import type { ConfigFile, ConfigNode, MapEntry, NodePlace, ScalarNode } from './config-node.ts';
 import { childPointer } from '../base/pointer.ts';
+import { scanYaml } from '../base/scan-yaml.ts';
 import { placeText, type Problem, problemAtNode } from './problem.ts';
 
 /** Deepest nesting of lists and objects. The parser's own limit is the stack, and exceeding it aborts the process. */
 export const maxNesting = 64;
 /** Upper bound of values in one file, including those repeated by aliases. */
 const maxValues = 50_000;
-
-const openers = new Set(['[', '{']);
-const closers = new Set([']', '}']);
-const nestingIndicators = new Set(['-', '?', ':']);
-/** Lexer marks that stand for no text: document start, flow error, and "the next token is a scalar". */
-const scalarMark = '\u001f';
-const marks = new Set(['\u0002', '\u0018', scalarMark]);
-
-/** Result of scanning the tokens, as offsets into the text. */
-interface TokenScan {
-  /** Place of excessive nesting, at which the scan ends. */
-  readonly tooDeepAt: number | undefined;
-  /** Unquoted placeholders within brackets: to YAML their `{` begins an object. */
-  readonly unquotedPlaceholders: readonly number[];
-}
-
-/**
- * Scans a text before it is parsed; safe on text that would overflow the parser. Counts brackets, and indicators that
- * open one block within another on the same line. The builder finds blocks nested by indentation, which cost a line
- * each.
- */
-function scanTokens(text: string): TokenScan {
-  const unquotedPlaceholders: number[] = [];
-  let offset = 0;
-  let brackets = 0;
-  let onThisLine = 0;
-  let previous = '';
-  let scalarIsNext = false;
-  for (const token of new Lexer().lex(text)) {
-    const isScalar = scalarIsNext;
-    scalarIsNext = token === scalarMark;
-    if (!isScalar) {
-      if (token === '{' && brackets > 0 && previous.endsWith('$')) unquotedPlaceholders.push(offset - 1);
-      if (openers.has(token)) brackets++;
-      else if (closers.has(token)) brackets = Math.max(0, brackets - 1);
-      else if (token.includes('\n')) onThisLine = 0;
-      else if (brackets === 0 && nestingIndicators.has(token)) onThisLine++;
-    }
-    if (brackets > maxNesting || onThisLine > maxNesting) return { tooDeepAt: offset, unquotedPlaceholders };
-    if (!isScalar && marks.has(token)) continue;
-    offset += token.length;
-    previous = isScalar ? token : '';
-  }
-  return { tooDeepAt: undefined, unquotedPlaceholders };
-}
 
 const tooDeep = `lists and objects are nested too deeply; at most ${maxNesting} levels are allowed`;
 const unquoted = 'a value with "${…}" must be in quotes when it stands within "{ }" or "[ ]"';
@@ -98,7 +53,7 @@ export function parseYaml(text: string, file: ConfigFile, most = maxValues): Par
     const { line, col } = lines.linePos(offset);
     return { file, line, column: col };
   };
-  const { tooDeepAt, unquotedPlaceholders } = scanTokens(text);
+  const { tooDeepAt, unquotedPlaceholders } = scanYaml(text, maxNesting);
   if (tooDeepAt !== undefined) return failedParse([problemAtNode(placeAt(tooDeepAt), '', tooDeep)]);
   if (unquotedPlaceholders.length > 0)
     return failedParse(unquotedPlaceholders.map((offset) => problemAtNode(placeAt(offset), '', unquoted)));

@@ -121,7 +121,7 @@ export interface McpRequest {
   readonly protocolVersion: string | undefined;
   /** The last event that the client saw of a stream that broke. */
   readonly lastEventId: string | undefined;
-  /** Further headers: credentials, `traceparent`, those that are forwarded. */
+  /** Further headers: credentials for this server (never those for the gateway), `traceparent`, those that are forwarded. */
   readonly headers: HeaderList;
   /** Milliseconds until the head of the answer arrives; 0 for no bound. */
   readonly headTimeoutMs: number;
@@ -131,7 +131,10 @@ export interface McpRequest {
 
 /** Head of the answer to an `McpRequest`. */
 export interface McpHead {
-  /** 200 with a body, 202 without one; 404 for an unknown session, 405 where there is no stream to open. */
+  /**
+   * 200 with a body, 202 without one; 400 for what is no message, 404 for an unknown session, 405 where there is no stream
+   * to open.
+   */
   readonly status: number;
   /** Of the session that this answer opens. */
   readonly sessionId: string | undefined;
@@ -147,7 +150,7 @@ export interface McpHandler {
   /** Return false to pause; call `resume` on the call when there is room. */
   data(chunk: Buffer): boolean;
   end(): void;
-  /** `upstream_…`, `address_refused`, or the reason of `abort`. */
+  /** `upstream_…`, `address_refused`, `mcp_failed` (a document that cannot be used), or the reason of `abort`. */
   fail(error: GatewayError): void;
 }
 

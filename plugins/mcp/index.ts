@@ -8,11 +8,14 @@ import {
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
 import { type McpOptions, OptionsSchema } from './options.ts';
+import { Gathered } from './gathered.ts';
 import { Origins } from './origins.ts';
 import { Relay } from './relay.ts';
+import { allOf, virtualServer } from './selection.ts';
 import { ServerLinks } from './server-link.ts';
 import { Servers } from './servers.ts';
 import { Sessions } from './sessions.ts';
+import { ToolIndexes } from './tool-search.ts';
 
 /** Serves MCP servers: `/{slug}/mcp` each, `/mcp` all that the caller may use. */
 export default definePlugin({
@@ -29,7 +32,9 @@ export default definePlugin({
     const servers = new Servers(options, scope);
     const sessions = new Sessions({ secrets, cache, clock, hours });
     const links = new ServerLinks(scope, sessions);
-    const relay = new Relay({ scope, sessions, links, maxMessageBytes });
+    const parts = { scope, sessions, links, maxMessageBytes };
+    const relay = new Relay(parts);
+    const gathered = new Gathered({ ...parts, relay, indexes: new ToolIndexes() });
     const origins = new Origins(options, scope);
     return {
       request(context): undefined | Promise<Answer> {
@@ -37,7 +42,10 @@ export default definePlugin({
         const place = placeOf(context);
         return place === undefined ? undefined : answer(context, place);
       },
-      retiring: () => relay.endStreams(),
+      retiring() {
+        relay.endStreams();
+        gathered.endStreams();
+      },
     };
 
     async function answer(context: RequestContext, { slug }: Place): Promise<Answer> {
@@ -45,15 +53,18 @@ export default definePlugin({
       if (caller === undefined) throw new GatewayError('internal', 'The plugin mcp runs without a key.');
       origins.admit(context);
       if (!methods.has(context.method)) return notAllowed();
-      const server = servers.find(slug, caller);
-      if (server === undefined)
-        throw unknownServer(
-          slug,
-          servers.all(caller).map((one) => one.slug),
-        );
       const id = context.header('mcp-session-id');
-      const session = id === undefined ? undefined : sessions.open(id, server.slug, caller);
-      return relay.answer({ server, context, caller, session });
+      const sessionOf = (of: string) => (id === undefined ? undefined : sessions.open(id, of, caller));
+      const selection =
+        slug === '' ? allOf(servers, caller, modeOf(context)) : virtualServer(options, slug, servers, caller);
+      if (selection !== undefined)
+        return gathered.answer({ context, caller, session: sessionOf(selection.slug), selection });
+      const server = servers.find(slug, caller);
+      if (server === undefined) {
+        const known = servers.all(caller).map((one) => one.slug);
+        throw unknownServer(slug, known);
+      }
+      return relay.answer({ server, context, caller, session: sessionOf(server.slug) });
     }
   },
 });
@@ -62,14 +73,20 @@ const methods: ReadonlySet<string> = new Set(['POST', 'GET', 'DELETE']);
 
 /** Place of a request for MCP. */
 interface Place {
+  /** Empty for all servers. */
   readonly slug: string;
 }
 
-const servedPath = /^\/([a-z0-9_-]{1,64})\/mcp$/i;
+const servedPath = /^(?:\/([a-z0-9_-]{1,64}))?\/mcp$/i;
 
 function placeOf({ path }: RequestContext): Place | undefined {
-  const slug = (servedPath.exec(path) ?? servedPath.exec(canonicalPath(path)))?.[1];
-  return slug === undefined ? undefined : { slug };
+  const found = servedPath.exec(path) ?? servedPath.exec(canonicalPath(path));
+  return found === null ? undefined : { slug: found[1] ?? '' };
+}
+
+/** `?mode=search` asks for two tools, one that finds the others and one that calls them. */
+function modeOf({ query }: RequestContext): 'list' | 'search' {
+  return new URLSearchParams(query).get('mode') === 'search' ? 'search' : 'list';
 }
 
 function notAllowed(): Answer {

@@ -155,6 +155,62 @@ const ServerSchema = Type.Object(
   strict,
 );
 
+const VirtualSchema = Type.Object(
+  {
+    servers: Type.Optional(
+      Type.Array(Type.String({ pattern: Slug }), {
+        maxItems: 100,
+        description:
+          'Slugs of the servers, of the options or of the administration API. Default: those of `tools`.',
+      }),
+    ),
+    tools: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            server: Type.String({ pattern: Slug, description: 'Slug of the server that has the tool.' }),
+            tool: Type.String({ minLength: 1, maxLength: 128, description: 'Its name there.' }),
+            name: Type.Optional(
+              Type.String({
+                pattern: '^[a-zA-Z0-9_.-]{1,128}$',
+                description: 'Its name for clients. Default: the same.',
+              }),
+            ),
+            description: Type.Optional(
+              Type.String({
+                minLength: 1,
+                maxLength: 4096,
+                description: 'Replaces the description of the server.',
+              }),
+            ),
+          },
+          strict,
+        ),
+        {
+          maxItems: 1000,
+          description: 'The tools. Default: all of the servers, each under the slug of its server.',
+        },
+      ),
+    ),
+    mode: Type.Optional(
+      Type.Union([Type.Literal('list'), Type.Literal('search')], {
+        default: 'list',
+        description: '`search`: clients see two tools, one that finds the others and one that calls them.',
+      }),
+    ),
+    instructions: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 8192, description: 'For the model, in the handshake.' }),
+    ),
+    workspaces: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        maxItems: 1000,
+        description: 'Ids or slugs of the workspaces that may use it. Default: all.',
+      }),
+    ),
+  },
+  strict,
+);
+
 /** Options of `mcp`. */
 export const OptionsSchema = Type.Object(
   {
@@ -162,6 +218,11 @@ export const OptionsSchema = Type.Object(
       Type.Record(Type.String({ pattern: Slug }), ServerSchema, {
         description:
           'MCP servers by slug, in addition to those of the administration API. Each has a `url`, a `command` or an `openapi`.',
+      }),
+    ),
+    virtual_servers: Type.Optional(
+      Type.Record(Type.String({ pattern: Slug }), VirtualSchema, {
+        description: 'Servers made of servers, or of single tools of them, by slug.',
       }),
     ),
     allowed_origins: Type.Optional(

@@ -59,11 +59,31 @@ export class Relay {
     if (isBatch) return await this.#batch(asked, messages);
     const message = messages[0] as RpcMessage;
     if (message.kind === 'request' && message.id !== undefined) context.set(rpcRequestId, message.id);
-    const change = await this.#prepare(asked, message);
+    if (message.method !== 'initialize') return await this.pass(asked, message, context.body.bytes);
     const body = context.body.bytes;
     const answered = await this.#parts.links.send(asked, { method: 'POST', body, lastEventId: undefined });
-    if (message.method === 'initialize') return await this.#greeted(asked, message, answered);
-    return await this.#passOn(asked, answered, change);
+    return await this.#greeted(asked, message, answered);
+  }
+
+  /**
+   * Passes a message on, and its answer back. `body` holds its bytes, where they are known; `wrap` changes what the server
+   * says meanwhile.
+   */
+  async pass(asked: Asked, message: RpcMessage, body?: Buffer, wrap?: ChangeMessage): Promise<Answer> {
+    const { change, isChanged } = await this.#prepare(asked, message);
+    const sent = isChanged ? undefined : body;
+    const answered = await this.#parts.links.send(asked, {
+      method: 'POST',
+      body: sent ?? Buffer.from(writeJson(message.json)),
+      lastEventId: undefined,
+    });
+    const changes = [change && onlyAnswers(change), wrap].filter((one) => one !== undefined);
+    if (changes.length < 2) return await this.#passOn(asked, answered, changes[0]);
+    return await this.#passOn(asked, answered, async (given) => {
+      let said = given;
+      for (const one of changes) said = await one(said);
+      return said;
+    });
   }
 
   /** Each message for itself; the answers in one list, as the versions of the protocol that allow lists have it. */
@@ -74,7 +94,7 @@ export class Relay {
     for (const message of messages) {
       if (message.method === 'initialize')
         throw new GatewayError('mcp_message_invalid', '"initialize" cannot be in a list. Send it alone.');
-      const change = await this.#prepare(asked, message);
+      const { change } = await this.#prepare(asked, message);
       const body = Buffer.from(writeJson(message.json));
       const { head, body: answer } = await links.send(asked, {
         method: 'POST',
@@ -83,7 +103,8 @@ export class Relay {
       });
       const bytes = await answer.collect(context, maxMessageBytes);
       if (bytes.length === 0) continue;
-      for (const one of messagesIn(bytes, head.contentType)) found.push((await change?.(one)) ?? one);
+      for (const one of messagesIn(bytes, head.contentType))
+        found.push((await (change && onlyAnswers(change))?.(one)) ?? one);
     }
     if (found.length === 0) return empty(202);
     return {
@@ -95,25 +116,22 @@ export class Relay {
   }
 
   /** Refuses a message that asks for something that is off; says how its answer has to be changed, if it has to. */
-  async #prepare({ server, context }: Asked, message: RpcMessage): Promise<ChangeMessage | undefined> {
+  async #prepare({ server, context }: Asked, message: RpcMessage): Promise<Prepared> {
     const { method, params, id } = message;
-    if (message.kind !== 'request') return undefined;
+    if (message.kind !== 'request') return asItIs;
     if (Object.hasOwn(offerLists, method))
-      return server.hasSwitches ? (answer) => this.#listed(server, answer) : undefined;
+      return server.hasSwitches ? { ...asItIs, change: (answer) => this.#listed(server, answer) } : asItIs;
     if (method !== 'tools/call') {
       requireOn(server, method, params);
-      return undefined;
+      return asItIs;
     }
     const call = toolCall(server, params);
     context.facts.modelRequested = call.tool;
     const gates = toolCallGates(context);
     await before(gates, call);
-    if (call.arguments !== (params['arguments'] ?? emptyArguments)) {
-      if (context.body.loaded && isObject(context.json))
-        context.body.set(['params', 'arguments'], call.arguments);
-      params['arguments'] = call.arguments;
-    }
-    return resultChange(server, gates, call, id);
+    const isChanged = call.arguments !== (params['arguments'] ?? emptyArguments);
+    if (isChanged) params['arguments'] = call.arguments;
+    return { isChanged, change: resultChange(server, gates, call, id) };
   }
 
   #listed(server: McpServer, answer: JsonObject): JsonObject {
@@ -149,7 +167,7 @@ export class Relay {
     const headers: HeaderList = ['content-type', head.contentType];
     if (change === undefined) return { status: head.status, headers, body, source: 'provider' };
     if (head.contentType === 'text/event-stream') {
-      const changed = new ChangedEvents(body, onlyAnswers(change), maxMessageBytes);
+      const changed = new ChangedEvents(body, change, maxMessageBytes);
       return { status: head.status, headers, body: changed, source: 'provider' };
     }
     const bytes = await body.collect(context, maxMessageBytes);
@@ -198,6 +216,14 @@ export class Relay {
   }
 }
 
+/** How a message is sent, and its answer changed. */
+interface Prepared {
+  readonly change: ChangeMessage | undefined;
+  /** The message differs from what the client sent. */
+  readonly isChanged: boolean;
+}
+
+const asItIs: Prepared = { change: undefined, isChanged: false };
 const emptyArguments: JsonObject = Object.freeze({});
 
 function empty(status: number): Answer {

@@ -47,9 +47,21 @@ export class ServerLinks {
   /** Handshakes under way by session and slug: requests of one session share one. */
   readonly #greetings = new Map<string, Promise<string | undefined>>();
 
+  #greeted: (session: Session, server: McpServer) => void = () => undefined;
+
   constructor(scope: Pick<Scope, 'clock' | 'log'>, sessions: Sessions) {
     this.#scope = scope;
     this.#sessions = sessions;
+  }
+
+  /** Calls this after every handshake of the gateway itself. */
+  onGreeted(greeted: (session: Session, server: McpServer) => void): void {
+    this.#greeted = greeted;
+  }
+
+  /** This process has shaken hands with the server for the session. */
+  isBegun(session: Session, { slug }: McpServer): boolean {
+    return this.#sessions.hasSuccessor(session, slug);
   }
 
   /** Sends it; resolves with the answer's head. Rejects with `upstream_…` and `mcp_failed`. */
@@ -62,7 +74,8 @@ export class ServerLinks {
     facts.upstreamHost = server.host;
     facts.attempts = 1;
     let upstream = session && this.#sessions.upstreamOf(session, server.slug);
-    if (session !== undefined && upstream === undefined && session.slug === '')
+    // A session with several servers begins at each of them when it is needed there.
+    if (session !== undefined && upstream === undefined && session.slug !== server.slug)
       upstream = await this.#greetOnce(asked, undefined);
     let answered = await this.#reach(asked, saying, upstream);
     // Only a server that had opened a session can have forgotten it.
@@ -152,7 +165,10 @@ export class ServerLinks {
       this.#scope.log.info('An MCP server had forgotten a session; the gateway shook hands anew', {
         server: server.slug,
       });
-    if (sessionId !== undefined) await this.#sessions.succeed(session, server.slug, sessionId);
+    if (sessionId !== undefined) {
+      await this.#sessions.succeed(session, server.slug, sessionId);
+      this.#greeted(session, server);
+    }
     return sessionId;
   }
 

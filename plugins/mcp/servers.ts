@@ -54,7 +54,7 @@ export class Servers {
   /** The server with this slug; undefined where there is none, or none for this caller. */
   find(slug: string, caller: KeyRecord): McpServer | undefined {
     const own = this.#own.get(slug.toLowerCase());
-    if (own !== undefined) return own.isFor(caller, this.#scope) ? own : undefined;
+    if (own !== undefined) return this.isFor(own.workspaces, caller) ? own : undefined;
     const { directory } = this.#scope;
     const { organisationId, workspaceId } = caller;
     const record = directory.record('mcp_server', { organisationId, workspaceId }, slug);
@@ -65,12 +65,20 @@ export class Servers {
   all(caller: KeyRecord): readonly McpServer[] {
     const { organisationId, workspaceId } = caller;
     const found = new Map<string, McpServer>();
-    for (const own of this.#own.values()) if (own.isFor(caller, this.#scope)) found.set(own.slug, own);
+    for (const own of this.#own.values()) if (this.isFor(own.workspaces, caller)) found.set(own.slug, own);
     for (const record of this.#scope.directory.records('mcp_server', { organisationId, workspaceId })) {
       const server = this.#own.has(record.slug.toLowerCase()) ? undefined : this.#storedFor(record, caller);
       if (server !== undefined && !found.has(server.slug)) found.set(server.slug, server);
     }
     return [...found.values()].sort((one, other) => (one.slug < other.slug ? -1 : 1));
+  }
+
+  /** Whether the caller's workspace is one of these, by id or slug; undefined: all are. */
+  isFor(workspaces: readonly string[] | undefined, { workspaceId, organisationId }: KeyRecord): boolean {
+    if (workspaces === undefined) return true;
+    return workspaces.some(
+      (one) => one === workspaceId || this.#scope.directory.workspaceId(organisationId, one) === workspaceId,
+    );
   }
 
   #storedFor(record: StoredRecord<'mcp_server'>, caller: KeyRecord): McpServer | undefined {
@@ -142,12 +150,8 @@ class OwnServer implements McpServer {
     this.hasSwitches = allow !== undefined || Object.values(tools).some(isChanged);
   }
 
-  isFor({ workspaceId, organisationId }: KeyRecord, { directory }: Pick<Scope, 'directory'>): boolean {
-    const { workspaces } = this.#options;
-    if (workspaces === undefined) return true;
-    return workspaces.some(
-      (one) => one === workspaceId || directory.workspaceId(organisationId, one) === workspaceId,
-    );
+  get workspaces(): readonly string[] | undefined {
+    return this.#options.workspaces;
   }
 
   headers(): HeaderList {

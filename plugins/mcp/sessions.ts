@@ -96,6 +96,11 @@ export class Sessions {
     return this.#successors.touch(`${session.key}/${slug}`) ?? session.upstream;
   }
 
+  /** This process has begun a session at that server for it. */
+  hasSuccessor(session: Session, slug: string): boolean {
+    return this.#successors.get(`${session.key}/${slug}`) !== undefined;
+  }
+
   /**
    * Another gateway's successor of the server's session `before`. Throws `mcp_session_unknown` when the client has ended
    * the session there.

@@ -1,0 +1,116 @@
+import { RecentMap } from '../../core/base/recent-map.ts';
+import { writeJson } from '../../core/base/json.ts';
+import { GatewayError, type JsonObject, type Scope } from '../../core/pipeline/plugin.ts';
+import { OfferFilter, offerLists } from './lists.ts';
+import { isObject, textOf } from './messages.ts';
+import type { Asked, ServerLinks } from './server-link.ts';
+import { messagesIn } from './server-answer.ts';
+import type { McpServer } from './servers.ts';
+
+/** Methods of lists. */
+export type ListMethod = 'tools/list' | 'prompts/list' | 'resources/list' | 'resources/templates/list';
+
+/** What one server offers in one list, as callers may see it. Immutable. */
+export type Offers = readonly JsonObject[];
+
+/** A list is asked for again after this time, and when the server says that it has changed. */
+const freshMs = 60_000;
+/** The error of a server that did not answer is kept for this time. */
+const failedMs = 5_000;
+const maxKnown = 2_000;
+const maxPages = 50;
+const maxOffers = 2_000;
+
+interface Known {
+  readonly offers: Promise<Offers>;
+  readonly until: number;
+}
+
+const none: Offers = [];
+
+/** Lists of servers, asked for once for all callers that reach a server in the same way. */
+export class Catalogue {
+  readonly #scope: Pick<Scope, 'clock' | 'log'>;
+  readonly #links: ServerLinks;
+  readonly #filter: OfferFilter;
+  readonly #maxBytes: number;
+  readonly #known = new RecentMap<Known>(maxKnown);
+
+  constructor(scope: Pick<Scope, 'clock' | 'log'>, links: ServerLinks, maxBytes: number) {
+    this.#scope = scope;
+    this.#links = links;
+    this.#filter = new OfferFilter(scope);
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The whole list; the same array until it changes. A server that fails offers nothing, and the log says why. */
+  of(asked: Asked, method: ListMethod): Promise<Offers> {
+    const key = keyOf(asked.server, method);
+    const now = this.#scope.clock.monotonic();
+    const known = this.#known.touch(key);
+    if (known !== undefined && known.until > now) return known.offers;
+    const offers = this.#read(asked, method).catch((error: unknown) => {
+      const { server } = asked;
+      this.#scope.log.warn('An MCP server does not tell what it offers and is left out of the list', {
+        server: server.slug,
+        method,
+        error: GatewayError.is(error) ? error.message : String(error),
+      });
+      this.#known.set(key, { offers, until: this.#scope.clock.monotonic() + failedMs });
+      return none;
+    });
+    this.#known.set(key, { offers, until: now + freshMs });
+    return offers;
+  }
+
+  /** The server has said that its lists have changed. */
+  forget(server: McpServer): void {
+    for (const method of Object.keys(offerLists)) this.#known.delete(keyOf(server, method));
+  }
+
+  async #read(asked: Asked, method: ListMethod): Promise<Offers> {
+    const { member } = offerLists[method] as { readonly member: string };
+    const found: JsonObject[] = [];
+    const cursors = new Set<string>();
+    let cursor: string | undefined;
+    for (;;) {
+      const result = await this.#page(asked, method, cursor);
+      if (result === undefined) return none;
+      const items = this.#filter.ofResult(asked.server, result)[member];
+      if (Array.isArray(items)) found.push(...items.filter(isObject));
+      cursor = textOf(result, 'nextCursor');
+      const isTooLong = found.length >= maxOffers || cursors.size >= maxPages;
+      if (cursor === undefined) return found;
+      if (isTooLong || cursors.has(cursor)) {
+        this.#scope.log.warn('An MCP server offers more than is listed; the rest is left out', {
+          server: asked.server.slug,
+          method,
+          listed: Math.min(found.length, maxOffers),
+        });
+        return found.slice(0, maxOffers);
+      }
+      cursors.add(cursor);
+    }
+  }
+
+  /** Undefined where the server has no such list. */
+  async #page(asked: Asked, method: ListMethod, cursor: string | undefined): Promise<JsonObject | undefined> {
+    const params = cursor === undefined ? {} : { cursor };
+    const body = Buffer.from(writeJson({ jsonrpc: '2.0', id: 'weir', method, params }));
+    const answered = await this.#links.send(asked, { method: 'POST', body, lastEventId: undefined });
+    const bytes = await answered.body.collect(asked.context, this.#maxBytes);
+    if (answered.head.status !== 200)
+      throw new GatewayError('mcp_failed', `It answered with status ${answered.head.status}.`);
+    const answer = messagesIn(bytes, answered.head.contentType).find(({ id }) => id === 'weir');
+    const { result, error } = answer ?? {};
+    if (isObject(result)) return result;
+    if (isObject(error) && error['code'] === methodNotFound) return undefined;
+    throw new GatewayError('mcp_failed', 'It answered with an error.');
+  }
+}
+
+const methodNotFound = -32_601;
+
+function keyOf({ id }: McpServer, method: string): string {
+  return `${id}/${method}`;
+}

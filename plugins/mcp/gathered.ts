@@ -1,0 +1,379 @@
+import { writeJson } from '../../core/base/json.ts';
+import { RecentMap } from '../../core/base/recent-map.ts';
+import type { Answer } from '../../core/pipeline/answer.ts';
+import { rpcRequestId } from '../../core/pipeline/keys.ts';
+import { GatewayError, type JsonObject, type JsonValue } from '../../core/pipeline/plugin.ts';
+import { Catalogue, type ListMethod, type Offers } from './catalogue.ts';
+import { asGathered, GatheredStreams, type Gathering } from './gathered-streams.ts';
+import { matchesTemplate } from './lists.ts';
+import {
+  isObject,
+  readMessages,
+  refusedCapability,
+  type RpcId,
+  type RpcMessage,
+  textOf,
+} from './messages.ts';
+import type { Relay, RelayParts } from './relay.ts';
+import type { Asked } from './server-link.ts';
+import type { McpServer } from './servers.ts';
+import type { Session } from './sessions.ts';
+import { callTool, findTools, searchTools, type Shown, type ToolIndexes } from './tool-search.ts';
+
+/** Between the slug of a server and the name that a tool has there. */
+const separator = '__';
+const versions = ['2025-11-25', '2025-06-18', '2025-03-26'];
+const maxRendered = 1_000;
+
+/** Parts of serving several servers as one. */
+interface GatheredParts extends RelayParts {
+  readonly relay: Relay;
+  readonly indexes: ToolIndexes;
+}
+
+interface Rendered {
+  readonly lists: readonly Offers[];
+  readonly result: string;
+}
+
+/** Serves several servers as one: their tools and prompts under the slug of their server, their resources as they are. */
+export class Gathered {
+  readonly #parts: GatheredParts;
+  readonly #catalogue: Catalogue;
+  readonly #streams: GatheredStreams;
+  /** Lists as text, by what is selected; valid while their parts are the same. */
+  readonly #rendered = new RecentMap<Rendered>(maxRendered);
+
+  constructor(parts: GatheredParts) {
+    this.#parts = parts;
+    this.#catalogue = new Catalogue(parts.scope, parts.links, parts.maxMessageBytes);
+    this.#streams = new GatheredStreams(parts.links, (server) => this.#catalogue.forget(server));
+  }
+
+  /** Ends the streams that would go on for ever. */
+  endStreams(): void {
+    this.#streams.end();
+  }
+
+  async answer(gathering: Gathering): Promise<Answer> {
+    const { context, session } = gathering;
+    if (context.method === 'POST') return await this.#post(gathering);
+    if (session === undefined)
+      throw new GatewayError(
+        'mcp_message_invalid',
+        'All servers together need a session: send "initialize" first, and its Mcp-Session-Id with everything else.',
+      );
+    if (context.method === 'GET') return this.#streams.open(gathering, session);
+    await this.#parts.sessions.end(session);
+    this.#streams.close(session);
+    return { status: 204, headers: [], body: null };
+  }
+
+  async #post(gathering: Gathering): Promise<Answer> {
+    const { context, session } = gathering;
+    if (!context.body.loaded) await context.body.load();
+    const { messages, isBatch } = readMessages(context.json);
+    if (isBatch)
+      throw new GatewayError(
+        'mcp_message_invalid',
+        'Lists of messages are for single servers. Send them one by one.',
+      );
+    const message = messages[0] as RpcMessage;
+    if (message.kind === 'request' && message.id !== undefined) context.set(rpcRequestId, message.id);
+    context.facts.aiService = 'mcp';
+    if (message.method === 'initialize') return this.#greet(gathering, message);
+    if (session === undefined)
+      throw new GatewayError(
+        'mcp_message_invalid',
+        'All servers together need a session: send "initialize" first, and its Mcp-Session-Id with everything else.',
+      );
+    if (message.kind === 'response') return await this.#respond(gathering, message);
+    if (message.kind === 'notification') return await this.#notify(gathering, message);
+    return await this.#request(gathering, message);
+  }
+
+  #greet({ selection, caller }: Gathering, { params, id }: RpcMessage): Answer {
+    const asked = textOf(params, 'protocolVersion') ?? '';
+    const version = versions.includes(asked) ? asked : (versions[0] as string);
+    const result: JsonObject = {
+      protocolVersion: version,
+      capabilities: {
+        tools: { listChanged: true },
+        prompts: { listChanged: true },
+        resources: { subscribe: true, listChanged: true },
+        completions: {},
+        logging: {},
+      },
+      serverInfo: { name: selection.slug === '' ? 'weir' : selection.slug, version: '1' },
+      ...(selection.instructions !== undefined && { instructions: selection.instructions }),
+    };
+    const begun = { slug: selection.slug, greeting: params, version, upstream: undefined };
+    return rpcAnswer(id, result, ['mcp-session-id', this.#parts.sessions.begin(begun, caller)]);
+  }
+
+  async #request(gathering: Gathering, message: RpcMessage): Promise<Answer> {
+    const { method, params, id } = message;
+    switch (method) {
+      case 'ping':
+        return rpcAnswer(id, {});
+      case 'logging/setLevel':
+        await this.#broadcast(gathering, message);
+        return rpcAnswer(id, {});
+      case 'tools/list':
+        return rpcText(id, await this.#toolList(gathering));
+      case 'tools/call':
+        return await this.#call(gathering, message);
+      case 'prompts/list':
+        return rpcText(id, await this.#list(gathering, 'prompts/list', 'prompts'));
+      case 'prompts/get':
+        return await this.#named(gathering, message, params, 'prompt');
+      case 'resources/list':
+        return rpcText(id, await this.#list(gathering, 'resources/list', 'resources'));
+      case 'resources/templates/list':
+        return rpcText(id, await this.#list(gathering, 'resources/templates/list', 'resourceTemplates'));
+      case 'resources/read':
+      case 'resources/subscribe':
+      case 'resources/unsubscribe':
+        return await this.#pass(
+          gathering,
+          await this.#serverOfUri(gathering, textOf(params, 'uri')),
+          message,
+        );
+      case 'completion/complete':
+        return await this.#complete(gathering, message);
+      default:
+        return rpcError(
+          id,
+          -32_601,
+          `There is no method ${JSON.stringify(method.slice(0, 64))} for several servers.`,
+        );
+    }
+  }
+
+  async #call(gathering: Gathering, message: RpcMessage): Promise<Answer> {
+    const { params, id } = message;
+    const { selection } = gathering;
+    const name = textOf(params, 'name') ?? '';
+    if (selection.mode === 'search') {
+      const given = isObject(params['arguments']) ? params['arguments'] : {};
+      if (name === findTools.name) {
+        const shown = await this.#shownTools(gathering);
+        return rpcAnswer(id, searchTools(this.#parts.indexes, shown, given));
+      }
+      if (name !== callTool.name)
+        throw refusedCapability(
+          `The tool ${JSON.stringify(name.slice(0, 128))}`,
+          `call it with ${callTool.name}`,
+        );
+      const inner = { ...params, name: textOf(given, 'name') ?? '', arguments: given['arguments'] ?? {} };
+      return await this.#callShown(gathering, {
+        ...message,
+        params: inner,
+        json: { ...message.json, params: inner },
+      });
+    }
+    return await this.#callShown(gathering, message);
+  }
+
+  /** Calls a tool by the name under which it is shown. */
+  async #callShown(gathering: Gathering, message: RpcMessage): Promise<Answer> {
+    const name = textOf(message.params, 'name') ?? '';
+    const chosen = gathering.selection.chosen;
+    if (chosen !== undefined) {
+      const tool = chosen.find((one) => one.shown === name);
+      if (tool === undefined) throw unknownName('tool', name);
+      return await this.#pass(gathering, tool.server, renamed(message, tool.name));
+    }
+    return await this.#named(gathering, message, message.params, 'tool');
+  }
+
+  /** Passes a message whose `name` begins with the slug of a server. */
+  async #named(
+    gathering: Gathering,
+    message: RpcMessage,
+    { name }: JsonObject,
+    type: 'tool' | 'prompt',
+  ): Promise<Answer> {
+    const found = placeOf(gathering.selection.servers, typeof name === 'string' ? name : '');
+    if (found === undefined) throw unknownName(type, typeof name === 'string' ? name : '');
+    return await this.#pass(gathering, found.server, renamed(message, found.name));
+  }
+
+  async #complete(gathering: Gathering, message: RpcMessage): Promise<Answer> {
+    const { ref } = message.params;
+    if (!isObject(ref)) throw new GatewayError('mcp_message_invalid', '"completion/complete" has no "ref".');
+    const uri = textOf(ref, 'uri');
+    if (uri !== undefined)
+      return await this.#pass(gathering, await this.#serverOfUri(gathering, uri), message);
+    const found = placeOf(gathering.selection.servers, textOf(ref, 'name') ?? '');
+    if (found === undefined) throw unknownName('prompt', textOf(ref, 'name') ?? '');
+    const params = { ...message.params, ref: { ...ref, name: found.name } };
+    return await this.#pass(gathering, found.server, {
+      ...message,
+      params,
+      json: { ...message.json, params },
+    });
+  }
+
+  async #pass(gathering: Gathering, server: McpServer, message: RpcMessage): Promise<Answer> {
+    const { session, context } = gathering;
+    const forget = this.#streams.running(session as Session, message.id, server);
+    context.onAbort(forget);
+    try {
+      return await this.#parts.relay.pass(askedOf(gathering, server), message, undefined, asGathered(server));
+    } finally {
+      // An answer that streams is over later; a cancellation then finds its server by the open session alone.
+      forget();
+    }
+  }
+
+  /** The answer of a client to a question of a server, whose id names the server. */
+  async #respond(gathering: Gathering, message: RpcMessage): Promise<Answer> {
+    const id = String(message.id);
+    const at = id.indexOf(':');
+    const server = gathering.selection.servers.find(({ slug }) => slug === id.slice(0, Math.max(at, 0)));
+    let own: RpcId | undefined;
+    try {
+      own = JSON.parse(id.slice(at + 1)) as RpcId;
+    } catch {
+      own = undefined;
+    }
+    if (server === undefined || (typeof own !== 'string' && typeof own !== 'number'))
+      throw new GatewayError(
+        'mcp_message_invalid',
+        'The "id" of the response is of no question that was asked.',
+      );
+    return await this.#pass(gathering, server, { ...message, json: { ...message.json, id: own } });
+  }
+
+  async #notify(gathering: Gathering, message: RpcMessage): Promise<Answer> {
+    if (message.method === 'notifications/cancelled') {
+      const id = message.params['requestId'];
+      const server = this.#streams.serverOf(gathering.session as Session, id);
+      if (server !== undefined) await this.#pass(gathering, server, message);
+    } else if (message.method === 'notifications/roots/list_changed')
+      await this.#broadcast(gathering, message);
+    return { status: 202, headers: [], body: null };
+  }
+
+  /** To all servers with which the session has begun. */
+  async #broadcast(gathering: Gathering, message: RpcMessage): Promise<void> {
+    const begun = gathering.selection.servers.filter(({ slug }) =>
+      this.#parts.sessions.hasSuccessor(gathering.session as Session, slug),
+    );
+    await Promise.allSettled(begun.map((server) => this.#pass(gathering, server, message)));
+  }
+
+  async #serverOfUri(gathering: Gathering, uri: string | undefined): Promise<McpServer> {
+    if (uri === undefined) throw new GatewayError('mcp_message_invalid', 'The "params" have no "uri".');
+    const { servers } = gathering.selection;
+    const lists = await this.#all(gathering, 'resources/list');
+    const listed = servers.find((_, index) => lists[index]?.some((one) => textOf(one, 'uri') === uri));
+    if (listed !== undefined) return listed;
+    const templates = await this.#all(gathering, 'resources/templates/list');
+    const fitting = servers.find((_, index) =>
+      templates[index]?.some((one) => {
+        const template = textOf(one, 'uriTemplate') ?? '';
+        return template === uri || matchesTemplate(uri, template);
+      }),
+    );
+    if (fitting !== undefined) return fitting;
+    throw refusedCapability(
+      `The resource ${JSON.stringify(uri.slice(0, 128))}`,
+      'none of the servers offers it',
+    );
+  }
+
+  #all(gathering: Gathering, method: ListMethod): Promise<readonly Offers[]> {
+    const { servers } = gathering.selection;
+    return Promise.all(servers.map((server) => this.#catalogue.of(askedOf(gathering, server), method)));
+  }
+
+  async #toolList(gathering: Gathering): Promise<string> {
+    const { mode, chosen } = gathering.selection;
+    if (mode === 'search') return JSON.stringify({ tools: [findTools, callTool] });
+    if (chosen === undefined) return await this.#list(gathering, 'tools/list', 'tools');
+    return writeJson({ tools: (await this.#shownTools(gathering)).map(({ json }) => json) });
+  }
+
+  /** All tools under the names that clients see. */
+  async #shownTools(gathering: Gathering): Promise<readonly Shown[]> {
+    const { servers, chosen } = gathering.selection;
+    const lists = await this.#all(gathering, 'tools/list');
+    if (chosen === undefined)
+      return servers.flatMap(({ slug }, index) =>
+        (lists[index] ?? []).map((json) => shownAs(json, slug + separator + (textOf(json, 'name') ?? ''))),
+      );
+    return chosen.flatMap(({ server, name, shown, description }) => {
+      const at = servers.indexOf(server);
+      const json = lists[at]?.find((one) => textOf(one, 'name') === name);
+      if (json === undefined) return [];
+      return [shownAs(description === undefined ? json : { ...json, description }, shown)];
+    });
+  }
+
+  /** A list as JSON: made anew only when one of its parts has changed. */
+  async #list(gathering: Gathering, method: ListMethod, member: string): Promise<string> {
+    const { servers } = gathering.selection;
+    const lists = await this.#all(gathering, method);
+    const key = `${method}/${servers.map(({ id }) => id).join('/')}`;
+    const known = this.#rendered.touch(key);
+    if (known !== undefined && known.lists.every((list, index) => list === lists[index])) return known.result;
+    const isNamed = method === 'tools/list' || method === 'prompts/list';
+    const items = servers.flatMap(({ slug }, index) =>
+      (lists[index] ?? []).map((json) =>
+        isNamed ? shownAs(json, slug + separator + (textOf(json, 'name') ?? '')).json : json,
+      ),
+    );
+    const result = writeJson({ [member]: items });
+    this.#rendered.set(key, { lists, result });
+    return result;
+  }
+}
+
+function shownAs(json: JsonObject, name: string): Shown {
+  return { name, json: { ...json, name } };
+}
+
+function askedOf({ context, caller, session }: Gathering, server: McpServer): Asked {
+  return { context, caller, session, server };
+}
+
+/** The server whose slug begins the name: of several, the longest. */
+function placeOf(
+  servers: readonly McpServer[],
+  name: string,
+): { readonly server: McpServer; readonly name: string } | undefined {
+  let found: McpServer | undefined;
+  for (const server of servers) {
+    const isLonger = found === undefined || server.slug.length > found.slug.length;
+    if (isLonger && name.startsWith(server.slug + separator)) found = server;
+  }
+  return found && { server: found, name: name.slice(found.slug.length + separator.length) };
+}
+
+function renamed(message: RpcMessage, name: string): RpcMessage {
+  const params = { ...message.params, name };
+  return { ...message, params, json: { ...message.json, params } };
+}
+
+function unknownName(type: string, name: string): GatewayError {
+  return refusedCapability(
+    `The ${type} ${JSON.stringify(name.slice(0, 128))}`,
+    `there is none of that name; ${type}s/list names those that there are`,
+  );
+}
+
+function rpcAnswer(id: RpcId | undefined, result: JsonValue, headers: readonly string[] = []): Answer {
+  return rpcText(id, writeJson(result), headers);
+}
+
+function rpcText(id: RpcId | undefined, result: string, headers: readonly string[] = []): Answer {
+  const body = Buffer.from(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`);
+  return { status: 200, headers: ['content-type', 'application/json', ...headers], body, isJson: true };
+}
+
+function rpcError(id: RpcId | undefined, code: number, message: string): Answer {
+  const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }));
+  return { status: 200, headers: ['content-type', 'application/json'], body, isJson: true };
+}

@@ -104,16 +104,21 @@ function unknownServer(slug: string, known: readonly string[]): GatewayError {
 }
 
 function optionFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
-  return Object.entries(servers).flatMap(([slug, { url, command, args, env, cwd, sessions, transport }]) => {
+  return Object.entries(servers).flatMap(([slug, options]) => {
+    const { url, command, args, env, cwd, sessions, transport, openapi } = options;
     const path = `/servers/${slug}`;
-    if ((url === undefined) === (command === undefined))
-      return [{ path, message: 'needs one of url and command' }];
+    if ([url, command, openapi].filter((one) => one !== undefined).length !== 1)
+      return [{ path, message: 'needs one of url, command and openapi' }];
+    if (openapi?.base_url !== undefined && !isPlainUrl(openapi.base_url))
+      return [{ path: `${path}/openapi/base_url`, message: 'is no http or https URL without credentials' }];
+    if (openapi !== undefined && /^https?:/i.test(openapi.document) && !isPlainUrl(openapi.document))
+      return [{ path: `${path}/openapi/document`, message: 'is no http or https URL without credentials' }];
     if (url !== undefined && !isPlainUrl(url))
       return [{ path: `${path}/url`, message: 'is no http or https URL without credentials' }];
-    if (command !== undefined && transport !== undefined)
+    if (url === undefined && transport !== undefined)
       return [{ path: `${path}/transport`, message: 'is for servers with a url; leave it out' }];
     const ofProgram = Object.entries({ args, env, cwd, sessions }).find(([, value]) => value !== undefined);
-    if (url !== undefined && ofProgram !== undefined)
+    if (command === undefined && ofProgram !== undefined)
       return [{ path: `${path}/${ofProgram[0]}`, message: 'is for servers with a command; leave it out' }];
     return [];
   });

@@ -138,8 +138,8 @@ class OwnServer implements McpServer {
     this.slug = slug;
     this.id = `yaml:${slug}`;
     this.#options = options;
-    const { url, command = '', tools = {}, allow, call_timeout_ms: timeoutMs = defaultTimeoutMs } = options;
-    this.host = url === undefined ? path.basename(command) : new URL(url).host;
+    const { tools = {}, allow, call_timeout_ms: timeoutMs = defaultTimeoutMs } = options;
+    this.host = hostOf(options);
     this.timeoutMs = timeoutMs;
     this.upstream = mcp.upstream(targetOf(slug, options));
     this.#headers = Object.entries(options.headers ?? {}).flat();
@@ -176,10 +176,54 @@ class OwnServer implements McpServer {
 }
 
 function targetOf(slug: string, options: ServerOptions): McpTarget {
-  const { url, transport = 'http', command, args = [], env = {}, cwd, sessions = 'shared' } = options;
+  const {
+    url,
+    transport = 'http',
+    command,
+    args = [],
+    env = {},
+    cwd,
+    sessions = 'shared',
+    openapi,
+  } = options;
+  if (openapi !== undefined) return openapiTarget(slug, openapi, options);
   if (url !== undefined) return { type: transport, url, guarded: false };
   const maxChildren = options.max_processes ?? 16;
   return { type: 'stdio', name: slug, command: command ?? '', args, env, cwd, sessions, maxChildren };
+}
+
+/** Longest answer of an API to one call. */
+const maxAnswerBytes = 4_194_304;
+
+function openapiTarget(
+  slug: string,
+  {
+    document,
+    base_url: baseUrl,
+    include,
+    exclude,
+    max_tools: maxTools = 1_000,
+  }: NonNullable<ServerOptions['openapi']>,
+  { headers = {}, call_timeout_ms: timeoutMs = defaultTimeoutMs }: ServerOptions,
+): McpTarget {
+  return {
+    type: 'openapi',
+    name: slug,
+    document: /^https?:/i.test(document) ? document : path.resolve(document),
+    baseUrl,
+    headers: Object.entries(headers).flat(),
+    include,
+    exclude,
+    maxTools,
+    maxAnswerBytes,
+    timeoutMs,
+  };
+}
+
+/** Host of the API or server; the command of a program, the name of a document's file. */
+function hostOf({ url, command, openapi }: ServerOptions): string {
+  const address = url ?? openapi?.base_url ?? openapi?.document ?? '';
+  return /^https?:/i.test(address) ? new URL(address).host : path.basename(command ?? address);
 }
 
 /** A server of the administration, in its workspace. */

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
-import type { JsonObject, JsonValue, Scope } from '../../core/pipeline/plugin.ts';
+import type { JsonObject, JsonValue } from '../../core/pipeline/plugin.ts';
 import type { McpCapabilityType } from '../../core/ports/record-kinds.ts';
+import type { Approvals } from './approvals.ts';
 import { isObject, textOf } from './messages.ts';
 import type { McpServer } from './servers.ts';
 
@@ -26,10 +26,10 @@ export const offerLists: Readonly<Record<string, OfferList>> = {
 
 /** Lists of servers as callers may see them. */
 export class OfferFilter {
-  readonly #log: Scope['log'];
+  readonly #approvals: Pick<Approvals, 'admits'>;
 
-  constructor({ log }: Pick<Scope, 'log'>) {
-    this.#log = log;
+  constructor(approvals: Pick<Approvals, 'admits'>) {
+    this.#approvals = approvals;
   }
 
   /** Result of a list without what is switched off or held back, with the operator's descriptions. */
@@ -52,36 +52,10 @@ export class OfferFilter {
       if (name !== undefined && !server.isOn(list.type, name)) return [];
     }
     if (list.type !== 'tool') return [item];
-    const { description, digest } = server.tool(textOf(item, 'name') ?? '') ?? {};
-    if (digest !== undefined && digest !== toolDigest(item)) {
-      this.#holdBack(server, item);
-      return [];
-    }
+    if (!this.#approvals.admits(server, item)) return [];
+    const { description } = server.tool(textOf(item, 'name') ?? '') ?? {};
     return [description === undefined ? item : { ...item, description }];
   }
-
-  #holdBack({ slug }: McpServer, tool: JsonObject): void {
-    this.#log.warn('A tool of an MCP server is not as it was approved and is held back', {
-      server: slug,
-      tool: (textOf(tool, 'name') ?? '').slice(0, 128),
-      digest: toolDigest(tool),
-    });
-  }
-}
-
-/** Digest of all that a model reads of a tool: a change of it can change what the model does. */
-export function toolDigest(tool: JsonObject): string {
-  const { description = '', title = '', inputSchema = {}, outputSchema = null, annotations = null } = tool;
-  const text = canonicalJson([description, title, inputSchema, outputSchema, annotations]);
-  return `sha256:${createHash('sha256').update(text).digest('hex')}`;
-}
-
-/** JSON with the members of objects in the order of their names. */
-function canonicalJson(value: JsonValue): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
-  if (!isObject(value)) return typeof value === 'bigint' ? String(value) : JSON.stringify(value);
-  const members = Object.keys(value).sort();
-  return `{${members.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name] ?? null)}`).join(',')}}`;
 }
 
 /** Whether a URI may belong to a template: its fixed parts stand in it in their order, the first one at the start. */

@@ -29,7 +29,7 @@ const ToolSchema = Type.Object(
       Type.String({
         pattern: '^sha256:[0-9a-f]{64}$',
         description:
-          'Digest of description and schemas as approved; a tool that differs is held back. The log names the present one.',
+          'Digest of title, description, schemas and hints as approved; a tool that differs is held back. The log and the error name the present one.',
       }),
     ),
   },
@@ -127,6 +127,13 @@ const ServerSchema = Type.Object(
     tools: Type.Optional(
       Type.Record(Type.String({ minLength: 1, maxLength: 128 }), ToolSchema, {
         description: 'Settings of tools by their names.',
+      }),
+    ),
+    new_tools: Type.Optional(
+      Type.Union([Type.Literal('allow'), Type.Literal('hold')], {
+        default: 'allow',
+        description:
+          '`hold`: tools that neither `tools` nor `allow` names are held back, which the log tells.',
       }),
     ),
     allow: Type.Optional(

@@ -9,6 +9,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import { type ToolCall, type ToolCallGate, toolCallGates } from '../../core/pipeline/tool-calls.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
+import { Approvals } from './approvals.ts';
 import { matchesTemplate, OfferFilter, offerLists } from './lists.ts';
 import { isObject, readMessages, refusedCapability, type RpcMessage, textOf } from './messages.ts';
 import { type Answered, type Asked, greetingResult, type ServerLinks } from './server-link.ts';
@@ -30,13 +31,15 @@ const maxErrorBytes = 65_536;
 /** Relays between a client and one server: messages pass as they are, but for what the gateway has to judge or change. */
 export class Relay {
   readonly #parts: RelayParts;
+  readonly #approvals: Approvals;
   readonly #filter: OfferFilter;
   /** Streams of what servers say by themselves; they end when the configuration is replaced. */
   readonly #listening = new Set<ListenStream>();
 
   constructor(parts: RelayParts) {
     this.#parts = parts;
-    this.#filter = new OfferFilter(parts.scope);
+    this.#approvals = new Approvals(parts);
+    this.#filter = new OfferFilter(this.#approvals);
   }
 
   /** Answers a request for this server. */
@@ -77,7 +80,7 @@ export class Relay {
       body: sent ?? Buffer.from(writeJson(message.json)),
       lastEventId: undefined,
     });
-    const changes = [change && onlyAnswers(change), wrap].filter((one) => one !== undefined);
+    const changes = [change && this.#onlyAnswers(asked, change), wrap].filter((one) => one !== undefined);
     if (changes.length < 2) return await this.#passOn(asked, answered, changes[0]);
     return await this.#passOn(asked, answered, async (given) => {
       let said = given;
@@ -104,7 +107,7 @@ export class Relay {
       const bytes = await answer.collect(context, maxMessageBytes);
       if (bytes.length === 0) continue;
       for (const one of messagesIn(bytes, head.contentType))
-        found.push((await (change && onlyAnswers(change))?.(one)) ?? one);
+        found.push((await (change && this.#onlyAnswers(asked, change))?.(one)) ?? one);
     }
     if (found.length === 0) return empty(202);
     return {
@@ -116,7 +119,8 @@ export class Relay {
   }
 
   /** Refuses a message that asks for something that is off; says how its answer has to be changed, if it has to. */
-  async #prepare({ server, context }: Asked, message: RpcMessage): Promise<Prepared> {
+  async #prepare(asked: Asked, message: RpcMessage): Promise<Prepared> {
+    const { server, context } = asked;
     const { method, params, id } = message;
     if (message.kind !== 'request') return asItIs;
     if (Object.hasOwn(offerLists, method))
@@ -127,6 +131,7 @@ export class Relay {
     }
     const call = toolCall(server, params);
     context.facts.modelRequested = call.tool;
+    await this.#approvals.require(asked, call.tool);
     const gates = toolCallGates(context);
     await before(gates, call);
     const isChanged = call.arguments !== (params['arguments'] ?? emptyArguments);
@@ -174,6 +179,15 @@ export class Relay {
     return { status: head.status, headers, body: await changedBody(bytes, change), source: 'provider' };
   }
 
+  /** Requests and notifications of the server stay as they are. */
+  #onlyAnswers({ server }: Asked, change: ChangeMessage): ChangeMessage {
+    return (message) => {
+      if ('result' in message && !('method' in message)) return change(message);
+      this.#approvals.heard(server, message);
+      return message;
+    };
+  }
+
   async #listen(asked: Asked): Promise<Answer> {
     const { context, server } = asked;
     const lastEventId = context.header('last-event-id');
@@ -188,7 +202,7 @@ export class Relay {
       return (await resultChange(server, gates, call, undefined)?.(listed)) ?? listed;
     };
     const source = isJudged
-      ? new ChangedEvents(body, onlyAnswers(change), this.#parts.maxMessageBytes)
+      ? new ChangedEvents(body, this.#onlyAnswers(asked, change), this.#parts.maxMessageBytes)
       : body;
     const stream = new ListenStream(source, () => this.#listening.delete(stream));
     this.#listening.add(stream);
@@ -302,11 +316,6 @@ function resultChange(
     for (const gate of judging) await gate.after?.(call, held);
     return held.result === answer['result'] ? answer : { ...answer, result: held.result };
   };
-}
-
-/** Requests and notifications of the server stay as they are. */
-function onlyAnswers(change: ChangeMessage): ChangeMessage {
-  return (message) => ('result' in message && !('method' in message) ? change(message) : message);
 }
 
 /** A result whose texts are cut to `maxBytes` together; the last one says so. */

@@ -1,6 +1,7 @@
 import { isUsableIn } from '../../core/access/integration-access.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { mcpAddressOf } from '../../core/organisation/mcp-address.ts';
+import { toolDigest } from '../../core/organisation/tool-digest.ts';
 import type { MaybePromise, Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
@@ -30,6 +31,13 @@ export interface McpServer {
   readonly closedTemplates: readonly string[];
   /** The operator's settings of a tool; undefined for none. */
   tool(name: string): ToolOptions | undefined;
+  /**
+   * The `toolDigest` of a tool as it was approved: it is held back while it has another one. Empty for a new tool that
+   * is held back; undefined for one that may be as it likes.
+   */
+  approvedDigest(tool: string): string | undefined;
+  /** A tool with an approved digest cannot be called while the server does not list it. */
+  readonly requiresListed: boolean;
   /** Longest text of a tool's result; undefined for no bound. */
   maxResultBytes(tool: string): number | undefined;
 }
@@ -129,6 +137,7 @@ class OwnServer implements McpServer {
   readonly timeoutMs: number;
   readonly hasSwitches: boolean;
   readonly closedTemplates = noTemplates;
+  readonly requiresListed = true;
   readonly #options: ServerOptions;
   readonly #headers: HeaderList;
   readonly #names: ReadonlySet<string>;
@@ -147,7 +156,8 @@ class OwnServer implements McpServer {
     this.#prefixes = (allow ?? []).filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1));
     const isChanged = ({ enabled = true, description, digest }: ToolOptions): boolean =>
       !enabled || description !== undefined || digest !== undefined;
-    this.hasSwitches = allow !== undefined || Object.values(tools).some(isChanged);
+    const holdsNew = options.new_tools === 'hold';
+    this.hasSwitches = holdsNew || allow !== undefined || Object.values(tools).some(isChanged);
   }
 
   get workspaces(): readonly string[] | undefined {
@@ -161,8 +171,17 @@ class OwnServer implements McpServer {
   isOn(type: McpCapabilityType, name: string): boolean {
     if (type !== 'tool') return true;
     if (this.tool(name)?.enabled === false) return false;
-    if (this.#options.allow === undefined) return true;
+    return this.#options.allow === undefined || this.#isAllowed(name);
+  }
+
+  #isAllowed(name: string): boolean {
     return this.#names.has(name) || this.#prefixes.some((prefix) => name.startsWith(prefix));
+  }
+
+  approvedDigest(name: string): string | undefined {
+    const tool = this.tool(name);
+    if (tool !== undefined || this.#options.new_tools !== 'hold') return tool?.digest;
+    return this.#isAllowed(name) ? undefined : '';
   }
 
   tool(name: string): ToolOptions | undefined {
@@ -226,6 +245,9 @@ function hostOf({ url, command, openapi }: ServerOptions): string {
   return /^https?:/i.test(address) ? new URL(address).host : path.basename(command ?? address);
 }
 
+/** No tool has it. */
+const unreadable = 'sha256:none';
+
 /** A server of the administration, in its workspace. */
 class StoredServer implements McpServer {
   readonly slug: string;
@@ -234,7 +256,10 @@ class StoredServer implements McpServer {
   readonly timeoutMs = defaultTimeoutMs;
   readonly hasSwitches: boolean;
   readonly closedTemplates: readonly string[];
+  readonly requiresListed = false;
   readonly integration: StoredRecord<'mcp_integration'>;
+  readonly #approved = new Map<string, McpCapability>();
+  readonly #digests = new Map<string, string>();
   readonly #record: StoredRecord<'mcp_server'>;
   readonly #scope: Scope;
   readonly #open: (target: McpTarget) => McpUpstream;
@@ -256,6 +281,8 @@ class StoredServer implements McpServer {
     this.id = `${record.id}:${record.version}:${integration.version}`;
     this.host = new URL(integration.data.url).host;
     const known = new Map(integration.data.capabilities.map((one) => [`${one.type}:${one.name}`, one]));
+    for (const one of integration.data.capabilities)
+      if (one.type === 'tool') this.#approved.set(one.name, one);
     const closed: McpCapability[] = integration.data.capabilities.filter(({ enabled }) => !enabled);
     for (const { type, name, enabled } of record.data.capabilities) {
       if (enabled) continue;
@@ -274,7 +301,7 @@ class StoredServer implements McpServer {
       }
     }
     this.closedTemplates = templates;
-    this.hasSwitches = this.#off.size > 0;
+    this.hasSwitches = this.#off.size > 0 || this.#approved.size > 0;
   }
 
   get upstream(): McpUpstream {
@@ -303,6 +330,16 @@ class StoredServer implements McpServer {
 
   tool(): undefined {
     return undefined;
+  }
+
+  approvedDigest(name: string): string | undefined {
+    const tool = this.#approved.get(name);
+    if (tool === undefined) return undefined;
+    if (tool.digest !== undefined) return tool.digest;
+    let digest = this.#digests.get(name);
+    // Of a record without digests, and so of what it keeps of the description.
+    if (digest === undefined) this.#digests.set(name, (digest = toolDigest(tool.described) ?? unreadable));
+    return digest;
   }
 
   maxResultBytes(): undefined {

@@ -168,6 +168,24 @@ describe('tokens are refused, with the reason', async () => {
       /meant for "\["x"\]" \(aud\)/,
       { audiences: ['a'] },
     ],
+    [
+      'for a URL below an audience that ends in /*',
+      sign(key, { ...inAnHour, aud: 'https://gateway.example.com/tickets/mcp' }),
+      undefined,
+      { audiences: ['a', 'https://gateway.example.com/*'] },
+    ],
+    [
+      'for the URL before the /* of an audience',
+      sign(key, { ...inAnHour, aud: 'https://gateway.example.com' }),
+      undefined,
+      { audiences: ['https://gateway.example.com/*'] },
+    ],
+    [
+      'for a host that only begins like that of an audience that ends in /*',
+      sign(key, { ...inAnHour, aud: 'https://gateway.example.com.evil.example/mcp' }),
+      /meant for "https:\/\/gateway\.example\.com\.evil/,
+      { audiences: ['https://gateway.example.com/*'] },
+    ],
     ['for no audience', sign(key, inAnHour), /names no audience/, { audiences: ['a'] }],
   ];
   for (const [name, signed, reason, options] of cases) {

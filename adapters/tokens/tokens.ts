@@ -56,12 +56,18 @@ function checkIssuer(issuer: unknown, accepted: readonly string[]): void {
 function checkAudience(audience: unknown, accepted: readonly string[]): void {
   if (accepted.length === 0) return;
   const named: readonly unknown[] = Array.isArray(audience) ? audience : [audience];
-  if (named.some((one) => typeof one === 'string' && accepted.includes(one))) return;
+  if (named.some((one) => typeof one === 'string' && accepted.some((rule) => isAudience(one, rule)))) return;
   throw tokenInvalid(
     audience === undefined
       ? 'names no audience (aud), and this gateway takes only tokens that are meant for it.'
       : `is meant for ${quoteClaim(audience)} (aud), not for this gateway. Ask for one with its audience.`,
   );
+}
+
+/** `https://gateway.example.com/*` is that origin and every URL below it. */
+function isAudience(named: string, rule: string): boolean {
+  if (!rule.endsWith('/*')) return named === rule;
+  return named === rule.slice(0, -2) || named.startsWith(rule.slice(0, -1));
 }
 
 const longestToken = 16_384;

@@ -57,6 +57,7 @@ const endpoints: readonly (readonly [method: string, path: string, narrow?: stri
   ['POST', '/tickets/mcp', 'mcp.invoke'],
   ['GET', '/tickets//SSE', 'mcp.invoke'],
   ['DELETE', '/v1/tickets/mcp', 'mcp.invoke'],
+  ['GET', '/mcp/oauth/authorize', 'mcp.invoke'],
   ['GET', '/models', 'models.list'],
   ['GET', '/models/m', 'models.list'],
   ['GET', '/proxy/models', 'models.list'],

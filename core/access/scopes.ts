@@ -94,7 +94,8 @@ function scopeMissing(key: KeyRecord, request: ProviderRequest, narrow: string |
   let remedy =
     'Ask a holder of this scope to add it to the key (PUT /api-keys/{id}), or use a key that has it.';
   if (isToken === true)
-    remedy = 'Have the issuer add it to its scopes, or the operator to auth.jwt.default_scopes.';
+    remedy =
+      'Have the issuer add it to its scopes, or the operator to auth.jwt.default_scopes (tokens without scopes) or auth.jwt.scope_map.';
   else if (kind === 'organisation-service')
     remedy = 'Keys of the organisation administer; send requests with a key of a workspace that has it.';
   else if (definedAt !== undefined)

@@ -57,6 +57,20 @@ export const rpcRequestId = defineKey<string | number>('rpc-request-id');
  */
 export const isPublicRequest = defineKey<true>('public-request');
 
+/** Where a caller of MCP servers gets a token. */
+interface BearerChallenge {
+  /** Address of the metadata of the protected resource (RFC 9728). */
+  readonly resourceMetadata: string;
+  /** OAuth scopes to ask for, with spaces between them. */
+  readonly scope: string;
+}
+
+/**
+ * Sent in `WWW-Authenticate` with refusals of the credential (401), and of a token without the scope (403). Set in `admit`
+ * by the plugin that knows the authorization server.
+ */
+export const bearerChallenge = defineKey<BearerChallenge>('bearer-challenge');
+
 /**
  * The gateway sends this request itself, in the name of the caller. Set before every hook; `auth` takes the caller as the
  * key, and nothing judges the request.
@@ -82,14 +96,14 @@ type Settings = Pick<Directory, 'settingsIn'>;
 
 /**
  * Whether bodies of a request and its answer may be kept or sent elsewhere: not for a caller that is not authenticated,
- * and not where the request, the key, the workspace or the organisation forbids it.
+ * not those of public requests (tokens are exchanged in them), and not where the request, the key, the workspace or the organisation forbids it.
  */
 export function keepsBodies(
   directory: Settings,
   context: RequestContext,
   { error }: Pick<Outcome, 'error'>,
 ): boolean {
-  if (error?.type === 'authentication_error') return false;
+  if (error?.type === 'authentication_error' || context.get(isPublicRequest) === true) return false;
   if (context.service('debug')?.toLowerCase() === 'false') return false;
   return isAllowed(directory, context.facts, context.get(callerKey)?.defaults);
 }

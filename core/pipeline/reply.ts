@@ -1,8 +1,8 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Answer, clientLeft, type StreamSource } from './answer.ts';
 import type { Exchange } from './exchange.ts';
-import { rpcRequestId } from './keys.ts';
-import type { HeaderList } from '../ports/header-list.ts';
+import { bearerChallenge, rpcRequestId } from './keys.ts';
+import { type HeaderList, withoutHeader } from '../ports/header-list.ts';
 import { type codingOf, decodeWhole } from '../connection/content-encoding.ts';
 import type { MaybePromise } from './context.ts';
 
@@ -73,13 +73,28 @@ const rpcCodes: Readonly<Partial<Record<GatewayError['code'], number>>> = {
 /** These concern what a message asks for, not the HTTP request: a client reads them in a successful answer. */
 const ofMessages: ReadonlySet<string> = new Set(['mcp_capability_refused', 'hooks_failed']);
 
+/** The headers of the error; refusals of the credential tell the client where to get a token (RFC 6750, RFC 9728). */
+function challenged(exchange: Exchange, error: GatewayError): readonly string[] {
+  const { code, status, headers, source } = error;
+  const challenge = exchange.get(bearerChallenge);
+  const lacksScope = code === 'scope_missing';
+  if (challenge === undefined || source === 'provider' || (status !== 401 && !lacksScope)) return headers;
+  let reason = lacksScope ? 'error="insufficient_scope", ' : '';
+  // A request without any credential gets no error code (RFC 6750, 3.1).
+  const hasCredential = code !== 'key_missing' || exchange.header('authorization') !== undefined;
+  if (status === 401 && hasCredential) reason = 'error="invalid_token", ';
+  const value = `Bearer ${reason}scope="${challenge.scope}", resource_metadata="${challenge.resourceMetadata}"`;
+  return [...withoutHeader(headers, 'www-authenticate'), 'www-authenticate', value];
+}
+
 /** A JSON-RPC error: the shape in which clients of MCP expect errors. */
 function rpcErrorAnswer(exchange: Exchange, error: GatewayError): Answer {
-  const { code, message, extra, status, headers } = error;
+  const { code, message, extra, status } = error;
   const id = exchange.get(rpcRequestId) ?? null;
   const data = { code, request_id: exchange.id, ...extra };
   const body = { jsonrpc: '2.0', id, error: { code: rpcCodes[code] ?? -32_000, message, data } };
-  return jsonAnswer(id !== null && ofMessages.has(code) ? 200 : status, body, headers);
+  const seen = id !== null && ofMessages.has(code) ? 200 : status;
+  return jsonAnswer(seen, body, challenged(exchange, error));
 }
 
 /** Makes a `GatewayError` of anything thrown; an unexpected value is reported as `internal` without its text. */

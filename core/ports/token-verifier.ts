@@ -12,7 +12,10 @@ export interface TokenVerifierOptions {
   readonly keys: { readonly set: unknown } | { readonly url: string };
   /** Accepted issuers; every one when empty. */
   readonly issuers: readonly string[];
-  /** Accepted audiences, one of which a token must name; every audience, or none, when empty. */
+  /**
+   * Accepted audiences, one of which a token must name; every audience, or none, when empty. One that ends in `/*` stands
+   * for the URL before it and all below.
+   */
   readonly audiences: readonly string[];
   readonly algorithms: readonly TokenAlgorithm[];
   /** Tolerated difference between clocks. */

@@ -63,7 +63,7 @@ export const TokenSchema = Type.Object(
     ),
     issuer: OneOrMore('The `iss` that tokens must have, or several. Without it every one is accepted.'),
     audience: OneOrMore(
-      'Required `aud` of tokens, or a list of which one has to match. Without it every `aud` is accepted.',
+      'Required `aud` of tokens, or a list of which one has to match. An entry that ends in `/*` stands for the URL before it and all below. Without it every `aud` is accepted.',
     ),
     algorithms: Type.Optional(
       Type.Array(Type.Union(tokenAlgorithms.map((name) => Type.Literal(name))), {
@@ -95,6 +95,17 @@ export const TokenSchema = Type.Object(
         maxItems: 200,
         description: 'Scopes of tokens without a claim of scopes.',
       }),
+    ),
+    scope_map: Type.Optional(
+      Type.Record(
+        Type.String({ minLength: 1, maxLength: 255 }),
+        Type.Array(Type.String({ pattern: '^[a-z_]+[.:][a-z_]+$' }), { minItems: 1, maxItems: 200 }),
+        {
+          maxProperties: 200,
+          description:
+            'Scopes that a scope of the issuer stands for: `{ "api://weir/tools": [mcp.invoke] }`. Scopes of the same name need no entry.',
+        },
+      ),
     ),
     cache_max: Type.Optional(
       Type.Integer({

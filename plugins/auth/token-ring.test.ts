@@ -95,6 +95,23 @@ describe('a token in the place of a service key', () => {
     ]);
   });
 
+  test('scopes of the issuer mean what scope_map says, and those of the same name mean themselves', async () => {
+    const jwt = { scope_map: { 'api://weir/tools': ['mcp:invoke', 'logs.view'] } };
+    const { request, metrics } = await guard({ jwt });
+    const scope = 'openid api://weir/tools completions.write';
+    const scopes = (await request(service(await tokenOf({ scope })))).key?.scopes ?? [];
+    for (const held of ['mcp.invoke', 'logs.view', 'completions.write'])
+      assert.ok(scopes.includes(held), held);
+    assert.equal(metrics.values.get('weir_token_scopes_ignored_total'), 1, 'openid');
+    assert.ok(!(await keyFor({ scope: 'constructor' }, { jwt }))?.scopes.includes('mcp.invoke'));
+  });
+
+  test('says whom it is meant for', async () => {
+    assert.deepEqual((await keyFor({ aud: 'a' }))?.audiences, ['a']);
+    assert.deepEqual((await keyFor({ aud: ['a', 'b'] }))?.audiences, ['a', 'b']);
+    assert.equal((await keyFor({}))?.audiences, undefined);
+  });
+
   test('scopes that mean nothing are counted once for each token', async () => {
     const { request, metrics } = await guard();
     const token = await tokenOf({ scope: 'openid profile logs.view' });
@@ -242,6 +259,7 @@ describe('option jwt', () => {
         algorithms: ['EdDSA'],
         clock_tolerance_s: 300,
         claims: { user: ['mail'] },
+        scope_map: { 'api://weir/tools': ['mcp.invoke'] },
       },
     ],
   ];
@@ -270,6 +288,10 @@ describe('option jwt', () => {
         guard({ jwt: { default_scopes: [scope] } }),
         /jwt\.default_scopes\[0\].*cannot hold/,
       );
+    await assert.rejects(
+      guard({ jwt: { scope_map: { tools: ['mcp.invoke', 'workspaces.create'] } } }),
+      /jwt\.scope_map\["tools"\]\[1\].*cannot hold/,
+    );
   });
 });
 

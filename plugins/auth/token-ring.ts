@@ -65,6 +65,7 @@ interface TokenIdentity {
   /** Usage limit of the claims. */
   readonly usageLimit: UsageLimit | undefined;
   readonly rateLimits: readonly RateLimit[];
+  readonly audiences: readonly string[];
 }
 
 const longestText = 255;
@@ -86,7 +87,13 @@ function readClaims(claims: Claims, { claims: names = {} }: TokenOptions): Token
     defaults: defaultsOf(present(claims, names.defaults ?? defaultClaims.defaults)),
     usageLimit: usageLimitIn(claims),
     rateLimits: rateLimitsIn(claims),
+    audiences: audiencesIn(claims),
   };
+}
+
+function audiencesIn({ aud }: Claims): readonly string[] {
+  const named: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
+  return named.filter((one) => typeof one === 'string');
 }
 
 function usageLimitIn({ usage_limits: given }: Claims): UsageLimit | undefined {
@@ -215,6 +222,8 @@ export class TokenRing {
   private readonly toleranceMs: number;
   private readonly prefixes: readonly string[];
   private readonly defaultScopes: readonly string[];
+  /** Scopes by those of the issuer. */
+  private readonly scopeMap: ReadonlyMap<string, readonly string[]>;
   private readonly ignored: Counter;
   private readonly remembered: RecentMap<Remembered>;
   private readonly refused = new RecentMap<{ readonly reason: string; readonly until: number }>(maxRefused);
@@ -228,7 +237,15 @@ export class TokenRing {
     this.scope = scope;
     this.toleranceMs = (options.clock_tolerance_s ?? 5) * 1000;
     this.prefixes = scope_prefixes;
-    this.defaultScopes = withReading(default_scopes.map(possibleScope));
+    this.defaultScopes = withReading(
+      default_scopes.map((scope, index) => possibleScope(scope, `default_scopes[${index}]`)),
+    );
+    this.scopeMap = new Map(
+      Object.entries(options.scope_map ?? {}).map(([name, scopes]) => [
+        name,
+        scopes.map((scope, index) => possibleScope(scope, `scope_map["${name}"][${index}]`)),
+      ]),
+    );
     this.remembered = new RecentMap(options.cache_max ?? 10_000);
     this.ignored = scope.metrics.counter({
       name: 'weir_token_scopes_ignored_total',
@@ -322,13 +339,20 @@ export class TokenRing {
     const scopes =
       identity.scopes === undefined
         ? this.defaultScopes
-        : withReading(identity.scopes.flatMap((written) => tokenScope(written, this.prefixes) ?? []));
+        : withReading(identity.scopes.flatMap((written) => this.scopesOf(written)));
     return keyOfToken(identity, { scopes, expiresAt }, this.scope.directory);
+  }
+
+  /** The scopes that one of the issuer's stands for. */
+  private scopesOf(written: string): readonly string[] {
+    const own = tokenScope(written, this.prefixes);
+    const mapped = this.scopeMap.get(written) ?? [];
+    return own === undefined ? mapped : [own, ...mapped];
   }
 
   private countIgnored({ claims }: VerifiedToken): void {
     const { scopes = [] } = readClaims(claims, this.options);
-    const ignored = scopes.filter((written) => tokenScope(written, this.prefixes) === undefined).length;
+    const ignored = scopes.filter((written) => this.scopesOf(written).length === 0).length;
     if (ignored > 0) this.ignored.inc(ignored);
   }
 }
@@ -342,10 +366,10 @@ function listOf(value: string | readonly string[] | undefined): readonly string[
   return typeof value === 'string' ? [value] : value;
 }
 
-function possibleScope(written: string, index: number): string {
+function possibleScope(written: string, place: string): string {
   const scope = canonicalScope(written);
   if (scopesByType['workspace-user'].has(scope)) return scope;
-  const param = `jwt.default_scopes[${index}]`;
+  const param = `jwt.${place}`;
   throw new GatewayError(
     'invalid_request',
     `auth: ${param}: a token cannot hold "${scope}". Name a scope that keys of workspaces can hold.`,
@@ -362,7 +386,7 @@ function keyOfToken(
   { scopes, expiresAt }: { readonly scopes: readonly string[]; readonly expiresAt: number },
   directory: Directory,
 ): KeyRecord {
-  const { issuer, subject, user, defaults, usageLimit, rateLimits } = identity;
+  const { issuer, subject, user, defaults, usageLimit, rateLimits, audiences } = identity;
   const organisationId = identity.organisation ?? directory.defaultOrganisationId;
   const name = user === '' ? subject : user;
   return {
@@ -375,6 +399,7 @@ function keyOfToken(
     scopes,
     expiresAt,
     isToken: true,
+    ...(audiences.length > 0 && { audiences }),
     ...(defaults !== undefined && { defaults }),
     ...(rateLimits.length > 0 && { rateLimits }),
     // Periods count from the start of 1970: a token does not say since when its limit applies.

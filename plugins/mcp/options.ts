@@ -1,4 +1,5 @@
 import { type Static, Type } from '../../core/pipeline/plugin.ts';
+import { AuthorizationSchema } from './resource/options.ts';
 
 const strict = { additionalProperties: false };
 const seconds = (description: string, fallback: number, most: number) =>
@@ -239,6 +240,7 @@ export const OptionsSchema = Type.Object(
           'Origins of web pages that may call MCP servers. A request with another `Origin` is refused (DNS rebinding). Default: that of `server.public_url`.',
       }),
     ),
+    authorization: Type.Optional(AuthorizationSchema),
     session_hours: seconds('Longest life of a session, in hours.', 24, 720),
     max_message_bytes: Type.Optional(
       Type.Integer({

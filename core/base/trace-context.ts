@@ -23,6 +23,29 @@ const spanIdForm = /^[0-9a-f]{16}$/;
 const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const zeros = /^0+$/;
 
+/** Parent of a request in its caller's trace. */
+interface TraceParent {
+  readonly traceId: string;
+  readonly parentId: string;
+  /** Its sender records the trace. */
+  readonly sampled: boolean;
+}
+
+const parentForm = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+
+/**
+ * Reads the header `traceparent` of W3C Trace Context. Undefined for one that the standard says to ignore: another form,
+ * capitals, an id of zeros, version `ff`, more than four fields in version `00`.
+ */
+export function readTraceParent(header: string): TraceParent | undefined {
+  const match = parentForm.exec(header);
+  if (match === null) return undefined;
+  const [, version, traceId = '', parentId = '', flags = '', rest] = match;
+  if (version === 'ff' || (version === '00' && rest !== undefined)) return undefined;
+  if (zeros.test(traceId) || zeros.test(parentId)) return undefined;
+  return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
+}
+
 /**
  * Ids of a request's span: those of the request where they have the standard's form, else ids derived from them, the
  * same for the same text. `id` is the request id, a UUID; a request without a trace starts its own.

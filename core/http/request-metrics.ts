@@ -305,10 +305,10 @@ export function createRequestMetrics(
   return (exchange, outcome) => {
     const { facts, method } = exchange;
     const series = bound.of({
-      provider: facts.provider,
-      endpoint: exchange.matched.route?.id ?? exchange.endpoint.id,
+      provider: facts.provider || facts.mcpServer,
+      endpoint: exchange.matched.route?.id ?? (facts.operation || exchange.endpoint.id),
       status: outcome.status,
-      outcome: outcome.kind,
+      outcome: facts.answerFailed ? 'failed_in_answer' : outcome.kind,
       method: methods.has(method) ? method : 'other',
       stream: facts.stream,
       source: sourceOf(exchange),

@@ -240,7 +240,7 @@ export interface Outcome {
   /** The status that the client saw (499 when it left before). */
   readonly status: number;
   readonly error: GatewayError | undefined;
-  /** Milliseconds from acceptance to the last byte. */
+  /** Milliseconds from acceptance to the last byte; to the beginning of a stream that goes on until one side leaves. */
   readonly latencyMs: number;
   /**
    * The request's body without the changes of attempts, decoded from any content encoding, when it was held in memory.

@@ -54,6 +54,14 @@ export interface RequestFacts {
   provider: string;
   upstreamHost: string;
   modelRequested: string;
+  /** What the request does, in the words of the log (`mcp.tools.call`), where its endpoint does not tell; else empty. */
+  operation: string;
+  /** Slug of the MCP server that the request is for; empty for none. */
+  mcpServer: string;
+  /** The tool that is called there; empty for none. */
+  mcpTool: string;
+  /** The answer says that what was asked for has failed, whatever its status is. */
+  answerFailed: boolean;
   modelAnswered: string;
   stream: boolean;
   config: string;
@@ -100,6 +108,8 @@ export interface RequestFacts {
   upstreamEndedAt: number;
   firstByteAt: number;
   firstTokenAt: number;
+  /** The answer is a stream that goes on until one side leaves, and began at this time. Its length is no latency. */
+  openSince: number;
   requestBytes: number;
   responseBytes: number;
 }
@@ -169,6 +179,10 @@ export function emptyFacts(): RequestFacts {
     provider: '',
     upstreamHost: '',
     modelRequested: '',
+    operation: '',
+    mcpServer: '',
+    mcpTool: '',
+    answerFailed: false,
     modelAnswered: '',
     stream: false,
     config: '',
@@ -200,6 +214,7 @@ export function emptyFacts(): RequestFacts {
     upstreamEndedAt: 0,
     firstByteAt: 0,
     firstTokenAt: 0,
+    openSince: 0,
     requestBytes: 0,
     responseBytes: 0,
   };

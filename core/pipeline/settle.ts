@@ -36,9 +36,14 @@ export function settle(
 ): void {
   if (exchange.settled) return;
   exchange.settled = true;
-  const latencyMs = runtime.clock.monotonic() - exchange.startedMonotonic;
-  const { trace } = exchange;
-  if (trace !== undefined) exchange.facts.decision = trace.json(exchange, sent.status, error?.code ?? '');
+  const { trace, facts } = exchange;
+  const latencyMs = (facts.openSince || runtime.clock.monotonic()) - exchange.startedMonotonic;
+  if (facts.openSince > 0 && error?.code === 'client_closed') {
+    // The end of such a stream, not one that came too early.
+    error = undefined;
+    sent = { ...sent, status: 200 };
+  }
+  if (trace !== undefined) facts.decision = trace.json(exchange, sent.status, error?.code ?? '');
   const outcome = new SettledOutcome(exchange, sent, error, latencyMs, runtime.prices);
   if (exchange.pendingFacts) void exchange.pendingFacts.finally(() => runSettled(exchange, outcome, runtime));
   else atTurnEnd({ run: () => runSettled(exchange, outcome, runtime) });

@@ -1,32 +1,8 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from './exchange.ts';
 import type { RequestFacts } from './facts.ts';
-import { spanIdOfRequest } from '../base/trace-context.ts';
+import { readTraceParent, spanIdOfRequest } from '../base/trace-context.ts';
 import { isHeaderName } from '../base/header-names.ts';
-
-/** Parent of a request in its caller's trace. */
-interface TraceParent {
-  readonly traceId: string;
-  readonly parentId: string;
-  /** Its sender records the trace. */
-  readonly sampled: boolean;
-}
-
-const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
-const zeros = /^0+$/;
-
-/**
- * Reads the header `traceparent` of W3C Trace Context. Undefined for one that the standard says to ignore: another form,
- * capitals, an id of zeros, version `ff`, more than four fields in version `00`.
- */
-export function readTraceParent(header: string): TraceParent | undefined {
-  const match = form.exec(header);
-  if (match === null) return undefined;
-  const [, version, traceId = '', parentId = '', flags = '', rest] = match;
-  if (version === 'ff' || (version === '00' && rest !== undefined)) return undefined;
-  if (zeros.test(traceId) || zeros.test(parentId)) return undefined;
-  return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
-}
 
 /** The minimum that W3C Baggage requires implementations to carry; the rest is not read. */
 const maxMembers = 64;

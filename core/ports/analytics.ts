@@ -119,6 +119,9 @@ export const groupings = [
   'workspace',
   'provider',
   'prompt',
+  /** Of calls of tools alone, like the next one. */
+  'mcp_server',
+  'mcp_tool',
 ] as const;
 export type Grouping = (typeof groupings)[number];
 /** A grouping, the user (as `RequestFilter.users`), or the values of one metadata key. */
@@ -388,6 +391,9 @@ export interface RequestFilter {
   readonly serviceModels?: readonly { readonly service: string; readonly model: string }[];
   readonly providers?: readonly string[];
   readonly virtualKeys?: readonly string[];
+  /** MCP servers by slug. */
+  readonly mcpServers?: readonly string[];
+  readonly mcpTools?: readonly string[];
   readonly configs?: readonly string[];
   readonly prompts?: readonly string[];
   readonly apiKeys?: readonly string[];

@@ -14,12 +14,12 @@ export interface RequestRow {
   method: string;
   /** Path as received, without the query. */
   path: string;
-  /** `chat.completions`, `embeddings`, … or `proxy`. */
+  /** `chat.completions`, `embeddings`, … or `proxy`; the operation of a request to an MCP server (`mcp.tools.call`). */
   endpoint: string;
   stream: boolean;
   status: number;
   outcome: 'completed' | 'refused' | 'failed' | 'cancelled';
-  /** 2xx, or 101 (a WebSocket that was relayed), and completed. */
+  /** 2xx, or 101 (a WebSocket that was relayed), and completed; not when the answer itself says that a tool failed. */
   is_success: boolean;
   error_code: string;
   error_source: '' | 'gateway' | 'provider';
@@ -33,6 +33,9 @@ export interface RequestRow {
   model_requested: string;
   /** As answered, else as requested. */
   model: string;
+  /** Slug of the MCP server, and the tool that was called there; empty for every other request. */
+  mcp_server: string;
+  mcp_tool: string;
   upstream_host: string;
   config: string;
   /** Version of the saved config; empty for an inline config. */
@@ -43,10 +46,11 @@ export interface RequestRow {
   cache_status: string;
   /** Hash of the configuration and plugin code that served the request. */
   generation: string;
+  /** Until the last byte; of a stream that goes on until one side leaves (`mcp.listen`), until its beginning. */
   latency_ms: number;
   /** From the send to the provider until its last byte. */
   upstream_ms: number;
-  /** latency − upstream. */
+  /** latency − upstream, at least 0. */
   gateway_ms: number;
   /** From the send to the provider until the first byte, and the first token, of its answer. */
   first_byte_ms: number;

@@ -71,9 +71,12 @@ const members: readonly (readonly [name: keyof RequestRow, read: Read, length?: 
   ['api_key_id', ({ facts }) => facts.apiKeyId],
   ['user_id', ({ facts }) => facts.userId],
   ['method', ({ method }) => method, 32],
-  ['endpoint', ({ endpoint }) => endpoint.id],
+  ['endpoint', ({ endpoint, facts }) => facts.operation || endpoint.id],
   ['stream', ({ facts }) => facts.stream],
-  ['is_success', (_, { kind, status }) => kind === 'completed' && isSuccess(status)],
+  [
+    'is_success',
+    ({ facts }, { kind, status }) => kind === 'completed' && isSuccess(status) && !facts.answerFailed,
+  ],
   ['error_code', (_, { error }) => error?.code ?? ''],
   ['error_source', errorSource],
   ['plugin', (_, { error }) => error?.plugin ?? ''],
@@ -81,6 +84,8 @@ const members: readonly (readonly [name: keyof RequestRow, read: Read, length?: 
   ['provider', ({ facts }) => facts.provider, 255],
   ['model_requested', ({ facts }) => facts.modelRequested, 512],
   ['model', ({ facts }) => facts.modelAnswered || facts.modelRequested, 512],
+  ['mcp_server', ({ facts }) => facts.mcpServer, 255],
+  ['mcp_tool', ({ facts }) => facts.mcpTool, 255],
   ['upstream_host', ({ facts }) => facts.upstreamHost],
   ['config', ({ facts }) => facts.config, 255],
   ['config_version', ({ facts }) => facts.configVersion],
@@ -194,10 +199,10 @@ function isSuccess(status: number): boolean {
   return (status >= 200 && status < 300) || status === 101;
 }
 
-/** Source of the error: the part that raised it, or the provider when its own error answer was passed on. */
+/** Source of the error: the part that raised it, or the provider (or MCP server) when its own error was passed on. */
 function errorSource({ facts }: RequestContext, { error, status }: Outcome): RequestRow['error_source'] {
   if (error) return error.source;
-  return status >= 400 && facts.upstreamStartedAt > 0 ? 'provider' : '';
+  return facts.answerFailed || (status >= 400 && facts.upstreamStartedAt > 0) ? 'provider' : '';
 }
 
 /**

@@ -200,7 +200,8 @@ export function requestLine(
   const { error, price } = outcome;
   const usage = facts.usage ?? noUsage;
   const sentAt = facts.upstreamStartedAt;
-  const upstream = sentAt > 0 ? Math.min((facts.upstreamEndedAt || now) - sentAt, outcome.latencyMs) : 0;
+  const asked = sentAt > 0 ? (facts.upstreamEndedAt || now) - sentAt : 0;
+  const upstream = facts.openSince > 0 ? asked : Math.min(asked, outcome.latencyMs);
   return (
     `{"id":"${context.id}","created_at":"${createdAt(context.startedAt)}"${common}` +
     (error === undefined ? '' : text('error_message', clip(redacted(error.message, redaction), 1024))) +

@@ -243,7 +243,8 @@ describe('management: the routes', () => {
         ...ofExports,
         ['analytics.groups', 'GET', '/analytics/groups/{groupBy}', 'analytics.view', null],
         ['logs.groups', 'GET', '/logs/groups/{groupBy}', 'analytics.view', null],
-        ...analytics('groups', 'users', 'ai-models', 'workspaces', 'metadata/{metadataKey}'),
+        ...analytics('groups', 'users', 'ai-models', 'workspaces', 'mcp-servers', 'mcp-tools'),
+        ...analytics('groups', 'metadata/{metadataKey}'),
         ...analytics(
           'graphs',
           ...['requests', 'cost', 'latency', 'tokens', 'users', 'users/requests', 'users-requests'],

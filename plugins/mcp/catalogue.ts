@@ -1,7 +1,7 @@
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { writeJson } from '../../core/base/json.ts';
 import { GatewayError, type JsonObject, type Scope } from '../../core/pipeline/plugin.ts';
-import { OfferFilter, offerLists } from './lists.ts';
+import { type OfferFilter, offerLists } from './lists.ts';
 import { isObject, textOf } from './messages.ts';
 import type { Asked, ServerLinks } from './server-link.ts';
 import { messagesIn } from './server-answer.ts';
@@ -36,10 +36,10 @@ export class Catalogue {
   readonly #maxBytes: number;
   readonly #known = new RecentMap<Known>(maxKnown);
 
-  constructor(scope: Pick<Scope, 'clock' | 'log'>, links: ServerLinks, maxBytes: number) {
+  constructor(scope: Pick<Scope, 'clock' | 'log'>, links: ServerLinks, filter: OfferFilter, maxBytes: number) {
     this.#scope = scope;
     this.#links = links;
-    this.#filter = new OfferFilter(scope);
+    this.#filter = filter;
     this.#maxBytes = maxBytes;
   }
 

@@ -46,7 +46,7 @@ export class Gathered {
 
   constructor(parts: GatheredParts) {
     this.#parts = parts;
-    this.#catalogue = new Catalogue(parts.scope, parts.links, parts.maxMessageBytes);
+    this.#catalogue = new Catalogue(parts.scope, parts.links, parts.relay.filter, parts.maxMessageBytes);
     this.#streams = new GatheredStreams(parts.links, (server) => this.#catalogue.forget(server));
   }
 

@@ -10,6 +10,7 @@ import {
 import { type ToolCall, type ToolCallGate, toolCallGates } from '../../core/pipeline/tool-calls.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import { Approvals } from './approvals.ts';
+import { recordAnswer, recordMessages, recordMethod } from './call-record.ts';
 import { matchesTemplate, OfferFilter, offerLists } from './lists.ts';
 import { isObject, readMessages, refusedCapability, type RpcMessage, textOf } from './messages.ts';
 import { type Answered, type Asked, greetingResult, type ServerLinks } from './server-link.ts';
@@ -32,20 +33,25 @@ const maxErrorBytes = 65_536;
 export class Relay {
   readonly #parts: RelayParts;
   readonly #approvals: Approvals;
-  readonly #filter: OfferFilter;
+  /** Lists as callers may see them. */
+  readonly filter: OfferFilter;
   /** Streams of what servers say by themselves; they end when the configuration is replaced. */
   readonly #listening = new Set<ListenStream>();
 
   constructor(parts: RelayParts) {
     this.#parts = parts;
     this.#approvals = new Approvals(parts);
-    this.#filter = new OfferFilter(this.#approvals);
+    this.filter = new OfferFilter(this.#approvals);
   }
 
   /** Answers a request for this server. */
   async answer(asked: Asked): Promise<Answer> {
-    const { method } = asked.context;
-    if (method === 'POST') return await this.#post(asked);
+    const { context, server } = asked;
+    const { method, facts } = context;
+    facts.aiService = 'mcp';
+    facts.mcpServer = server.slug;
+    if (method === 'POST') return recordAnswer(context, await this.#post(asked));
+    recordMethod(context);
     if (method === 'GET') return await this.#listen(asked);
     return await this.#end(asked);
   }
@@ -58,7 +64,10 @@ export class Relay {
   async #post(asked: Asked): Promise<Answer> {
     const { context } = asked;
     if (!context.body.loaded) await context.body.load();
-    const { messages, isBatch } = readMessages(context.json);
+    context.facts.requestBytes = context.body.bytes.length;
+    const said = readMessages(context.json);
+    recordMessages(context, said);
+    const { messages, isBatch } = said;
     if (isBatch) return await this.#batch(asked, messages);
     const message = messages[0] as RpcMessage;
     if (message.kind === 'request' && message.id !== undefined) context.set(rpcRequestId, message.id);
@@ -130,7 +139,7 @@ export class Relay {
       return asItIs;
     }
     const call = toolCall(server, params);
-    context.facts.modelRequested = call.tool;
+    context.facts.mcpTool = call.tool;
     await this.#approvals.require(asked, call.tool);
     const gates = toolCallGates(context);
     await before(gates, call);
@@ -141,7 +150,7 @@ export class Relay {
 
   #listed(server: McpServer, answer: JsonObject): JsonObject {
     const { result } = answer;
-    return isObject(result) ? { ...answer, result: this.#filter.ofResult(server, result) } : answer;
+    return isObject(result) ? { ...answer, result: this.filter.ofResult(server, result) } : answer;
   }
 
   /** The session begins where the server opens one. */
@@ -193,6 +202,8 @@ export class Relay {
     const lastEventId = context.header('last-event-id');
     const { head, body } = await this.#parts.links.send(asked, { method: 'GET', body: null, lastEventId });
     if (head.status >= 400) return await failed(context, { head, body });
+    context.facts.stream = true;
+    context.facts.openSince = this.#parts.scope.clock.monotonic();
     const gates = toolCallGates(context).filter(({ after }) => after !== undefined);
     const isJudged = server.hasSwitches || gates.length > 0;
     // A stream that is taken up again brings answers, whose requests are not known here.

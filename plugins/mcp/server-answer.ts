@@ -19,6 +19,7 @@ const maxWaiting = 65_536;
 export class ServerAnswer implements McpHandler, StreamSource {
   readonly #call: McpCall;
   readonly #headed: Promise<McpHead>;
+  readonly #ended: () => void;
   #resolve: (head: McpHead) => void = () => undefined;
   #reject: (error: GatewayError) => void = () => undefined;
   #target: StreamTarget | undefined;
@@ -27,7 +28,9 @@ export class ServerAnswer implements McpHandler, StreamSource {
   #isPaused = false;
   #over: 'ended' | GatewayError | undefined;
 
-  constructor(upstream: McpUpstream, request: McpRequest) {
+  /** `ended` is called when nothing more comes of it. */
+  constructor(upstream: McpUpstream, request: McpRequest, ended: () => void) {
+    this.#ended = ended;
     this.#headed = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -60,11 +63,13 @@ export class ServerAnswer implements McpHandler, StreamSource {
 
   end(): void {
     this.#over = 'ended';
+    this.#ended();
     this.#target?.end();
   }
 
   fail(error: GatewayError): void {
     this.#over = error;
+    this.#ended();
     this.#reject(error);
     this.#target?.fail(error);
   }
@@ -86,7 +91,9 @@ export class ServerAnswer implements McpHandler, StreamSource {
 
   cancel(error: GatewayError): void {
     this.#target = undefined;
-    if (this.#over === undefined) this.#call.abort(error);
+    if (this.#over !== undefined) return;
+    this.#ended();
+    this.#call.abort(error);
   }
 
   /** The whole body. Throws `upstream_too_large` beyond `maxBytes`. */

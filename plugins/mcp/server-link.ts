@@ -70,7 +70,7 @@ export class ServerLinks {
     const saying = said.body === null ? said : { ...said, mirrored: mirroredHeaders(context) };
     const { facts } = context;
     facts.aiService = 'mcp';
-    facts.provider = server.slug;
+    facts.mcpServer = server.slug;
     facts.upstreamHost = server.host;
     facts.attempts = 1;
     let upstream = session && this.#sessions.upstreamOf(session, server.slug);
@@ -110,17 +110,20 @@ export class ServerLinks {
     const isListening = saying.method === 'GET';
     const { facts } = context;
     facts.upstreamStartedAt ||= clock.monotonic();
-    const { mirrored = [], ...request } = saying;
-    const body = new ServerAnswer(server.upstream, {
-      ...request,
+    const { mirrored = [], ...said } = saying;
+    const request = {
+      ...said,
       sessionId,
       protocolVersion: versionOf(context) ?? session?.version,
       headers: [...headers, ...mirrored, ...traceOf(context)],
       headTimeoutMs: server.timeoutMs,
       idleTimeoutMs: isListening ? 0 : server.timeoutMs,
+    };
+    const body = new ServerAnswer(server.upstream, request, () => {
+      facts.upstreamEndedAt = clock.monotonic();
     });
     const head = await body.received(context);
-    facts.upstreamEndedAt = clock.monotonic();
+    facts.firstByteAt ||= clock.monotonic();
     if (head.status === 401 || head.status === 403 || head.status >= 500 || isRedirect(head.status)) {
       body.cancel(forgotten());
       throw refusedBy(server, head.status);

@@ -23,7 +23,8 @@ const columns = {
   api_key: 'api_key_id',
   workspace_id: 'workspace_id',
   organisation_id: 'organisation_id',
-  endpoint_type: 'toString(endpoint)',
+  // Rows name the operation of an MCP request, and budgets its endpoint.
+  endpoint_type: "if(startsWith(endpoint, 'mcp.'), 'mcp', toString(endpoint))",
   provider: 'toString(provider)',
 } as const;
 

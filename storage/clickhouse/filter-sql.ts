@@ -110,6 +110,8 @@ const listed = {
   models: 'model',
   providers: 'provider',
   virtualKeys: 'virtual_key',
+  mcpServers: 'mcp_server',
+  mcpTools: 'mcp_tool',
   configs: 'config',
   prompts: 'prompt',
   apiKeys: 'api_key_id',

@@ -23,6 +23,8 @@ export const requestColumns = Object.keys({
   provider: true,
   model_requested: true,
   model: true,
+  mcp_server: true,
+  mcp_tool: true,
   upstream_host: true,
   config: true,
   config_version: true,

@@ -27,8 +27,18 @@ const splitColumns: Readonly<Record<Extract<GroupBy | SeriesSplit, string>, stri
   workspace: 'workspace_id',
   provider: 'provider',
   prompt: 'prompt',
+  mcp_server: 'mcp_server',
+  mcp_tool: 'mcp_tool',
   user: 'end_user',
   retries: 'retries',
+};
+
+const ofToolCalls = ["endpoint = 'mcp.tools.call'"];
+/** Rows that a grouping is about, where these are not all of them. */
+const splitConditions: Readonly<Partial<Record<string, readonly string[]>>> = {
+  retries: ['is_success', 'retries > 0'],
+  mcp_server: ofToolCalls,
+  mcp_tool: ofToolCalls,
 };
 
 /** Grouping of `requests` rows: a text, and the rows that have it. */
@@ -45,7 +55,7 @@ export function splitColumn(split: GroupBy | SeriesSplit | undefined): {
       parameters: { split_key: split.metadata },
     };
   }
-  const conditions = split === 'retries' ? ['is_success', 'retries > 0'] : [];
+  const conditions = splitConditions[split] ?? [];
   return { sql: `toString(${splitColumns[split]})`, conditions, parameters: {} };
 }
 
@@ -83,7 +93,7 @@ const perWorkspace = new Set<string>(['api_key', 'user']);
  */
 function rolledUpAs({ visibility, filter = {}, split }: UsageQuestion): RollUp | undefined {
   if (visibility.userId !== undefined || visibility.apiKeyId !== undefined) return undefined;
-  if (typeof split === 'object') return undefined;
+  if (typeof split === 'object' || split === 'mcp_server' || split === 'mcp_tool') return undefined;
   const { workspaces, ...others } = filter;
   const [only, ...more] = Object.entries(others).filter(([, value]) => value !== undefined);
   if (more.length > 0) return undefined;

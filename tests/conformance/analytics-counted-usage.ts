@@ -71,6 +71,25 @@ export function countsUsage(analytics: () => Analytics): void {
       assert.deepEqual(await ask(randomUUID(), {}), []);
     });
 
+    test('knows a request to an MCP server by its endpoint, whatever it asks for', async () => {
+      const organisation = await store([
+        { ...at(hour), endpoint: 'mcp.tools.call' },
+        { ...at(hour), endpoint: 'mcp' },
+        { ...at(hour), endpoint: 'chat.completions' },
+      ]);
+      const found = await ask(organisation, {
+        groupBy: [{ text: 'endpoint:', by: 'endpoint_type' }],
+        groups: new Map([
+          ['endpoint:mcp', dayStart],
+          ['endpoint:chat.completions', dayStart],
+        ]),
+      });
+      assert.deepEqual(found.map(({ group, requests }) => [group, requests]).sort(), [
+        ['endpoint:chat.completions', 1],
+        ['endpoint:mcp', 2],
+      ]);
+    });
+
     test('is told by conditions and groups of policies, of values that nobody expects too', async () => {
       const rows = hostileTexts.flatMap((text, index): Partial<RequestRow>[] => [
         { ...at(hour + index), workspace_id: 'one', metadata: { team: 'red', 'a key': text } },

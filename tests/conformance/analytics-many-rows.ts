@@ -17,6 +17,7 @@ export function manyRows(count: number, { organisationId, window, seed }: Place)
   const random = chanceOf(seed);
   const below = (bound: number): number => Math.floor(random() * bound);
   const one = <T>(values: readonly T[]): T => values[below(values.length)] as T;
+  const ofMcp = mcpMembers(seed);
   return Array.from({ length: count }, () => {
     const outcome = one(['completed', 'completed', 'completed', 'refused', 'failed', 'cancelled'] as const);
     const status = outcome === 'completed' ? one([200, 201, 404, 500]) : one([200, 401, 429, 446, 499, 502]);
@@ -59,8 +60,21 @@ export function manyRows(count: number, { organisationId, window, seed }: Place)
       },
       trace_id: one(['', ...Array.from({ length: 20 }, (_, index) => `trace-${index}`)]),
       span_id: `span-${below(10)}`,
+      ...ofMcp(),
     });
   });
+}
+
+/** What one in three rows has of a request to an MCP server, from a chance of its own. */
+function mcpMembers(seed: number): () => Partial<RequestRow> {
+  const random = chanceOf(seed + 1000);
+  const one = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
+  return () => {
+    if (random() > 1 / 3) return {};
+    const endpoint = one(['mcp.tools.call', 'mcp.tools.call', 'mcp.tools.list', 'mcp.listen']);
+    const mcp_tool = endpoint === 'mcp.tools.call' ? one(['search', 'größe', ...hostileTexts.slice(0, 3)]) : '';
+    return { endpoint, mcp_server: one(['tickets', 'files']), mcp_tool };
+  };
 }
 
 /** The attempts of a plan, in the order of their end; the last one served. */

@@ -34,6 +34,8 @@ export function naiveFilter(
         true) &&
       isOneOf(filter.providers, row.provider) &&
       isOneOf(filter.virtualKeys, row.virtual_key) &&
+      isOneOf(filter.mcpServers, row.mcp_server) &&
+      isOneOf(filter.mcpTools, row.mcp_tool) &&
       isOneOf(filter.configs, row.config) &&
       isOneOf(filter.prompts, row.prompt) &&
       isOneOf(filter.apiKeys, row.api_key_id) &&

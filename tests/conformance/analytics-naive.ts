@@ -22,6 +22,8 @@ const columnOf = {
   workspace: 'workspace_id',
   provider: 'provider',
   prompt: 'prompt',
+  mcp_server: 'mcp_server',
+  mcp_tool: 'mcp_tool',
 } as const satisfies Partial<Record<GroupBy & string, keyof RequestRow>>;
 
 /** Who sent it: whoever uses the application, else the user whose key it was. */
@@ -35,6 +37,7 @@ function valueOf(row: RequestRow, by: GroupBy | SeriesSplit): string | undefined
   if (typeof by === 'object')
     return Object.hasOwn(row.metadata, by.metadata) ? row.metadata[by.metadata] : undefined;
   if (by === 'user') return userOf(row);
+  if (by.startsWith('mcp_') && row.endpoint !== 'mcp.tools.call') return undefined;
   if (by === 'retries') return row.is_success && row.retries > 0 ? String(row.retries) : undefined;
   return String(row[columnOf[by]]);
 }

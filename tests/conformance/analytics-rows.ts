@@ -50,6 +50,8 @@ export function requestRow(given: Partial<RequestRow> = {}): RequestRow {
     provider: 'openai',
     model_requested: 'gpt-x',
     model: 'gpt-x-2026',
+    mcp_server: '',
+    mcp_tool: '',
     upstream_host: 'api.openai.com',
     config: '',
     config_version: '',
@@ -129,6 +131,7 @@ export function randomRows(count: number, organisationId: string): RequestRow[] 
   const random = chanceOf(20_260_517);
   const below = (bound: number): number => Math.floor(random() * bound);
   const one = <T>(values: readonly T[]): T => values[below(values.length)] as T;
+  const called = chanceOf(20_260_518);
   return Array.from({ length: count }, () => {
     const outcome = one(['completed', 'completed', 'completed', 'refused', 'failed', 'cancelled'] as const);
     const status = outcome === 'completed' ? one([200, 201, 404, 500]) : one([200, 401, 429, 446, 499, 502]);
@@ -152,6 +155,9 @@ export function randomRows(count: number, organisationId: string): RequestRow[] 
       completion_tokens,
       total_tokens: prompt_tokens + completion_tokens,
       cost: `${below(3)}.${String(below(1_000_000)).padStart(6, '0')}${String(below(1_000_000)).padStart(6, '0')}`,
+      ...(called() < 0.3 && { endpoint: 'mcp.tools.call', mcp_server: 'tickets', mcp_tool: 'search' }),
+      ...(called() < 0.1 && { endpoint: 'mcp.tools.call', mcp_server: 'files', mcp_tool: hostileTexts[0] as string }),
+      ...(called() < 0.1 && { endpoint: 'mcp.tools.list', mcp_server: 'files', mcp_tool: '' }),
     });
   });
 }

@@ -1,7 +1,7 @@
 import type { RequestRow } from '../../core/ports/request-row.ts';
 
 const texts =
-  'id created_at organisation_id workspace_id api_key_id user_id method path endpoint error_code error_source error_message plugin ai_service provider model_requested model upstream_host config prompt virtual_key cache_status generation price_version finish_reason trace_id span_id parent_span_id span_name client_address user_agent option tries decision config_version prompt_version guardrails sdk source';
+  'id created_at organisation_id workspace_id api_key_id user_id method path endpoint error_code error_source error_message plugin ai_service provider model_requested model mcp_server mcp_tool upstream_host config prompt virtual_key cache_status generation price_version finish_reason trace_id span_id parent_span_id span_name client_address user_agent option tries decision config_version prompt_version guardrails sdk source';
 const numbers =
   'status latency_ms upstream_ms gateway_ms first_byte_ms first_token_ms request_bytes response_bytes prompt_tokens completion_tokens total_tokens cached_tokens cache_write_tokens reasoning_tokens input_audio_tokens output_audio_tokens attempts retries';
 

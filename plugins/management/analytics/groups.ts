@@ -94,6 +94,9 @@ const cells = {
   avg_tokens: Figure('Tokens per request.'),
   avg_weighted_feedback: Figure('Weighted average of the feedback of their traces.'),
   requests_with_feedback: Count('Requests whose trace has feedback.'),
+  avg_latency: Figure('Milliseconds, on average.'),
+  p95_latency: Figure('Milliseconds of the 95th percentile.'),
+  success_rate: Type.Number({ description: 'From 0 to 1.' }),
   last_seen: Type.String({ description: 'Acceptance of the latest request, ISO 8601.' }),
   first_seen: Type.String({ description: 'Acceptance of the first request, ISO 8601.' }),
 };
@@ -107,6 +110,8 @@ interface NamedGroup {
   readonly about: string;
   readonly columns: readonly Cell[];
 }
+
+const callColumns = ['avg_latency', 'p95_latency', 'success_rate', 'last_seen'] as const;
 
 /** Groups of `/analytics/groups/` without path parameters. */
 const named: readonly (NamedGroup & { readonly path: string; readonly by: GroupBy })[] = [
@@ -134,6 +139,22 @@ const named: readonly (NamedGroup & { readonly path: string; readonly by: GroupB
     about: 'Its id.',
     columns: ['cost'],
   },
+  {
+    path: 'mcp-servers',
+    title: 'Calls of tools in a period, counted by MCP server',
+    by: 'mcp_server',
+    field: 'mcp_server',
+    about: 'Its slug.',
+    columns: callColumns,
+  },
+  {
+    path: 'mcp-tools',
+    title: 'Calls of tools in a period, counted by tool',
+    by: 'mcp_tool',
+    field: 'mcp_tool',
+    about: 'Its name at the server; the filter `mcp_server` tells tools of the same name apart.',
+    columns: callColumns,
+  },
 ];
 
 const ofMetadata: NamedGroup = {
@@ -143,7 +164,7 @@ const ofMetadata: NamedGroup = {
   columns: ['cost', 'avg_tokens', 'avg_weighted_feedback', 'requests_with_feedback', 'last_seen'],
 };
 
-/** `GET /analytics/groups/users`, `ai-models`, `workspaces` and `metadata/{metadataKey}`. */
+/** `GET /analytics/groups/users`, `ai-models`, `workspaces`, `mcp-servers`, `mcp-tools` and `metadata/{metadataKey}`. */
 export function namedGroupRoutes(scope: Scope): readonly RouteDefinition[] {
   return [
     ...named.map((group) =>

@@ -35,6 +35,8 @@ const LogMetrics = Type.Object({
   provider: text,
   model_requested: text,
   model: text,
+  mcp_server: Type.String({ description: 'Slug of the MCP server; empty for every other request.' }),
+  mcp_tool: Type.String({ description: 'Tool that was called there.' }),
   upstream_host: text,
   config: text,
   config_version: text,
@@ -321,10 +323,11 @@ function callBodyOf({ body, base64 = false, truncated = false }: StoredCallBody)
 
 /** The only attempt of a request whose row has no list of attempts. */
 function onlyAttempt(
-  row: Pick<RequestRow, 'attempts' | 'option' | 'provider' | 'model' | 'status' | 'error_code'>,
+  row: Pick<RequestRow, 'attempts' | 'option' | 'provider' | 'mcp_server' | 'model' | 'status' | 'error_code'>,
 ): Static<typeof LoggedAttempt>[] | null {
   if (row.attempts !== 1) return null;
-  const { provider, model, status, error_code: error } = row;
+  const { model, status, error_code: error } = row;
+  const provider = row.provider || row.mcp_server;
   const option = row.option || 'config';
   return [{ option, provider, model, status, error, start_ms: null, end_ms: null, lost: false }];
 }
@@ -369,6 +372,7 @@ function bodyOf(text: string | undefined, isText: boolean): unknown {
 const shown = [
   ...(['workspace_id', 'api_key_id', 'user_id', 'endpoint', 'stream', 'outcome', 'is_success'] as const),
   ...(['error_code', 'error_message', 'ai_service', 'ai_org', 'provider', 'model', 'ai_model'] as const),
+  ...(['mcp_server', 'mcp_tool'] as const),
   ...(['config', 'prompt', 'prompt_slug', 'virtual_key', 'cache_status', 'finish_reason', 'source'] as const),
   ...(['latency_ms', 'first_token_ms', 'prompt_tokens', 'completion_tokens', 'total_tokens'] as const),
   ...(['req_units', 'res_units', 'total_units', 'cost', 'cost_currency', 'pricing', 'attempts'] as const),

@@ -33,6 +33,8 @@ describe('a filter of a query', () => {
     [{ model: 'gpt-5' }, { models: ['gpt-5'] }],
     [{ provider: '@team/openai' }, { providers: ['@team/openai'] }],
     [{ virtual_keys: 'a,b' }, { virtualKeys: ['a', 'b'] }],
+    [{ mcp_server: 'tickets' }, { mcpServers: ['tickets'] }],
+    [{ mcp_tool: 'search,add' }, { mcpTools: ['search', 'add'] }],
     [{ configs: 'pc-1' }, { configs: ['pc-1'] }],
     [{ prompt_slug: 'welcome' }, { prompts: ['welcome'] }],
     [{ api_key_ids: 'k1,k2' }, { apiKeys: ['k1', 'k2'] }],

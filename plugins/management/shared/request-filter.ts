@@ -142,6 +142,8 @@ const lists = {
   model: ['models', 'The same as `ai_model`'],
   provider: ['providers', 'Providers by slug'],
   virtual_keys: ['virtualKeys', 'Virtual keys by slug'],
+  mcp_server: ['mcpServers', 'MCP servers by slug'],
+  mcp_tool: ['mcpTools', 'Tools of MCP servers'],
   configs: ['configs', 'Saved configs by id'],
   prompt_slug: ['prompts', 'Prompts'],
   api_key_ids: ['apiKeys', 'Keys by id'],

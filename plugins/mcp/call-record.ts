@@ -1,0 +1,171 @@
+import { forwardedTrace, readTraceParent, spanIdOfRequest } from '../../core/base/trace-context.ts';
+import { readSseFrame, SseSplitter } from '../../core/base/sse.ts';
+import { parseJson } from '../../core/base/json.ts';
+import { type Answer, isStreamSource, type StreamSource, type StreamTarget } from '../../core/pipeline/answer.ts';
+import { headerValue } from '../../core/ports/header-list.ts';
+import type { RequestFacts } from '../../core/pipeline/facts.ts';
+import type { GatewayError, JsonValue, RequestContext } from '../../core/pipeline/plugin.ts';
+import { isObject, type RpcBody, type RpcMessage, textOf } from './messages.ts';
+
+/** Operations that the log names; everything else that clients may ask for is `mcp`. */
+const operations: ReadonlyMap<string, string> = new Map([
+  ['initialize', 'mcp.initialize'],
+  ['ping', 'mcp.ping'],
+  ['tools/list', 'mcp.tools.list'],
+  ['tools/call', 'mcp.tools.call'],
+  ['prompts/list', 'mcp.prompts.list'],
+  ['prompts/get', 'mcp.prompts.get'],
+  ['resources/list', 'mcp.resources.list'],
+  ['resources/templates/list', 'mcp.resources.templates.list'],
+  ['resources/read', 'mcp.resources.read'],
+  ['resources/subscribe', 'mcp.resources.subscribe'],
+  ['resources/unsubscribe', 'mcp.resources.unsubscribe'],
+  ['completion/complete', 'mcp.completion.complete'],
+  ['logging/setLevel', 'mcp.logging.set_level'],
+]);
+const ofKinds = { notification: 'mcp.notification', response: 'mcp.response' } as const;
+const ofMethods: Readonly<Record<string, string>> = { GET: 'mcp.listen', DELETE: 'mcp.end' };
+
+/** Notes for the log what a request without messages asks for: `GET` and `DELETE`. */
+export function recordMethod({ method, facts }: RequestContext): void {
+  facts.operation = ofMethods[method] ?? '';
+}
+
+/**
+ * Notes for the log what the messages ask for, and takes the place in a trace that they name in `_meta.traceparent`. The
+ * server gets the gateway's own span in that member.
+ */
+export function recordMessages(context: RequestContext, { messages, isBatch }: RpcBody): void {
+  const [message] = messages as readonly [RpcMessage];
+  const { kind, method } = message;
+  if (isBatch) context.facts.operation = 'mcp.batch';
+  else context.facts.operation = kind === 'request' ? (operations.get(method) ?? 'mcp') : ofKinds[kind];
+  for (const one of messages) joinTrace(context, one, isBatch);
+}
+
+function joinTrace(context: RequestContext, { method, params }: RpcMessage, isBatch: boolean): void {
+  const meta = Object.hasOwn(params, '_meta') ? params['_meta'] : undefined;
+  if (!isObject(meta)) return;
+  const parent = readTraceParent(textOf(meta, 'traceparent') ?? '');
+  if (parent === undefined) return;
+  const { facts, id } = context;
+  // Headers win: of the request, and those of the gateway's own.
+  if (facts.sampled === undefined) {
+    if (facts.traceId === id) facts.traceId = parent.traceId;
+    facts.parentSpanId ||= parent.parentId;
+    facts.spanId ||= spanIdOfRequest(id);
+    const name = method === 'tools/call' ? textOf(params, 'name') : undefined;
+    facts.spanName ||= (name === undefined ? method : `${method} ${name}`).slice(0, longestName);
+    facts.sampled = parent.sampled;
+  }
+  const own = forwardedTrace(facts, id, undefined).parent;
+  // Messages of a list are written anew, one by one.
+  if (isBatch) meta['traceparent'] = own;
+  else context.body.set(['params', '_meta', 'traceparent'], own);
+}
+
+const longestName = 255;
+/** Larger messages are not looked at. */
+const maxReadBytes = 262_144;
+
+/**
+ * Notes for the log whether the answer says that something has failed, which no status tells: an error of JSON-RPC, or
+ * the result of a tool with `isError`. Bytes pass as they are.
+ */
+export function recordAnswer({ facts }: RequestContext, answer: Answer): Answer {
+  const { status, headers, body } = answer;
+  if (status !== 200 || body === null) return answer;
+  const isStream = headerValue(headers, 'content-type') === 'text/event-stream';
+  facts.stream = isStream;
+  if (isStreamSource(body)) return { ...answer, body: new ReadAnswer(body, facts, isStream) };
+  const reader = new AnswerReader(facts, isStream);
+  reader.read(body);
+  reader.finish();
+  return answer;
+}
+
+/** Reads the messages of an answer as far as they may tell a failure. */
+class AnswerReader {
+  readonly #facts: RequestFacts;
+  /** Undefined for one JSON document. */
+  readonly #events: SseSplitter | undefined;
+  #chunks: Buffer[] = [];
+  #size = 0;
+
+  constructor(facts: RequestFacts, isStream: boolean) {
+    this.#facts = facts;
+    if (!isStream) return;
+    this.#events = new SseSplitter((frame, isWhole) => {
+      if (isWhole && mayTellFailure(frame)) this.#note(parseJson(readSseFrame(frame).data ?? ''));
+    }, maxReadBytes);
+  }
+
+  read(chunk: Buffer): void {
+    if (this.#events !== undefined) return this.#events.push(chunk);
+    this.#size += chunk.length;
+    if (this.#size <= maxReadBytes) this.#chunks.push(chunk);
+    else this.#chunks = [];
+  }
+
+  finish(): void {
+    if (this.#events !== undefined) return this.#events.finish();
+    const document = Buffer.concat(this.#chunks);
+    if (this.#size <= maxReadBytes && mayTellFailure(document))
+      this.#note(parseJson(document.toString('utf8')));
+  }
+
+  #note(json: JsonValue | undefined): void {
+    for (const message of Array.isArray(json) ? json : [json]) {
+      if (!isObject(message) || Object.hasOwn(message, 'method')) continue;
+      const { result } = message;
+      const isToolError = isObject(result) && result['isError'] === true;
+      if (!isToolError && !isObject(message['error'])) continue;
+      this.#facts.answerFailed = true;
+      this.#facts.finishReason = isToolError ? 'tool_error' : 'error';
+    }
+  }
+}
+
+function mayTellFailure(bytes: Buffer): boolean {
+  return bytes.includes('"isError"') || bytes.includes('"error"');
+}
+
+/** An answer that is read on its way. */
+class ReadAnswer implements StreamSource, StreamTarget {
+  readonly #source: StreamSource;
+  readonly #reader: AnswerReader;
+  #target: StreamTarget | undefined;
+
+  constructor(source: StreamSource, facts: RequestFacts, isStream: boolean) {
+    this.#source = source;
+    this.#reader = new AnswerReader(facts, isStream);
+  }
+
+  pipe(target: StreamTarget): void {
+    this.#target = target;
+    this.#source.pipe(this);
+  }
+
+  resume(): void {
+    this.#source.resume();
+  }
+
+  cancel(error: GatewayError): void {
+    this.#target = undefined;
+    this.#source.cancel(error);
+  }
+
+  data(chunk: Buffer): boolean {
+    this.#reader.read(chunk);
+    return this.#target?.data(chunk) ?? false;
+  }
+
+  end(): void {
+    this.#reader.finish();
+    this.#target?.end();
+  }
+
+  fail(error: GatewayError, told?: Buffer): void {
+    this.#target?.fail(error, told);
+  }
+}

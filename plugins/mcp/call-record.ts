@@ -1,7 +1,12 @@
 import { forwardedTrace, readTraceParent, spanIdOfRequest } from '../../core/base/trace-context.ts';
 import { readSseFrame, SseSplitter } from '../../core/base/sse.ts';
 import { parseJson } from '../../core/base/json.ts';
-import { type Answer, isStreamSource, type StreamSource, type StreamTarget } from '../../core/pipeline/answer.ts';
+import {
+  type Answer,
+  isStreamSource,
+  type StreamSource,
+  type StreamTarget,
+} from '../../core/pipeline/answer.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
 import type { GatewayError, JsonValue, RequestContext } from '../../core/pipeline/plugin.ts';

@@ -36,7 +36,12 @@ export class Catalogue {
   readonly #maxBytes: number;
   readonly #known = new RecentMap<Known>(maxKnown);
 
-  constructor(scope: Pick<Scope, 'clock' | 'log'>, links: ServerLinks, filter: OfferFilter, maxBytes: number) {
+  constructor(
+    scope: Pick<Scope, 'clock' | 'log'>,
+    links: ServerLinks,
+    filter: OfferFilter,
+    maxBytes: number,
+  ) {
     this.#scope = scope;
     this.#links = links;
     this.#filter = filter;

@@ -23,7 +23,7 @@ import mcp from './index.ts';
 interface Setup {
   /** Answers are JSON; else event streams. */
   readonly isJson?: boolean;
-  readonly logging?: object;
+  readonly logging?: Readonly<Record<string, unknown>>;
   readonly mode?: 'full' | 'metadata';
   /** A result that the gateway reads whole. */
   readonly maxResultBytes?: number;
@@ -182,7 +182,9 @@ test('each method of the protocol has its own name, and others share one', async
 
 test('a stream of a server is one row when the client leaves: completed, its length in upstream_ms, no latency', async (t) => {
   const { gateway, journal, headers } = await start(t, {});
-  const request = http.get(`${gateway.url}/tools/mcp`, { headers: { ...headers, accept: 'text/event-stream' } });
+  const request = http.get(`${gateway.url}/tools/mcp`, {
+    headers: { ...headers, accept: 'text/event-stream' },
+  });
   request.on('error', () => undefined);
   await new Promise<void>((resolve) => request.once('response', () => resolve()));
   const openMs = 120;
@@ -191,7 +193,15 @@ test('a stream of a server is one row when the client leaves: completed, its len
   await gateway.untilSettled();
   const [row] = journal.rows<Partial<RequestRow>>('requests');
   assert.deepEqual(
-    [row?.endpoint, row?.method, row?.status, row?.outcome, row?.is_success, row?.error_code, row?.mcp_server],
+    [
+      row?.endpoint,
+      row?.method,
+      row?.status,
+      row?.outcome,
+      row?.is_success,
+      row?.error_code,
+      row?.mcp_server,
+    ],
     ['mcp.listen', 'GET', 200, 'completed', true, undefined, 'tools'],
   );
   const { latency_ms: latency = Infinity, upstream_ms: length = 0 } = row ?? {};

@@ -33,7 +33,7 @@ test('servers of a file: each has a url or a command, and only what belongs to i
   assert.deepEqual(await faultsOf('{ url: "https://tools.example.com/sse", transport: sse }'), []);
   assert.deepEqual(await faultsOf('{ command: tools }'), []);
   assert.deepEqual(await faultsOf('{ command: tools, args: [a], sessions: own, max_processes: 2 }'), []);
-  assert.deepEqual(await faultsOf('{}'), ['/servers/tools needs one of url and command']);
+  assert.deepEqual(await faultsOf('{}'), ['/servers/tools needs one of url, command and openapi']);
   assert.deepEqual(await faultsOf('{ url: "https://a.example.com", sessions: shared }'), [
     '/servers/tools/sessions is for servers with a command; leave it out',
   ]);

@@ -1,5 +1,4 @@
 import type { TrustedHosts } from '../../core/base/host-rules.ts';
-import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { McpRemoteTarget, McpTarget, McpUpstream } from '../../core/ports/mcp.ts';
@@ -8,9 +7,10 @@ import { admitUrl } from '../guarded-fetch/guarded-hop.ts';
 import { HttpUpstream } from './http-upstream.ts';
 import { OpenapiUpstream } from './openapi/openapi-upstream.ts';
 import { createSseUpstream } from './sse-upstream.ts';
+import { createStdioUpstream } from './stdio-upstream.ts';
 
 /** What the ways to servers share. */
-export interface UpstreamSurroundings {
+interface UpstreamSurroundings {
   readonly transport: Transport;
   readonly trusted: TrustedHosts;
   readonly log: Log;
@@ -19,9 +19,8 @@ export interface UpstreamSurroundings {
 
 /** The way to a server. Throws `address_refused`. */
 export function createUpstream(target: McpTarget, around: UpstreamSurroundings): McpUpstream {
-  if (target.type === 'http' || target.type === 'sse') return remoteUpstream(target, around);
-  if (target.type === 'openapi') return new OpenapiUpstream(target, around);
-  throw new GatewayError('not_supported', `The transport ${target.type} of MCP servers is not there yet.`);
+  if (target.type === 'stdio') return createStdioUpstream(target, around.log, around.clock);
+  return target.type === 'openapi' ? new OpenapiUpstream(target, around) : remoteUpstream(target, around);
 }
 
 function remoteUpstream(target: McpRemoteTarget, { transport, trusted, clock }: UpstreamSurroundings) {

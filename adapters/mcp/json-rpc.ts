@@ -85,12 +85,23 @@ export function isId(value: JsonValue | undefined): value is RpcId {
 function describe(value: JsonValue, write: () => string): RpcMessage | undefined {
   const body = asObject(value);
   if (body?.['jsonrpc'] !== '2.0') return undefined;
-  const { id, method } = body as { id?: JsonValue; method?: JsonValue };
-  if (typeof method === 'string') {
-    if (id === undefined) return { kind: 'notification', id, method, body, text: write() };
-    return isId(id) ? { kind: 'request', id, method, body, text: write() } : undefined;
+  const { id, method = '' } = body as { id?: JsonValue; method?: JsonValue };
+  const kind = kindOf(body);
+  if (kind === undefined || typeof method !== 'string') return undefined;
+  try {
+    return { kind, id: isId(id) ? id : undefined, method, body, text: write() };
+  } catch {
+    // It is nested too deeply to be written.
+    return undefined;
   }
-  const answers = method === undefined && ('result' in body || 'error' in body);
-  if (!answers || (!isId(id) && id !== undefined && id !== null)) return undefined;
-  return { kind: 'response', id: id ?? undefined, method: '', body, text: write() };
+}
+
+function kindOf(body: JsonObject): RpcMessage['kind'] | undefined {
+  const { id } = body;
+  if ('method' in body) {
+    if (id === undefined) return 'notification';
+    return isId(id) ? 'request' : undefined;
+  }
+  const isNamed = isId(id) || id === undefined || id === null;
+  return isNamed && ('result' in body || 'error' in body) ? 'response' : undefined;
 }

@@ -1,20 +1,14 @@
 import assert from 'node:assert/strict';
-import { type TestContext, describe, test } from 'node:test';
-import {
-  CreateMessageRequestSchema,
-  ElicitRequestSchema,
-  ListRootsRequestSchema,
-  ToolListChangedNotificationSchema,
-} from '@modelcontextprotocol/sdk/types.js';
+import { type TestContext, test } from 'node:test';
 import { type Clock, systemClock } from '../../core/ports/clock.ts';
 import type { McpUpstream } from '../../core/ports/mcp.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { startMcpRelay } from '../../tests/kit/mcp-relay.ts';
+import { describeClients } from '../../tests/conformance/mcp-upstream.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { startSseMcp, type SseMcp } from '../../tests/kit/sse-mcp.ts';
 import { silentLog, testTransport } from '../transport/transport.test-support.ts';
 import { createMcpClients } from './create-mcp-clients.ts';
-import { ask, Asked, bodyOf, gone, initialize, openSession, toolCall } from './upstream.test-support.ts';
+import { ask, Asked, gone, initialize, openSession, toolCall } from './upstream.test-support.ts';
 
 /** The server of scenes, and the way to it. */
 async function started(
@@ -44,152 +38,19 @@ async function untilStreams(server: SseMcp, count: number): Promise<void> {
   );
 }
 
-describe('a server over the older transport, for clients of Streamable HTTP', () => {
-  test('offers its tools and runs them', async (t) => {
-    const { server, upstream } = await started(t);
-    const relay = await startMcpRelay(t, upstream);
-    const { client, call, transport } = await relay.connect({}, { authorization: 'Bearer of-client' });
-    const { tools } = await client.listTools();
-    assert.ok(tools.some(({ name }) => name === 'echo'));
-    assert.equal(await call('echo', { text: 'ä\n🌊' }), 'ä\n🌊');
-    assert.ok(server.requests.every(({ headers }) => headers.authorization === 'Bearer of-client'));
-    assert.ok(server.requests.every(({ headers }) => headers['mcp-session-id'] === undefined));
-    await transport.terminateSession();
-    await untilStreams(server, 0);
-  });
+describeClients('a server over the older transport', async (t) => (await started(t)).upstream);
 
-  test('reports the progress of the call that asks for it', async (t) => {
-    const { upstream } = await started(t);
-    const { client } = await (await startMcpRelay(t, upstream)).connect();
-    const counted = async (to: number) => {
-      const progress: number[] = [];
-      await client.callTool({ name: 'count', arguments: { to } }, undefined, {
-        onprogress: (report) => progress.push(report.progress),
-      });
-      return progress;
-    };
-    assert.deepEqual(await Promise.all([counted(3), counted(2)]), [
-      [1, 2, 3],
-      [1, 2],
-    ]);
-  });
-
-  test('is told of a cancelled call', async (t) => {
-    const { upstream } = await started(t);
-    const { client, call } = await (await startMcpRelay(t, upstream)).connect();
-    const controller = new AbortController();
-    const waits = client.callTool({ name: 'wait', arguments: { name: 'a' } }, undefined, {
-      signal: controller.signal,
-    });
-    await eventually(async () => (await call('events')).includes('a:waits') || undefined);
-    controller.abort();
-    await assert.rejects(waits);
-    await eventually(async () => (await call('events')).includes('a:cancelled') || undefined);
-  });
-
-  test('asks the client for a sample, a confirmation and roots, and says that its tools have changed', async (t) => {
-    const { upstream } = await started(t);
-    const relay = await startMcpRelay(t, upstream);
-    const { client, call } = await relay.connect({ sampling: {}, elicitation: {}, roots: {} });
-    client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => ({
-      model: 'm',
-      role: 'assistant',
-      content: { type: 'text', text: `heard ${JSON.stringify(params.messages[0]?.content)}` },
-    }));
-    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { sure: true } }));
-    client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: [{ uri: 'file:///r' }] }));
-    const changed = new Promise((resolve) => {
-      client.setNotificationHandler(ToolListChangedNotificationSchema, resolve);
-    });
-    assert.match(await call('ask', { question: 'why' }), /heard.*why/);
-    assert.equal(await call('confirm'), 'accept {"sure":true}');
-    assert.equal(await call('roots'), '{"roots":[{"uri":"file:///r"}]}');
-    await call('grow', { name: 'new' });
-    await changed;
-  });
-});
-
-test('an answer is JSON unless something comes before it', async (t) => {
-  const { upstream } = await started(t);
-  const opened = await ask(upstream, { body: initialize });
-  const sessionId = opened.head?.sessionId;
-  assert.deepEqual(
-    [opened.head?.status, opened.head?.contentType, sessionId?.length],
-    [200, 'application/json', 36],
-  );
-  assert.equal((JSON.parse(opened.body) as { id: string }).id, 'hello');
-  const plain = await ask(upstream, { sessionId, body: toolCall(1, 'count', { to: 2 }) });
-  assert.equal(plain.head?.contentType, 'application/json');
-  assert.equal(plain.head.sessionId, undefined);
-  const body = toolCall(2, 'count', { to: 2 }, { progressToken: 'p' });
-  const streamed = await ask(upstream, { sessionId, body });
-  assert.equal(streamed.head?.contentType, 'text/event-stream');
-  const events = streamed.body.split('\n\n').filter((event) => event !== '');
-  assert.equal(events.length, 3);
-  assert.match(events[2] ?? '', /^event: message\ndata: \{.*counted to 2/);
-});
-
-test('a notification is answered with 202, a list of requests with a stream of responses', async (t) => {
-  const { upstream } = await started(t);
-  const sessionId = await openSession(upstream);
-  const notified = await ask(upstream, {
-    sessionId,
-    body: bodyOf({ jsonrpc: '2.0', method: 'notifications/roots/list_changed' }),
-  });
-  assert.deepEqual([notified.head?.status, notified.body], [202, '']);
-  const ping = (id: number) => ({ jsonrpc: '2.0', id, method: 'ping' });
-  const both = await ask(upstream, { sessionId, body: bodyOf([ping(1), ping(2)]) });
-  assert.deepEqual(
-    both.body.match(/"id":\d/g)?.toSorted((a, b) => a.localeCompare(b)),
-    ['"id":1', '"id":2'],
-  );
-});
-
-test('what the server says without being asked waits for a stream', async (t) => {
-  const { upstream } = await started(t);
-  const sessionId = await openSession(upstream);
-  const said = await ask(upstream, { sessionId, body: toolCall(1, 'say', { text: 'during' }) });
-  assert.match(said.body, /during[^]*"id":1/);
-  const listener = new Asked(upstream, { method: 'GET', sessionId });
-  assert.equal((await listener.headed).contentType, 'text/event-stream');
-  const heard = await ask(upstream, { sessionId, body: toolCall(2, 'say', { text: 'aside' }) });
-  assert.equal(heard.head?.contentType, 'application/json');
-  assert.match(listener.text, /aside/);
-  const second = await ask(upstream, { method: 'GET', sessionId });
-  assert.equal(second.head?.status, 409);
-  await ask(upstream, { method: 'DELETE', sessionId });
-  assert.equal((await listener.over).error, undefined);
-});
-
-test('an unknown session is 404, a missing one 400, and what is no message 400', async (t) => {
+test('credentials of each request go to the server, and sessions of the gateway do not', async (t) => {
   const { server, upstream } = await started(t);
-  for (const method of ['POST', 'GET', 'DELETE'] as const) {
-    const body = method === 'POST' ? toolCall(1, 'pid') : null;
-    const unknown = await ask(upstream, { method, body, sessionId: 'other' });
-    assert.deepEqual([unknown.head?.status, unknown.error], [404, undefined]);
-    assert.equal((await ask(upstream, { method, body })).head?.status, 400);
-  }
-  const sessionId = await openSession(upstream);
-  for (const body of ['{', '[]', '{"id":1}', '{"jsonrpc":"2.0","id":null,"method":"ping"}']) {
-    assert.equal((await ask(upstream, { sessionId, body: Buffer.from(body) })).head?.status, 400);
-  }
-  const again = await ask(upstream, { sessionId, body: initialize });
-  assert.match(again.body, /has had its handshake/);
-  assert.equal(server.openStreams(), 1);
-});
-
-test('an id of a pending request is not used twice', async (t) => {
-  const { upstream } = await started(t);
-  const sessionId = await openSession(upstream);
-  const waiting = new Asked(upstream, { sessionId, body: toolCall(1, 'wait', { name: 'a' }) });
-  const second = await ask(upstream, { sessionId, body: toolCall(1, 'pid') });
-  assert.deepEqual([second.head?.status, /pending one/.test(second.body)], [400, true]);
-  const params = { requestId: 1 };
-  await ask(upstream, {
-    sessionId,
-    body: bodyOf({ jsonrpc: '2.0', method: 'notifications/cancelled', params }),
-  });
-  assert.deepEqual([(await waiting.over).body, (await waiting.over).error], ['', undefined]);
+  const sessionId = await openSession(upstream, { headers: ['authorization', 'Bearer first'] });
+  const body = toolCall(1, 'pid');
+  await ask(upstream, { sessionId, body, headers: ['authorization', 'Bearer second'] });
+  const sent = server.requests.map(({ method, headers }) => `${method} ${headers.authorization}`);
+  assert.deepEqual(sent.slice(0, 2), ['GET Bearer first', 'POST Bearer first']);
+  assert.equal(sent.at(-1), 'POST Bearer second');
+  assert.ok(server.requests.every(({ headers }) => headers['mcp-session-id'] === undefined));
+  await ask(upstream, { method: 'DELETE', sessionId });
+  await untilStreams(server, 0);
 });
 
 test('a broken stream ends the session: pending requests fail, later ones are 404', async (t) => {

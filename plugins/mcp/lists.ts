@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../core/pipeline/plugin.ts';
+import { GatewayError, type JsonObject, type JsonValue } from '../../core/pipeline/plugin.ts';
 import type { McpCapabilityType } from '../../core/ports/record-kinds.ts';
 import type { Approvals } from './approvals.ts';
 import { isObject, textOf } from './messages.ts';
@@ -36,8 +36,9 @@ export class OfferFilter {
   ofResult(server: McpServer, result: JsonObject): JsonObject {
     let filtered = result;
     for (const list of Object.values(offerLists)) {
-      const items = Object.hasOwn(result, list.member) ? result[list.member] : undefined;
-      if (!Array.isArray(items)) continue;
+      if (!Object.hasOwn(result, list.member)) continue;
+      const items = result[list.member];
+      if (!Array.isArray(items)) throw noList(server, list.member);
       const kept = items.flatMap((item) => this.#shown(server, list, item));
       filtered = { ...filtered, [list.member]: kept };
     }
@@ -56,6 +57,14 @@ export class OfferFilter {
     const { description } = server.tool(textOf(item, 'name') ?? '') ?? {};
     return [description === undefined ? item : { ...item, description }];
   }
+}
+
+function noList({ slug }: McpServer, member: string): GatewayError {
+  return new GatewayError(
+    'upstream_invalid',
+    `The MCP server "${slug}" answered with "${member}" that are no list, which the gateway has to read; see its log.`,
+    { source: 'provider' },
+  );
 }
 
 /** Whether a URI may belong to a template: its fixed parts stand in it in their order, the first one at the start. */

@@ -130,7 +130,7 @@ export class Relay {
   /** Refuses a message that asks for something that is off; says how its answer has to be changed, if it has to. */
   async #prepare(asked: Asked, message: RpcMessage): Promise<Prepared> {
     const { server, context } = asked;
-    const { method, params, id } = message;
+    const { method, params } = message;
     if (message.kind !== 'request') return asItIs;
     if (Object.hasOwn(offerLists, method))
       return server.hasSwitches ? { ...asItIs, change: (answer) => this.#listed(server, answer) } : asItIs;
@@ -145,7 +145,7 @@ export class Relay {
     await before(gates, call);
     const isChanged = call.arguments !== (params['arguments'] ?? emptyArguments);
     if (isChanged) params['arguments'] = call.arguments;
-    return { isChanged, change: resultChange(server, gates, call, id) };
+    return { isChanged, change: resultChange(server, gates, call) };
   }
 
   #listed(server: McpServer, answer: JsonObject): JsonObject {
@@ -210,7 +210,7 @@ export class Relay {
     const change: ChangeMessage = async (message) => {
       const listed = this.#listed(server, message);
       const call: ToolCall = { server: server.slug, tool: '', arguments: {} };
-      return (await resultChange(server, gates, call, undefined)?.(listed)) ?? listed;
+      return (await resultChange(server, gates, call)?.(listed)) ?? listed;
     };
     const source = isJudged
       ? new ChangedEvents(body, this.#onlyAnswers(asked, change), this.#parts.maxMessageBytes)
@@ -257,6 +257,11 @@ function empty(status: number): Answer {
 
 /** An error of the server as it came, bounded. */
 async function failed(context: RequestContext, { head, body }: Answered): Promise<Answer> {
+  if (!/^(?:application\/json|text\/event-stream)?$/.test(head.contentType)) {
+    // A page that is no JSON-RPC would be shown as one of the gateway.
+    body.cancel(new GatewayError('upstream_reset', 'The gateway needs only the status.'));
+    return empty(head.status);
+  }
   const bytes = await body.collect(context, maxErrorBytes);
   const headers = head.contentType === '' ? [] : ['content-type', head.contentType];
   return { status: head.status, headers, body: bytes, source: 'provider' };
@@ -311,18 +316,20 @@ async function before(gates: readonly ToolCallGate[], call: ToolCall): Promise<v
   for (const gate of gates) await gate.before?.(call);
 }
 
-/** How the result of a call is judged and cut; undefined when it may pass as it is. `id` undefined: of any answer. */
+/**
+ * How the result of a call is judged and cut; undefined when it may pass as it is. Its id does not count: a server could
+ * answer another call of the client there.
+ */
 function resultChange(
   server: McpServer,
   gates: readonly ToolCallGate[],
   call: ToolCall,
-  id: RpcMessage['id'],
 ): ChangeMessage | undefined {
   const judging = gates.filter(({ after }) => after !== undefined);
   const maxBytes = server.maxResultBytes(call.tool);
   if (judging.length === 0 && maxBytes === undefined) return undefined;
   return async (answer) => {
-    if ((id !== undefined && answer['id'] !== id) || !isObject(answer['result'])) return answer;
+    if (!isObject(answer['result'])) return answer;
     const held = { result: clipped(answer['result'], maxBytes) as JsonObject[string] };
     for (const gate of judging) await gate.after?.(call, held);
     return held.result === answer['result'] ? answer : { ...answer, result: held.result };

@@ -229,11 +229,11 @@ export class ChangedEvents implements StreamSource, StreamTarget {
         break;
       }
       const { data } = readSseFrame(frame);
-      const json = data === undefined || data === '' ? undefined : parseJson(data);
-      if (!isObject(json)) {
+      if (data === undefined || data === '') {
         hasRoom = this.#target.data(frame);
         continue;
       }
+      const json = parseJson(data);
       const changed = this.#changed(json);
       if (changed instanceof Promise) {
         this.#isBusy = true;
@@ -252,15 +252,18 @@ export class ChangedEvents implements StreamSource, StreamTarget {
     return hasRoom && !this.#isBusy;
   }
 
-  #changed(json: JsonObject): MaybePromise<JsonObject> {
+  /** Of a list of messages each. */
+  #changed(json: JsonValue | undefined): MaybePromise<JsonValue> {
     try {
-      return this.#change(json);
+      if (Array.isArray(json))
+        return Promise.all(json.map(async (one) => await this.#change(requireObject(one))));
+      return this.#change(requireObject(json));
     } catch (error) {
       return Promise.reject(asError(error));
     }
   }
 
-  #put(frame: Buffer, before: JsonObject, after: JsonObject): boolean {
+  #put(frame: Buffer, before: JsonValue | undefined, after: JsonValue): boolean {
     if (this.#target === undefined) return false;
     return this.#target.data(after === before ? frame : replaceSseData(frame, writeJson(after)));
   }

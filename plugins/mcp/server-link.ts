@@ -128,6 +128,11 @@ export class ServerLinks {
       body.cancel(forgotten());
       throw refusedBy(server, head.status);
     }
+    const oddity = oddityOf(head);
+    if (oddity !== undefined) {
+      body.cancel(forgotten());
+      throw notMcp(server, oddity);
+    }
     return { head, body };
   }
 
@@ -222,6 +227,24 @@ function isRedirect(status: number): boolean {
 
 function forgotten(): GatewayError {
   return new GatewayError('upstream_reset', 'The gateway needs nothing more of this answer.');
+}
+
+/** The types of what MCP servers say; empty where they say nothing. */
+const messageTypes: ReadonlySet<string> = new Set(['', 'application/json', 'text/event-stream']);
+/** Visible ASCII, as the protocol has it; with a bound, since it has to fit into the id of the client's session. */
+const sessionIdForm = /^[\x21-\x7e]{1,4096}$/;
+
+/** Something of an answer that no MCP server says, in words. Pages of errors are told by their status. */
+function oddityOf({ status, contentType, sessionId }: McpHead): string | undefined {
+  if (status < 300 && !messageTypes.has(contentType))
+    return `an answer of another type than JSON or an event stream (${JSON.stringify(contentType.slice(0, 64))}); check its URL`;
+  if (sessionId !== undefined && !sessionIdForm.test(sessionId))
+    return 'a session id that is longer than 4,096 characters or not visible ASCII; see its log';
+  return undefined;
+}
+
+function notMcp({ slug }: McpServer, oddity: string): GatewayError {
+  return new GatewayError('mcp_failed', `The MCP server "${slug}" sent ${oddity}.`, { source: 'provider' });
 }
 
 /** A client must not take these for refusals of the gateway: it would ask its user to sign in there. */

@@ -15,6 +15,7 @@ import {
 } from '../../core/lifecycle/recording-services.test-support.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send, until } from '../../tests/kit/http-kit.ts';
+import { startMcpServer } from '../../tests/kit/mcp-server.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
 import { startStatefulMcpServer, type StatefulMcpServer } from '../../tests/kit/stateful-mcp-server.ts';
 import auth from '../auth/index.ts';
@@ -37,7 +38,11 @@ async function startServer(t: TestContext, options: Upstream = {}): Promise<Stat
 }
 
 /** A gateway in front of one server, `/tools/mcp`. */
-async function start(t: TestContext, server: StatefulMcpServer, own: Partial<ServerOptions> = {}) {
+async function start(
+  t: TestContext,
+  server: Pick<StatefulMcpServer, 'url'>,
+  own: Partial<ServerOptions> = {},
+) {
   const log = recordingLog([]);
   const transport = createUndiciTransport({ log, clock: realClock, metrics: new RecordingMetrics() });
   t.after(() => transport.close());
@@ -141,6 +146,31 @@ test('without a handshake, as from 2026-07-28 on: the headers that repeat parts 
   const { headers } = server.requests.at(-1) ?? assert.fail();
   const { 'mcp-method': method, 'mcp-name': name, 'mcp-param-region': region, 'x-other': other } = headers;
   assert.deepEqual([method, name, region, other], ['tools/call', 'add', 'eu', undefined]);
+});
+
+test('a version that the gateway does not know is for the server to judge', async (t) => {
+  const server = await startServer(t, { hasSessions: false });
+  const { post } = await start(t, server);
+  const answer = await post(call('add', { a: 1, b: 1 }), { 'mcp-protocol-version': 'v999.0.0' });
+  assert.equal(answer.status, 400);
+  assert.match(answer.text, /Unsupported protocol version.*2025-11-25/);
+});
+
+test('a stream of subscriptions may be silent for longer than a call may take', async (t) => {
+  const said = ['acknowledged', 'changed'].map((name) => `data: {"jsonrpc":"2.0","method":"${name}"}\n\n`);
+  const server = await startMcpServer({
+    intercept({ message }, response) {
+      if (message?.method !== 'subscriptions/listen') return false;
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(said[0]);
+      setTimeout(() => response.end(said[1]), 500);
+      return true;
+    },
+  });
+  t.after(() => server.close());
+  const { post } = await start(t, server, { call_timeout_ms: 100 });
+  const answer = await post({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params: {} });
+  assert.deepEqual([answer.status, answer.text], [200, said.join('')]);
 });
 
 describe('sessions', () => {
@@ -281,7 +311,10 @@ describe('what is wrong is told with its remedy', () => {
       assert.match(answer.json().error.message, message);
     }
     assert.equal(server.requests.length, 0);
-    const version = await post({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-protocol-version': 'new' });
+    const version = await post(
+      { jsonrpc: '2.0', id: 1, method: 'ping' },
+      { 'mcp-protocol-version': 'a new one' },
+    );
     assert.match(version.text, /MCP-Protocol-Version/);
   });
 

@@ -9,6 +9,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import { type ToolCall, type ToolCallGate, toolCallGates } from '../../core/pipeline/tool-calls.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
+import type { McpHead } from '../../core/ports/mcp.ts';
 import { Approvals } from './approvals.ts';
 import { recordAnswer, recordMessages, recordMethod } from './call-record.ts';
 import { matchesTemplate, OfferFilter, offerLists } from './lists.ts';
@@ -84,12 +85,17 @@ export class Relay {
   async pass(asked: Asked, message: RpcMessage, body?: Buffer, wrap?: ChangeMessage): Promise<Answer> {
     const { change, isChanged } = await this.#prepare(asked, message);
     const sent = isChanged ? undefined : body;
+    const isListening = message.method === 'subscriptions/listen';
     const answered = await this.#parts.links.send(asked, {
       method: 'POST',
       body: sent ?? Buffer.from(writeJson(message.json)),
       lastEventId: undefined,
+      isListening,
     });
     const changes = [change && this.#onlyAnswers(asked, change), wrap].filter((one) => one !== undefined);
+    const { head, body: stream } = answered;
+    if (isListening && changes.length === 0 && head.status < 400 && head.contentType === 'text/event-stream')
+      return this.#streaming(head, stream);
     if (changes.length < 2) return await this.#passOn(asked, answered, changes[0]);
     return await this.#passOn(asked, answered, async (given) => {
       let said = given;
@@ -200,7 +206,8 @@ export class Relay {
   async #listen(asked: Asked): Promise<Answer> {
     const { context, server } = asked;
     const lastEventId = context.header('last-event-id');
-    const { head, body } = await this.#parts.links.send(asked, { method: 'GET', body: null, lastEventId });
+    const asking = { method: 'GET', body: null, lastEventId, isListening: true } as const;
+    const { head, body } = await this.#parts.links.send(asked, asking);
     if (head.status >= 400) return await failed(context, { head, body });
     context.facts.stream = true;
     context.facts.openSince = this.#parts.scope.clock.monotonic();
@@ -215,14 +222,13 @@ export class Relay {
     const source = isJudged
       ? new ChangedEvents(body, this.#onlyAnswers(asked, change), this.#parts.maxMessageBytes)
       : body;
+    return this.#streaming(head, source);
+  }
+
+  #streaming({ status, contentType }: McpHead, source: StreamSource): Answer {
     const stream = new ListenStream(source, () => this.#listening.delete(stream));
     this.#listening.add(stream);
-    return {
-      status: head.status,
-      headers: ['content-type', head.contentType],
-      body: stream,
-      source: 'provider',
-    };
+    return { status, headers: ['content-type', contentType], body: stream, source: 'provider' };
   }
 
   async #end(asked: Asked): Promise<Answer> {

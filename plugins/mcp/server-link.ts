@@ -32,6 +32,8 @@ export interface Asked {
 interface Saying extends Pick<McpRequest, 'method' | 'body' | 'lastEventId'> {
   /** Of the client's own message: headers that repeat parts of it. */
   readonly mirrored?: HeaderList;
+  /** The answer is a stream of what the server says by itself, which may be silent for hours. */
+  readonly isListening?: boolean;
 }
 
 /** An answer whose head has come. */
@@ -107,10 +109,9 @@ export class ServerLinks {
     const { clock } = this.#scope;
     const given = server.headers();
     const headers = given instanceof Promise ? await given : given;
-    const isListening = saying.method === 'GET';
     const { facts } = context;
     facts.upstreamStartedAt ||= clock.monotonic();
-    const { mirrored = [], ...said } = saying;
+    const { mirrored = [], isListening = false, ...said } = saying;
     const request = {
       ...said,
       sessionId,
@@ -193,9 +194,9 @@ export function greetingResult(messages: readonly JsonObject[], id: JsonObject[s
   return isObject(result) ? { version: textOf(result, 'protocolVersion') ?? '', result } : undefined;
 }
 
-const versionForm = /^\d{4}-\d{2}-\d{2}$/;
+const versionForm = /^[\w.-]{1,32}$/;
 
-/** Throws `mcp_message_invalid` for a header that is no version of the protocol. */
+/** Throws `mcp_message_invalid` for a header that cannot be a version; the server says which ones it knows. */
 function versionOf(context: RequestContext): string | undefined {
   const version = context.header('mcp-protocol-version');
   if (version === undefined || versionForm.test(version)) return version;

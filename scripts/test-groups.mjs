@@ -35,7 +35,7 @@ export const suites = {
     /^(storage\/clickhouse\/(embedded|price-changes|server|views|retention|table-layout)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|logs|reprice|telemetry))/,
   /** Gateways as processes that are killed, called and inspected from outside. */
   processes:
-    /^(tests\/(chaos\/|package\/|runtime\/node|integration\/(clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|reload|third-party))|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/embedded\/data-lock)/,
+    /^(tests\/(chaos\/|mcp\/|package\/|runtime\/node|integration\/(clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|reload|third-party)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/embedded\/data-lock)/,
   /** All tests that use a gateway from outside, against one on Deno. */
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };

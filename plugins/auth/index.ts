@@ -1,5 +1,11 @@
 import { directoryBehind, isTokenError } from '../../core/errors/gateway-error.ts';
-import { callerKey, callerKeyHeader, isPublicRequest, matchedRoute, ownRequest } from '../../core/pipeline/keys.ts';
+import {
+  callerKey,
+  callerKeyHeader,
+  isPublicRequest,
+  matchedRoute,
+  ownRequest,
+} from '../../core/pipeline/keys.ts';
 import {
   definePlugin,
   type Outcome,

@@ -248,7 +248,12 @@ describe('logger: the request row', () => {
       'a call of a tool, whose answer says that it failed',
       {},
       { ...upstream, operation: 'mcp.tools.call', finishReason: 'tool_error', answerFailed: true },
-      { endpoint: 'mcp.tools.call', is_success: false, error_source: 'provider', finish_reason: 'tool_error' },
+      {
+        endpoint: 'mcp.tools.call',
+        is_success: false,
+        error_source: 'provider',
+        finish_reason: 'tool_error',
+      },
     ],
     [
       'a stream that goes on until one side leaves: its length is no latency',

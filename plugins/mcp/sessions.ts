@@ -29,7 +29,7 @@ export interface Session {
 }
 
 /** A session before it has an id. */
-export type NewSession = Pick<Session, 'slug' | 'greeting' | 'version' | 'upstream'>;
+type NewSession = Pick<Session, 'slug' | 'greeting' | 'version' | 'upstream'>;
 
 /** Parts of the scope that sessions need. */
 interface SessionParts {

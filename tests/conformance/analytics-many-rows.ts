@@ -72,7 +72,8 @@ function mcpMembers(seed: number): () => Partial<RequestRow> {
   return () => {
     if (random() > 1 / 3) return {};
     const endpoint = one(['mcp.tools.call', 'mcp.tools.call', 'mcp.tools.list', 'mcp.listen']);
-    const mcp_tool = endpoint === 'mcp.tools.call' ? one(['search', 'größe', ...hostileTexts.slice(0, 3)]) : '';
+    const mcp_tool =
+      endpoint === 'mcp.tools.call' ? one(['search', 'größe', ...hostileTexts.slice(0, 3)]) : '';
     return { endpoint, mcp_server: one(['tickets', 'files']), mcp_tool };
   };
 }

@@ -156,7 +156,11 @@ export function randomRows(count: number, organisationId: string): RequestRow[] 
       total_tokens: prompt_tokens + completion_tokens,
       cost: `${below(3)}.${String(below(1_000_000)).padStart(6, '0')}${String(below(1_000_000)).padStart(6, '0')}`,
       ...(called() < 0.3 && { endpoint: 'mcp.tools.call', mcp_server: 'tickets', mcp_tool: 'search' }),
-      ...(called() < 0.1 && { endpoint: 'mcp.tools.call', mcp_server: 'files', mcp_tool: hostileTexts[0] as string }),
+      ...(called() < 0.1 && {
+        endpoint: 'mcp.tools.call',
+        mcp_server: 'files',
+        mcp_tool: hostileTexts[0] as string,
+      }),
       ...(called() < 0.1 && { endpoint: 'mcp.tools.list', mcp_server: 'files', mcp_tool: '' }),
     });
   });

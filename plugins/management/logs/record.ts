@@ -323,7 +323,10 @@ function callBodyOf({ body, base64 = false, truncated = false }: StoredCallBody)
 
 /** The only attempt of a request whose row has no list of attempts. */
 function onlyAttempt(
-  row: Pick<RequestRow, 'attempts' | 'option' | 'provider' | 'mcp_server' | 'model' | 'status' | 'error_code'>,
+  row: Pick<
+    RequestRow,
+    'attempts' | 'option' | 'provider' | 'mcp_server' | 'model' | 'status' | 'error_code'
+  >,
 ): Static<typeof LoggedAttempt>[] | null {
   if (row.attempts !== 1) return null;
   const { model, status, error_code: error } = row;

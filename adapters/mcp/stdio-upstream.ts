@@ -9,10 +9,6 @@ import { ChildLog, StartDelays, StdioChild } from './stdio-child.ts';
 
 /** A server that runs as a child process of the gateway. */
 export function createStdioUpstream(target: McpStdioTarget, log: Log, clock: Clock): MessageSessions {
-  if (target.sessions === 'shared') {
-    const message = `The MCP server ${target.name} needs "sessions: own": shared sessions are not there yet.`;
-    throw new GatewayError('not_supported', message);
-  }
   return new MessageSessions(new OwnChildren(target, log, clock), clock);
 }
 

@@ -16,7 +16,7 @@ export function sceneTarget(overrides: Partial<McpStdioTarget> = {}): McpStdioTa
   const { program: command, args } = launcher(defaultRuntime);
   return {
     ...{ type: 'stdio', name: 'scenes', command, args: [...args, program], env: {} },
-    ...{ sessions: 'own', maxChildren: 4 },
+    ...{ maxChildren: 4 },
     ...overrides,
   };
 }

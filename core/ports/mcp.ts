@@ -69,11 +69,7 @@ export interface McpStdioTarget {
   readonly env: Readonly<Record<string, string>>;
   /** Absolute. Default: the working folder of the gateway. */
   readonly cwd?: string | undefined;
-  /**
-   * `shared`: one child for all sessions, which the gateway itself greets; it can ask clients for nothing. `own`: a child
-   * for each session, at most `maxChildren`.
-   */
-  readonly sessions: 'shared' | 'own';
+  /** Most children at once: each session has one. */
   readonly maxChildren: number;
 }
 

@@ -105,7 +105,7 @@ function unknownServer(slug: string, known: readonly string[]): GatewayError {
 
 function optionFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
   return Object.entries(servers).flatMap(([slug, options]) => {
-    const { url, command, args, env, cwd, sessions, transport, openapi } = options;
+    const { url, command, args, env, cwd, transport, openapi } = options;
     const path = `/servers/${slug}`;
     if ([url, command, openapi].filter((one) => one !== undefined).length !== 1)
       return [{ path, message: 'needs one of url, command and openapi' }];
@@ -117,7 +117,7 @@ function optionFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
       return [{ path: `${path}/url`, message: 'is no http or https URL without credentials' }];
     if (url === undefined && transport !== undefined)
       return [{ path: `${path}/transport`, message: 'is for servers with a url; leave it out' }];
-    const ofProgram = Object.entries({ args, env, cwd, sessions }).find(([, value]) => value !== undefined);
+    const ofProgram = Object.entries({ args, env, cwd }).find(([, value]) => value !== undefined);
     if (command === undefined && ofProgram !== undefined)
       return [{ path: `${path}/${ofProgram[0]}`, message: 'is for servers with a command; leave it out' }];
     return [];

@@ -103,18 +103,12 @@ const ServerSchema = Type.Object(
       }),
     ),
     cwd: Type.Optional(Type.String({ minLength: 1, description: 'Its working folder.' })),
-    sessions: Type.Optional(
-      Type.Union([Type.Literal('shared'), Type.Literal('own')], {
-        description:
-          'Of a program: `shared` (default) is one process for all clients, which can ask them for nothing (no sampling, no elicitation); `own` is one process for each session.',
-      }),
-    ),
     max_processes: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: 256,
         default: 16,
-        description: 'Most processes with `sessions: own`.',
+        description: 'Most processes of the program at once: each session has one.',
       }),
     ),
     openapi: Type.Optional(OpenapiSchema),

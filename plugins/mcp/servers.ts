@@ -195,20 +195,11 @@ class OwnServer implements McpServer {
 }
 
 function targetOf(slug: string, options: ServerOptions): McpTarget {
-  const {
-    url,
-    transport = 'http',
-    command,
-    args = [],
-    env = {},
-    cwd,
-    sessions = 'shared',
-    openapi,
-  } = options;
+  const { url, transport = 'http', command, args = [], env = {}, cwd, openapi } = options;
   if (openapi !== undefined) return openapiTarget(slug, openapi, options);
   if (url !== undefined) return { type: transport, url, guarded: false };
   const maxChildren = options.max_processes ?? 16;
-  return { type: 'stdio', name: slug, command: command ?? '', args, env, cwd, sessions, maxChildren };
+  return { type: 'stdio', name: slug, command: command ?? '', args, env, cwd, maxChildren };
 }
 
 /** Longest answer of an API to one call. */

@@ -4,6 +4,7 @@ import { callerKey } from '../../core/pipeline/keys.ts';
 import {
   definePlugin,
   GatewayError,
+  type HookResult,
   type OptionFault,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
@@ -11,6 +12,7 @@ import { type McpOptions, OptionsSchema } from './options.ts';
 import { Gathered } from './gathered.ts';
 import { Origins } from './origins.ts';
 import { Relay } from './relay.ts';
+import { ProtectedResource } from './resource/protected-resource.ts';
 import { allOf, virtualServer } from './selection.ts';
 import { ServerLinks } from './server-link.ts';
 import { Servers } from './servers.ts';
@@ -36,9 +38,13 @@ export default definePlugin({
     const relay = new Relay(parts);
     const gathered = new Gathered({ ...parts, relay, indexes: new ToolIndexes() });
     const origins = new Origins(options, scope);
+    const resource = new ProtectedResource(options.authorization, scope);
     return {
-      request(context): undefined | Promise<Answer> {
+      admit: (context) => resource.admit(context),
+      request(context): HookResult {
         if (context.endpoint.id !== 'mcp') return undefined;
+        const document = resource.request(context);
+        if (document !== undefined) return document;
         const place = placeOf(context);
         return place === undefined ? undefined : answer(context, place);
       },

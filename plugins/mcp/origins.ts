@@ -1,8 +1,9 @@
 import { GatewayError, type RequestContext, type Scope } from '../../core/pipeline/plugin.ts';
 import type { McpOptions } from './options.ts';
 
-const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
-const loopbackPeer = /^(?:::1|(?:::ffff:)?127(?:\.\d{1,3}){3})$/;
+/** A `Host` that names this machine, and an address of it. */
+export const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
+export const loopbackPeer = /^(?:::1|(?:::ffff:)?127(?:\.\d{1,3}){3})$/;
 
 /**
  * Refuses requests that a web page of another origin makes. A page whose name its owner lets lead to this machine (DNS

@@ -33,14 +33,14 @@ export interface IdentityProvider {
   readonly requests: readonly string[];
 }
 
-/** Starts one; it ends with the test. Access tokens are JSON Web Tokens (RS256), and codes need PKCE. */
+/** Starts one; it ends with the test. Access tokens are JSON Web Tokens (ES256), and codes need PKCE. */
 export async function startIdentityProvider(
   t: TestContext,
   options: IdentityProviderOptions = {},
 ): Promise<IdentityProvider> {
   const { clients = [], registration = false, scopes = ['mcp.invoke'], accessTokenSeconds = 600 } = options;
-  const { privateKey } = await generateKeyPair('RS256', { extractable: true });
-  const key = { ...(await exportJWK(privateKey)), kid: 'one', alg: 'RS256', use: 'sig' };
+  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+  const key = { ...(await exportJWK(privateKey)), kid: 'one', alg: 'ES256', use: 'sig' };
   const requests: string[] = [];
   let answer: ReturnType<Provider['callback']> = () => undefined;
   const server = http.createServer((request, response) => {
@@ -58,6 +58,9 @@ export async function startIdentityProvider(
   const provider = new Provider(issuer, {
     clients,
     jwks: { keys: [key] },
+    clientDefaults: { id_token_signed_response_alg: 'ES256' },
+    enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
+    findAccount: (_context: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id }) }),
     cookies: { keys: ['signs the cookies of a test'] },
     scopes: ['openid', 'offline_access', ...scopes],
     pkce: { required: () => true },
@@ -82,7 +85,7 @@ export async function startIdentityProvider(
           scope: scopes.join(' '),
           audience: options.audience ?? resource,
           accessTokenFormat: 'jwt',
-          jwt: { sign: { alg: 'RS256' } },
+          jwt: { sign: { alg: 'ES256' } },
         }),
       },
     },

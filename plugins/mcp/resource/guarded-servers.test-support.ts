@@ -1,48 +1,21 @@
 import type { TestContext } from 'node:test';
 import { createGuardedFetch } from '../../../adapters/guarded-fetch/guarded-fetch.ts';
-import { type Answer, definePlugin, type JsonObject, Type } from '../../../core/pipeline/plugin.ts';
-import { systemClock } from '../../../core/ports/clock.ts';
+import { createMcpClients } from '../../../adapters/mcp/create-mcp-clients.ts';
+import { createUndiciTransport } from '../../../adapters/transport/undici-transport.ts';
+import {
+  realClock,
+  recordingLog,
+  RecordingMetrics,
+} from '../../../core/lifecycle/recording-services.test-support.ts';
+import type { GuardedFetch } from '../../../core/ports/transport.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { startTestGateway, type TestGatewayOptions } from '../../../tests/kit/gateway-kit.ts';
 import type { IdentityProvider } from '../../../tests/kit/identity-provider.ts';
-import { testScope } from '../../../tests/kit/plugin-kit.ts';
+import { startMcpServer } from '../../../tests/kit/mcp-server.ts';
 import auth from '../../auth/index.ts';
-import { AuthorizationSchema } from './options.ts';
-import { ProtectedResource } from './protected-resource.ts';
+import mcp from '../index.ts';
 
-/** An MCP server of one tool at every path, behind the protected resource. */
-const guardedServers = definePlugin({
-  name: 'mcp',
-  schema: Type.Object({ authorization: Type.Optional(AuthorizationSchema) }),
-  capabilities: { needs: ['key'], reads: ['request.json'] },
-  create({ authorization }, scope) {
-    const resource = new ProtectedResource(authorization, scope);
-    return {
-      admit: (context) => resource.admit(context),
-      request(context) {
-        return resource.request(context) ?? answerOf(context.method, context.json as JsonObject | undefined);
-      },
-    };
-  },
-});
-
-function answerOf(method: string, message: JsonObject | undefined): Answer {
-  if (method !== 'POST' || message === undefined) return { status: 405, headers: [], body: null };
-  const { id, method: asked } = message;
-  if (id === undefined) return { status: 202, headers: [], body: null };
-  const result =
-    asked === 'initialize'
-      ? {
-          protocolVersion: '2025-06-18',
-          capabilities: { tools: {} },
-          serverInfo: { name: 'tickets', version: '1' },
-        }
-      : { tools: [{ name: 'find_ticket', inputSchema: { type: 'object' } }] };
-  const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id, result }));
-  return { status: 200, headers: ['content-type', 'application/json'], body };
-}
-
-/** Members of `TestGatewayOptions` and options that a test says otherwise. */
+/** What a test says otherwise. */
 interface GuardedSetup {
   readonly provider?: IdentityProvider;
   /** Of `mcp`, beside the issuer; `false` for none. */
@@ -51,29 +24,65 @@ interface GuardedSetup {
   readonly jwt?: Readonly<Record<string, unknown>>;
   readonly keys?: Readonly<Record<string, KeyRecord>>;
   readonly server?: TestGatewayOptions['server'];
+  /** Beside the host of the provider. */
+  readonly trustedHosts?: readonly string[];
+  /** Answers what plugins fetch from https addresses. */
+  readonly documents?: GuardedFetch;
   readonly gateway?: Partial<TestGatewayOptions>;
 }
 
-/** A gateway whose MCP servers ask for tokens of the provider. Without one, tokens are those of a key set that nobody has. */
-export function startGuarded(
+/**
+ * A gateway in front of one MCP server under two names, `/tickets/mcp` and `/crm/mcp`, which asks for tokens of the
+ * provider. Without one, tokens are those of a key set that nobody has.
+ */
+export async function startGuarded(
   t: TestContext,
-  { provider, authorization = {}, jwt = {}, keys = {}, server = {}, gateway = {} }: GuardedSetup = {},
+  {
+    provider,
+    authorization = {},
+    jwt = {},
+    keys = {},
+    server = {},
+    trustedHosts = [],
+    documents,
+    gateway = {},
+  }: GuardedSetup,
 ) {
+  const upstream = await startMcpServer();
+  const log = recordingLog([]);
+  const transport = createUndiciTransport({ log, clock: realClock, metrics: new RecordingMetrics() });
+  t.after(async () => {
+    await transport.close();
+    upstream.close();
+  });
+  const trusted = [...trustedHosts, ...(provider === undefined ? [] : [provider.host])];
+  const guardedFetch = createGuardedFetch({ log, clock: realClock, trustedHosts: trusted });
   const issuer = provider?.issuer ?? 'https://id.example.com';
   const jwks_url = provider?.jwksUrl ?? 'https://id.example.com/jwks';
+  const { url } = upstream;
   return startTestGateway(t, {
     keys,
     server,
-    guardedFetch: createGuardedFetch({
-      log: testScope().scope.log,
-      clock: systemClock,
-      trustedHosts: provider === undefined ? [] : [provider.host],
+    guardedFetch: {
+      fetch: (request) =>
+        (documents !== undefined && request.url.startsWith('https:') ? documents : guardedFetch).fetch(
+          request,
+        ),
+    },
+    mcp: createMcpClients({
+      log,
+      clock: realClock,
+      transport,
+      trustedHosts: trusted,
     }),
     plugins: [
       { plugin: auth, options: { jwt: { jwks_url, issuer, ...jwt } } },
       {
-        plugin: guardedServers,
-        options: authorization === false ? {} : { authorization: { issuer, ...authorization } },
+        plugin: mcp,
+        options: {
+          servers: { tickets: { url }, crm: { url } },
+          ...(authorization !== false && { authorization: { issuer, ...authorization } }),
+        },
       },
     ],
     ...gateway,

@@ -11,7 +11,7 @@ test("the SDK's client registers with a provider that lets it, signs in there, a
   const url = `${gateway.url}/tickets/mcp`;
   const client = new MemoryProvider();
   await signIn(url, client);
-  assert.deepEqual(await toolsAt(url, client), ['find_ticket']);
+  assert.deepEqual(await toolsAt(url, client), ['echo']);
   assert.ok(provider.requests.includes('POST /reg'), 'registered at the provider itself');
   const elsewhere = await send(gateway.url, {
     method: 'POST',

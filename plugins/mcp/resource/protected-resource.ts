@@ -7,6 +7,7 @@ import {
   type RequestContext,
   type Scope,
 } from '../../../core/pipeline/plugin.ts';
+import { loopbackHost, loopbackPeer } from '../origins.ts';
 import type { AuthorizationOptions } from './options.ts';
 
 /** A document below `/.well-known`, and the path that a client has put behind its name (RFC 9728, 3.1). */
@@ -14,8 +15,6 @@ const wellKnown =
   /^\/\.well-known\/(oauth-protected-resource|oauth-authorization-server|openid-configuration)((?:\/[\w.~-]+)*)\/?$/;
 /** Paths of MCP servers as clients write them; others are named by the origin alone. */
 const plainServer = /^(?:\/[\w.~-]{1,64}){0,8}\/(?:mcp|sse)$/;
-const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
-const loopbackAddress = /^(?:::1|(?:::ffff:)?127(?:\.\d{1,3}){3})$/i;
 
 /** Lets pages of any origin read a public document, and ask for it with a header of MCP. */
 const forPages = ['access-control-allow-origin', '*'];
@@ -130,7 +129,7 @@ export class ProtectedResource {
   #origin(context: RequestContext): string | undefined {
     if (this.#publicUrl !== undefined) return this.#publicUrl;
     const host = context.header('host') ?? '';
-    return loopbackHost.test(host) && loopbackAddress.test(context.remoteAddress)
+    return loopbackHost.test(host) && loopbackPeer.test(context.remoteAddress)
       ? `http://${host}`
       : undefined;
   }

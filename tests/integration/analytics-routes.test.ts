@@ -123,7 +123,28 @@ function feedback(trace_id: string, hours: number, value: number, weight: number
   };
 }
 
+/** Calls of tools on the next day. */
+const calls: readonly RequestRow[] = [
+  ['tickets', 'find', true],
+  ['tickets', 'find', false],
+  ['wiki', 'find', true],
+].map(([mcp_server, mcp_tool, is_success], index) =>
+  requestRow({
+    ...shared,
+    ...hit,
+    created_at: at(30, index),
+    endpoint: 'mcp.tools.call',
+    ai_service: 'mcp',
+    model: '',
+    latency_ms: 100,
+    mcp_server: String(mcp_server),
+    mcp_tool: String(mcp_tool),
+    is_success: is_success === true,
+  }),
+);
+
 const analytics = await openAnalyticsOfFile();
+await analytics.insert('requests', ndjson(calls), randomUUID());
 const others = requests.map((row) => ({ ...row, id: randomUUID(), organisation_id: randomUUID() }));
 await analytics.insert('requests', ndjson([...requests, ...others]), randomUUID());
 const given = [feedback('t1', 0, 5, 1), feedback('t1', 2, -5, 0.5), feedback('t2', 2, 5, 1)];
@@ -374,6 +395,26 @@ describe('summary and groups', { skip: chdbMissing }, () => {
       object: 'analytics-summary',
       summary: { hits: 2, avg_latency: 20, total_requests: 7, cache_speedup: 900 },
     });
+  });
+
+  const nextDay = { time_of_generation_min: iso(24), time_of_generation_max: iso(48) };
+  test('groups/mcp-servers and groups/mcp-tools', async (t) => {
+    const servers = await ask(t, 'groups/mcp-servers', nextDay);
+    assert.equal(servers.status, 200, servers.text);
+    const counted = (json: Record<string, unknown>, name: string) =>
+      (json['data'] as Record<string, unknown>[]).map((one) => [
+        one[name],
+        one['requests'],
+        one['success_rate'],
+      ]);
+    assert.deepEqual(counted(servers.json, 'mcp_server'), [
+      ['tickets', 2, 0.5],
+      ['wiki', 1, 1],
+    ]);
+    const tools = await ask(t, 'groups/mcp-tools', { ...nextDay, mcp_server: 'wiki' });
+    assert.deepEqual(counted(tools.json, 'mcp_tool'), [['find', 1, 1]]);
+    const models = await ask(t, 'groups/ai-models', nextDay);
+    assert.deepEqual(counted(models.json, 'ai_model'), [['', 3, undefined]], 'tools are no models');
   });
 
   const groups: [path: string, query: Record<string, string>, data: object[]][] = [

@@ -2,6 +2,7 @@
  * What plugin tests need: a scope and request contexts over real parts where the gateway has them (body, counters),
  * and the plainest stand-ins for the rest.
  */
+import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
 import { roleOf } from '../../core/access/roles.ts';
 import { readFeatures } from '../../core/access/features.ts';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -176,7 +177,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     budgets,
     cache: createMemoryCache({ clock, maxBytes: 1_000_000, maxValueBytes: 100_000 }),
     guardedFetch: { fetch: absent },
-    metrics: { counter: absent, gauge: absent, histogram: absent, onScrape: absent, render: absent },
+    metrics: new RecordingMetrics(),
     prices: { price: absent, rates: absent },
     directory: {
       keyByHash: (hash) => Object.entries(keys).find(([secret]) => sha256(secret) === hash)?.[1],

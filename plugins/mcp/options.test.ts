@@ -32,10 +32,10 @@ test('servers of a file: each has a url or a command, and only what belongs to i
   assert.deepEqual(await faultsOf('{ url: "https://tools.example.com/mcp" }'), []);
   assert.deepEqual(await faultsOf('{ url: "https://tools.example.com/sse", transport: sse }'), []);
   assert.deepEqual(await faultsOf('{ command: tools }'), []);
-  assert.deepEqual(await faultsOf('{ command: tools, args: [a], sessions: own, max_processes: 2 }'), []);
+  assert.deepEqual(await faultsOf('{ command: tools, args: [a], max_processes: 2 }'), []);
   assert.deepEqual(await faultsOf('{}'), ['/servers/tools needs one of url, command and openapi']);
-  assert.deepEqual(await faultsOf('{ url: "https://a.example.com", sessions: shared }'), [
-    '/servers/tools/sessions is for servers with a command; leave it out',
+  assert.deepEqual(await faultsOf('{ url: "https://a.example.com", args: [a] }'), [
+    '/servers/tools/args is for servers with a command; leave it out',
   ]);
   assert.deepEqual(await faultsOf('{ command: tools, transport: http }'), [
     '/servers/tools/transport is for servers with a url; leave it out',

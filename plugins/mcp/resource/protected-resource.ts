@@ -129,9 +129,7 @@ export class ProtectedResource {
   #origin(context: RequestContext): string | undefined {
     if (this.#publicUrl !== undefined) return this.#publicUrl;
     const host = context.header('host') ?? '';
-    return loopbackHost.test(host) && loopbackPeer.test(context.remoteAddress)
-      ? `http://${host}`
-      : undefined;
+    return loopbackHost.test(host) && loopbackPeer.test(context.remoteAddress) ? `http://${host}` : undefined;
   }
 }
 

@@ -1,4 +1,4 @@
-import { type JsonObject, type JsonValue, parseJson, writeJson } from '../../core/base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue, parseJson, writeJson } from '../../core/base/json.ts';
 
 /** Id of a request. Numbers beyond 2^53 are BigInts. */
 export type RpcId = string | number | bigint;
@@ -63,18 +63,14 @@ export function cancellation(requestId: RpcId, reason: string): RpcMessage {
 /** The `params` of a request or notification; empty when they are absent or positional. */
 export function paramsOf({ body }: RpcMessage): JsonObject {
   const { params } = body as { params?: JsonValue };
-  return asObject(params) ?? {};
+  return isJsonObject(params) ? params : {};
 }
 
 /** Token by which a request wants to hear of its progress. */
 export function progressTokenOf(message: RpcMessage): RpcId | undefined {
-  const token = asObject(paramsOf(message)['_meta'])?.['progressToken'];
+  const meta = paramsOf(message)['_meta'];
+  const token = isJsonObject(meta) ? meta['progressToken'] : undefined;
   return isId(token) ? token : undefined;
-}
-
-/** The value, where it is an object. */
-function asObject(value: JsonValue | undefined): JsonObject | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
 }
 
 /** Whether the value can identify a request or its progress. */
@@ -83,8 +79,8 @@ export function isId(value: JsonValue | undefined): value is RpcId {
 }
 
 function describe(value: JsonValue, write: () => string): RpcMessage | undefined {
-  const body = asObject(value);
-  if (body?.['jsonrpc'] !== '2.0') return undefined;
+  if (!isJsonObject(value) || value['jsonrpc'] !== '2.0') return undefined;
+  const body = value;
   const { id, method = '' } = body as { id?: JsonValue; method?: JsonValue };
   const kind = kindOf(body);
   if (kind === undefined || typeof method !== 'string') return undefined;

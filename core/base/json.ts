@@ -4,6 +4,11 @@ export type JsonValue =
   string | number | bigint | boolean | null | JsonValue[] | { [name: string]: JsonValue };
 export type JsonObject = { [name: string]: JsonValue };
 
+/** Whether a value is a JSON object: neither a list nor a single value. */
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** Whether a content type is JSON, whatever its parameters and letter case. */
 export function isJsonType(contentType: string | undefined): boolean {
   return /^application\/(?:[\w.+-]+\+)?json\b/i.test(contentType ?? '');

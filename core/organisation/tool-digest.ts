@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../base/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
 import { sha256 } from '../base/sha256.ts';
 
 /** Deeper than any schema, and far below the limit of the stack. */
@@ -20,7 +20,7 @@ export function toolDigest(tool: Readonly<Record<string, unknown>>): string | un
     outputSchema = null,
     annotations,
   } = tool as JsonObject;
-  const known = isObject(annotations) ? annotations : {};
+  const known = isJsonObject(annotations) ? annotations : {};
   const said = hints.map((hint) => (Object.hasOwn(known, hint) ? (known[hint] ?? null) : null));
   const text = canonicalJson([description, title, inputSchema, outputSchema, said], 0);
   return text === undefined ? undefined : `sha256:${sha256(text, 'hex')}`;
@@ -45,8 +45,4 @@ function canonicalJson(value: JsonValue, depth: number): string | undefined {
 function membersOf(object: JsonObject): readonly (readonly [string, JsonValue])[] {
   const names = Object.keys(object).sort();
   return names.map((name) => [name, object[name] ?? null]);
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

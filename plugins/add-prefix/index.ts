@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../core/base/json.ts';
 import {
   type CheckSubject,
   defineCheck,
@@ -10,7 +11,7 @@ import {
   Type,
 } from '../../core/pipeline/plugin.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
-import type { JsonObject, JsonPath, JsonValue } from '../../core/pipeline/context.ts';
+import type { JsonPath, JsonValue } from '../../core/pipeline/context.ts';
 
 type Filled = Required<AddPrefixOptions>;
 /** The JSON type of a text part on the wire that is spoken. */
@@ -41,7 +42,7 @@ class Prefixer {
   /** Edits the body of an endpoint that holds a conversation or a prompt; leaves every other one alone. */
   apply(context: Prefixed): void {
     const { json } = context;
-    if (!isObject(json)) return;
+    if (!isJsonObject(json)) return;
     const isUser = this.options.applyToRole === 'user';
     const isSystem = this.options.applyToRole === 'system';
     switch (context.endpoint.id) {
@@ -89,7 +90,7 @@ class Prefixer {
     const { prefix, applyToRole: role, addToExisting, onlyIfEmpty } = this.options;
     const index = list.findLastIndex((message) => hasRole(message, role));
     const message = list[index];
-    if (!isObject(message)) {
+    if (!isJsonObject(message)) {
       const added = { role, content: prefix };
       if (role === 'system') context.body.set([name], [added, ...list]);
       else if (!addToExisting) context.body.set([name, list.length], added);
@@ -126,14 +127,14 @@ class Prefixer {
 }
 
 function hasRole(message: JsonValue, role: Filled['applyToRole']): boolean {
-  if (!isObject(message)) return false;
+  if (!isJsonObject(message)) return false;
   if (role === 'system') return message['role'] === 'system' || message['role'] === 'developer';
   return message['role'] === role && !(role === 'user' && onlyToolResults(message['content']));
 }
 
 function onlyToolResults(content: JsonValue | undefined): boolean {
   if (!Array.isArray(content) || content.length === 0) return false;
-  return content.every((part) => isObject(part) && part['type'] === 'tool_result');
+  return content.every((part) => isJsonObject(part) && part['type'] === 'tool_result');
 }
 
 function textOf(content: JsonValue | undefined): string {
@@ -143,14 +144,10 @@ function textOf(content: JsonValue | undefined): string {
 
 /** The text of a text part; every wire keeps it in `text`. */
 function partText(part: JsonValue | undefined): string | undefined {
-  if (!isObject(part)) return undefined;
+  if (!isJsonObject(part)) return undefined;
   const { type, text } = part;
   if (type !== 'text' && type !== 'input_text' && type !== 'output_text') return undefined;
   return typeof text === 'string' ? text : undefined;
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Options of `add-prefix`, spelled as in existing guardrail configurations. */
@@ -202,7 +199,7 @@ const addPrefixCheck = defineCheck({
     const prefixer = prefixerOf(options);
     return (subject: CheckSubject) => {
       const { json, endpoint: id } = subject;
-      if (!prefixer.knows(id) || !isObject(json))
+      if (!prefixer.knows(id) || !isJsonObject(json))
         return skipped('The request has no conversation to put a text into.');
       prefixer.apply({ json, endpoint: { id }, body: { set: (path, value) => subject.set(path, value) } });
       return passed();

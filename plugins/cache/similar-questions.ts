@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../core/base/json.ts';
 import type {
   Embeddings,
   EmbeddingSettings,
@@ -149,7 +150,7 @@ export interface QuestionRules {
  */
 export function questionOf(context: AttemptContext, rules: QuestionRules): Question | undefined {
   const { json } = context.attempt.body;
-  if (!conversing.has(context.endpoint.id) || !isObject(json)) return undefined;
+  if (!conversing.has(context.endpoint.id) || !isJsonObject(json)) return undefined;
   const { texts } = context.dialect.decodeConversation(context.endpoint.id, json);
   const said = texts.filter(({ role }) => role === 'user' || role === 'assistant');
   if (!said.some(({ role, text }) => role === 'user' && text.trim() !== '')) return undefined;
@@ -225,12 +226,8 @@ function removeTexts(json: JsonObject, texts: readonly ConversationText[]): void
 }
 
 function isInstruction(turn: JsonValue): boolean {
-  const role = isObject(turn) ? turn['role'] : undefined;
+  const role = isJsonObject(turn) ? turn['role'] : undefined;
   return typeof role === 'string' && instructing.has(role);
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 interface SimilarQuestionsSetup {

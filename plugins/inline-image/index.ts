@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../core/base/json.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import {
   type JsonObject,
@@ -373,7 +374,7 @@ interface FoundImage {
  * of other schemes, which only the provider understands, are none. Empty for endpoints without conversations.
  */
 export function findImages(endpoint: EndpointId, body: JsonValue | undefined): FoundImage[] {
-  if (!isObject(body)) return [];
+  if (!isJsonObject(body)) return [];
   switch (endpoint) {
     case 'chat.completions':
       return inContents(body['messages'], ['messages'], ['content'], chatImage);
@@ -398,14 +399,14 @@ function inContents(list: JsonValue | undefined, path: JsonPath, names: readonly
 
 function each(list: JsonValue | undefined, path: JsonPath, find: Find): FoundImage[] {
   if (!Array.isArray(list)) return [];
-  return list.flatMap((value, index) => (isObject(value) ? find(value, [...path, index]) : []));
+  return list.flatMap((value, index) => (isJsonObject(value) ? find(value, [...path, index]) : []));
 }
 
 /** `image_url: { url }`, or its URL alone, as some clients send it. */
 function chatImage(part: JsonObject, path: JsonPath): FoundImage[] {
   if (part['type'] !== 'image_url') return [];
   const image = part['image_url'];
-  return isObject(image)
+  return isJsonObject(image)
     ? dataUrl(image['url'], [...path, 'image_url', 'url'])
     : dataUrl(image, [...path, 'image_url']);
 }
@@ -417,7 +418,7 @@ function responsesImage(part: JsonObject, path: JsonPath): FoundImage[] {
 /** The screenshot in the output of a computer tool. */
 function screenshot(item: JsonObject, path: JsonPath): FoundImage[] {
   const { output } = item;
-  if (!isObject(output) || output['type'] !== 'computer_screenshot') return [];
+  if (!isJsonObject(output) || output['type'] !== 'computer_screenshot') return [];
   return dataUrl(output['image_url'], [...path, 'output', 'image_url']);
 }
 
@@ -425,7 +426,7 @@ function screenshot(item: JsonObject, path: JsonPath): FoundImage[] {
 function messagesImage(block: JsonObject, path: JsonPath): FoundImage[] {
   if (block['type'] === 'tool_result') return each(block['content'], [...path, 'content'], messagesImage);
   const source = block['source'];
-  if (block['type'] !== 'image' || !isObject(source) || source['type'] !== 'url') return [];
+  if (block['type'] !== 'image' || !isJsonObject(source) || source['type'] !== 'url') return [];
   const { url } = source;
   if (!isExternal(url)) return [];
   return [
@@ -444,10 +445,6 @@ function dataUrl(url: JsonValue | undefined, path: JsonPath): FoundImage[] {
 
 function isExternal(url: JsonValue | undefined): url is string {
   return typeof url === 'string' && /^\s*https?:/i.test(url);
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** A place as errors and the log name it: `messages[0].content[1].image_url.url`. */

@@ -1,17 +1,15 @@
-import { randomUUID } from 'node:crypto';
 import { RecentMap } from '../../core/base/recent-map.ts';
-import { writeJson } from '../../core/base/json.ts';
+import { isJsonObject } from '../../core/base/json.ts';
 import { toolDigest } from '../../core/organisation/tool-digest.ts';
-import { GatewayError, type JsonObject, type Scope } from '../../core/pipeline/plugin.ts';
-import { isObject, refusedCapability, textOf } from './messages.ts';
-import { messagesIn } from './server-answer.ts';
+import type { JsonObject, Scope } from '../../core/pipeline/plugin.ts';
+import { refusedCapability, textOf } from './messages.ts';
 import type { Asked, ServerLinks } from './server-link.ts';
 import type { McpServer } from './servers.ts';
 
 /** Parts that approvals need. */
 interface ApprovalParts {
   readonly scope: Pick<Scope, 'clock' | 'log' | 'metrics'>;
-  readonly links: Pick<ServerLinks, 'send'>;
+  readonly links: Pick<ServerLinks, 'pages'>;
   /** Of one page of a list. */
   readonly maxMessageBytes: number;
 }
@@ -27,8 +25,6 @@ interface SeenTools {
 /** A description that was seen is relied on for so long, unless the server announces a change. */
 const freshMs = 300_000;
 const maxServers = 1_000;
-/** Pages of one list that the gateway itself asks for. */
-const maxPages = 50;
 /** Changes whose warning is not repeated. */
 const maxWarned = 10_000;
 
@@ -116,35 +112,15 @@ export class Approvals {
   /** Reads the whole list of the server's tools. */
   async #ask(asked: Asked): Promise<void> {
     const { server } = asked;
-    const { clock } = this.#parts.scope;
-    const startedAt = clock.monotonic();
-    const cursors = new Set<string>();
-    let cursor: string | undefined;
-    do {
-      const result = await this.#page(asked, cursor);
+    const { scope, links, maxMessageBytes } = this.#parts;
+    const startedAt = scope.clock.monotonic();
+    for await (const { result } of links.pages(asked, 'tools/list', maxMessageBytes)) {
       const tools = result?.['tools'];
-      if (result === undefined || !Array.isArray(tools)) break;
-      for (const tool of tools) if (isObject(tool)) this.admits(server, tool);
-      cursor = textOf(result, 'nextCursor');
-      if (cursor === undefined || cursors.has(cursor)) break;
-      cursors.add(cursor);
-    } while (cursors.size < maxPages && clock.monotonic() - startedAt < server.timeoutMs);
-    this.#seenTools(server).askedAt = clock.monotonic();
-  }
-
-  /** One page; undefined where the server gives none. */
-  async #page(asked: Asked, cursor: string | undefined): Promise<JsonObject | undefined> {
-    const id = `weir-${randomUUID()}`;
-    const params: JsonObject = cursor === undefined ? {} : { cursor };
-    const body = Buffer.from(writeJson({ jsonrpc: '2.0', id, method: 'tools/list', params }));
-    const answered = await this.#parts.links.send(asked, { method: 'POST', body, lastEventId: undefined });
-    if (answered.head.status !== 200) {
-      answered.body.cancel(new GatewayError('upstream_reset', 'The server gives no list.'));
-      return undefined;
+      if (!Array.isArray(tools)) break;
+      for (const tool of tools) if (isJsonObject(tool)) this.admits(server, tool);
+      if (scope.clock.monotonic() - startedAt >= server.timeoutMs) break;
     }
-    const bytes = await answered.body.collect(asked.context, this.#parts.maxMessageBytes);
-    const answer = messagesIn(bytes, answered.head.contentType).find((message) => message['id'] === id);
-    return isObject(answer?.['result']) ? answer['result'] : undefined;
+    this.#seenTools(server).askedAt = scope.clock.monotonic();
   }
 
   #holdBack({ slug, id }: McpServer, tool: string, digest: string | undefined): void {

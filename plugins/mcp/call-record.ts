@@ -1,16 +1,13 @@
 import { forwardedTrace, readTraceParent, spanIdOfRequest } from '../../core/base/trace-context.ts';
+import { joinChunks } from '../../core/base/join-chunks.ts';
 import { readSseFrame, SseSplitter } from '../../core/base/sse.ts';
-import { parseJson } from '../../core/base/json.ts';
-import {
-  type Answer,
-  isStreamSource,
-  type StreamSource,
-  type StreamTarget,
-} from '../../core/pipeline/answer.ts';
+import { isJsonObject, parseJson } from '../../core/base/json.ts';
+import { type Answer, isStreamSource, type StreamSource } from '../../core/pipeline/answer.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { RequestFacts } from '../../core/pipeline/facts.ts';
-import type { GatewayError, JsonValue, RequestContext } from '../../core/pipeline/plugin.ts';
-import { isObject, type RpcBody, type RpcMessage, textOf } from './messages.ts';
+import type { JsonValue, RequestContext } from '../../core/pipeline/plugin.ts';
+import { type RpcBody, type RpcMessage, textOf } from './messages.ts';
+import { PassedStream } from './server-answer.ts';
 
 /** Operations that the log names; everything else that clients may ask for is `mcp`. */
 const operations: ReadonlyMap<string, string> = new Map([
@@ -50,7 +47,7 @@ export function recordMessages(context: RequestContext, { messages, isBatch }: R
 
 function joinTrace(context: RequestContext, { method, params }: RpcMessage, isBatch: boolean): void {
   const meta = Object.hasOwn(params, '_meta') ? params['_meta'] : undefined;
-  if (!isObject(meta)) return;
+  if (!isJsonObject(meta)) return;
   const parent = readTraceParent(textOf(meta, 'traceparent') ?? '');
   if (parent === undefined) return;
   const { facts, id } = context;
@@ -114,17 +111,17 @@ class AnswerReader {
 
   finish(): void {
     if (this.#events !== undefined) return this.#events.finish();
-    const document = Buffer.concat(this.#chunks);
+    const document = joinChunks(this.#chunks);
     if (this.#size <= maxReadBytes && mayTellFailure(document))
       this.#note(parseJson(document.toString('utf8')));
   }
 
   #note(json: JsonValue | undefined): void {
     for (const message of Array.isArray(json) ? json : [json]) {
-      if (!isObject(message) || Object.hasOwn(message, 'method')) continue;
+      if (!isJsonObject(message) || Object.hasOwn(message, 'method')) continue;
       const { result } = message;
-      const isToolError = isObject(result) && result['isError'] === true;
-      if (!isToolError && !isObject(message['error'])) continue;
+      const isToolError = isJsonObject(result) && result['isError'] === true;
+      if (!isToolError && !isJsonObject(message['error'])) continue;
       this.#facts.answerFailed = true;
       this.#facts.finishReason = isToolError ? 'tool_error' : 'error';
     }
@@ -136,41 +133,21 @@ function mayTellFailure(bytes: Buffer): boolean {
 }
 
 /** An answer that is read on its way. */
-class ReadAnswer implements StreamSource, StreamTarget {
-  readonly #source: StreamSource;
+class ReadAnswer extends PassedStream {
   readonly #reader: AnswerReader;
-  #target: StreamTarget | undefined;
 
   constructor(source: StreamSource, facts: RequestFacts, isStream: boolean) {
-    this.#source = source;
+    super(source);
     this.#reader = new AnswerReader(facts, isStream);
   }
 
-  pipe(target: StreamTarget): void {
-    this.#target = target;
-    this.#source.pipe(this);
-  }
-
-  resume(): void {
-    this.#source.resume();
-  }
-
-  cancel(error: GatewayError): void {
-    this.#target = undefined;
-    this.#source.cancel(error);
-  }
-
-  data(chunk: Buffer): boolean {
+  override data(chunk: Buffer): boolean {
     this.#reader.read(chunk);
-    return this.#target?.data(chunk) ?? false;
+    return super.data(chunk);
   }
 
-  end(): void {
+  override end(): void {
     this.#reader.finish();
-    this.#target?.end();
-  }
-
-  fail(error: GatewayError, told?: Buffer): void {
-    this.#target?.fail(error, told);
+    super.end();
   }
 }

@@ -1,10 +1,8 @@
 import { RecentMap } from '../../core/base/recent-map.ts';
-import { writeJson } from '../../core/base/json.ts';
+import { isJsonObject } from '../../core/base/json.ts';
 import { GatewayError, type JsonObject, type Scope } from '../../core/pipeline/plugin.ts';
 import { type OfferFilter, offerLists } from './lists.ts';
-import { isObject, textOf } from './messages.ts';
 import type { Asked, ServerLinks } from './server-link.ts';
-import { messagesIn } from './server-answer.ts';
 import type { McpServer } from './servers.ts';
 
 /** Methods of lists. */
@@ -18,7 +16,6 @@ const freshMs = 60_000;
 /** The error of a server that did not answer is kept for this time. */
 const failedMs = 5_000;
 const maxKnown = 2_000;
-const maxPages = 50;
 const maxOffers = 2_000;
 
 interface Known {
@@ -76,45 +73,27 @@ export class Catalogue {
   async #read(asked: Asked, method: ListMethod): Promise<Offers> {
     const { member } = offerLists[method] as { readonly member: string };
     const found: JsonObject[] = [];
-    const cursors = new Set<string>();
-    let cursor: string | undefined;
-    for (;;) {
-      const result = await this.#page(asked, method, cursor);
-      if (result === undefined) return none;
-      const items = this.#filter.ofResult(asked.server, result)[member];
-      if (Array.isArray(items)) found.push(...items.filter(isObject));
-      cursor = textOf(result, 'nextCursor');
-      const isTooLong = found.length >= maxOffers || cursors.size >= maxPages;
-      if (cursor === undefined) return found;
-      if (isTooLong || cursors.has(cursor)) {
-        this.#scope.log.warn('An MCP server offers more than is listed; the rest is left out', {
-          server: asked.server.slug,
-          method,
-          listed: Math.min(found.length, maxOffers),
-        });
-        return found.slice(0, maxOffers);
+    let hasMore = false;
+    for await (const page of this.#links.pages(asked, method, this.#maxBytes)) {
+      const { result } = page;
+      if (result === undefined) {
+        if (page.isUnknownMethod) return none;
+        throw new GatewayError('mcp_failed', `It answered with ${page.failure}.`);
       }
-      cursors.add(cursor);
+      const items = this.#filter.ofResult(asked.server, result)[member];
+      if (Array.isArray(items)) found.push(...items.filter(isJsonObject));
+      hasMore = page.hasMore;
+      if (found.length >= maxOffers) break;
     }
-  }
-
-  /** Undefined where the server has no such list. */
-  async #page(asked: Asked, method: ListMethod, cursor: string | undefined): Promise<JsonObject | undefined> {
-    const params = cursor === undefined ? {} : { cursor };
-    const body = Buffer.from(writeJson({ jsonrpc: '2.0', id: 'weir', method, params }));
-    const answered = await this.#links.send(asked, { method: 'POST', body, lastEventId: undefined });
-    const bytes = await answered.body.collect(asked.context, this.#maxBytes);
-    if (answered.head.status !== 200)
-      throw new GatewayError('mcp_failed', `It answered with status ${answered.head.status}.`);
-    const answer = messagesIn(bytes, answered.head.contentType).find(({ id }) => id === 'weir');
-    const { result, error } = answer ?? {};
-    if (isObject(result)) return result;
-    if (isObject(error) && error['code'] === methodNotFound) return undefined;
-    throw new GatewayError('mcp_failed', 'It answered with an error.');
+    if (!hasMore) return found;
+    this.#scope.log.warn('An MCP server offers more than is listed; the rest is left out', {
+      server: asked.server.slug,
+      method,
+      listed: Math.min(found.length, maxOffers),
+    });
+    return found.slice(0, maxOffers);
   }
 }
-
-const methodNotFound = -32_601;
 
 function keyOf({ id }: McpServer, method: string): string {
   return `${id}/${method}`;

@@ -1,10 +1,10 @@
-import { parseJson, writeJson } from '../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../core/base/json.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { readSseFrame, SseSplitter, writeSseFrame } from '../../core/base/sse.ts';
 import type { Answer, StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
 import { GatewayError, type JsonValue, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { isObject, type RpcId, textOf } from './messages.ts';
+import { type RpcId, textOf } from './messages.ts';
 import type { ServerLinks } from './server-link.ts';
 import type { ChangeMessage, ServerAnswer } from './server-answer.ts';
 import type { Selection } from './selection.ts';
@@ -140,7 +140,7 @@ class MergedStream implements StreamSource {
     const splitter = new SseSplitter((frame, isWhole) => {
       const { data } = readSseFrame(frame);
       const message = isWhole && data ? parseJson(data) : undefined;
-      if (!isObject(message)) return;
+      if (!isJsonObject(message)) return;
       if (listChanged.test(textOf(message, 'method') ?? '')) this.#owner.changed(server);
       const changed = change(message);
       if (!(changed instanceof Promise))

@@ -1,4 +1,4 @@
-import { writeJson } from '../../core/base/json.ts';
+import { isJsonObject, writeJson } from '../../core/base/json.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
 import { rpcRequestId } from '../../core/pipeline/keys.ts';
@@ -6,14 +6,7 @@ import { GatewayError, type JsonObject, type JsonValue } from '../../core/pipeli
 import { Catalogue, type ListMethod, type Offers } from './catalogue.ts';
 import { asGathered, GatheredStreams, type Gathering } from './gathered-streams.ts';
 import { matchesTemplate } from './lists.ts';
-import {
-  isObject,
-  readMessages,
-  refusedCapability,
-  type RpcId,
-  type RpcMessage,
-  textOf,
-} from './messages.ts';
+import { readMessages, refusedCapability, type RpcId, type RpcMessage, textOf } from './messages.ts';
 import type { Relay, RelayParts } from './relay.ts';
 import type { Asked } from './server-link.ts';
 import type { McpServer } from './servers.ts';
@@ -155,7 +148,7 @@ export class Gathered {
     const { selection } = gathering;
     const name = textOf(params, 'name') ?? '';
     if (selection.mode === 'search') {
-      const given = isObject(params['arguments']) ? params['arguments'] : {};
+      const given = isJsonObject(params['arguments']) ? params['arguments'] : {};
       if (name === findTools.name) {
         const shown = await this.#shownTools(gathering);
         return rpcAnswer(id, searchTools(this.#parts.indexes, shown, given));
@@ -201,7 +194,8 @@ export class Gathered {
 
   async #complete(gathering: Gathering, message: RpcMessage): Promise<Answer> {
     const { ref } = message.params;
-    if (!isObject(ref)) throw new GatewayError('mcp_message_invalid', '"completion/complete" has no "ref".');
+    if (!isJsonObject(ref))
+      throw new GatewayError('mcp_message_invalid', '"completion/complete" has no "ref".');
     const uri = textOf(ref, 'uri');
     if (uri !== undefined)
       return await this.#pass(gathering, await this.#serverOfUri(gathering, uri), message);

@@ -1,7 +1,8 @@
+import { isJsonObject } from '../../core/base/json.ts';
 import { GatewayError, type JsonObject, type JsonValue } from '../../core/pipeline/plugin.ts';
 import type { McpCapabilityType } from '../../core/ports/record-kinds.ts';
 import type { Approvals } from './approvals.ts';
-import { isObject, textOf } from './messages.ts';
+import { textOf } from './messages.ts';
 import type { McpServer } from './servers.ts';
 
 interface OfferList {
@@ -47,7 +48,7 @@ export class OfferFilter {
 
   /** The entry as it is shown; nothing for one that may not be seen. */
   #shown(server: McpServer, list: OfferList, item: JsonValue): readonly JsonValue[] {
-    if (!isObject(item)) return [];
+    if (!isJsonObject(item)) return [];
     for (const member of list.names) {
       const name = textOf(item, member);
       if (name !== undefined && !server.isOn(list.type, name)) return [];

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../core/base/json.ts';
 import { GatewayError, type JsonObject, type JsonValue } from '../../core/pipeline/plugin.ts';
 
 /** Id of a JSON-RPC request. */
@@ -37,7 +38,7 @@ export function readMessages(json: JsonValue | undefined): RpcBody {
 }
 
 function readMessage(json: JsonValue, place: string): RpcMessage {
-  if (!isObject(json)) throw invalid(`The message${place} is no JSON object.`);
+  if (!isJsonObject(json)) throw invalid(`The message${place} is no JSON object.`);
   if (json['jsonrpc'] !== '2.0') throw invalid(`The message${place} has no "jsonrpc": "2.0".`);
   const id = readId(json, place);
   const { method, params = {} } = json;
@@ -50,7 +51,7 @@ function readMessage(json: JsonValue, place: string): RpcMessage {
   }
   if (typeof method !== 'string' || method === '' || method.length > longestMethod)
     throw invalid(`The "method" of the message${place} is no text of 1 to ${longestMethod} characters.`);
-  if (!isObject(params)) throw invalid(`The "params" of the message${place} are no JSON object.`);
+  if (!isJsonObject(params)) throw invalid(`The "params" of the message${place} are no JSON object.`);
   return { kind: id === undefined ? 'notification' : 'request', method, id, params, json };
 }
 
@@ -65,11 +66,6 @@ function readId({ id }: JsonObject, place: string): RpcId | undefined {
 
 function invalid(message: string): GatewayError {
   return new GatewayError('mcp_message_invalid', message);
-}
-
-/** True for a JSON object. */
-export function isObject(json: JsonValue | undefined): json is JsonObject {
-  return typeof json === 'object' && json !== null && !Array.isArray(json);
 }
 
 /** A text in an object; undefined for another type. */

@@ -1,5 +1,5 @@
-import { writeJson } from '../../core/base/json.ts';
-import { type Answer, type StreamSource, type StreamTarget } from '../../core/pipeline/answer.ts';
+import { isJsonObject, writeJson } from '../../core/base/json.ts';
+import type { Answer, StreamSource } from '../../core/pipeline/answer.ts';
 import { rpcRequestId } from '../../core/pipeline/keys.ts';
 import {
   GatewayError,
@@ -13,9 +13,9 @@ import type { McpHead } from '../../core/ports/mcp.ts';
 import { Approvals } from './approvals.ts';
 import { recordAnswer, recordMessages, recordMethod } from './call-record.ts';
 import { matchesTemplate, OfferFilter, offerLists } from './lists.ts';
-import { isObject, readMessages, refusedCapability, type RpcMessage, textOf } from './messages.ts';
+import { readMessages, refusedCapability, type RpcMessage, textOf } from './messages.ts';
 import { type Answered, type Asked, greetingResult, type ServerLinks } from './server-link.ts';
-import { ChangedEvents, type ChangeMessage, changedBody, messagesIn } from './server-answer.ts';
+import { ChangedEvents, type ChangeMessage, changedBody, messagesIn, PassedStream } from './server-answer.ts';
 import type { McpServer } from './servers.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -156,7 +156,7 @@ export class Relay {
 
   #listed(server: McpServer, answer: JsonObject): JsonObject {
     const { result } = answer;
-    return isObject(result) ? { ...answer, result: this.filter.ofResult(server, result) } : answer;
+    return isJsonObject(result) ? { ...answer, result: this.filter.ofResult(server, result) } : answer;
   }
 
   /** The session begins where the server opens one. */
@@ -280,7 +280,7 @@ function toolCall(server: McpServer, params: JsonObject): ToolCall {
     throw new GatewayError('mcp_message_invalid', 'The "params" of "tools/call" have no "name" of a tool.');
   if (!server.isOn('tool', tool)) throw refused('tool', tool, server);
   const given = params['arguments'];
-  if (given !== undefined && !isObject(given))
+  if (given !== undefined && !isJsonObject(given))
     throw new GatewayError('mcp_message_invalid', 'The "arguments" of "tools/call" are no JSON object.');
   return { server: server.slug, tool, arguments: given ?? emptyArguments };
 }
@@ -291,7 +291,7 @@ function requireOn(server: McpServer, method: string, params: JsonObject): void 
   if (method === 'prompts/get') requirePrompt(server, textOf(params, 'name'));
   else if (/^resources\/(?:read|subscribe|unsubscribe)$/.test(method))
     requireResource(server, textOf(params, 'uri'));
-  else if (method === 'completion/complete' && isObject(params['ref'])) {
+  else if (method === 'completion/complete' && isJsonObject(params['ref'])) {
     const { ref } = params;
     requirePrompt(server, textOf(ref, 'name'));
     requireResource(server, textOf(ref, 'uri'));
@@ -335,7 +335,7 @@ function resultChange(
   const maxBytes = server.maxResultBytes(call.tool);
   if (judging.length === 0 && maxBytes === undefined) return undefined;
   return async (answer) => {
-    if (!isObject(answer['result'])) return answer;
+    if (!isJsonObject(answer['result'])) return answer;
     const held = { result: clipped(answer['result'], maxBytes) as JsonObject[string] };
     for (const gate of judging) await gate.after?.(call, held);
     return held.result === answer['result'] ? answer : { ...answer, result: held.result };
@@ -349,7 +349,7 @@ function clipped(result: JsonObject, maxBytes: number | undefined): JsonObject {
   let left = maxBytes;
   let cutBytes = 0;
   const kept = content.flatMap((part) => {
-    const text = isObject(part) ? textOf(part, 'text') : undefined;
+    const text = isJsonObject(part) ? textOf(part, 'text') : undefined;
     if (text === undefined) return [part];
     const bytes = Buffer.from(text);
     const room = Math.max(0, Math.min(left, bytes.length));
@@ -375,54 +375,34 @@ function wholeCharacters(bytes: Buffer, length: number): string {
 }
 
 /** A stream without an end of its own, which the gateway can end. */
-class ListenStream implements StreamSource, StreamTarget {
-  readonly #source: StreamSource;
+class ListenStream extends PassedStream {
   readonly #over: () => void;
-  #target: StreamTarget | undefined;
 
   constructor(source: StreamSource, over: () => void) {
-    this.#source = source;
+    super(source);
     this.#over = over;
-  }
-
-  pipe(target: StreamTarget): void {
-    this.#target = target;
-    this.#source.pipe(this);
-  }
-
-  resume(): void {
-    this.#source.resume();
-  }
-
-  cancel(error: GatewayError): void {
-    this.#target = undefined;
-    this.#over();
-    this.#source.cancel(error);
   }
 
   /** Ends it as if the server had. */
   finish(): void {
-    this.#source.cancel(
+    this.source.cancel(
       new GatewayError('shutting_down', 'The configuration was replaced, or the gateway ends.'),
     );
     this.end();
   }
 
-  data(chunk: Buffer): boolean {
-    return this.#target?.data(chunk) ?? false;
+  override cancel(error: GatewayError): void {
+    this.#over();
+    super.cancel(error);
   }
 
-  end(): void {
-    const target = this.#target;
-    this.#target = undefined;
+  override end(): void {
     this.#over();
-    target?.end();
+    super.end();
   }
 
-  fail(error: GatewayError, told?: Buffer): void {
-    const target = this.#target;
-    this.#target = undefined;
+  override fail(error: GatewayError, told?: Buffer): void {
     this.#over();
-    target?.fail(error, told);
+    super.fail(error, told);
   }
 }

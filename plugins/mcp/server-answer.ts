@@ -1,6 +1,6 @@
 import { joinChunks } from '../../core/base/join-chunks.ts';
 import { readSseFrame, replaceSseData, SseSplitter } from '../../core/base/sse.ts';
-import { parseJson, writeJson } from '../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../core/base/json.ts';
 import { clientLeft, type StreamSource, type StreamTarget } from '../../core/pipeline/answer.ts';
 import {
   GatewayError,
@@ -10,7 +10,6 @@ import {
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
 import type { McpCall, McpHandler, McpHead, McpRequest, McpUpstream } from '../../core/ports/mcp.ts';
-import { isObject } from './messages.ts';
 
 /** Most bytes that arrive before the answer is read; then the server is paused. */
 const maxWaiting = 65_536;
@@ -126,6 +125,49 @@ export class ServerAnswer implements McpHandler, StreamSource {
   }
 }
 
+/** A stream that is looked at on its way: a subclass says what it does with the bytes, or with the end. */
+export class PassedStream implements StreamSource, StreamTarget {
+  protected readonly source: StreamSource;
+  /** Undefined when nothing more is passed on. */
+  protected target: StreamTarget | undefined;
+
+  constructor(source: StreamSource) {
+    this.source = source;
+  }
+
+  pipe(target: StreamTarget): void {
+    this.target = target;
+    this.source.pipe(this);
+  }
+
+  resume(): void {
+    this.source.resume();
+  }
+
+  cancel(error: GatewayError): void {
+    this.target = undefined;
+    this.source.cancel(error);
+  }
+
+  data(chunk: Buffer): boolean {
+    return this.target?.data(chunk) ?? false;
+  }
+
+  end(): void {
+    this.#release()?.end();
+  }
+
+  fail(error: GatewayError, told?: Buffer): void {
+    this.#release()?.fail(error, told);
+  }
+
+  #release(): StreamTarget | undefined {
+    const { target } = this;
+    this.target = undefined;
+    return target;
+  }
+}
+
 /** Changes a message on its way; returns the same object for one that stays. */
 export type ChangeMessage = (message: JsonObject) => MaybePromise<JsonObject>;
 
@@ -146,7 +188,7 @@ export function messagesIn(body: Buffer, contentType: string): readonly JsonObje
 }
 
 function requireObject(json: JsonValue | undefined): JsonObject {
-  if (isObject(json)) return json;
+  if (isJsonObject(json)) return json;
   throw new GatewayError(
     'upstream_invalid',
     'The MCP server answered with something that is no JSON-RPC message; its log may say why.',
@@ -166,18 +208,16 @@ export async function changedBody(body: Buffer, change: ChangeMessage): Promise<
 }
 
 /** An event stream whose messages are changed one after the other; the bytes of the others stay. */
-export class ChangedEvents implements StreamSource, StreamTarget {
-  readonly #source: StreamSource;
+export class ChangedEvents extends PassedStream {
   readonly #change: ChangeMessage;
   readonly #splitter: SseSplitter;
-  #target: StreamTarget | undefined;
   /** Frames that wait for one that is being changed. */
   readonly #frames: Buffer[] = [];
   #isBusy = false;
   #hasEnded = false;
 
   constructor(source: StreamSource, change: ChangeMessage, maxBytes: number) {
-    this.#source = source;
+    super(source);
     this.#change = change;
     this.#splitter = new SseSplitter((frame, isWhole) => {
       if (isWhole) this.#frames.push(frame);
@@ -185,52 +225,30 @@ export class ChangedEvents implements StreamSource, StreamTarget {
     }, maxBytes);
   }
 
-  pipe(target: StreamTarget): void {
-    this.#target = target;
-    this.#source.pipe(this);
-  }
-
-  resume(): void {
-    this.#source.resume();
-  }
-
-  cancel(error: GatewayError): void {
-    this.#target = undefined;
-    this.#source.cancel(error);
-  }
-
-  data(chunk: Buffer): boolean {
-    if (this.#target === undefined) return false;
+  override data(chunk: Buffer): boolean {
+    if (this.target === undefined) return false;
     this.#splitter.push(chunk);
     return this.#pass();
   }
 
-  end(): void {
+  override end(): void {
     this.#splitter.finish();
     this.#hasEnded = true;
     this.#pass();
   }
 
-  fail(error: GatewayError): void {
-    this.#target?.fail(error);
-    this.#target = undefined;
-  }
-
   /** Passes on all frames that need not wait. False: the source shall pause. */
   #pass(): boolean {
     let hasRoom = true;
-    while (!this.#isBusy && this.#target !== undefined) {
+    while (!this.#isBusy && this.target !== undefined) {
       const frame = this.#frames.shift();
       if (frame === undefined) {
-        if (this.#hasEnded) {
-          this.#target.end();
-          this.#target = undefined;
-        }
+        if (this.#hasEnded) super.end();
         break;
       }
       const { data } = readSseFrame(frame);
       if (data === undefined || data === '') {
-        hasRoom = this.#target.data(frame);
+        hasRoom = this.target.data(frame);
         continue;
       }
       const json = parseJson(data);
@@ -241,7 +259,7 @@ export class ChangedEvents implements StreamSource, StreamTarget {
           (message) => {
             this.#isBusy = false;
             this.#put(frame, json, message);
-            if (this.#pass()) this.#source.resume();
+            if (this.#pass()) this.source.resume();
           },
           (error: unknown) => this.#break(asError(error)),
         );
@@ -264,15 +282,13 @@ export class ChangedEvents implements StreamSource, StreamTarget {
   }
 
   #put(frame: Buffer, before: JsonValue | undefined, after: JsonValue): boolean {
-    if (this.#target === undefined) return false;
-    return this.#target.data(after === before ? frame : replaceSseData(frame, writeJson(after)));
+    if (this.target === undefined) return false;
+    return this.target.data(after === before ? frame : replaceSseData(frame, writeJson(after)));
   }
 
   #break(error: GatewayError): void {
-    const target = this.#target;
-    this.#target = undefined;
-    this.#source.cancel(error);
-    target?.fail(error);
+    this.source.cancel(error);
+    this.fail(error);
   }
 }
 

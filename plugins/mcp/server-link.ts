@@ -1,15 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import { forwardedTrace } from '../../core/base/trace-context.ts';
-import { writeJson } from '../../core/base/json.ts';
+import { isJsonObject, writeJson } from '../../core/base/json.ts';
 import {
   GatewayError,
   type JsonObject,
+  type JsonValue,
   type RequestContext,
   type Scope,
 } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { McpHead, McpRequest } from '../../core/ports/mcp.ts';
-import { isObject, textOf } from './messages.ts';
+import { textOf } from './messages.ts';
 import { messagesIn, ServerAnswer } from './server-answer.ts';
 import type { McpServer } from './servers.ts';
 import type { Session, Sessions } from './sessions.ts';
@@ -40,6 +42,23 @@ interface Saying extends Pick<McpRequest, 'method' | 'body' | 'lastEventId'> {
 export interface Answered {
   readonly head: McpHead;
   readonly body: ServerAnswer;
+}
+
+/** One page of a list, or why there is none. */
+interface ListPage {
+  readonly result: JsonObject | undefined;
+  readonly hasMore: boolean;
+  /** The end of a sentence: what the server answered with, in place of a page. */
+  readonly failure: string;
+  readonly isUnknownMethod: boolean;
+}
+
+/** Pages of one list that the gateway itself asks for. */
+const maxPages = 50;
+const methodNotFound = -32_601;
+
+function noPage(failure: string, code?: JsonValue): ListPage {
+  return { result: undefined, hasMore: false, failure, isUnknownMethod: code === methodNotFound };
 }
 
 /** Sends requests to servers, and shakes hands anew where a server does not know the session any more. */
@@ -88,6 +107,50 @@ export class ServerLinks {
       answered = await this.#reach(asked, saying, upstream);
     }
     return answered;
+  }
+
+  /**
+   * The pages of one of the server's lists, each once, 50 at the most. Ends with a page without a result: the server
+   * refuses, or has no such list.
+   */
+  async *pages(asked: Asked, method: string, maxBytes: number): AsyncGenerator<ListPage, void> {
+    const cursors = new Set<string>();
+    let cursor: string | undefined;
+    do {
+      const page = await this.#page(
+        asked,
+        { method, params: cursor === undefined ? {} : { cursor } },
+        maxBytes,
+      );
+      yield page;
+      cursor = page.result && textOf(page.result, 'nextCursor');
+      if (cursor === undefined || cursors.has(cursor)) return;
+      cursors.add(cursor);
+    } while (cursors.size < maxPages);
+  }
+
+  async #page(
+    asked: Asked,
+    { method, params }: { readonly method: string; readonly params: JsonObject },
+    maxBytes: number,
+  ): Promise<ListPage> {
+    // A server cannot guess it, and answer another question of the gateway with it.
+    const id = `weir-${randomUUID()}`;
+    const body = Buffer.from(writeJson({ jsonrpc: '2.0', id, method, params }));
+    const { head, body: stream } = await this.send(asked, { method: 'POST', body, lastEventId: undefined });
+    if (head.status !== 200) {
+      stream.cancel(forgotten());
+      return noPage(`status ${head.status}`);
+    }
+    const bytes = await stream.collect(asked.context, maxBytes);
+    const { result, error } = messagesIn(bytes, head.contentType).find((one) => one['id'] === id) ?? {};
+    if (!isJsonObject(result)) return noPage('an error', isJsonObject(error) ? error['code'] : undefined);
+    return {
+      result,
+      hasMore: textOf(result, 'nextCursor') !== undefined,
+      failure: '',
+      isUnknownMethod: false,
+    };
   }
 
   /** Once more where the server refuses connections: nothing of the request has left. */
@@ -161,7 +224,7 @@ export class ServerLinks {
     );
     const bytes = await first.body.collect(asked.context, maxGreetingBytes);
     const answer = messagesIn(bytes, first.head.contentType).find(({ id }) => id === 'weir');
-    if (first.head.status !== 200 || !isObject(answer?.['result']))
+    if (first.head.status !== 200 || !isJsonObject(answer?.['result']))
       throw new GatewayError(
         'mcp_failed',
         `The MCP server "${server.slug}" refused another handshake; see its log.`,
@@ -191,7 +254,7 @@ export class ServerLinks {
 export function greetingResult(messages: readonly JsonObject[], id: JsonObject[string] | undefined) {
   const answer = messages.find((message) => message['id'] === id && 'result' in message);
   const result = answer?.['result'];
-  return isObject(result) ? { version: textOf(result, 'protocolVersion') ?? '', result } : undefined;
+  return isJsonObject(result) ? { version: textOf(result, 'protocolVersion') ?? '', result } : undefined;
 }
 
 const versionForm = /^[\w.-]{1,32}$/;

@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { RecentMap } from '../../core/base/recent-map.ts';
-import { parseJson } from '../../core/base/json.ts';
+import { isJsonObject, parseJson } from '../../core/base/json.ts';
 import { sha256 } from '../../core/base/sha256.ts';
 import { GatewayError, type JsonObject } from '../../core/pipeline/plugin.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { SecretBox } from '../../core/ports/secret-managers.ts';
-import { isObject } from './messages.ts';
 
 /**
  * A session of a client. Its id is this, sealed: each gateway that holds the key of the secrets can go on with it, and
@@ -149,14 +148,14 @@ export class Sessions {
       throw unknownSession();
     }
     const read = parseJson(text);
-    if (!isObject(read)) throw unknownSession();
+    if (!isJsonObject(read)) throw unknownSession();
     const { o, s, i, v, x, e, n } = read;
     if (typeof o !== 'string' || typeof s !== 'string' || typeof v !== 'string') throw unknownSession();
     if (typeof e !== 'number' || typeof n !== 'string') throw unknownSession();
     const session: Session = {
       key: n,
       slug: s,
-      greeting: isObject(i) ? i : {},
+      greeting: isJsonObject(i) ? i : {},
       version: v,
       upstream: typeof x === 'string' ? x : undefined,
       endsAt: e,
@@ -178,9 +177,11 @@ function boundedGreeting(greeting: JsonObject): JsonObject {
   const { protocolVersion = '', capabilities = {}, clientInfo = {} } = greeting;
   const whole = { protocolVersion, capabilities, clientInfo };
   if (Buffer.byteLength(JSON.stringify(whole)) <= maxGreetingBytes) return whole;
-  const info = isObject(clientInfo) ? clientInfo : {};
+  const info = isJsonObject(clientInfo) ? clientInfo : {};
   const short = (value: unknown) => (typeof value === 'string' ? value.slice(0, 64) : '');
-  const names = isObject(capabilities) ? Object.keys(capabilities).filter((name) => name.length <= 32) : [];
+  const names = isJsonObject(capabilities)
+    ? Object.keys(capabilities).filter((name) => name.length <= 32)
+    : [];
   return {
     protocolVersion: short(protocolVersion),
     capabilities: Object.fromEntries(names.slice(0, 16).map((name) => [name, {}])),

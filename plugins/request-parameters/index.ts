@@ -1,10 +1,10 @@
+import { isJsonObject } from '../../core/base/json.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import {
   defineCheck,
   definePlugin,
   failed,
   GatewayError,
-  type JsonObject,
   type JsonValue,
   judged,
   passed,
@@ -105,10 +105,10 @@ const requestParametersCheck = defineCheck({
     const rulesModels = rules.models !== undefined || rules.blocksModels;
     return ({ json, model }) => {
       const isNamed = rulesModels && model !== '';
-      if (!isObject(json) && !isNamed) return skipped('The body is no JSON object.');
+      if (!isJsonObject(json) && !isNamed) return skipped('The body is no JSON object.');
       const models = { names: [model], untold: undefined, isUnnamed: false };
       const violation =
-        (isObject(json) ? findViolation(json, rules) : undefined) ??
+        (isJsonObject(json) ? findViolation(json, rules) : undefined) ??
         (isNamed
           ? findModelViolation({ models, deployment: '', isAddressed: true, isModelled: true }, rules)
           : undefined);
@@ -133,7 +133,7 @@ export default definePlugin({
     const rulesModels = rules.models !== undefined || rules.blocksModels;
     const judge = (context: RequestContext, json: JsonValue | undefined): void => {
       const startedAt = clock.monotonic();
-      const isRead = isObject(json);
+      const isRead = isJsonObject(json);
       let violation = isRead ? findViolation(json, rules) : undefined;
       let named = false;
       if (violation === undefined && rulesModels) {
@@ -159,7 +159,7 @@ export default definePlugin({
         const { body } = attempt;
         const startedAt = clock.monotonic();
         const json = body.loaded ? body.json : undefined;
-        let violation = isObject(json) ? findViolation(json, rules) : undefined;
+        let violation = isJsonObject(json) ? findViolation(json, rules) : undefined;
         if (violation === undefined && rulesModels) {
           const asked = { models: context.models, deployment: attempt.deployment, isAddressed: false };
           violation = findModelViolation({ ...asked, isModelled: endpoint.modelled }, rules);
@@ -215,10 +215,6 @@ function refusal(violation: Violation, startedAt: number, clock: Clock): Gateway
     param: data.param,
     extra: { hook_results: { before_request_hooks: [hook], after_request_hooks: [] } },
   });
-}
-
-function isObject(json: JsonValue | undefined): json is JsonObject {
-  return typeof json === 'object' && json !== null && !Array.isArray(json);
 }
 
 /** A value of the body for a message, at most 120 characters. */

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../core/base/json.ts';
 import type { JsonObject, JsonValue } from '../../core/pipeline/context.ts';
 import type { NamedModels } from '../../core/pipeline/plugin.ts';
 import type { RequestParametersOptions } from './index.ts';
@@ -167,8 +168,8 @@ function checkToolList(tools: JsonValue | undefined, { types, names }: Rules): V
   if (!Array.isArray(tools)) return undefined;
   for (let index = 0; index < tools.length; index++) {
     const tool = tools[index];
-    if (!isObject(tool)) continue;
-    const type = tool['type'] ?? (isObject(tool['function']) ? 'function' : 'custom');
+    if (!isJsonObject(tool)) continue;
+    const type = tool['type'] ?? (isJsonObject(tool['function']) ? 'function' : 'custom');
     if (types && !permits(types, type)) return violation(types, `tools[${index}].type`, type);
     const refused = names && refusedName(tool, names);
     if (refused) return violation(names, `tools[${index}].${refused.place}`, refused.name);
@@ -203,12 +204,12 @@ function refusedName(
   named: JsonValue | undefined,
   rule: ListRule,
 ): { place: string; name: JsonValue } | undefined {
-  if (!isObject(named)) return undefined;
+  if (!isJsonObject(named)) return undefined;
   const { function: declared, custom, name } = named;
-  if (isObject(declared) && declared['name'] !== undefined && !permits(rule, declared['name'])) {
+  if (isJsonObject(declared) && declared['name'] !== undefined && !permits(rule, declared['name'])) {
     return { place: 'function.name', name: declared['name'] };
   }
-  if (isObject(custom) && custom['name'] !== undefined && !permits(rule, custom['name'])) {
+  if (isJsonObject(custom) && custom['name'] !== undefined && !permits(rule, custom['name'])) {
     return { place: 'custom.name', name: custom['name'] };
   }
   return name === undefined || permits(rule, name) ? undefined : { place: 'name', name };
@@ -232,8 +233,4 @@ function violation(rule: ListRule, param: string, found: JsonValue): Violation {
     found,
     blocked,
   };
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -5,6 +5,7 @@ import { groupColumns, groupings } from '../../core/ports/analytics.ts';
 import { type MockServer, serveMock } from '../kit/serve-mock.ts';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
 import { begin, type Received, send } from '../kit/http-kit.ts';
+import { type StatefulMcpServer, startStatefulMcpServer } from '../kit/stateful-mcp-server.ts';
 import { eventually, ownerKey, startWeir, stopEverything, type WeirProcess } from '../kit/process-kit.ts';
 
 const teamA = 'wk_team_a_0123456789abcdef';
@@ -12,11 +13,13 @@ const teamB = 'wk_team_b_0123456789abcdef';
 const proxyOnly = 'wk_proxy_0123456789abcdef';
 
 let mock: MockServer;
+let tools: StatefulMcpServer;
 let weir: WeirProcess;
 
 before(async () => {
   if (chdbMissing) return;
   mock = await serveMock();
+  tools = await startStatefulMcpServer({ hasSessions: false, isJson: true });
   const view = ['completions.write', 'logs.view', 'analytics.view'];
   const auth = {
     auth: {
@@ -59,6 +62,7 @@ before(async () => {
           plugins: [
             auth,
             { 'request-parameters': { params: { blockedKeys: ['logit_bias'] } } },
+            { mcp: { servers: { adder: { url: tools.url } } } },
             'provider',
             'logger',
           ],
@@ -69,7 +73,9 @@ before(async () => {
 });
 after(async () => {
   await stopEverything();
-  if (!chdbMissing) await mock.close();
+  if (chdbMissing) return;
+  await mock.close();
+  await tools.close();
 });
 
 interface Asking {
@@ -90,6 +96,14 @@ function asking({ key = ownerKey, provider = 'mock', body = {}, headers = {} }: 
 }
 
 const chat = (given: Asking = {}): Promise<Received> => send(weir.url, asking(given));
+
+/** Calls a tool of the MCP server. */
+const add = (): Promise<Received> =>
+  send(weir.url, {
+    path: '/adder/mcp',
+    headers: { 'x-service-api-key': ownerKey, accept: 'application/json, text/event-stream' },
+    body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'add', arguments: { a: 1, b: 2 } } },
+  });
 
 function idOf(received: { headers: Record<string, string | string[] | undefined> }): string {
   const id = received.headers['x-service-request-id'];
@@ -426,6 +440,7 @@ describe('groups', { skip: chdbMissing }, () => {
   before(async () => {
     await entry(idOf(await chat()));
     await entry(idOf(await chat({ body: { model: 'mock:status=500' } })));
+    await entry(idOf(await add()));
   });
 
   for (const by of groupings) {

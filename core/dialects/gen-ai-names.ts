@@ -42,9 +42,10 @@ const services: ReadonlyMap<string, string> = new Map([
   ['xai', 'x-ai'],
 ]);
 
-/** `gen_ai.operation.name` of an endpoint. */
-export function operationName(endpoint: EndpointId): string {
-  return operations[endpoint] ?? endpoint;
+/** `gen_ai.operation.name` of an endpoint; of a request to an MCP server by its operation there. */
+export function operationName(endpoint: EndpointId, operation: string): string {
+  if (operation === 'mcp.tools.call') return 'execute_tool';
+  return operation || (operations[endpoint] ?? endpoint);
 }
 
 /** Endpoint of a `gen_ai.operation.name`; the operation itself when the gateway has none. */

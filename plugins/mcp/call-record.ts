@@ -24,6 +24,7 @@ const operations: ReadonlyMap<string, string> = new Map([
   ['resources/unsubscribe', 'mcp.resources.unsubscribe'],
   ['completion/complete', 'mcp.completion.complete'],
   ['logging/setLevel', 'mcp.logging.set_level'],
+  ['subscriptions/listen', 'mcp.listen'],
 ]);
 const ofKinds = { notification: 'mcp.notification', response: 'mcp.response' } as const;
 const ofMethods: Readonly<Record<string, string>> = { GET: 'mcp.listen', DELETE: 'mcp.end' };
@@ -31,6 +32,13 @@ const ofMethods: Readonly<Record<string, string>> = { GET: 'mcp.listen', DELETE:
 /** Notes for the log what a request without messages asks for: `GET` and `DELETE`. */
 export function recordMethod({ method, facts }: RequestContext): void {
   facts.operation = ofMethods[method] ?? '';
+}
+
+/** Notes for the log that the answer is a stream that goes on until one side leaves; `now` is the monotonic clock. */
+export function recordOpenStream({ facts }: RequestContext, now: number): void {
+  facts.stream = true;
+  facts.openSince = now;
+  facts.upstreamStartedAt ||= now;
 }
 
 /**
@@ -61,9 +69,9 @@ function joinTrace(context: RequestContext, { method, params }: RpcMessage, isBa
     facts.sampled = parent.sampled;
   }
   const own = forwardedTrace(facts, id, undefined).parent;
-  // Messages of a list are written anew, one by one.
-  if (isBatch) meta['traceparent'] = own;
-  else context.body.set(['params', '_meta', 'traceparent'], own);
+  // The message may be sent with the client's bytes, and may be written anew.
+  meta['traceparent'] = own;
+  if (!isBatch) context.body.set(['params', '_meta', 'traceparent'], own);
 }
 
 const longestName = 255;

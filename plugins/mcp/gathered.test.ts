@@ -200,3 +200,39 @@ describe('fewer tokens', () => {
     assert.equal(gone.status, 404);
   });
 });
+
+test('the log names the server that has the tool, under the name that the tool has there, and failures', async (t) => {
+  const { gateway, connect, tickets } = await start(t, {
+    virtual_servers: { found: { servers: ['tickets'], mode: 'search' } },
+  });
+  const client = await connect();
+  await client.listTools();
+  const parent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  await client.callTool({ name: 'tickets__add', arguments: { a: 1, b: 2 }, _meta: { traceparent: parent } });
+  await client.callTool({ name: 'tickets__add', arguments: { a: 'one' } });
+  await assert.rejects(client.callTool({ name: 'nowhere__add' }));
+  const searching = await connect('/found/mcp');
+  await searching.callTool({
+    name: 'call_tool',
+    arguments: { name: 'tickets__count', arguments: { to: 1 } },
+  });
+  const rows = gateway.settled
+    .map(({ facts: { operation, mcpServer, mcpTool, answerFailed } }) => ({
+      operation,
+      mcpServer,
+      mcpTool,
+      answerFailed,
+    }))
+    .filter(({ operation }) => operation.startsWith('mcp.tools'));
+  assert.deepEqual(rows, [
+    { operation: 'mcp.tools.list', mcpServer: '', mcpTool: '', answerFailed: false },
+    { operation: 'mcp.tools.call', mcpServer: 'tickets', mcpTool: 'add', answerFailed: false },
+    { operation: 'mcp.tools.call', mcpServer: 'tickets', mcpTool: 'add', answerFailed: true },
+    { operation: 'mcp.tools.call', mcpServer: '', mcpTool: 'nowhere__add', answerFailed: false },
+    { operation: 'mcp.tools.call', mcpServer: 'tickets', mcpTool: 'count', answerFailed: false },
+  ]);
+  const joined = gateway.settled.find(({ facts }) => facts.parentSpanId === 'b7ad6b7169203331');
+  assert.equal(joined?.facts.traceId, '0af7651916cd43dd8448eb211c80319c');
+  const sent = tickets.requests.find(({ body }) => body.includes('traceparent'));
+  assert.equal(JSON.parse(sent?.body ?? '').params._meta.traceparent, sent?.headers['traceparent']);
+});

@@ -3,6 +3,7 @@ import { RecentMap } from '../../core/base/recent-map.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
 import { rpcRequestId } from '../../core/pipeline/keys.ts';
 import { GatewayError, type JsonObject, type JsonValue } from '../../core/pipeline/plugin.ts';
+import { recordAnswer, recordMessages, recordMethod, recordOpenStream } from './call-record.ts';
 import { Catalogue, type ListMethod, type Offers } from './catalogue.ts';
 import { asGathered, GatheredStreams, type Gathering } from './gathered-streams.ts';
 import { matchesTemplate } from './lists.ts';
@@ -49,23 +50,30 @@ export class Gathered {
   }
 
   async answer(gathering: Gathering): Promise<Answer> {
-    const { context, session } = gathering;
-    if (context.method === 'POST') return await this.#post(gathering);
+    const { context, session, selection } = gathering;
+    context.facts.aiService = 'mcp';
+    context.facts.mcpServer = selection.slug;
+    if (context.method === 'POST') return recordAnswer(context, await this.#post(gathering));
+    recordMethod(context);
     if (session === undefined)
       throw new GatewayError(
         'mcp_message_invalid',
         'All servers together need a session: send "initialize" first, and its Mcp-Session-Id with everything else.',
       );
-    if (context.method === 'GET') return this.#streams.open(gathering, session);
+    if (context.method === 'GET') {
+      recordOpenStream(context, this.#parts.scope.clock.monotonic());
+      return this.#streams.open(gathering, session);
+    }
     await this.#parts.sessions.end(session);
     this.#streams.close(session);
     return { status: 204, headers: [], body: null };
   }
 
   async #post(gathering: Gathering): Promise<Answer> {
-    const { context, session } = gathering;
+    const { context, session, selection } = gathering;
     if (!context.body.loaded) await context.body.load();
-    const { messages, isBatch } = readMessages(context.json);
+    const said = readMessages(context.json);
+    const { messages, isBatch } = said;
     if (isBatch)
       throw new GatewayError(
         'mcp_message_invalid',
@@ -73,7 +81,8 @@ export class Gathered {
       );
     const message = messages[0] as RpcMessage;
     if (message.kind === 'request' && message.id !== undefined) context.set(rpcRequestId, message.id);
-    context.facts.aiService = 'mcp';
+    context.facts.requestBytes = context.body.bytes.length;
+    recordMessages(context, said);
     if (message.method === 'initialize') return this.#greet(gathering, message);
     if (session === undefined)
       throw new GatewayError(
@@ -82,7 +91,10 @@ export class Gathered {
       );
     if (message.kind === 'response') return await this.#respond(gathering, message);
     if (message.kind === 'notification') return await this.#notify(gathering, message);
-    return await this.#request(gathering, message);
+    const answer = await this.#request(gathering, message);
+    // Several servers were asked, or none.
+    if (answer.source !== 'provider') context.facts.mcpServer = selection.slug;
+    return answer;
   }
 
   #greet({ selection, caller }: Gathering, { params, id }: RpcMessage): Answer {
@@ -147,6 +159,7 @@ export class Gathered {
     const { params, id } = message;
     const { selection } = gathering;
     const name = textOf(params, 'name') ?? '';
+    gathering.context.facts.mcpTool = name;
     if (selection.mode === 'search') {
       const given = isJsonObject(params['arguments']) ? params['arguments'] : {};
       if (name === findTools.name) {

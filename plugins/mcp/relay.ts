@@ -11,7 +11,7 @@ import { type ToolCall, type ToolCallGate, toolCallGates } from '../../core/pipe
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { McpHead } from '../../core/ports/mcp.ts';
 import { Approvals } from './approvals.ts';
-import { recordAnswer, recordMessages, recordMethod } from './call-record.ts';
+import { recordAnswer, recordMessages, recordMethod, recordOpenStream } from './call-record.ts';
 import { matchesTemplate, OfferFilter, offerLists } from './lists.ts';
 import { readMessages, refusedCapability, type RpcMessage, textOf } from './messages.ts';
 import { type Answered, type Asked, greetingResult, type ServerLinks } from './server-link.ts';
@@ -95,7 +95,7 @@ export class Relay {
     const changes = [change && this.#onlyAnswers(asked, change), wrap].filter((one) => one !== undefined);
     const { head, body: stream } = answered;
     if (isListening && changes.length === 0 && head.status < 400 && head.contentType === 'text/event-stream')
-      return this.#streaming(head, stream);
+      return this.#streaming(asked.context, head, stream);
     if (changes.length < 2) return await this.#passOn(asked, answered, changes[0]);
     return await this.#passOn(asked, answered, async (given) => {
       let said = given;
@@ -209,8 +209,6 @@ export class Relay {
     const asking = { method: 'GET', body: null, lastEventId, isListening: true } as const;
     const { head, body } = await this.#parts.links.send(asked, asking);
     if (head.status >= 400) return await failed(context, { head, body });
-    context.facts.stream = true;
-    context.facts.openSince = this.#parts.scope.clock.monotonic();
     const gates = toolCallGates(context).filter(({ after }) => after !== undefined);
     const isJudged = server.hasSwitches || gates.length > 0;
     // A stream that is taken up again brings answers, whose requests are not known here.
@@ -222,10 +220,11 @@ export class Relay {
     const source = isJudged
       ? new ChangedEvents(body, this.#onlyAnswers(asked, change), this.#parts.maxMessageBytes)
       : body;
-    return this.#streaming(head, source);
+    return this.#streaming(context, head, source);
   }
 
-  #streaming({ status, contentType }: McpHead, source: StreamSource): Answer {
+  #streaming(context: RequestContext, { status, contentType }: McpHead, source: StreamSource): Answer {
+    recordOpenStream(context, this.#parts.scope.clock.monotonic());
     const stream = new ListenStream(source, () => this.#listening.delete(stream));
     this.#listening.add(stream);
     return { status, headers: ['content-type', contentType], body: stream, source: 'provider' };

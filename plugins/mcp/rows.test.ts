@@ -13,7 +13,7 @@ import { withoutStore } from '../../core/organisation/without-store.ts';
 import { defaultSecurity } from '../../core/ports/organisation-settings.ts';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
-import { send } from '../../tests/kit/http-kit.ts';
+import { send, until } from '../../tests/kit/http-kit.ts';
 import { TestJournal, testKey } from '../../tests/kit/plugin-kit.ts';
 import { startStatefulMcpServer } from '../../tests/kit/stateful-mcp-server.ts';
 import auth from '../auth/index.ts';
@@ -226,12 +226,18 @@ describe('the rules of the log hold for arguments and results', () => {
 
   for (const isJson of [true, false])
     test(`what is redacted is gone from both, answers as ${isJson ? 'JSON' : 'events'}`, async (t) => {
-      const { post, server } = await start(t, { isJson, logging: { redact: [{ pattern: 'email' }] } });
-      const { kept, answer } = await post(call('nobody@example.com', { note: 'mail ann@example.com' }));
+      const { post, server, journal } = await start(t, {
+        isJson,
+        logging: { redact: [{ pattern: 'email' }] },
+      });
+      const { answer } = await post(call('nobody@example.com', { note: 'mail ann@example.com' }));
       assert.match(answer.text, /nobody@example\.com/, 'the client sees what the server says');
       assert.match(server.requests[0]?.body ?? '', /ann@example\.com/);
-      assert.ok(kept !== undefined && kept.request !== '' && kept.response !== '');
-      assert.doesNotMatch(kept.request + kept.response, /@example/);
+      await until(() => journal.lines.bodies.length > 0, 'the bodies, which are searched beside');
+      const [kept] = journal.rows<BodyRow>('bodies');
+      assert.match(kept?.request ?? '', /"tools\/call"/);
+      assert.match(kept?.response ?? '', /not found/);
+      assert.doesNotMatch(`${kept?.request}${kept?.response}`, /@example/);
     });
 });
 

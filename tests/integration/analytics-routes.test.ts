@@ -139,6 +139,7 @@ const calls: readonly RequestRow[] = [
     latency_ms: 100,
     mcp_server: String(mcp_server),
     mcp_tool: String(mcp_tool),
+    trace_id: `call-${index}`,
     is_success: is_success === true,
   }),
 );
@@ -148,6 +149,7 @@ await analytics.insert('requests', ndjson(calls), randomUUID());
 const others = requests.map((row) => ({ ...row, id: randomUUID(), organisation_id: randomUUID() }));
 await analytics.insert('requests', ndjson([...requests, ...others]), randomUUID());
 const given = [feedback('t1', 0, 5, 1), feedback('t1', 2, -5, 0.5), feedback('t2', 2, 5, 1)];
+given.push(feedback('call-1', 31, -5, 1));
 await analytics.insert('feedback', ndjson(given), randomUUID());
 
 const owner = testKey({ kind: 'owner', organisationId });
@@ -413,6 +415,24 @@ describe('summary and groups', { skip: chdbMissing }, () => {
     ]);
     const tools = await ask(t, 'groups/mcp-tools', { ...nextDay, mcp_server: 'wiki' });
     assert.deepEqual(counted(tools.json, 'mcp_tool'), [['find', 1, 1]]);
+    const columns = 'avg_weighted_feedback,requests_with_feedback';
+    const rated = await ask(t, 'groups/mcp-servers', { ...nextDay, columns });
+    assert.deepEqual(rated.json['data'], [
+      {
+        object: 'analytics-group',
+        mcp_server: 'tickets',
+        requests: 2,
+        avg_weighted_feedback: -5,
+        requests_with_feedback: 1,
+      },
+      {
+        object: 'analytics-group',
+        mcp_server: 'wiki',
+        requests: 1,
+        avg_weighted_feedback: null,
+        requests_with_feedback: 0,
+      },
+    ]);
     const models = await ask(t, 'groups/ai-models', nextDay);
     assert.deepEqual(counted(models.json, 'ai_model'), [['', 3, undefined]], 'tools are no models');
   });

@@ -115,8 +115,11 @@ class Attributes {
 export function requestSpans(request: SettledRequest): string[] {
   const { context, outcome, ids } = request;
   const { facts, startedAt } = context;
-  const name = spanName(operationName(context.endpoint.id), facts.modelRequested);
-  const isError = outcome.kind !== 'cancelled' && outcome.status >= 400;
+  const name = spanName(
+    operationName(context.endpoint.id, facts.operation),
+    facts.modelRequested || facts.mcpTool,
+  );
+  const isError = outcome.kind !== 'cancelled' && (outcome.status >= 400 || facts.answerFailed);
   const state = facts.sampled === undefined ? undefined : context.header('tracestate');
   const own = spanJson({
     ids,
@@ -138,7 +141,9 @@ function ownAttributes(request: SettledRequest): string {
   const { usage } = facts;
   const model = facts.modelRequested.slice(0, 512);
   const list = new Attributes()
-    .string('gen_ai.operation.name', operationName(context.endpoint.id))
+    .string('gen_ai.operation.name', operationName(context.endpoint.id, facts.operation))
+    .string('gen_ai.tool.name', facts.mcpTool.slice(0, 512))
+    .string('weir.mcp.server', facts.mcpServer)
     .string('gen_ai.provider.name', genAiProvider(facts.aiService))
     .string('gen_ai.request.model', model)
     .flag('gen_ai.request.stream', facts.stream)
@@ -158,7 +163,7 @@ function ownAttributes(request: SettledRequest): string {
     .string('http.request.method', context.method)
     .string('url.path', (redaction === undefined ? path : redaction.text(path)).slice(0, 2048))
     .integer('http.response.status_code', outcome.status)
-    .string('error.type', errorType(outcome))
+    .string('error.type', facts.answerFailed ? facts.finishReason : errorType(outcome))
     .string('weir.request.id', context.id)
     .string('weir.outcome', outcome.kind)
     .string('weir.organisation.id', facts.organisationId)
@@ -234,7 +239,7 @@ function onlyAttempt({ context, outcome, acceptedAt }: SettledRequest, endedMs: 
 
 function attemptSpan({ context, ids }: SettledRequest, attempt: Attempt, index: number): string {
   const { facts, startedAt } = context;
-  const operation = operationName(context.endpoint.id);
+  const operation = operationName(context.endpoint.id, facts.operation);
   const list = new Attributes()
     .string('gen_ai.operation.name', operation)
     .string('gen_ai.provider.name', attemptProvider(facts, attempt))

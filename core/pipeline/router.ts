@@ -9,6 +9,8 @@ import type { LimitCharges } from '../access/limit-charges.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { ProviderTable } from '../providers/provider-row.ts';
 import type { CheckPhase } from '../ports/guardrails.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+import type { KeyRecord } from '../ports/directory.ts';
 import type { RecordPlace } from '../ports/records.ts';
 
 /** Provider and credential of a request. Holds a secret: never log it whole. */
@@ -105,6 +107,15 @@ export interface ConfigDraft {
   readonly place: RecordPlace;
 }
 
+/** The credential of a stored provider, for a request beside the routes of models. */
+export interface WantedCredential {
+  /** Of the provider in its workspace. */
+  readonly slug: string;
+  /** Where it is to be sent: `https://api.example.com`. */
+  readonly origin: string;
+  readonly place: Pick<KeyRecord, 'organisationId' | 'workspaceId'>;
+}
+
 /** Decides where a request goes and carries it there. Only the `provider` plugin uses it. */
 export interface Router {
   /**
@@ -130,6 +141,12 @@ export interface Router {
    * Throws `invalid_config` with all faults of a config that is to be saved, as pointers from `/config`.
    */
   checkConfig(draft: ConfigDraft): void;
+  /**
+   * Headers with the credential of a stored provider, for a request to its own host that asks for no model. Throws, or
+   * rejects with, `provider_unknown`, `provider_disabled` when the workspace may not use it now, and `credentials_failed` when
+   * its secrets were stored for another origin, sign each request, or are missing.
+   */
+  credentialFor(wanted: WantedCredential): MaybePromise<HeaderList>;
   /** The built-in hosts by name, for integrations. */
   readonly providers: ProviderTable;
 }

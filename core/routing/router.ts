@@ -21,7 +21,15 @@ import type { LargeTranslation } from '../ports/large-translation.ts';
 import type { PricedModels, Prices } from '../ports/prices.ts';
 import type { ProviderTable } from '../providers/provider-row.ts';
 import type { RecordPlace } from '../ports/records.ts';
-import type { ConfigDraft, RouteOptions, Router, Target, AttemptOptions } from '../pipeline/router.ts';
+import type { HeaderList } from '../ports/header-list.ts';
+import type {
+  AttemptOptions,
+  ConfigDraft,
+  RouteOptions,
+  Router,
+  Target,
+  WantedCredential,
+} from '../pipeline/router.ts';
 import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { Transport } from '../ports/transport.ts';
 import type { Breakers } from './attempts/breakers.ts';
@@ -354,6 +362,11 @@ class GenerationRouter implements Router {
     }
     if (leaf.provider !== undefined) return leafTarget(exchange, leaf.provider, this.rules, brought);
     return requestTarget(exchange, this.rules, options.defaultProvider, brought);
+  }
+
+  credentialFor(wanted: WantedCredential): MaybePromise<HeaderList> {
+    if (this.rules.stored === undefined) throw new Error('This gateway has no secrets of records.');
+    return this.rules.stored.credentialFor(wanted);
   }
 
   expectedPrice(context: RequestContext): ExpectedPrice | undefined {

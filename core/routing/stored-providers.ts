@@ -1,5 +1,5 @@
 import { allOrigins, originsOf } from '../providers/secret-origins.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -22,9 +22,11 @@ import {
   unusable,
 } from './stored-options.ts';
 import { configuredSource, KnownProvider, type TargetMaker } from './targets.ts';
+import { didYouMean } from '../base/did-you-mean.ts';
+import type { HeaderList } from '../ports/header-list.ts';
 import { accessTo } from '../access/integration-access.ts';
 import type { TrustedHosts } from '../base/host-rules.ts';
-import type { Target, TargetModels } from '../pipeline/router.ts';
+import type { Target, TargetModels, WantedCredential } from '../pipeline/router.ts';
 import { mustBeGuarded } from '../providers/base-url.ts';
 
 /** Dependencies of stored providers; the same for all of a generation. */
@@ -211,6 +213,35 @@ export class StoredProviders {
   find(place: ProviderPlace, slug: string): MaybePromise<KnownProvider> | undefined {
     const record = this.#setup.directory.record('provider', place, slug);
     return record === undefined ? undefined : this.ready(record, place);
+  }
+
+  /** As `Router.credentialFor` says. */
+  async credentialFor({ slug, origin, place }: WantedCredential): Promise<HeaderList> {
+    const found = this.find(place, slug);
+    if (found === undefined) {
+      if (this.isBehind) throw directoryBehind(`provider slug ${JSON.stringify(slug)}`);
+      const near = didYouMean(
+        slug,
+        this.all(place).map((one) => one.slug),
+      );
+      const hint = near === undefined ? 'Make one for the workspace.' : `Did you mean "${near}"?`;
+      throw new GatewayError('provider_unknown', `The workspace has no provider "@${slug}". ${hint}`);
+    }
+    const { target } = await found;
+    const refusal = (reason: string): GatewayError =>
+      new GatewayError('credentials_failed', `The credential of the provider "@${slug}" ${reason}.`);
+    if (!URL.canParse(target.origin) || new URL(target.origin).origin !== origin)
+      throw refusal(
+        `was stored for ${target.origin} and is not sent to ${origin}; name a provider of that origin`,
+      );
+    if (target.signsBody)
+      throw refusal('signs each request, which only routes of models do; name another provider');
+    const { headers, credentials } = target;
+    const request = { method: 'GET', origin, path: '/', headers, body: null };
+    const made =
+      credentials === undefined ? headers : [...headers, ...(await credentials.authorize(request))];
+    if (made.length > 0) return made;
+    throw refusal('is missing; give its integration a key or custom_headers');
   }
 
   /** As `find`, for a record. */

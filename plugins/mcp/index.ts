@@ -8,6 +8,7 @@ import {
   type OptionFault,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
+import { credentialFaults } from './api-credential.ts';
 import { type McpOptions, OptionsSchema } from './options.ts';
 import { Gathered } from './gathered.ts';
 import { Origins } from './origins.ts';
@@ -119,6 +120,8 @@ function optionFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
       return [{ path: `${path}/openapi/base_url`, message: 'is no http or https URL without credentials' }];
     if (openapi !== undefined && /^https?:/i.test(openapi.document) && !isPlainUrl(openapi.document))
       return [{ path: `${path}/openapi/document`, message: 'is no http or https URL without credentials' }];
+    const ofCredential = openapi === undefined ? [] : credentialFaults(`${path}/openapi`, openapi);
+    if (ofCredential.length > 0) return ofCredential;
     if (url !== undefined && !isPlainUrl(url))
       return [{ path: `${path}/url`, message: 'is no http or https URL without credentials' }];
     if (url === undefined && transport !== undefined)

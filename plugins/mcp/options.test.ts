@@ -40,4 +40,12 @@ test('servers of a file: each has a url or a command, and only what belongs to i
   assert.deepEqual(await faultsOf('{ command: tools, transport: http }'), [
     '/servers/tools/transport is for servers with a url; leave it out',
   ]);
+  const api = 'document: api.yaml, base_url: "https://api.example.com"';
+  assert.deepEqual(await faultsOf(`{ openapi: { ${api}, credential: { provider: tickets } } }`), []);
+  assert.deepEqual(await faultsOf(`{ openapi: { ${api}, credential: {} } }`), [
+    '/servers/tools/openapi/credential needs one of provider and mcp_integration',
+  ]);
+  assert.deepEqual(await faultsOf('{ openapi: { document: api.yaml, credential: { provider: tickets } } }'), [
+    '/servers/tools/openapi needs base_url beside credential: a stored secret is sent to its own origin alone',
+  ]);
 });

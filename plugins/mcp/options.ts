@@ -63,6 +63,23 @@ const OpenapiSchema = Type.Object(
           'URL before the paths of the document. Default: the first of its `servers`; a host that only a fetched document names is called without `headers`.',
       }),
     ),
+    credential: Type.Optional(
+      Type.Object(
+        {
+          provider: Type.Optional(
+            Type.String({ pattern: Slug, description: "Slug of a provider of the caller's workspace." }),
+          ),
+          mcp_integration: Type.Optional(
+            Type.String({ pattern: Slug, description: 'Slug of an MCP integration: its headers are sent.' }),
+          ),
+        },
+        {
+          ...strict,
+          description:
+            "Record of the administration API whose credential is sent, as the caller's workspace may use it. Its secrets must be stored for the origin of `base_url`.",
+        },
+      ),
+    ),
     include: operations(
       'Operations that become tools: operation ids or `METHOD /path`, with `*` for any text. Default: all.',
     ),

@@ -168,9 +168,9 @@ export class ServerLinks {
   }
 
   async #once(asked: Asked, saying: Saying, sessionId: string | undefined): Promise<Answered> {
-    const { server, context, session } = asked;
+    const { server, context, session, caller } = asked;
     const { clock } = this.#scope;
-    const given = server.headers();
+    const given = server.headers(caller);
     const headers = given instanceof Promise ? await given : given;
     const { facts } = context;
     facts.upstreamStartedAt ||= clock.monotonic();

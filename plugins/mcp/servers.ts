@@ -8,6 +8,7 @@ import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { McpTarget, McpUpstream } from '../../core/ports/mcp.ts';
 import type { McpCapability, McpCapabilityType } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
+import { apiCredential } from './api-credential.ts';
 import type { McpOptions, ServerOptions, ToolOptions } from './options.ts';
 import path from 'node:path';
 
@@ -21,8 +22,8 @@ export interface McpServer {
   readonly upstream: McpUpstream;
   /** Milliseconds. */
   readonly timeoutMs: number;
-  /** Fixed headers of every request, credentials among them. */
-  headers(): MaybePromise<HeaderList>;
+  /** Headers of a request of this caller that depend on nothing else, credentials among them. */
+  headers(caller: KeyRecord): MaybePromise<HeaderList>;
   /** False for something that is switched off. A resource is known by its name and by its URI. */
   isOn(type: McpCapabilityType, name: string): boolean;
   /** Something may be switched off, so lists have to be read. */
@@ -138,19 +139,21 @@ class OwnServer implements McpServer {
   readonly hasSwitches: boolean;
   readonly closedTemplates = noTemplates;
   readonly requiresListed = true;
+  readonly #scope: Scope;
   readonly #options: ServerOptions;
   readonly #headers: HeaderList;
   readonly #names: ReadonlySet<string>;
   readonly #prefixes: readonly string[];
 
-  constructor(slug: string, options: ServerOptions, { mcp }: Pick<Scope, 'mcp'>) {
+  constructor(slug: string, options: ServerOptions, scope: Scope) {
+    this.#scope = scope;
     this.slug = slug;
     this.id = `yaml:${slug}`;
     this.#options = options;
     const { tools = {}, allow, call_timeout_ms: timeoutMs = defaultTimeoutMs } = options;
     this.host = hostOf(options);
     this.timeoutMs = timeoutMs;
-    this.upstream = mcp.upstream(targetOf(slug, options));
+    this.upstream = scope.mcp.upstream(targetOf(slug, options));
     this.#headers = Object.entries(options.headers ?? {}).flat();
     this.#names = new Set(allow?.filter((name) => !name.endsWith('*')));
     this.#prefixes = (allow ?? []).filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1));
@@ -164,8 +167,10 @@ class OwnServer implements McpServer {
     return this.#options.workspaces;
   }
 
-  headers(): HeaderList {
-    return this.#headers;
+  headers(caller: KeyRecord): MaybePromise<HeaderList> {
+    const { openapi } = this.#options;
+    // The fixed headers of an API are with its target, which knows the hosts that may have them.
+    return openapi === undefined ? this.#headers : apiCredential(openapi, caller, this.#scope);
   }
 
   isOn(type: McpCapabilityType, name: string): boolean {

@@ -19,6 +19,7 @@ function notingRouter() {
     missingConfig: (slug) => (slug === 'known' ? undefined : `There is no config "${slug}".`),
     unusableGuardrail: () => undefined,
     checkConfig: () => undefined,
+    credentialFor: () => [],
     providers: new Map(),
   };
   return { router, asked };

@@ -204,6 +204,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
       missingConfig: absent,
       unusableGuardrail: absent,
       checkConfig: absent,
+      credentialFor: absent,
       providers: new Map(),
     },
     tokens: createTokens({ fetch: rest.guardedFetch ?? { fetch: absent }, clock, log: silent }),

@@ -5,6 +5,7 @@ import { createCredentialFactory } from '../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../adapters/dialects/index.ts';
 import { createLargeTranslation } from '../adapters/dialects/large-translation.ts';
 import { modelListings } from '../adapters/dialects/host-endpoints.ts';
+import { createOauthClients } from '../adapters/oauth/create-oauth-clients.ts';
 import { createMcpClients } from '../adapters/mcp/create-mcp-clients.ts';
 import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
 import { createMockTransport } from '../adapters/mock/transport.ts';
@@ -151,7 +152,8 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
   const guarded = (security: GatewayConfig['security']) => {
     const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
     const secretManagers = managers(security, guardedFetch);
-    const mcp = createMcpClients({ log, clock, transport, trustedHosts: security.trusted_hosts });
+    const oauth = createOauthClients({ fetch: guardedFetch, clock });
+    const mcp = createMcpClients({ log, clock, transport, oauth, trustedHosts: security.trusted_hosts });
     return { guardedFetch, secretManagers, mcp, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
   };
   const services = (next: GatewayConfig, guards: Checks, own = guarded(next.security)): Services => ({

@@ -11,6 +11,7 @@ import type {
   McpTarget,
   McpUpstream,
 } from '../../core/ports/mcp.ts';
+import type { OauthClients } from '../../core/ports/oauth.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { createAddressGuard, type Resolve } from '../addresses/address-guard.ts';
 import { TlsSessions } from '../transport/connection.ts';
@@ -197,6 +198,8 @@ export interface McpClientsOptions {
   readonly clock: Clock;
   /** Carries requests of `upstream`; handshakes have connections of their own. Default: none, for handshakes alone. */
   readonly transport?: Transport;
+  /** Default: none, for servers without OAuth. */
+  readonly oauth?: OauthClients;
   /** `security.trusted_hosts`. */
   readonly trustedHosts: readonly string[];
   /** Resolves names. Default: the system's resolver. */
@@ -217,12 +220,14 @@ class GuardedMcpClients implements McpClients {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #transport: Transport | undefined;
+  readonly #oauth: OauthClients | undefined;
   readonly #around: Surroundings;
   #underWay = 0;
 
-  constructor({ log, clock, transport, trustedHosts, resolve, limits }: McpClientsOptions) {
+  constructor({ log, clock, transport, oauth, trustedHosts, resolve, limits }: McpClientsOptions) {
     this.#log = log;
     this.#transport = transport;
+    this.#oauth = oauth;
     this.#clock = clock;
     this.#around = {
       trusted: new TrustedHosts(trustedHosts),
@@ -272,6 +277,11 @@ class GuardedMcpClients implements McpClients {
     const transport = this.#transport;
     if (transport === undefined) throw new Error('These clients have no transport and only shake hands.');
     return createUpstream(target, { transport, trusted, log: this.#log, clock: this.#clock });
+  }
+
+  get oauth(): OauthClients {
+    if (this.#oauth === undefined) throw new Error('These clients speak to no authorization server.');
+    return this.#oauth;
   }
 
   async #hold<Result>(

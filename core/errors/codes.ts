@@ -40,6 +40,7 @@ export const errorTable = {
   provider_disabled: { status: 403, type: 'permission_error', admin: 'AB03' },
   model_not_allowed: { status: 403, type: 'permission_error', admin: 'AB03' },
   mcp_capability_refused: { status: 403, type: 'permission_error', admin: 'AB03' },
+  mcp_connection_missing: { status: 403, type: 'permission_error', admin: 'AB03' },
   origin_refused: { status: 403, type: 'permission_error', admin: 'AB03' },
   config_override_denied: { status: 403, type: 'permission_error', admin: 'AB03' },
   feature_disabled: { status: 403, type: 'permission_error', admin: 'AB03' },

@@ -5,7 +5,7 @@ import type { McpAddress } from '../ports/mcp.ts';
 import type { SecretMapping } from '../ports/record-kinds.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { isAllowedIn, type SecretBox, secretContext, type SecretManagers } from '../ports/secret-managers.ts';
-import { maySend, originOf } from '../providers/secret-origins.ts';
+import { maySend, originOf, type SecretOrigin } from '../providers/secret-origins.ts';
 
 /** The secret of an MCP integration that holds its headers, as JSON. */
 export const customHeadersField = 'configurations.custom_headers';
@@ -76,30 +76,52 @@ export async function mcpAddressOf(
     void headers.set(name.toLowerCase(), [name, value] as const);
   for (const [name, value] of Object.entries(headersOf(ownHeaders(secrets, record)))) add(name, value);
   for (const [index, mapping] of data.secretMappings.entries()) {
-    const reference = references[index];
-    const isAllowed =
-      workspaceId === undefined
-        ? reference?.data.allowAllWorkspaces === true
-        : reference !== undefined && isAllowedIn(reference.data, workspaceId);
-    if (reference?.status !== 'active')
-      throw secretReferenceError(mapping, 'that does not exist any more; name another one');
-    if (!isAllowed)
-      throw secretReferenceError(
-        mapping,
-        workspaceId === undefined
-          ? 'that is not for all workspaces; say whose request it is with workspace_id'
-          : 'that the workspace may not use; allow it, or name another one',
-      );
-    if (!maySend(reference.data, originOf(data.url)))
-      throw secretReferenceError(
-        mapping,
-        'whose secret may not be sent to its host; add the host to its allowed_hosts',
-      );
-    const secretKey = mapping.secretKey === '' ? undefined : mapping.secretKey;
-    const value = await managers.value(reference, secrets, secretKey);
+    if (!mapping.targetField.startsWith(customHeadersField)) continue;
+    const mapped = { mapping, reference: references[index], workspaceId, origin: originOf(data.url) };
+    const value = await mappedSecret(mapped, { secrets, secretManagers: managers });
     for (const [name, text] of mappedHeaders(mapping, value)) add(name, text);
   }
   return { url: data.url, transport: data.transport, headers: [...headers.values()].flat() };
+}
+
+/** A secret that a record takes from a reference. */
+interface MappedSecret {
+  readonly mapping: SecretMapping;
+  /** Undefined for a deleted one. */
+  readonly reference: StoredRecord<'secret_reference'> | undefined;
+  /** Undefined for requests of the organisation itself. */
+  readonly workspaceId: string | undefined;
+  /** Where it is sent. */
+  readonly origin: SecretOrigin;
+}
+
+/** The secret. Rejects with `credentials_failed` when it is missing, or not allowed here. */
+export async function mappedSecret(
+  { mapping, reference, workspaceId, origin }: MappedSecret,
+  {
+    secrets,
+    secretManagers: managers,
+  }: { readonly secrets: SecretBox; readonly secretManagers: SecretManagers },
+): Promise<string> {
+  const isAllowed =
+    workspaceId === undefined
+      ? reference?.data.allowAllWorkspaces === true
+      : reference !== undefined && isAllowedIn(reference.data, workspaceId);
+  if (reference?.status !== 'active')
+    throw secretReferenceError(mapping, 'that does not exist any more; name another one');
+  if (!isAllowed)
+    throw secretReferenceError(
+      mapping,
+      workspaceId === undefined
+        ? 'that is not for all workspaces; say whose request it is with workspace_id'
+        : 'that the workspace may not use; allow it, or name another one',
+    );
+  if (!maySend(reference.data, origin))
+    throw secretReferenceError(
+      mapping,
+      'whose secret may not be sent to its host; add the host to its allowed_hosts',
+    );
+  return managers.value(reference, secrets, mapping.secretKey === '' ? undefined : mapping.secretKey);
 }
 
 function mappedHeaders(mapping: SecretMapping, value: string): readonly (readonly [string, string])[] {

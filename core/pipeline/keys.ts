@@ -8,6 +8,18 @@ import { defineKey, type Outcome, type RequestContext } from './context.ts';
 /** The service key that the caller proved to hold. Set by `auth`; absent before it has run and after it has refused. */
 export const callerKey = defineKey<KeyRecord>('key');
 
+/** The JSON Web Token with which a caller came, as `auth` has verified it. */
+export interface CallerToken {
+  /** Never log it. */
+  readonly text: string;
+  readonly claims: Readonly<Record<string, unknown>>;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** Set by `auth` together with `callerKey`; absent for callers with a service key. */
+export const callerToken = defineKey<CallerToken>('token');
+
 /**
  * Which headers hold a service key. `authorization` means that the Authorization header holds one, whether or not
  * the service header does too: it must then never be sent to a provider. Set by `auth` together with `callerKey`.

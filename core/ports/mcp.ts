@@ -1,5 +1,6 @@
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from './header-list.ts';
+import type { OauthClients } from './oauth.ts';
 import type { McpCapabilityType } from './record-kinds.ts';
 
 /** Address of a server of the Model Context Protocol, and the headers that it receives. */
@@ -47,6 +48,8 @@ export interface McpClients {
   greet(address: McpAddress): Promise<{ readonly serverName: string }>;
   /** Opens the way to a server. Nothing is sent before the first request; `close` it with the plugin. */
   upstream(target: McpTarget): McpUpstream;
+  /** Client of the authorization servers of MCP servers. */
+  readonly oauth: OauthClients;
 }
 
 /** A server over Streamable HTTP, or over the older transport of two endpoints. */

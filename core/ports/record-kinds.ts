@@ -1,5 +1,6 @@
 import type { ExportField, ExportFormat, ExportState } from './export-fields.ts';
 import type { RateLimit, UsageLimit } from './limits.ts';
+import type { OauthClientMethod } from './oauth.ts';
 import type { DatedFactor, DatedTokenPrice } from './prices.ts';
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
@@ -214,6 +215,33 @@ export interface McpCapability {
   readonly updatedAt: number;
 }
 
+/**
+ * OAuth towards an MCP server, in the names of the API and of the YAML, without the secrets: these are
+ * `configurations.oauth.client_secret` and `configurations.oauth.private_key`.
+ */
+export interface McpOauthSettings {
+  /** Absent: the gateway registers itself. */
+  readonly client_id?: string;
+  /** Absent: by the secret that there is, and what the authorization server says. */
+  readonly token_endpoint_auth_method?: OauthClientMethod;
+  /** Absent: the server names it. */
+  readonly issuer?: string;
+  /** Absent: the authorization server names them. */
+  readonly token_endpoint?: string;
+  readonly authorization_endpoint?: string;
+  readonly revocation_endpoint?: string;
+  /** Separated by spaces. Absent: those that the server names. */
+  readonly scope?: string;
+  /** `resource` of requests for tokens (RFC 8707); empty: none. Absent: the name of the server. */
+  readonly resource?: string;
+  /** `audience` of requests for tokens. */
+  readonly audience?: string;
+  /** Tokens of the organisation's identity provider are exchanged for ones of the server (RFC 8693). Absent: never. */
+  readonly token_exchange?: 'preferred' | 'required';
+  /** Type of the exchanged token. Absent: `jwt`. */
+  readonly subject_token_type?: 'jwt' | 'access_token' | 'id_token';
+}
+
 /** An external server of the Model Context Protocol. Of the organisation, or of one workspace. */
 export interface McpIntegrationData {
   readonly description: string;
@@ -224,6 +252,10 @@ export interface McpIntegrationData {
   readonly customHeaders: readonly string[];
   /** Kept as it was sent: the run time decides which headers of a caller it forwards. */
   readonly passthroughHeader: JsonObject;
+  /** Absent for none. */
+  readonly oauth?: McpOauthSettings | undefined;
+  /** Claims of the caller's verified token by the header in which they are sent; absent for none. */
+  readonly identityHeaders?: Readonly<Record<string, string>> | undefined;
   readonly secretMappings: readonly SecretMapping[];
   /** For workspaces that are not named. */
   readonly globalAccess: { readonly enabled: boolean };

@@ -2,6 +2,7 @@ import { directoryBehind, isTokenError } from '../../core/errors/gateway-error.t
 import {
   callerKey,
   callerKeyHeader,
+  callerToken,
   isPublicRequest,
   matchedRoute,
   ownRequest,
@@ -127,7 +128,7 @@ export default definePlugin({
     const tokens = jwt === undefined ? undefined : new TokenRing(jwt, scope);
     const header = `${scope.headerPrefix}-api-key`;
 
-    const admit = (context: RequestContext, key: KeyRecord, bearerIsOurs: boolean): void => {
+    const admit = (context: RequestContext, key: KeyRecord, bearerIsOurs: boolean, token = ''): void => {
       // The directory has no data yet, so the workspace of a token cannot be checked.
       if (key.isToken === true && directory.standing() === 'unknown') throw directoryBehind('token');
       attribute(context, key);
@@ -137,6 +138,8 @@ export default definePlugin({
       if (isOfWorkspace(key) && directory.isArchived(key.workspaceId)) throw workspaceArchivedError(key);
       context.set(callerKey, key);
       context.set(callerKeyHeader, bearerIsOurs ? 'authorization' : 'service');
+      const verified = key.isToken === true && token !== '' ? tokens?.verified(key) : undefined;
+      if (verified !== undefined) context.set(callerToken, { text: token, ...verified });
       beginWithDefaults(context, key, directory);
     };
     /** Admits once the key and the owner of the bearer token are resolved. */
@@ -144,7 +147,8 @@ export default definePlugin({
       context: RequestContext,
       key: KeyRecord | Promise<KeyRecord>,
       bearerIsOurs: boolean | Promise<boolean>,
-    ): Promise<void> => admit(context, await key, await bearerIsOurs);
+      token: string | undefined,
+    ): Promise<void> => admit(context, await key, await bearerIsOurs, token);
 
     const hooks = {
       request(context: RequestContext): void | Promise<void> {
@@ -173,8 +177,8 @@ export default definePlugin({
         let bearerIsOurs: boolean | Promise<boolean> = bearerIsKey;
         if (bearerIsToken) bearerIsOurs = !given || bearer === given || tokens.owns(bearer, now);
         if (key instanceof Promise || bearerIsOurs instanceof Promise)
-          return admitLater(context, key, bearerIsOurs);
-        admit(context, key, bearerIsOurs);
+          return admitLater(context, key, bearerIsOurs, given ?? bearer);
+        admit(context, key, bearerIsOurs, given ?? bearer);
         return undefined;
       },
     };

@@ -228,6 +228,8 @@ export class TokenRing {
   private readonly remembered: RecentMap<Remembered>;
   private readonly refused = new RecentMap<{ readonly reason: string; readonly until: number }>(maxRefused);
   private readonly strangers = new RecentMap<number>(maxRefused);
+  /** By the key that was made of it; keys go with the requests that hold them. */
+  private readonly verifiedOf = new WeakMap<KeyRecord, VerifiedToken>();
   private version: number;
 
   /** Throws `invalid_request` for a set without usable keys, and for default scopes that a token cannot hold. */
@@ -275,6 +277,11 @@ export class TokenRing {
     const refused = this.refused.get(hash);
     if (refused !== undefined && now < refused.until) throw tokenInvalid(refused.reason);
     return this.verify(token, hash);
+  }
+
+  /** The token of a key that `find` returned; undefined for another key. */
+  verified(key: KeyRecord): VerifiedToken | undefined {
+    return this.verifiedOf.get(key);
   }
 
   /**
@@ -334,13 +341,16 @@ export class TokenRing {
     }
   }
 
-  private map({ claims, expiresAt }: VerifiedToken): KeyRecord {
+  private map(verified: VerifiedToken): KeyRecord {
+    const { claims, expiresAt } = verified;
     const identity = readClaims(claims, this.options);
     const scopes =
       identity.scopes === undefined
         ? this.defaultScopes
         : withReading(identity.scopes.flatMap((written) => this.scopesOf(written)));
-    return keyOfToken(identity, { scopes, expiresAt }, this.scope.directory);
+    const key = keyOfToken(identity, { scopes, expiresAt }, this.scope.directory);
+    this.verifiedOf.set(key, verified);
+    return key;
   }
 
   /** The scopes that one of the issuer's stands for. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { forged, sign } from '../../adapters/tokens/issuer.test-support.ts';
-import { callerKeyHeader } from '../../core/pipeline/keys.ts';
+import { callerKeyHeader, callerToken } from '../../core/pipeline/keys.ts';
 import {
   base,
   bearer,
@@ -26,6 +26,20 @@ describe('a token that is remembered', () => {
     assert.equal(error.code, 'token_invalid');
     assert.match(error.message, /expired at 2026-11-21T10:00:00\.000Z/);
     assert.equal(counts.verified, 1);
+  });
+
+  test('stands beside the key that was made of it, with its claims; a service key has none', async () => {
+    const { request } = await guard();
+    const token = await tokenOf({ groups: ['support'] });
+    for (const headers of [service(token), bearer(token), service(token)]) {
+      const { context } = await request(headers);
+      const { text, claims, expiresAt } = context.get(callerToken) ?? {};
+      assert.deepEqual([text, claims?.['groups'], expiresAt], [token, ['support'], (base.exp ?? 0) * 1000]);
+    }
+    assert.equal((await request(service(secret))).context.get(callerToken), undefined);
+    // A token beside a service key is not what the caller came with.
+    const both = await request({ ...service(secret), ...bearer(token) });
+    assert.equal(both.context.get(callerToken), undefined);
   });
 
   test('is verified anew when the keys change', async () => {

@@ -1,7 +1,9 @@
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 import { GatewayError, type JsonObject, type Scope } from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
 import { type OfferFilter, offerLists } from './lists.ts';
+import { tellsCallers } from './oauth/server-identity.ts';
 import type { Asked, ServerLinks } from './server-link.ts';
 import type { McpServer } from './servers.ts';
 
@@ -47,7 +49,7 @@ export class Catalogue {
 
   /** The whole list; the same array until it changes. A server that fails offers nothing, and the log says why. */
   of(asked: Asked, method: ListMethod): Promise<Offers> {
-    const key = keyOf(asked.server, method);
+    const key = keyOf(asked, method);
     const now = this.#scope.clock.monotonic();
     const known = this.#known.touch(key);
     if (known !== undefined && known.until > now) return known.offers;
@@ -65,9 +67,9 @@ export class Catalogue {
     return offers;
   }
 
-  /** The server has said that its lists have changed. */
-  forget(server: McpServer): void {
-    for (const method of Object.keys(offerLists)) this.#known.delete(keyOf(server, method));
+  /** The server has said on a stream of this caller that its lists have changed. */
+  forget(server: McpServer, caller: KeyRecord): void {
+    for (const method of Object.keys(offerLists)) this.#known.delete(keyOf({ server, caller }, method));
   }
 
   async #read(asked: Asked, method: ListMethod): Promise<Offers> {
@@ -95,6 +97,11 @@ export class Catalogue {
   }
 }
 
-function keyOf({ id }: McpServer, method: string): string {
-  return `${id}/${method}`;
+/** A server that learns who calls may offer each of them something else. */
+function keyOf({ server, caller }: Pick<Asked, 'server' | 'caller'>, method: string): string {
+  const { id, identity } = server;
+  const key = `${id}/${method}`;
+  if (identity === undefined || !tellsCallers(identity)) return key;
+  const { organisationId, workspaceId, id: keyId, userId } = caller;
+  return JSON.stringify([key, organisationId, workspaceId, keyId, userId]);
 }

@@ -25,14 +25,14 @@ const maxFrameBytes = 1_048_576;
 /** Streams of what the servers of a session say by themselves, each several made into one. */
 export class GatheredStreams {
   readonly #links: ServerLinks;
-  readonly #changed: (server: McpServer) => void;
+  readonly #changed: (server: McpServer, caller: KeyRecord) => void;
   /** By the key of the session. */
   readonly #open = new Map<string, MergedStream>();
   /** Servers of requests under way, by session and id. */
   readonly #running = new RecentMap<McpServer>(maxRunning);
 
-  /** `changed` is called with a server whose lists have changed. */
-  constructor(links: ServerLinks, changed: (server: McpServer) => void) {
+  /** `changed` is called with a server whose lists have changed, and the caller whose stream says so. */
+  constructor(links: ServerLinks, changed: (server: McpServer, caller: KeyRecord) => void) {
     this.#links = links;
     this.#changed = changed;
     links.onGreeted((session, server) => this.#open.get(session.key)?.attach(server));
@@ -42,7 +42,7 @@ export class GatheredStreams {
   open(gathering: Gathering, session: Session): Answer {
     this.#open.get(session.key)?.end();
     const stream = new MergedStream(gathering, this.#links, {
-      changed: this.#changed,
+      changed: (server) => this.#changed(server, gathering.caller),
       over: () => {
         if (this.#open.get(session.key) === stream) this.#open.delete(session.key);
       },

@@ -41,7 +41,9 @@ export class Gathered {
   constructor(parts: GatheredParts) {
     this.#parts = parts;
     this.#catalogue = new Catalogue(parts.scope, parts.links, parts.relay.filter, parts.maxMessageBytes);
-    this.#streams = new GatheredStreams(parts.links, (server) => this.#catalogue.forget(server));
+    this.#streams = new GatheredStreams(parts.links, (server, caller) =>
+      this.#catalogue.forget(server, caller),
+    );
   }
 
   /** Ends the streams that would go on for ever. */

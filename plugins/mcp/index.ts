@@ -9,6 +9,8 @@ import {
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
 import { credentialFaults } from './api-credential.ts';
+import { ownOauthFaults } from './oauth/own-identity.ts';
+import { UpstreamCredentials } from './oauth/upstream-credentials.ts';
 import { type McpOptions, OptionsSchema } from './options.ts';
 import { Gathered } from './gathered.ts';
 import { Origins } from './origins.ts';
@@ -34,7 +36,7 @@ export default definePlugin({
     const { secrets, cache, clock } = scope;
     const servers = new Servers(options, scope);
     const sessions = new Sessions({ secrets, cache, clock, hours });
-    const links = new ServerLinks(scope, sessions);
+    const links = new ServerLinks(scope, sessions, new UpstreamCredentials(scope));
     const parts = { scope, sessions, links, maxMessageBytes };
     const relay = new Relay(parts);
     const gathered = new Gathered({ ...parts, relay, indexes: new ToolIndexes() });
@@ -129,7 +131,7 @@ function optionFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
     const ofProgram = Object.entries({ args, env, cwd }).find(([, value]) => value !== undefined);
     if (command === undefined && ofProgram !== undefined)
       return [{ path: `${path}/${ofProgram[0]}`, message: 'is for servers with a command; leave it out' }];
-    return [];
+    return ownOauthFaults(path, options);
   });
 }
 

@@ -1,3 +1,4 @@
+import { IdentityHeadersSchema, oauthProperties } from '../../core/organisation/mcp-oauth.ts';
 import { type Static, Type } from '../../core/pipeline/plugin.ts';
 import { AuthorizationSchema } from './resource/options.ts';
 
@@ -96,6 +97,19 @@ const OpenapiSchema = Type.Object(
   { ...strict, description: 'An HTTP API whose operations become tools, in place of an MCP server.' },
 );
 
+const OauthSchema = Type.Object(
+  {
+    grant: Type.Optional(
+      Type.Union([Type.Literal('authorization_code'), Type.Literal('client_credentials')], {
+        description:
+          '`authorization_code` (default): each user connects their own account. `client_credentials`: the gateway has a client of its own.',
+      }),
+    ),
+    ...oauthProperties,
+  },
+  { ...strict, description: 'OAuth towards a server with a `url`.' },
+);
+
 const ServerSchema = Type.Object(
   {
     url: Type.Optional(
@@ -130,6 +144,8 @@ const ServerSchema = Type.Object(
     ),
     openapi: Type.Optional(OpenapiSchema),
     headers,
+    identity_headers: Type.Optional(IdentityHeadersSchema),
+    oauth: Type.Optional(OauthSchema),
     workspaces: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         maxItems: 1000,

@@ -5,13 +5,16 @@ import {
   GatewayError,
   type JsonObject,
   type JsonValue,
+  type MaybePromise,
   type RequestContext,
   type Scope,
 } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { HeaderList } from '../../core/ports/header-list.ts';
+import { type HeaderList, headerValue, withoutHeader } from '../../core/ports/header-list.ts';
 import type { McpHead, McpRequest } from '../../core/ports/mcp.ts';
 import { textOf } from './messages.ts';
+import { takesTokens } from './oauth/server-identity.ts';
+import type { UpstreamCredentials } from './oauth/upstream-credentials.ts';
 import { messagesIn, ServerAnswer } from './server-answer.ts';
 import type { McpServer } from './servers.ts';
 import type { Session, Sessions } from './sessions.ts';
@@ -65,14 +68,16 @@ function noPage(failure: string, code?: JsonValue): ListPage {
 export class ServerLinks {
   readonly #scope: Pick<Scope, 'clock' | 'log'>;
   readonly #sessions: Sessions;
+  readonly #credentials: UpstreamCredentials;
   /** Handshakes under way by session and slug: requests of one session share one. */
   readonly #greetings = new Map<string, Promise<string | undefined>>();
 
   #greeted: (session: Session, server: McpServer) => void = () => undefined;
 
-  constructor(scope: Pick<Scope, 'clock' | 'log'>, sessions: Sessions) {
+  constructor(scope: Pick<Scope, 'clock' | 'log'>, sessions: Sessions, credentials: UpstreamCredentials) {
     this.#scope = scope;
     this.#sessions = sessions;
+    this.#credentials = credentials;
   }
 
   /** Calls this after every handshake of the gateway itself. */
@@ -157,7 +162,7 @@ export class ServerLinks {
   async #reach(asked: Asked, saying: Saying, sessionId: string | undefined): Promise<Answered> {
     for (const pause of [...reachPauses, undefined]) {
       try {
-        return await this.#once(asked, saying, sessionId);
+        return await this.#authorized(asked, saying, sessionId);
       } catch (error) {
         const mayCome = GatewayError.is(error) && error.code === 'upstream_unreachable';
         if (!mayCome || pause === undefined || asked.context.aborted) throw error;
@@ -167,11 +172,45 @@ export class ServerLinks {
     throw new Error('The last try returns or throws.');
   }
 
-  async #once(asked: Asked, saying: Saying, sessionId: string | undefined): Promise<Answered> {
+  /** Once more with new credentials where the server refuses those that it was sent. */
+  async #authorized(asked: Asked, saying: Saying, sessionId: string | undefined): Promise<Answered> {
+    const { identity } = asked.server;
+    const by = { key: asked.caller, request: asked.context, elicitsUrls: () => elicitsUrls(asked) };
+    let answered = await this.#once(
+      asked,
+      saying,
+      sessionId,
+      identity && this.#credentials.headersFor(identity, by),
+    );
+    if (isRefusal(answered.head.status) && identity !== undefined && takesTokens(identity)) {
+      const { status, wwwAuthenticate } = answered.head;
+      answered.body.cancel(forgotten());
+      const next = await this.#credentials.refused(identity, by, { status, wwwAuthenticate });
+      if (next !== 'retry') throw next;
+      answered = await this.#once(asked, saying, sessionId, this.#credentials.headersFor(identity, by));
+    }
+    const { status } = answered.head;
+    if (isRefusal(status) || status >= 500 || isRedirect(status)) {
+      answered.body.cancel(forgotten());
+      throw refusedBy(asked.server, status);
+    }
+    const oddity = oddityOf(answered.head);
+    if (oddity === undefined) return answered;
+    answered.body.cancel(forgotten());
+    throw notMcp(asked.server, oddity);
+  }
+
+  async #once(
+    asked: Asked,
+    saying: Saying,
+    sessionId: string | undefined,
+    credentials: MaybePromise<HeaderList> = [],
+  ): Promise<Answered> {
     const { server, context, session, caller } = asked;
     const { clock } = this.#scope;
     const given = server.headers(caller);
-    const headers = given instanceof Promise ? await given : given;
+    const fixed = given instanceof Promise ? await given : given;
+    const own = credentials instanceof Promise ? await credentials : credentials;
     const { facts } = context;
     facts.upstreamStartedAt ||= clock.monotonic();
     const { mirrored = [], isListening = false, ...said } = saying;
@@ -179,7 +218,7 @@ export class ServerLinks {
       ...said,
       sessionId,
       protocolVersion: versionOf(context) ?? session?.version,
-      headers: [...headers, ...mirrored, ...traceOf(context)],
+      headers: [...withoutHeaders(fixed, own), ...own, ...mirrored, ...traceOf(context)],
       headTimeoutMs: server.timeoutMs,
       idleTimeoutMs: isListening ? 0 : server.timeoutMs,
     };
@@ -188,15 +227,6 @@ export class ServerLinks {
     });
     const head = await body.received(context);
     facts.firstByteAt ||= clock.monotonic();
-    if (head.status === 401 || head.status === 403 || head.status >= 500 || isRedirect(head.status)) {
-      body.cancel(forgotten());
-      throw refusedBy(server, head.status);
-    }
-    const oddity = oddityOf(head);
-    if (oddity !== undefined) {
-      body.cancel(forgotten());
-      throw notMcp(server, oddity);
-    }
     return { head, body };
   }
 
@@ -283,6 +313,38 @@ function mirroredHeaders({ headers }: RequestContext): HeaderList {
 
 function traceOf(context: RequestContext): HeaderList {
   return ['traceparent', forwardedTrace(context.facts, context.id, undefined).parent];
+}
+
+/** The fixed headers but for those that are replaced. */
+function withoutHeaders(fixed: HeaderList, replacing: HeaderList): HeaderList {
+  let list = fixed;
+  for (let i = 0; i < replacing.length; i += 2) {
+    const name = replacing[i]?.toLowerCase() ?? '';
+    if (headerValue(list, name) !== undefined) list = withoutHeader(list, name);
+  }
+  return list;
+}
+
+/** Versions of the protocol whose clients open URLs for their users when they say so. */
+const urlElicitation = '2025-11-25';
+
+/** The client said in its handshake that it opens URLs for its user. */
+function elicitsUrls({ session, context }: Asked): boolean {
+  let greeting = session?.greeting;
+  if (session === undefined && context.method === 'POST') {
+    const { json } = context;
+    const params = isJsonObject(json) ? json['params'] : undefined;
+    if (isJsonObject(params)) greeting = params;
+  }
+  if (!isJsonObject(greeting)) return false;
+  const version = session?.version ?? textOf(greeting, 'protocolVersion') ?? '';
+  const { capabilities } = greeting;
+  const elicitation = isJsonObject(capabilities) ? capabilities['elicitation'] : undefined;
+  return version >= urlElicitation && isJsonObject(elicitation) && isJsonObject(elicitation['url']);
+}
+
+function isRefusal(status: number): boolean {
+  return status === 401 || status === 403;
 }
 
 function isRedirect(status: number): boolean {

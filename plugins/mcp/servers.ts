@@ -1,6 +1,7 @@
 import { isUsableIn } from '../../core/access/integration-access.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
-import { mcpAddressOf } from '../../core/organisation/mcp-address.ts';
+import { mcpAddressOf, type ReferringIntegration } from '../../core/organisation/mcp-address.ts';
+import { oauthSecretOf } from '../../core/organisation/mcp-token.ts';
 import { toolDigest } from '../../core/organisation/tool-digest.ts';
 import type { MaybePromise, Scope } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
@@ -9,6 +10,8 @@ import type { McpTarget, McpUpstream } from '../../core/ports/mcp.ts';
 import type { McpCapability, McpCapabilityType } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import { apiCredential } from './api-credential.ts';
+import { ownIdentity } from './oauth/own-identity.ts';
+import type { ServerIdentity } from './oauth/server-identity.ts';
 import type { McpOptions, ServerOptions, ToolOptions } from './options.ts';
 import path from 'node:path';
 
@@ -24,6 +27,8 @@ export interface McpServer {
   readonly timeoutMs: number;
   /** Headers of a request of this caller that depend on nothing else, credentials among them. */
   headers(caller: KeyRecord): MaybePromise<HeaderList>;
+  /** Its further credentials depend on this; undefined for a program. */
+  readonly identity: ServerIdentity | undefined;
   /** False for something that is switched off. A resource is known by its name and by its URI. */
   isOn(type: McpCapabilityType, name: string): boolean;
   /** Something may be switched off, so lists have to be read. */
@@ -140,6 +145,7 @@ class OwnServer implements McpServer {
   readonly closedTemplates = noTemplates;
   readonly requiresListed = true;
   readonly #scope: Scope;
+  readonly identity: ServerIdentity | undefined;
   readonly #options: ServerOptions;
   readonly #headers: HeaderList;
   readonly #names: ReadonlySet<string>;
@@ -150,10 +156,11 @@ class OwnServer implements McpServer {
     this.slug = slug;
     this.id = `yaml:${slug}`;
     this.#options = options;
-    const { tools = {}, allow, call_timeout_ms: timeoutMs = defaultTimeoutMs } = options;
+    const { url, tools = {}, allow, call_timeout_ms: timeoutMs = defaultTimeoutMs } = options;
     this.host = hostOf(options);
     this.timeoutMs = timeoutMs;
     this.upstream = scope.mcp.upstream(targetOf(slug, options));
+    this.identity = url === undefined ? undefined : ownIdentity({ id: this.id, slug, url }, options);
     this.#headers = Object.entries(options.headers ?? {}).flat();
     this.#names = new Set(allow?.filter((name) => !name.endsWith('*')));
     this.#prefixes = (allow ?? []).filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1));
@@ -253,6 +260,7 @@ class StoredServer implements McpServer {
   readonly hasSwitches: boolean;
   readonly closedTemplates: readonly string[];
   readonly requiresListed = false;
+  readonly identity: ServerIdentity;
   readonly integration: StoredRecord<'mcp_integration'>;
   readonly #approved = new Map<string, McpCapability>();
   readonly #digests = new Map<string, string>();
@@ -276,6 +284,16 @@ class StoredServer implements McpServer {
     this.slug = record.slug;
     this.id = `${record.id}:${record.version}:${integration.version}`;
     this.host = new URL(integration.data.url).host;
+    this.identity = {
+      id: record.id,
+      slug: record.slug,
+      url: integration.data.url,
+      authType: integration.data.authType,
+      oauth: integration.data.oauth ?? {},
+      identityHeaders: integration.data.identityHeaders ?? {},
+      workspaceId: record.workspaceId,
+      oauthSecret: () => oauthSecretOf(this.#referring(), record.workspaceId, scope),
+    };
     const known = new Map(integration.data.capabilities.map((one) => [`${one.type}:${one.name}`, one]));
     for (const one of integration.data.capabilities)
       if (one.type === 'tool') this.#approved.set(one.name, one);
@@ -312,12 +330,15 @@ class StoredServer implements McpServer {
   }
 
   async #read(): Promise<HeaderList> {
+    return (await mcpAddressOf(this.#referring(), this.#record.workspaceId, this.#scope)).headers;
+  }
+
+  #referring(): ReferringIntegration {
     const { organisationId, data } = this.integration;
     const references = data.secretMappings.map(({ secretReferenceId }) =>
       this.#scope.directory.record('secret_reference', { organisationId }, secretReferenceId),
     );
-    const { workspaceId } = this.#record;
-    return (await mcpAddressOf({ record: this.integration, references }, workspaceId, this.#scope)).headers;
+    return { record: this.integration, references };
   }
 
   isOn(type: McpCapabilityType, name: string): boolean {

@@ -1,5 +1,17 @@
 /** Servers of the Model Context Protocol for tests of what is said of them: no network, and every address is kept. */
 import type { McpAddress, McpClients, McpDescription, McpOffer } from '../../core/ports/mcp.ts';
+import type { OauthClients } from '../../core/ports/oauth.ts';
+
+const noServer = () => Promise.reject(new Error('This test speaks to no authorization server.'));
+
+/** No authorization server can be spoken to. */
+export const noOauth: OauthClients = {
+  discover: noServer,
+  register: noServer,
+  authorize: noServer,
+  token: noServer,
+  revoke: noServer,
+};
 
 /** A fake that answers what it is told to. */
 interface FakeMcp extends McpClients {
@@ -27,8 +39,8 @@ export function describedServer(offers: readonly McpOffer[]): McpDescription {
   };
 }
 
-/** A server that offers nothing until it is told what. */
-export function fakeMcp(): FakeMcp {
+/** A server that offers nothing until it is told what; `oauth` speaks to its authorization server. */
+export function fakeMcp(oauth: OauthClients = noOauth): FakeMcp {
   const fake: FakeMcp = {
     addresses: [],
     answer: describedServer([]),
@@ -43,6 +55,7 @@ export function fakeMcp(): FakeMcp {
     upstream: () => {
       throw new Error('The fake passes nothing on.');
     },
+    oauth,
   };
   return fake;
 }

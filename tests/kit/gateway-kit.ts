@@ -62,6 +62,7 @@ import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
+import { noOauth } from './fake-mcp.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
 import { testSecrets } from './test-secrets.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
@@ -340,6 +341,7 @@ const noFetch: GuardedFetch = {
 };
 
 const noMcp: McpClients = {
+  oauth: noOauth,
   upstream: () => {
     throw new Error('This test gateway speaks to no MCP server; pass `mcp` in its options.');
   },

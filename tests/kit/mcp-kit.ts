@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { TestContext } from 'node:test';
 import type { SecretReferenceData } from '../../core/ports/record-kinds.ts';
+import type { OauthClients } from '../../core/ports/oauth.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { expecting, startAdministration } from './administration-kit.ts';
 import { fakeMcp } from './fake-mcp.ts';
@@ -25,8 +26,8 @@ export const custom_headers = { 'X-Api-Key': planted };
 export const field = 'configurations.custom_headers';
 
 /** A gateway in front of servers that answer what they are told, with an organisation of its own. */
-export async function startMcp(t: TestContext, resources: Resources) {
-  const mcp = fakeMcp();
+export async function startMcp(t: TestContext, resources: Resources, oauth?: OauthClients) {
+  const mcp = fakeMcp(oauth);
   const clock = new TestClock();
   const { tenant, call, gateway } = await startAdministration(t, resources, {
     mcp,

@@ -41,6 +41,7 @@ import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
+import { noOauth } from './fake-mcp.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** The moment at which every test clock starts. */
@@ -190,7 +191,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     credentials: { create: absent },
     ownRequests: { send: absent },
     secretManagers: { refusal: () => undefined, value: absent },
-    mcp: { describe: absent, greet: absent, upstream: absent },
+    mcp: { describe: absent, greet: absent, upstream: absent, oauth: noOauth },
     journal,
     analytics: testAnalytics(),
     resources: undefined,

@@ -2,6 +2,7 @@ import { Type, type TObject, type TSchema } from 'typebox';
 import { RateLimitSchema } from '../../organisation/limits.ts';
 import { strict } from '../../organisation/fields.ts';
 import { exportFields, exportFormats, exportStates } from '../../ports/export-fields.ts';
+import { oauthClientMethods } from '../../ports/oauth.ts';
 import type { RecordKinds } from '../../ports/record-kinds.ts';
 import type { RecordKind } from '../../ports/records.ts';
 
@@ -96,6 +97,20 @@ const Creator = exactly({
   kind: oneOf('owner', 'organisation-service', 'workspace-service', 'workspace-user'),
 });
 
+const OauthSettings = exactly({
+  client_id: Type.Optional(Text),
+  token_endpoint_auth_method: Type.Optional(oneOf(...oauthClientMethods)),
+  issuer: Type.Optional(Text),
+  token_endpoint: Type.Optional(Text),
+  authorization_endpoint: Type.Optional(Text),
+  revocation_endpoint: Type.Optional(Text),
+  scope: Type.Optional(Text),
+  resource: Type.Optional(Text),
+  audience: Type.Optional(Text),
+  token_exchange: Type.Optional(oneOf('preferred', 'required')),
+  subject_token_type: Type.Optional(oneOf('jwt', 'access_token', 'id_token')),
+});
+
 /** One schema per member: the compiler requires it for a new one. */
 type DataSchemas = {
   readonly [K in RecordKind]: TObject<{ [M in keyof RecordKinds[K]]-?: TSchema }>;
@@ -170,6 +185,8 @@ export const recordDataSchemas: DataSchemas = {
     customHeaders: Texts,
     authType: oneOf('oauth_auto', 'oauth_client_credentials', 'headers', 'none'),
     passthroughHeader: Free,
+    oauth: Type.Optional(OauthSettings),
+    identityHeaders: Type.Optional(byName(Text)),
     secretMappings: Mappings,
     globalAccess: exactly({ enabled: Flag }),
     workspaces: byName(exactly({ enabled: Flag, createdAt: Moment, updatedAt: Moment })),

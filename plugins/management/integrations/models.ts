@@ -288,7 +288,7 @@ function updateRoute({ clock, router, secrets }: Scope): RouteDefinition {
         const origins = allOrigins(originsOf(after.data, row));
         const { secretMappings } = after.data;
         mistakes.push(...movedSecrets(change));
-        mistakes.push(...(await unboundReferences(writer, secretMappings, origins, before)));
+        mistakes.push(...(await unboundReferences(writer, secretMappings, () => origins, before)));
         if (mistakes.length > 0) throw refusedBody(mistakes);
         const sealed = sealSecrets(secrets, before.id, plain);
         if (!(await writer.records.replace({ ...after, secrets: sealed }))) throw staleVersion();

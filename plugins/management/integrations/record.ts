@@ -189,7 +189,7 @@ export async function changedIntegration(
   mistakes.push(...issues);
   mistakes.push(...movedSecrets({ before, after: content, row, given: givenSecrets(body, content.plain) }));
   const origins = allOrigins(originsOf(content.data, row));
-  mistakes.push(...(await unboundReferences(reader, secretMappings, origins, owner)));
+  mistakes.push(...(await unboundReferences(reader, secretMappings, () => origins, owner)));
   if (mistakes.length > 0) throw refusedBody(mistakes);
   return content;
 }
@@ -408,13 +408,14 @@ function movedMistake(field: string, { origin }: SecretOrigin): BodyMistake {
 export async function unboundReferences(
   { records }: Pick<ResourcesReader, 'records'>,
   mappings: readonly SecretMapping[],
-  origins: readonly SecretOrigin[],
+  originsOf: (mapping: SecretMapping) => readonly SecretOrigin[],
   { organisationId, workspaceId }: IntegrationOwner,
 ): Promise<readonly BodyMistake[]> {
   const mistakes: BodyMistake[] = [];
-  for (const [index, { secretReferenceId: id }] of mappings.entries()) {
+  for (const [index, mapping] of mappings.entries()) {
+    const { secretReferenceId: id } = mapping;
     const reference = await records.find('secret_reference', { organisationId, workspaceId }, id);
-    const refused = reference && origins.find((origin) => !maySend(reference.data, origin));
+    const refused = reference && originsOf(mapping).find((origin) => !maySend(reference.data, origin));
     if (refused === undefined) continue;
     mistakes.push({
       path: `/secret_mappings/${index}/secret_reference_id`,

@@ -7,7 +7,10 @@ import {
   mcpAddressOf,
   type ReferringIntegration,
 } from '../../../core/organisation/mcp-address.ts';
+import { oauthField, oauthSecretName, oauthSecretNames } from '../../../core/organisation/mcp-oauth.ts';
+import { clientCredentials, oauthSecretOf } from '../../../core/organisation/mcp-token.ts';
 import type { McpAddress } from '../../../core/ports/mcp.ts';
+import type { HeaderList } from '../../../core/ports/header-list.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { MappableFields } from '../integrations/record.ts';
@@ -27,13 +30,15 @@ export function headerMistakes(headers: Readonly<Record<string, string>>, path: 
   return mistakes;
 }
 
-/** Fields of an MCP integration that secret references may fill: one header, or all headers as JSON. */
+/** Fields of an MCP integration that secret references may fill: a header, all headers as JSON, a secret of OAuth. */
 export const mappableHeaders: MappableFields = {
   canonical: (target) => target.replace(/^model_config\./, 'configurations.'),
   refusal(field) {
     if (field === customHeadersField) return undefined;
     if (field.startsWith(`${customHeadersField}.`)) return headerNameMistake(mappedHeader(field) ?? '');
-    return `is no field of an MCP integration; it can be ${customHeadersField}.<name of a header>, or ${customHeadersField} for a JSON object`;
+    if (oauthSecretName(field) !== undefined) return undefined;
+    const ofOauth = oauthSecretNames.map((name) => oauthField(name)).join(' or ');
+    return `is no field of an MCP integration; it can be ${customHeadersField}.<name of a header>, ${customHeadersField} for a JSON object, ${ofOauth}`;
   },
 };
 
@@ -67,6 +72,10 @@ export async function shakeHands<T>(
   let address: McpAddress | undefined;
   try {
     address = await mcpAddressOf(integration, workspaceId, scope);
+    address = {
+      ...address,
+      headers: [...address.headers, ...(await authorization(scope, integration, workspaceId))],
+    };
     return { value: await speak(address) };
   } catch (error) {
     if (GatewayError.is(error)) {
@@ -81,6 +90,19 @@ export async function shakeHands<T>(
     scope.log.error('A handshake with an MCP server broke off', { integration: id, error: reason });
     return { failure: 'The gateway itself failed in the handshake; its log says why.', status: undefined };
   }
+}
+
+/** The gateway's own token for the server; tokens of users are of no use to a handshake that is made for all. */
+async function authorization(
+  scope: HandshakeScope,
+  integration: ReferringIntegration,
+  workspaceId: string | undefined,
+): Promise<HeaderList> {
+  const { url, authType, oauth: settings = {} } = integration.record.data;
+  if (authType !== 'oauth_client_credentials') return [];
+  const secret = await oauthSecretOf(integration, workspaceId, scope);
+  const { accessToken } = await clientCredentials(scope.mcp.oauth, { url, settings }, secret);
+  return ['authorization', `Bearer ${accessToken}`];
 }
 
 function withoutValues(message: string, address: McpAddress | undefined): string {

@@ -93,7 +93,7 @@ export class McpSync {
 
 function isSameServer(record: McpIntegration, asked: McpIntegration): boolean {
   const reached = ({ data, secrets }: McpIntegration): unknown => [
-    ...[data.url, data.transport, data.authType, data.secretMappings, secrets],
+    ...[data.url, data.transport, data.authType, data.oauth, data.secretMappings, secrets],
   ];
   return isDeepStrictEqual(reached(record), reached(asked));
 }

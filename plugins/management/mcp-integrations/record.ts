@@ -1,5 +1,5 @@
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { McpIntegrationData } from '../../../core/ports/record-kinds.ts';
+import type { McpIntegrationData, SecretMapping } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
   GivenSlug,
@@ -12,7 +12,14 @@ import {
 } from '../integrations/record.ts';
 import { customHeadersField, headersOf } from '../../../core/organisation/mcp-address.ts';
 import { maskedHeaders, type PlainSecrets, unmaskedHeaders } from '../shared/sealed-secrets.ts';
+import {
+  IdentityHeadersSchema,
+  McpOauthSchema,
+  oauthSecretName,
+  oauthSecretOrigin,
+} from '../../../core/organisation/mcp-oauth.ts';
 import { headerMistakes, mappableHeaders } from './connection.ts';
+import { changedIdentityHeaders, changedOauth, McpOauthReply, showOauth } from './oauth.ts';
 import {
   type BodyMistake,
   Description,
@@ -39,10 +46,18 @@ export const mcpIntegrationAccess = sharedAccess('mcp_integration', {
 
 const maxPassthroughBytes = 4096;
 
-/** Authentication type of a server, in bodies. */
-const GivenAuthType = Type.Union(
-  [Type.Literal('oauth_auto'), Type.Literal('headers'), Type.Literal('none')],
-  { description: '`headers`: by `configurations.custom_headers`.' },
+/** Authentication type of a server. */
+export const McpAuthType = Type.Union(
+  [
+    Type.Literal('oauth_auto'),
+    Type.Literal('oauth_client_credentials'),
+    Type.Literal('headers'),
+    Type.Literal('none'),
+  ],
+  {
+    description:
+      '`headers`: by `configurations.custom_headers`. `oauth_auto`: each user connects their own account. `oauth_client_credentials`: the gateway has a client of its own, in `configurations.oauth`.',
+  },
 );
 const Transport = Type.Union([Type.Literal('http'), Type.Literal('sse')], {
   description: 'Streamable HTTP, or the older transport with two endpoints.',
@@ -54,7 +69,7 @@ const Url = Type.String({
   description: 'URL of the server: http or https, without credentials.',
 });
 
-/** Headers sent to the server beside those of the protocol. */
+/** Headers sent to the server beside those of the protocol, and the way to its tokens. */
 const McpConfigurations = Type.Object(
   {
     custom_headers: ConfigurationsSchema.properties.custom_headers,
@@ -67,8 +82,10 @@ const McpConfigurations = Type.Object(
         }),
       ),
     ),
+    identity_headers: Type.Optional(IdentityHeadersSchema),
+    oauth: Type.Optional(McpOauthSchema),
   },
-  { ...strict, description: 'Replaced as a whole. Header values are masked in answers.' },
+  { ...strict, description: 'Replaced as a whole. Secrets are masked in answers.' },
 );
 
 const fields = {
@@ -82,7 +99,7 @@ export const CreateMcpIntegration = Type.Object(
   {
     name: Name('For people.'),
     url: Url,
-    auth_type: GivenAuthType,
+    auth_type: McpAuthType,
     transport: Transport,
     slug: Type.Optional(GivenSlug),
     organisation_id: Type.Optional(Name('That of the key; anything else is refused.')),
@@ -99,7 +116,7 @@ export const UpdateMcpIntegration = Type.Object(
   {
     name: Type.Optional(Name('For people.')),
     url: Type.Optional(Url),
-    auth_type: Type.Optional(GivenAuthType),
+    auth_type: Type.Optional(McpAuthType),
     transport: Type.Optional(Transport),
     workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
     ...fields,
@@ -154,28 +171,56 @@ export async function changedMcpIntegration(
   if (urlMistake !== undefined) mistakes.push({ path: '/url', message: urlMistake });
   const headers = changedHeaders(body, before, { isMoved: isOtherOrigin(before.data.url, url) }, mistakes);
   const passthroughHeader = changedPassthrough(body, before.data, mistakes);
-  mistakes.push(...(await unboundReferences(reader, secretMappings, [originOf(url)], owner)));
+  const { configurations } = body;
+  const authType = body.auth_type ?? before.data.authType;
+  const oauth = changedOauth(
+    {
+      given: configurations === undefined ? undefined : (configurations.oauth ?? {}),
+      before: before.data,
+      plain: before.plain,
+      after: { authType, url, secretMappings },
+    },
+    mistakes,
+  );
+  const identityHeaders =
+    configurations === undefined
+      ? (before.data.identityHeaders ?? {})
+      : changedIdentityHeaders(configurations.identity_headers, mistakes);
+  const originsOf = ({ targetField }: SecretMapping) =>
+    oauthSecretName(targetField) === undefined ? [originOf(url)] : [oauthSecretOrigin(oauth.settings, url)];
+  mistakes.push(...(await unboundReferences(reader, secretMappings, originsOf, owner)));
   if (mistakes.length > 0) throw refusedBody(mistakes);
   const names = Object.keys(headers);
   const reached = {
     url,
-    authType: body.auth_type ?? before.data.authType,
+    authType,
     transport: body.transport ?? before.data.transport,
     customHeaders: names,
     secretMappings,
+    oauth: Object.keys(oauth.settings).length === 0 ? undefined : oauth.settings,
   };
-  const plain: PlainSecrets = names.length === 0 ? {} : { [customHeadersField]: JSON.stringify(headers) };
+  const plain: PlainSecrets = {
+    ...(names.length > 0 && { [customHeadersField]: JSON.stringify(headers) }),
+    ...oauth.plain,
+  };
   const changed: McpIntegrationData = {
     ...before.data,
     ...reached,
+    identityHeaders: Object.keys(identityHeaders).length === 0 ? undefined : identityHeaders,
     passthroughHeader,
     description: body.description === undefined ? before.data.description : (body.description ?? ''),
   };
   const isSame =
-    isDeepStrictEqual({ ...before.data, ...reached }, before.data) && isDeepStrictEqual(plain, before.plain);
+    isDeepStrictEqual(reachedOf(changed), reachedOf(before.data)) && isDeepStrictEqual(plain, before.plain);
   // The stored description came from another address or with other credentials.
   const data = isSame ? changed : { ...changed, server: undefined, syncError: '' };
   return { name: body.name ?? before.name, data, plain };
+}
+
+/** What decides which server answers, and how it is asked. */
+function reachedOf(data: McpIntegrationData): readonly unknown[] {
+  const { url, authType, transport, customHeaders, secretMappings, oauth } = data;
+  return [url, authType, transport, customHeaders, secretMappings, oauth];
 }
 
 /** Mistake in an address. Whether its host is allowed is checked at connection. */
@@ -227,14 +272,6 @@ function changedPassthrough(
   return passthrough;
 }
 
-/** Authentication type of a server, in answers. */
-export const McpAuthType = Type.Union([
-  Type.Literal('oauth_auto'),
-  Type.Literal('oauth_client_credentials'),
-  Type.Literal('headers'),
-  Type.Literal('none'),
-]);
-
 /** Transport of the server. */
 export const McpTransport = Type.Union([Type.Literal('http'), Type.Literal('sse')]);
 
@@ -243,8 +280,10 @@ export const McpConfigurationsReply = Type.Object(
   {
     custom_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
     passthrough_header: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+    identity_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
+    oauth: Type.Optional(McpOauthReply),
   },
-  { description: 'Header values are masked.' },
+  { description: 'Header values and secrets are masked.' },
 );
 
 /** An MCP integration in the API. */
@@ -305,15 +344,19 @@ export function showMcpIntegration(
   };
 }
 
-/** Headers sent to the server, with masked values. */
+/** Headers sent to the server and its OAuth settings, with masked values. */
 export function showMcpConfigurations(
-  { passthroughHeader }: Pick<McpIntegrationData, 'passthroughHeader'>,
+  data: Pick<McpIntegrationData, 'passthroughHeader' | 'identityHeaders' | 'oauth'>,
   plain: PlainSecrets,
 ): Static<typeof McpConfigurationsReply> {
+  const { passthroughHeader, identityHeaders } = data;
   const headers = maskedHeaders(headersOf(plain[customHeadersField]));
+  const oauth = showOauth(data, plain);
   return {
     ...(Object.keys(headers).length > 0 && { custom_headers: headers }),
     ...(Object.keys(passthroughHeader).length > 0 && { passthrough_header: { ...passthroughHeader } }),
+    ...(identityHeaders !== undefined && { identity_headers: { ...identityHeaders } }),
+    ...(oauth !== undefined && { oauth }),
   };
 }
 

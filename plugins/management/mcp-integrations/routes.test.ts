@@ -113,7 +113,7 @@ describe('an MCP integration', () => {
       /\/url carries credentials/,
     ],
     ['a fragment', { url: 'https://tickets.example.com/#a' }, /\/url has a fragment/],
-    ['a way of authentication that is only shown', { auth_type: 'oauth_client_credentials' }, /\/auth_type/],
+    ['an unknown way of authentication', { auth_type: 'basic' }, /\/auth_type/],
     ['another transport', { transport: 'stdio' }, /\/transport/],
     [
       'a header of the connection',

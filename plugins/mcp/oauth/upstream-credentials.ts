@@ -1,0 +1,183 @@
+import { sha256 } from '../../../core/base/sha256.ts';
+import { type AskedToken, clientCredentials, exchangedToken } from '../../../core/organisation/mcp-token.ts';
+import { callerToken, type CallerToken } from '../../../core/pipeline/keys.ts';
+import { GatewayError, type MaybePromise, type Scope } from '../../../core/pipeline/plugin.ts';
+import type { HeaderList } from '../../../core/ports/header-list.ts';
+import type { OauthTokens } from '../../../core/ports/oauth.ts';
+import { identityHeaders } from './identity-headers.ts';
+import {
+  bindingOf,
+  type Caller,
+  type Challenge,
+  joinedScopes,
+  readChallenge,
+  type ServerIdentity,
+  takesTokens,
+} from './server-identity.ts';
+import { freshUntil, type HeldToken, TokenKeeper } from './token-keeper.ts';
+
+/** Place of a token in memory. */
+interface TokenPlace {
+  readonly key: string;
+  readonly binding: string;
+}
+
+/** A token that is fetched without a user at a browser. */
+interface TokenSource extends TokenPlace {
+  /** Asks for it; `scope` and `metadata` are those of the server's challenge. */
+  fetch(challenge: Challenge | undefined): Promise<HeldToken>;
+}
+
+/** What credentials need of the gateway. */
+type CredentialScope = Pick<Scope, 'clock' | 'mcp'>;
+
+/**
+ * Credentials of requests to MCP servers, in the name of their callers. A token goes to the address that it was made for,
+ * and the caller's own credential to none.
+ */
+export class UpstreamCredentials {
+  readonly #scope: CredentialScope;
+  readonly #tokens: TokenKeeper;
+
+  constructor(scope: CredentialScope) {
+    this.#scope = scope;
+    this.#tokens = new TokenKeeper(scope.clock);
+  }
+
+  /**
+   * Headers of one request to the server, beside those of its settings: its token, and who calls. At once from memory
+   * while the token is valid for a minute. Throws or rejects with `credentials_failed`, `address_refused`, `overloaded`,
+   * and `mcp_connection_missing` for a caller whose own token has to be exchanged, and who came without one.
+   */
+  headersFor(server: ServerIdentity, caller: Caller): MaybePromise<HeaderList> {
+    const identity = identityHeaders(server, caller);
+    const source = this.#source(server, caller);
+    if (source === undefined) return identity;
+    const token = this.#tokens.headers(source.key, source.binding, () => source.fetch(undefined));
+    if (identity.length === 0) return token;
+    return token instanceof Promise ? token.then((one) => [...identity, ...one]) : [...identity, ...token];
+  }
+
+  /**
+   * A server that takes tokens answered 401 or 403 to a request with `headersFor`. `retry`: repeat it once with new ones; an error: tell
+   * it to the client.
+   */
+  async refused(
+    server: ServerIdentity,
+    caller: Caller,
+    answer: { readonly status: number; readonly wwwAuthenticate: string | undefined },
+  ): Promise<'retry' | GatewayError> {
+    try {
+      const challenge = readChallenge(answer.wwwAuthenticate);
+      const source = this.#source(server, caller);
+      if (source === undefined) return refusal(server, answer.status, challenge);
+      return await this.#refusedToken(server, source, { ...challenge, status: answer.status });
+    } catch (error) {
+      if (GatewayError.is(error)) return error;
+      throw error;
+    }
+  }
+
+  async #refusedToken(
+    server: ServerIdentity,
+    source: TokenSource,
+    { status, ...challenge }: Challenge & { readonly status: number },
+  ): Promise<'retry' | GatewayError> {
+    const { key, binding } = source;
+    const held = this.#tokens.held(key, binding);
+    if (status === 403) {
+      const scope = joinedScopes(held?.scope, challenge.scope);
+      const isWider = challenge.error === 'insufficient_scope' && scope !== (held?.scope ?? '');
+      if (!isWider) return refusal(server, status, challenge);
+      await this.#tokens.renew(key, binding, () => source.fetch({ ...challenge, scope }));
+      return 'retry';
+    }
+    const next = this.#tokens.afterRefusal(held);
+    if (next === 'give-up') return refusal(server, status, challenge);
+    if (next === 'renew') await this.#tokens.renew(key, binding, () => source.fetch(challenge));
+    return 'retry';
+  }
+
+  #source(server: ServerIdentity, caller: Caller): TokenSource | undefined {
+    const { authType, oauth } = server;
+    if (!takesTokens(server)) return undefined;
+    if (oauth.token_exchange !== undefined) {
+      const token = caller.request.get(callerToken);
+      if (token !== undefined) return this.#exchanged(server, token);
+      if (oauth.token_exchange === 'required')
+        throw new GatewayError(
+          'mcp_connection_missing',
+          `The MCP server "${server.slug}" is for callers with a token of the organisation's identity provider. Come with one in place of a service key.`,
+        );
+    }
+    return authType === 'oauth_client_credentials' ? this.#own(server) : undefined;
+  }
+
+  /** Of the gateway itself; all callers share it. */
+  #own(server: ServerIdentity): TokenSource {
+    const { mcp } = this.#scope;
+    const place = placeOf(server, server.id);
+    return {
+      ...place,
+      fetch: async (challenge) => {
+        const { url, oauth: settings } = server;
+        const asked = this.#asked(place, challenge);
+        const secret = await server.oauthSecret();
+        return this.#hold(place, await clientCredentials(mcp.oauth, { url, settings }, secret, asked));
+      },
+    };
+  }
+
+  /** Of the caller, for the token that they came with (RFC 8693). */
+  #exchanged(server: ServerIdentity, subject: CallerToken): TokenSource {
+    const { mcp } = this.#scope;
+    const place = placeOf(server, `${server.id} ${sha256(subject.text, 'base64url')}`);
+    return {
+      ...place,
+      fetch: async (challenge) => {
+        const { url, oauth: settings } = server;
+        const asked = this.#asked(place, challenge);
+        const secret = await server.oauthSecret();
+        const tokens = await exchangedToken(mcp.oauth, { url, settings }, secret, {
+          ...asked,
+          subject: subject.text,
+        });
+        const expiresAt = Math.min(tokens.expiresAt ?? subject.expiresAt, subject.expiresAt);
+        return this.#hold(place, { ...tokens, expiresAt });
+      },
+    };
+  }
+
+  /** A token that once needed more scopes than the settings have is renewed with them. */
+  #asked({ key, binding }: TokenPlace, challenge: Challenge | undefined): AskedToken {
+    const scope = joinedScopes(this.#tokens.held(key, binding)?.scope, challenge?.scope);
+    const metadata = challenge?.metadata;
+    return { ...(scope !== '' && { scope }), ...(metadata !== undefined && { challenge: metadata }) };
+  }
+
+  #hold({ key, binding }: TokenPlace, tokens: OauthTokens & { readonly scope: string }): HeldToken {
+    const now = this.#scope.clock.now();
+    return {
+      binding,
+      headers: ['authorization', `Bearer ${tokens.accessToken}`],
+      freshUntil: freshUntil(now, tokens.expiresAt),
+      obtainedAt: now,
+      scope: tokens.scope,
+      isReplacement: this.#tokens.held(key, binding) !== undefined,
+    };
+  }
+}
+
+/** Other scopes in the settings make another token. */
+function placeOf(server: ServerIdentity, key: string): TokenPlace {
+  return { key, binding: `${bindingOf(server)} ${server.oauth.scope ?? ''}` };
+}
+
+function refusal({ slug }: ServerIdentity, status: number, { error }: Challenge): GatewayError {
+  const reason = error !== undefined && /^[a-z_]{1,40}$/.test(error) ? `: ${error}` : '';
+  return new GatewayError(
+    'credentials_failed',
+    `The MCP server "${slug}" refuses the credentials of the request (HTTP ${status}${reason}). Check its settings, and what its account may do there.`,
+    { extra: { status } },
+  );
+}

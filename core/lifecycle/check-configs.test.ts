@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { configOf, load, pipelines, type Env } from '../config/load-texts.test-support.ts';
 import { formatProblem } from '../config/problem.ts';
-import { checkConfigs } from './check-configs.ts';
+import { checkConfigs, checkToolServers } from './check-configs.ts';
 import { checkPlugins } from './prepare.ts';
 
 const providerNames = new Set(['openai', 'anthropic']);
@@ -112,3 +112,70 @@ describe('checkConfigs', () => {
 function unused(): never {
   throw new Error('not used');
 }
+
+describe('checkToolServers', () => {
+  /** What is wrong with a pipeline of these plugins; the first one is on line 9. */
+  async function found(plugins: readonly string[], storage: 'none:' | 'pglite:' = 'none:') {
+    const text = [
+      'version: 1',
+      `storage: { resources: { url: '${storage}' } }`,
+      'organisation:',
+      '  guardrails: [{ slug: no-names, name: N, checks: [{ id: default.contains, parameters: { words: [a] } }], actions: {} }]',
+      'pipelines:',
+      '  - name: gateway',
+      '    match: { path: /** }',
+      '    plugins:',
+      ...plugins.map((line) => `      - ${line}`),
+    ].join('\n');
+    const { config, source } = await configOf(text);
+    const known = 'default.contains';
+    const guards = {
+      ids: [known],
+      issues: (id: string) => (id === known ? [] : undefined),
+      definition: () => undefined,
+    };
+    return checkToolServers({ config, source, providerNames, guards }).map((problem) =>
+      formatProblem(problem).replaceAll('/c/', ''),
+    );
+  }
+  const mcp = (members: string) => `{ mcp: { servers: { tickets: { url: 'http://x', ${members} } } } }`;
+
+  it('finds nothing wrong with guardrails that exist, behind the plugin that runs them', async () => {
+    const inline = '{ "default.contains": { words: [b], operator: none }, deny: true }';
+    const servers = mcp(`input_guardrails: [no-names, ${inline}], output_guardrails: [no-names]`);
+    assert.deepEqual(await found(['auth', 'policies', 'guardrails', servers, 'provider']), []);
+    assert.deepEqual(await found(['auth', mcp('input_guardrails: []'), 'provider']), []);
+    assert.deepEqual(await found(['auth', 'provider', 'guardrails']), []);
+  });
+
+  it('says which plugins would see no calls', async () => {
+    const problems = await found(['auth', mcp(''), 'policies', 'guardrails', 'provider']);
+    assert.deepEqual(
+      problems.map((one) => /^main\.yaml:(\d+):\d+: plugin "([a-z]+)" stands behind "mcp"/.exec(one)?.slice(1)),
+      [
+        ['11', 'policies'],
+        ['12', 'guardrails'],
+      ],
+      problems.join('\n'),
+    );
+  });
+
+  it('says that nothing would run the guardrails of a server', async () => {
+    const [problem = ''] = await found(['auth', mcp('output_guardrails: [no-names]'), 'provider']);
+    assert.match(problem, /:10:\d+: "output_guardrails": no plugin "guardrails" stands before "mcp"/);
+  });
+
+  it('says what is wrong with a guardrail, at its place; one that may be in the store is a note', async () => {
+    const wrong = mcp('input_guardrails: [no-names, no-nams, { "default.contans": { words: [a] } }]');
+    const problems = await found(['guardrails', wrong, 'provider']);
+    assert.equal(problems.length, 2, problems.join('\n'));
+    assert.match(problems[0] ?? '', /:10:\d+: there is no guardrail "no-nams"; did you mean "no-names"\?/);
+    assert.match(problems[1] ?? '', /:10:\d+: .*this gateway has no such check; did you mean "default.contains"/);
+    const [note = '', ...others] = await found(
+      ['guardrails', mcp('input_guardrails: [stored]'), 'provider'],
+      'pglite:',
+    );
+    assert.match(note, /note.*there is no guardrail "stored".*one of the store/);
+    assert.deepEqual(others, []);
+  });
+});

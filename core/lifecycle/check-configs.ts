@@ -1,10 +1,13 @@
 import type { ConfigSource } from '../config/config-source.ts';
+import { quoted } from '../base/did-you-mean.ts';
+import type { JsonObject } from '../base/json.ts';
 import { childPointer } from '../base/pointer.ts';
 import type { Problem } from '../config/problem.ts';
 import { type GatewayConfig, type PluginEntry, servicePrefixes } from '../config/schema.ts';
 import { compileConfig, unknownConfig } from '../routing/plan/compile-config.ts';
 import { type ConfigIssue, placeText } from '../routing/plan/config-issue.ts';
 import { providerLookup } from '../routing/plan/config-names.ts';
+import { readGuardrails } from '../routing/plan/read-guardrails.ts';
 import { FileNames } from './file-names.ts';
 import { problemAt } from './problem-at.ts';
 import type { Checks } from '../pipeline/plugin.ts';
@@ -138,4 +141,83 @@ function cachedPlace(config: RouteConfigInput, pointer: string, depth: number): 
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** Plugins that judge or count calls of tools: they have to stand in front of the plugin that serves them. */
+const inFrontOfTools: ReadonlySet<string> = new Set(['policies', 'guardrails']);
+const toolPhases = [
+  ['input_guardrails', 'input'],
+  ['output_guardrails', 'output'],
+] as const;
+
+/**
+ * Checks what stands in front of the plugin `mcp`: plugins that judge calls of tools come before it, and the guardrails
+ * that its options give to servers exist and have a plugin that runs them.
+ */
+export function checkToolServers({ config, source, providerNames, guards }: ToolServersCheck): Problem[] {
+  const configured = Object.keys(config.providers);
+  const names = new FileNames(config, providerLookup({ builtIn: providerNames, configured }), '');
+  return config.pipelines.flatMap(({ plugins }) => {
+    const at = plugins.findIndex(({ use }) => use === 'mcp');
+    if (at < 0) return [];
+    const late = plugins.slice(at + 1).filter(({ use }) => inFrontOfTools.has(use));
+    const isJudged = plugins.slice(0, at).some(({ use }) => use === 'guardrails');
+    return [
+      ...late.map(({ use, pointer }) =>
+        problemAt(
+          source.locate(pointer),
+          pointer,
+          `plugin ${quoted(use)} stands behind "mcp" and would see no calls of tools; list it before "mcp"`,
+        ),
+      ),
+      ...plugins
+        .filter(({ use }) => use === 'mcp')
+        .flatMap((entry) => serverProblems(entry, isJudged, { names, source, guards })),
+    ];
+  });
+}
+
+interface ToolServersCheck extends ConfigsCheck {
+  readonly config: ConfigsCheck['config'] & Pick<GatewayConfig, 'pipelines'>;
+}
+
+/** The schema of the options is checked apart, and what is wrong by it is left out here. */
+function serverProblems(
+  { options, optionsPointer }: PluginEntry,
+  isJudged: boolean,
+  {
+    names,
+    source,
+    guards,
+  }: Pick<ToolServersCheck, 'source' | 'guards'> & { readonly names: FileNames },
+): Problem[] {
+  const servers = childPointer(optionsPointer, 'servers');
+  return Object.entries(Object(options['servers']) as object).flatMap(([slug, server]: [string, unknown]) =>
+    toolPhases.flatMap(([key, phase]): Problem[] => {
+      const written: unknown = (Object(server) as Readonly<Record<string, unknown>>)[key];
+      if (!Array.isArray(written) || written.length === 0) return [];
+      const pointer = childPointer(childPointer(servers, slug), key);
+      if (!isJudged) {
+        const message = `${quoted(key)}: no plugin "guardrails" stands before "mcp" and would run them; add it`;
+        return [problemAt(source.locate(pointer), pointer, message)];
+      }
+      const problems: Problem[] = [];
+      readGuardrails(
+        written.map((one: unknown) => (isGuardrail(one) ? one : {})),
+        { phase, type: 'guardrail', place: key },
+        { checks: guards, find: (name) => names.findGuardrail(name) },
+        (place, message) => {
+          if (!isGuardrail(written[Number(place[0])])) return;
+          const issue = { place, path: placeText(place), message, within: undefined };
+          problems.push(laterOr(names, issue, problemOfConfig(issue, pointer, source)));
+        },
+      );
+      return problems;
+    }),
+  );
+}
+
+function isGuardrail(value: unknown): value is string | JsonObject {
+  if (typeof value === 'string') return value !== '';
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

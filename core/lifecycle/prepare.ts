@@ -7,7 +7,7 @@ import { checkPipeline, checkPipelines, checkRoutes, type Locate } from '../pipe
 import type { Clock } from '../ports/clock.ts';
 import type { ConfigSource, Place } from '../config/config-source.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
-import { checkConfigs, checkConfigUses } from './check-configs.ts';
+import { checkConfigs, checkConfigUses, checkToolServers } from './check-configs.ts';
 import { checkOrganisation } from './check-organisation.ts';
 import { checkOrganisationResources } from './check-organisation-resources.ts';
 import { bounded } from './undo-stack.ts';
@@ -317,6 +317,7 @@ async function examine(input: CheckInput): Promise<Examined> {
     [
       ...checkConfigs({ ...input, guards }),
       ...checkConfigUses(input),
+      ...checkToolServers({ ...input, guards }),
       ...checkOrganisation(input),
       ...checkOrganisationResources({ ...input, guards }),
       ...parts.flatMap((part) => part.problems),

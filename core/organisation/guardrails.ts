@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { didYouMean } from '../base/did-you-mean.ts';
-import { parseJson } from '../base/json.ts';
+import { type JsonObject, parseJson } from '../base/json.ts';
 import { checkSecret } from '../ports/guardrails.ts';
 import type { GuardrailData } from '../ports/record-kinds.ts';
 import type { LimitIssue } from './limits.ts';
@@ -78,6 +78,30 @@ export const Actions = Type.Object(
   },
   strict,
 );
+
+/** List of guardrails in configs and settings: slugs, and guardrails with their checks. */
+export const GuardrailList = (description: string) =>
+  Type.Optional(
+    Type.Array(
+      Type.Union([
+        Type.String({ minLength: 1, maxLength: 255 }),
+        // Its checks are validated apart.
+        Type.Unsafe<JsonObject>(
+          Type.Object(
+            {},
+            {
+              additionalProperties: true,
+              description: 'A guardrail with its checks: { "default.contains": { … }, "deny": true }.',
+            },
+          ),
+        ),
+      ]),
+      {
+        maxItems: 100,
+        description: `${description}: slugs of stored guardrails, or inline guardrails. Needs the plugin \`guardrails\` in the pipeline.`,
+      },
+    ),
+  );
 
 /** Names of guardrails that apply without being named by a request. */
 export const DefaultGuardrailNames = (description: string) =>

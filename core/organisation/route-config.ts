@@ -1,6 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { providerAliasProperties, providerFieldProperties } from '../providers/provider-fields.ts';
 import type { JsonObject } from '../base/json.ts';
+import { GuardrailList } from './guardrails.ts';
 
 const strict = { additionalProperties: false };
 
@@ -240,19 +241,6 @@ const name = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 255, description }));
 
 const notServed = (what: string) => `${what}. Not served yet: a config with it is refused.`;
-const guardrails = (what: string) =>
-  Type.Optional(
-    Type.Array(
-      Type.Union([
-        Type.String({ minLength: 1, maxLength: 255 }),
-        anyObject('A guardrail with its checks: { "default.contains": { … }, "deny": true }.'),
-      ]),
-      {
-        maxItems: 100,
-        description: `${what}: slugs of stored guardrails, or inline guardrails. Needs the plugin \`guardrails\` in the pipeline.`,
-      },
-    ),
-  );
 
 const ownProperties = {
   name: name('Name of the target, for conditions and logs.'),
@@ -330,12 +318,12 @@ const ownProperties = {
       description: 'Azure deployments; one of them, or the one with `is_default`, is used.',
     }),
   ),
-  before_request_hooks: guardrails('Guardrails and mutators of requests, which run first'),
-  after_request_hooks: guardrails('Guardrails and mutators of answers, which run first'),
-  input_guardrails: guardrails('Guardrails of requests'),
-  output_guardrails: guardrails('Guardrails of answers'),
-  input_mutators: guardrails('Changes of requests'),
-  output_mutators: guardrails('Changes of answers'),
+  before_request_hooks: GuardrailList('Guardrails and mutators of requests, which run first'),
+  after_request_hooks: GuardrailList('Guardrails and mutators of answers, which run first'),
+  input_guardrails: GuardrailList('Guardrails of requests'),
+  output_guardrails: GuardrailList('Guardrails of answers'),
+  input_mutators: GuardrailList('Changes of requests'),
+  output_mutators: GuardrailList('Changes of answers'),
   prompt_id: name(notServed('Runs a saved prompt')),
   options: Type.Optional(
     Type.Unsafe<undefined>({

@@ -8,10 +8,11 @@ import type { Credentials } from '../ports/credentials.ts';
 import type { LimitCharges } from '../access/limit-charges.ts';
 import type { PricedModels } from '../ports/prices.ts';
 import type { ProviderTable } from '../providers/provider-row.ts';
-import type { CheckPhase } from '../ports/guardrails.ts';
+import type { CheckPhase, GuardrailSpecs } from '../ports/guardrails.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { RecordPlace } from '../ports/records.ts';
+import type { ToolCall } from './tool-calls.ts';
 
 /** Provider and credential of a request. Holds a secret: never log it whole. */
 export interface Target {
@@ -137,6 +138,15 @@ export interface Router {
   missingConfig(slug: string, place?: RecordPlace): string | undefined;
   /** Why the guardrail of this name cannot judge requests or answers in the place; undefined when it can. */
   unusableGuardrail(name: string, phase: CheckPhase, place: RecordPlace): string | undefined;
+  /**
+   * Guardrails of a call of an MCP tool: those of its request (organisation, workspace, headers), then those that the
+   * configuration gives the server; undefined for none. Throws `invalid_header` and `config_unknown` for guardrails that
+   * cannot run, and `not_supported` where the pipeline runs none.
+   */
+  toolGuardrails(
+    context: RequestContext,
+    call: Pick<ToolCall, 'server' | 'guardrails'>,
+  ): GuardrailSpecs | undefined;
   /**
    * Throws `invalid_config` with all faults of a config that is to be saved, as pointers from `/config`.
    */

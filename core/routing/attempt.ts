@@ -34,7 +34,7 @@ import { withModelInPath } from './params/model-in-path.ts';
 import type { ParamEdits } from './params/param-edits.ts';
 import { learnedUsageOf, learnsFrom } from '../pipeline/estimated-usage.ts';
 import { limitsOnStoreFailure } from '../pipeline/keys.ts';
-import { guardrailsOf } from './request-guardrails.ts';
+import { guardrailsOf, runsNone } from './request-guardrails.ts';
 import type { Clock } from '../ports/clock.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
 
@@ -69,7 +69,7 @@ function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer>
   const { exchange, options, params } = parts;
   const { body, pipeline, facts } = exchange;
   const hooked = pipeline.attempt.length + pipeline.attempted.length > 0;
-  if (!pipeline.runsGuardrails) requireNoGuardrails(parts);
+  if (!pipeline.runsGuardrails && guardrailsOf(parts) !== undefined) throw runsNone(exchange, 'provider');
   const sent = hooked || params !== undefined ? new ChangedBody(body) : undefined;
   exchange.sent = sent;
   if (params !== undefined && sent !== undefined && body.loaded) applyParams(params, exchange, sent);
@@ -89,17 +89,6 @@ function throughHooks(parts: AttemptParts, setup: AttemptSetup): Promise<Answer>
     return Promise.resolve(processEarlyAnswer(exchange, early, setup.runtime));
   };
   return isPromise(hooks) ? hooks.then(goOn) : goOn(hooks);
-}
-
-/** Throws `not_supported` when guardrails apply that cannot run here. */
-function requireNoGuardrails(parts: AttemptParts): void {
-  if (guardrailsOf(parts) === undefined) return;
-  const { exchange } = parts;
-  throw new GatewayError(
-    'not_supported',
-    `This request asks for guardrails, and the pipeline "${exchange.pipeline.name}" runs none. Add the plugin "guardrails" to it, before "provider".`,
-    { param: 'guardrails' },
-  );
 }
 
 /** Runs an early answer through the `attempted` hooks of the plugins before the one that gave it. */

@@ -3,6 +3,7 @@ import { parseJson, type JsonObject } from '../base/json.ts';
 import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import type { ToolCall, ToolGuardrails } from '../pipeline/tool-calls.ts';
 import { callerKey, ownRequest } from '../pipeline/keys.ts';
 import type { Directory, DirectoryDefaults, KeyRecord } from '../ports/directory.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../ports/guardrails.ts';
@@ -44,6 +45,8 @@ export class RequestGuardrails {
   readonly #known = new RecentMap<Remembered>(maxValues);
   /** By the object of the defaults, which the directory replaces when they change. */
   readonly #defaults = new WeakMap<DirectoryDefaults, RememberedDefaults>();
+  /** By what the configuration gives a server, then by organisation. */
+  readonly #ofServers = new WeakMap<ToolGuardrails, RecentMap<RememberedDefaults>>();
 
   constructor(checks: Checks | undefined, records: GuardrailRecords) {
     this.#checks = checks;
@@ -68,11 +71,55 @@ export class RequestGuardrails {
     return mergeSpecs(byDefault, found.input.length + found.output.length === 0 ? undefined : found);
   }
 
+  /** Those of a call of an MCP tool, as `Router.toolGuardrails`. */
+  ofTool(
+    exchange: Exchange,
+    { server, guardrails }: Pick<ToolCall, 'server' | 'guardrails'>,
+  ): GuardrailSpecs | undefined {
+    if (exchange.get(ownRequest) !== undefined) return undefined;
+    const { organisationId } = placeOf(exchange);
+    const own = guardrails && this.#ofServer(server, guardrails, organisationId);
+    const specs = mergeSpecs(this.of(exchange), own);
+    if (specs !== undefined && !exchange.pipeline.runsGuardrails) throw runsNone(exchange, 'mcp');
+    return specs;
+  }
+
   /** The reason why the guardrail of this name cannot run for requests in a place; undefined when it can. */
   unusable(name: string, phase: CheckPhase, place: RecordPlace): string | undefined {
     const mistakes: string[] = [];
     this.#read([name], phase, { names: new SavedNames(this.#records, place), mistakes });
     return mistakes[0];
+  }
+
+  #ofServer(
+    server: string,
+    written: ToolGuardrails,
+    organisationId: string,
+  ): GuardrailSpecs | undefined {
+    const { input_guardrails: input = [], output_guardrails: output = [] } = written;
+    if (input.length + output.length === 0) return undefined;
+    let known = this.#ofServers.get(written);
+    if (known === undefined) this.#ofServers.set(written, (known = new RecentMap(maxValues)));
+    const remembered = known.touch(organisationId);
+    if (remembered?.names.every((names) => names.holds()) === true) return remembered.guardrails;
+    // The operator gives them: a workspace cannot override their names.
+    const names = new SavedNames(this.#records, { organisationId });
+    const mistakes: string[] = [];
+    const find = (name: string) => names.findGuardrail(name);
+    const read = (list: readonly (string | JsonObject)[], phase: CheckPhase) => {
+      const place = `${server}.${phase}_guardrails`;
+      const of = { phase, type: 'guardrail', place } as const;
+      return readGuardrails(
+        list,
+        of,
+        { checks: this.#checks, find },
+        (_, message) => void mistakes.push(message),
+      );
+    };
+    const guardrails = { input: read(input, 'input'), output: read(output, 'output') };
+    if (mistakes.length > 0) throw this.#unusable(`the MCP server "${server}"`, 'settings', mistakes);
+    known.set(organisationId, { guardrails, names: [names] });
+    return guardrails;
   }
 
   #byDefault(key: KeyRecord | undefined): GuardrailSpecs | undefined {
@@ -108,7 +155,12 @@ export class RequestGuardrails {
       input: this.#read(named.input, 'input', { names, mistakes }),
       output: this.#read(named.output, 'output', { names, mistakes }),
     };
-    if (mistakes.length > 0) throw this.#unusableDefault(place, mistakes);
+    if (mistakes.length > 0)
+      throw this.#unusable(
+        place.workspaceId === undefined ? 'the organisation' : 'the workspace',
+        'defaults',
+        mistakes,
+      );
     return { guardrails, names: [names] };
   }
 
@@ -126,12 +178,11 @@ export class RequestGuardrails {
     );
   }
 
-  #unusableDefault({ workspaceId }: RecordPlace, mistakes: readonly string[]): GatewayError {
-    const owner = workspaceId === undefined ? 'the organisation' : 'the workspace';
+  #unusable(owner: string, place: 'defaults' | 'settings', mistakes: readonly string[]): GatewayError {
     if (this.#records.standing() !== 'current') return directoryBehind(`guardrails of ${owner}`);
     return new GatewayError(
       'config_unknown',
-      `A guardrail that judges every request of ${owner} cannot run, and no request passes without it: ${mistakes.slice(0, maxMistakes).join(' | ')}. Correct it, or take it out of the defaults of ${owner}.`,
+      `A guardrail that judges every request of ${owner} cannot run, and no request passes without it: ${mistakes.slice(0, maxMistakes).join(' | ')}. Correct it, or take it out of the ${place} of ${owner}.`,
       { param: 'guardrails' },
     );
   }
@@ -201,6 +252,15 @@ export function guardrailsOf({
 }): GuardrailSpecs | undefined {
   if (exchange.get(ownRequest) !== undefined) return undefined;
   return mergeSpecs(exchange.guardrails, second);
+}
+
+/** Why nothing passes in a pipeline that would run no guardrails; `before` is the plugin that they stand in front of. */
+export function runsNone({ pipeline }: Exchange, before: 'provider' | 'mcp'): GatewayError {
+  return new GatewayError(
+    'not_supported',
+    `This request asks for guardrails, and the pipeline "${pipeline.name}" runs none. Add the plugin "guardrails" to it, before "${before}".`,
+    { param: 'guardrails' },
+  );
 }
 
 function mergeSpecs(first: GuardrailSpecs | undefined, second: GuardrailSpecs | undefined) {

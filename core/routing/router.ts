@@ -205,12 +205,20 @@ class GenerationRouter implements Router {
     return this.guardrails.unusable(name, phase, place);
   }
 
+  toolGuardrails(
+    context: RequestContext,
+    call: Parameters<Router['toolGuardrails']>[1],
+  ): ReturnType<Router['toolGuardrails']> {
+    return this.guardrails.ofTool(asExchange(context), call);
+  }
+
   checkConfig(draft: ConfigDraft): void {
     this.configs.check(draft);
   }
 
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
     const exchange = asExchange(context);
+    if (exchange.endpoint.id === 'mcp') throw notServed(exchange);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
     exchange.guardrails = this.guardrails.of(exchange);
     if (isModelListRequest(exchange) && this.wantsAll(exchange, options))
@@ -453,6 +461,14 @@ function mustLoad(exchange: Exchange, { readsBody }: CompiledConfig): boolean {
   if (!body.present || body.loaded) return false;
   if (endpoint.modelled) return true;
   return readsBody && declaresJson(exchange);
+}
+
+/** Limits and guardrails look at the calls of tools there, and no provider's answer is one. */
+function notServed({ path, pipeline }: Exchange): GatewayError {
+  return new GatewayError(
+    'mcp_server_unknown',
+    `The path ${JSON.stringify(path.slice(0, 128))} is one of MCP servers, and the pipeline "${pipeline.name}" serves none there. Add the plugin "mcp" to it, before "provider", or correct the path.`,
+  );
 }
 
 function asExchange(context: RequestContext): Exchange {

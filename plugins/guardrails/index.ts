@@ -12,6 +12,12 @@ import {
   type Scope,
   Type,
 } from '../../core/pipeline/plugin.ts';
+import {
+  addToolCallGate,
+  type ToolCall,
+  type ToolCallGate,
+  type ToolResult,
+} from '../../core/pipeline/tool-calls.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../core/ports/guardrails.ts';
 import { newFeedback } from '../../core/organisation/new-feedback.ts';
 import { builtInChecks } from './checks/index.ts';
@@ -19,6 +25,7 @@ import { serviceChecks, ServicesSchema, withOperatorSettings } from './services/
 import { allOf, type CheckSettings, RunningGuardrail, type ShownGuardrail } from './running-guardrail.ts';
 import { GuardrailTap } from './streamed-answer.ts';
 import { AnswerSubject, type Judged, RequestSubject } from './subjects.ts';
+import { ArgumentsSubject, type KeptOfCall, ResultSubject } from './tool-subjects.ts';
 
 /** Guardrail results of the present attempt. */
 interface Said {
@@ -46,7 +53,7 @@ const OptionsSchema = Type.Object(
 export default definePlugin({
   name: 'guardrails',
   description:
-    'Runs the guardrails that configs and headers name: on requests as sent to each target, and on answers before they reach the client. Put it before `cache`, so that cached answers are judged too. A request or answer that does not pass is refused with 446 if the guardrail denies, else marked with 246; `hook_results` in the answer give the reasons.',
+    'Runs the guardrails that configs and headers name: on requests as sent to each target, and on answers before they reach the client; on the arguments and results of calls of MCP tools. Put it before `cache`, so that cached answers are judged too, and before `mcp`. A request or answer that does not pass is refused with 446 if the guardrail denies, else marked with 246; `hook_results` in the answer give the reasons.',
   schema: OptionsSchema,
   offers: [...builtInChecks, ...serviceChecks],
   // Each check has a bound of its own.
@@ -55,6 +62,9 @@ export default definePlugin({
     if (!scope.features.isOn('guardrails')) return {};
     const engine = new GuardrailEngine(scope, (check) => withOperatorSettings(check, services));
     return {
+      request(context) {
+        if (context.endpoint.id === 'mcp') addToolCallGate(context, engine.toolGate(context));
+      },
       attempt: (context) => engine.judgeRequest(context),
       attempted: (context, answer) => engine.judgeAnswer(context, answer),
       stream: (context) => context.get(said)?.tap,
@@ -166,6 +176,45 @@ class GuardrailEngine {
     return held.answer();
   }
 
+  /** Judges the calls of tools that a request holds: their arguments, and their results. */
+  toolGate(context: RequestContext): ToolCallGate {
+    const { router } = this.#scope;
+    const calls = new WeakMap<ToolCall, CallSoFar>();
+    const soFar = (call: ToolCall): CallSoFar => {
+      let known = calls.get(call);
+      if (known === undefined) calls.set(call, (known = { before: [], kept: new Map() }));
+      return known;
+    };
+    return {
+      before: (call) => {
+        const specs = router.toolGuardrails(context, call);
+        if (specs === undefined || specs.input.length === 0) return undefined;
+        const state = soFar(call);
+        const keep = (before: readonly ShownGuardrail[]): void => {
+          state.before = before;
+          this.giveFeedback(context, before);
+          refuseDenied(before, { before, after: [] }, 'call');
+        };
+        const subject = new ArgumentsSubject({ context, call, kept: state.kept });
+        const shown = this.#judge(specs.input, subject, context);
+        return shown instanceof Promise ? shown.then(keep) : keep(shown);
+      },
+      wantsResult: (call) => {
+        const isJudged = (calls.get(call)?.before ?? []).length > 0;
+        return isJudged || (router.toolGuardrails(context, call)?.output ?? []).length > 0;
+      },
+      after: async (call, held) => {
+        if (!isToolResult(call, held)) return;
+        const { before, kept } = soFar(call);
+        const output = router.toolGuardrails(context, call)?.output ?? [];
+        const after = await this.#judge(output, new ResultSubject({ context, call, kept }, held), context);
+        this.giveFeedback(context, after);
+        refuseDenied(after, { before, after }, 'result');
+        if (before.length + after.length > 0) held.result = withResults(held.result, { before, after });
+      },
+    };
+  }
+
   #tap(context: AttemptContext, running: readonly RunningGuardrail[], state: Said): GuardrailTap {
     return new GuardrailTap({
       context,
@@ -187,7 +236,7 @@ class GuardrailEngine {
   #judge(
     specs: readonly GuardrailSpec[],
     subject: Judged,
-    context: AttemptContext,
+    context: RequestContext,
   ): readonly ShownGuardrail[] | Promise<readonly ShownGuardrail[]> {
     const results: ShownGuardrail[] = [];
     for (const [index, spec] of specs.entries()) {
@@ -206,7 +255,7 @@ class GuardrailEngine {
       specs,
       subject,
       context,
-    }: { specs: readonly GuardrailSpec[]; subject: Judged; context: AttemptContext },
+    }: { specs: readonly GuardrailSpec[]; subject: Judged; context: RequestContext },
     from: number,
     begun: readonly (ShownGuardrail | Promise<ShownGuardrail>)[],
   ): Promise<readonly ShownGuardrail[]> {
@@ -224,7 +273,7 @@ class GuardrailEngine {
   }
 
   /** An asynchronous guardrail reports only in the log and by its feedback. */
-  #later(context: AttemptContext, shown: ShownGuardrail | Promise<ShownGuardrail>): void {
+  #later(context: RequestContext, shown: ShownGuardrail | Promise<ShownGuardrail>): void {
     if (shown instanceof Promise) void shown.then((one) => this.giveFeedback(context, [one]));
     else this.giveFeedback(context, [shown]);
   }
@@ -295,19 +344,48 @@ function hookResults({ before, after }: Results) {
   return { before_request_hooks: before, after_request_hooks: after };
 }
 
-/** Throws for the first that denies. */
-function refuseDenied(shown: readonly ShownGuardrail[], results: Results): void {
+/** Guardrails of one call of a tool, between its arguments and its result. */
+interface CallSoFar {
+  before: readonly ShownGuardrail[];
+  readonly kept: KeptOfCall;
+}
+
+/**
+ * A stream that is taken up again brings answers whose requests are not known: the call has no name. Only what is built
+ * like the result of a call is one then.
+ */
+function isToolResult({ tool }: ToolCall, { result }: ToolResult): boolean {
+  if (tool !== '') return true;
+  if (typeof result !== 'object' || result === null || Array.isArray(result)) return false;
+  return Array.isArray(result['content']) || result['structuredContent'] !== undefined;
+}
+
+/** The result with the results of guardrails in its `_meta`. */
+function withResults(result: JsonValue, results: Results): JsonValue {
+  if (typeof result !== 'object' || result === null || Array.isArray(result)) return result;
+  const { _meta: meta } = result;
+  const others = typeof meta === 'object' && meta !== null && !Array.isArray(meta) ? meta : {};
+  const shown = JSON.parse(JSON.stringify(hookResults(results))) as JsonValue;
+  return { ...result, _meta: { ...others, hook_results: shown } };
+}
+
+/** Throws for the first that denies. `what` was judged; default: the request or its answer. */
+function refuseDenied(
+  shown: readonly ShownGuardrail[],
+  results: Results,
+  what?: 'call' | 'result',
+): void {
   const denying = shown.find(isDenying);
   if (denying === undefined) return;
   const failing = denying.checks.find(({ verdict }) => !verdict);
-  const what = results.after.includes(denying) ? 'answer' : 'request';
+  const refused = what ?? (results.after.includes(denying) ? 'answer' : 'request');
   const reason =
     failing?.error === null || failing === undefined
       ? `its check "${failing?.id ?? ''}" failed`
       : `its check "${failing.id}" could not judge it: ${failing.error.message.replace(/\.$/, '')}`;
   throw new GatewayError(
     'hooks_failed',
-    `The guardrail "${denying.id}" refused the ${what}: ${reason}. "hook_results" say more.`,
+    `The guardrail "${denying.id}" refused the ${refused}: ${reason}. "hook_results" say more.`,
     { extra: { hook_results: hookResults(results) } },
   );
 }

@@ -7,21 +7,23 @@ import type {
   ContextKey,
   JsonPath,
   JsonValue,
+  RequestContext,
   ResponseView,
   SubjectText,
 } from '../../core/pipeline/plugin.ts';
 
 /** A subject without the members of a single judgement. */
-export type Judged = Omit<CheckSubject, 'signal'> & Pick<AttemptContext, 'onAbort'>;
+export type Judged = Omit<CheckSubject, 'signal'> & Pick<RequestContext, 'onAbort'>;
 
 /** Roles whose texts are instructions, not the message that a request is about. */
 const instructing: ReadonlySet<string> = new Set(['system', 'developer']);
 
-abstract class AttemptSubject {
+/** A subject with the members that its request has. */
+export abstract class ContextSubject<C extends RequestContext = RequestContext> {
   abstract readonly phase: CheckSubject['phase'];
-  protected readonly context: AttemptContext;
+  protected readonly context: C;
 
-  constructor(context: AttemptContext) {
+  constructor(context: C) {
     this.context = context;
   }
 
@@ -33,24 +35,8 @@ abstract class AttemptSubject {
     return this.context.endpoint.id;
   }
 
-  get provider(): string {
-    return this.context.attempt.provider;
-  }
-
-  get service(): string {
-    return this.context.attempt.aiService;
-  }
-
-  get model(): string {
-    return this.context.facts.modelRequested;
-  }
-
   get metadata(): CheckSubject['metadata'] {
     return this.context.facts.metadata;
-  }
-
-  get request(): CheckSubject['request'] {
-    return new RequestSubject(this.context);
   }
 
   get caller(): CheckSubject['caller'] {
@@ -73,12 +59,30 @@ abstract class AttemptSubject {
     return onceIn(this.context, key, make);
   }
 
-  hold(bytes: number): void {
-    this.context.attempt.body.hold(bytes);
-  }
-
   onAbort(run: () => void): () => void {
     return this.context.onAbort(run);
+  }
+}
+
+abstract class AttemptSubject extends ContextSubject<AttemptContext> {
+  get provider(): string {
+    return this.context.attempt.provider;
+  }
+
+  get service(): string {
+    return this.context.attempt.aiService;
+  }
+
+  get model(): string {
+    return this.context.facts.modelRequested;
+  }
+
+  get request(): CheckSubject['request'] {
+    return new RequestSubject(this.context);
+  }
+
+  hold(bytes: number): void {
+    this.context.attempt.body.hold(bytes);
   }
 }
 

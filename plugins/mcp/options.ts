@@ -1,4 +1,5 @@
 import { IdentityHeadersSchema, oauthProperties } from '../../core/organisation/mcp-oauth.ts';
+import { GuardrailList } from '../../core/organisation/guardrails.ts';
 import { type Static, Type } from '../../core/pipeline/plugin.ts';
 import { AuthorizationSchema } from './resource/options.ts';
 
@@ -178,6 +179,8 @@ const ServerSchema = Type.Object(
         description: 'Longest text of a result of each tool; the rest is cut, and the result says so.',
       }),
     ),
+    input_guardrails: GuardrailList('Guardrails of the arguments of calls'),
+    output_guardrails: GuardrailList('Guardrails of the results of calls'),
     call_timeout_ms: Type.Optional(
       Type.Integer({
         minimum: 100,

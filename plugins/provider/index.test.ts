@@ -18,6 +18,7 @@ function notingRouter() {
     expectedPrice: () => undefined,
     missingConfig: (slug) => (slug === 'known' ? undefined : `There is no config "${slug}".`),
     unusableGuardrail: () => undefined,
+    toolGuardrails: () => undefined,
     checkConfig: () => undefined,
     credentialFor: () => [],
     providers: new Map(),

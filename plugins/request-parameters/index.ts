@@ -103,7 +103,8 @@ const requestParametersCheck = defineCheck({
   create(options) {
     const rules = compileRules(options);
     const rulesModels = rules.models !== undefined || rules.blocksModels;
-    return ({ json, model }) => {
+    return ({ endpoint, json, model }) => {
+      if (endpoint === 'mcp') return skipped('A call of a tool has no parameters of a model.');
       const isNamed = rulesModels && model !== '';
       if (!isJsonObject(json) && !isNamed) return skipped('The body is no JSON object.');
       const models = { names: [model], untold: undefined, isUnnamed: false };
@@ -148,6 +149,8 @@ export default definePlugin({
     return {
       request(context) {
         const { body } = context;
+        // Messages of MCP are no requests to a model.
+        if (context.endpoint.id === 'mcp') return void context.set(judged, 'skipped');
         // A form names its model, too. For operations without a model `untold` is undefined: their uploads stay unread.
         if (rulesModels && body.present && !body.loaded && context.models.untold !== undefined)
           return body.load().then(() => judge(context, context.json));

@@ -204,6 +204,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
       expectedPrice: () => undefined,
       missingConfig: absent,
       unusableGuardrail: absent,
+      toolGuardrails: () => undefined,
       checkConfig: absent,
       credentialFor: absent,
       providers: new Map(),

@@ -15,6 +15,7 @@ const Models = (description: string) =>
   Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 10_000, description });
 
 const noModel = 'The request names no model.';
+const ofTool = 'A call of a tool names no model.';
 
 /** Whether a model is listed: as the request writes it, without `@slug/`, or without the collection `models/`. */
 function isListed(model: string, listed: ReadonlySet<string>): boolean {
@@ -42,7 +43,8 @@ export const modelWhitelist = defineCheck({
   ),
   create({ models, not }) {
     const listed = new Set(models);
-    return ({ model }) => {
+    return ({ endpoint, model }) => {
+      if (endpoint === 'mcp') return skipped(ofTool);
       if (model === '') return skipped(noModel);
       const holds = isListed(model, listed);
       const explanation = `The model is ${holds ? '' : 'not '}one of the list.`;
@@ -83,7 +85,8 @@ export const modelRules = defineCheck({
         new Map(Object.entries(values)),
       ],
     );
-    return ({ model, metadata }) => {
+    return ({ endpoint, model, metadata }) => {
+      if (endpoint === 'mcp') return skipped(ofTool);
       if (model === '') return skipped(noModel);
       const allowed = byKey.flatMap(([key, values]) =>
         Object.hasOwn(metadata, key) ? (values.get(metadata[key] ?? '') ?? []) : [],

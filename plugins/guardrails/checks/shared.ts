@@ -127,7 +127,8 @@ const deepest = 200;
 
 /**
  * Replaces the texts. Of the arguments of a tool call only strings, keys and numbers are changed, so that they stay JSON;
- * a number that changes becomes a string. Arguments that are not JSON are changed as a text.
+ * a number that changes becomes a string. Arguments that are not JSON are changed as a text. Where something is found that
+ * no receiver would read (the first of two members of one name), they are written anew without it.
  */
 export function changeTexts(subject: CheckSubject, change: (text: string) => string): void {
   subject.setTexts(({ type, text }) => {
@@ -135,7 +136,8 @@ export function changeTexts(subject: CheckSubject, change: (text: string) => str
     const json = parseJson(text);
     if (json === undefined) return change(text);
     const changed = changedJson(json, change, 0);
-    return changed === json ? text : writeJson(changed);
+    if (changed !== json) return writeJson(changed);
+    return change(text) === text ? text : writeJson(json);
   });
 }
 

@@ -2,7 +2,7 @@
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
-import { parseJson } from '../../../core/base/json.ts';
+import { parseJson, writeJson } from '../../../core/base/json.ts';
 import {
   type CheckSubject,
   defineCheck,
@@ -16,8 +16,16 @@ import { isObject, mostSteps, Not, type Operator, OperatorOf, strict, viewsOfAll
 
 const nothing = 'There is no text to look at.';
 
-/** Texts whose structure is checked: each choice of an answer, the last message of a request. */
-function wholes({ phase, text, texts }: CheckSubject): readonly string[] {
+/**
+ * Texts whose structure is checked: each choice of an answer, the last message of a request; of a call of a tool its
+ * arguments, or the structured content of its result, else the texts of its content.
+ */
+function wholes({ endpoint, phase, text, texts, json }: CheckSubject): readonly string[] {
+  if (endpoint === 'mcp') {
+    const whole = phase === 'input' ? json : isObject(json) ? json['structuredContent'] : undefined;
+    const written = whole === undefined ? text : writeJson(whole);
+    return written === '' ? [] : [written];
+  }
   if (phase === 'input') return text === '' ? [] : [text];
   const choices = new Map<number, string>();
   for (const { type, choice, text: one } of texts)

@@ -62,9 +62,16 @@ class Service {
 
   async judge(subject: CheckSubject): Promise<CheckResult> {
     const { replaces } = this.#row;
+    if (replaces?.kind === 'context' && subject.endpoint === 'mcp')
+      return skipped('A call of a tool has no conversation to put a text into.');
     const texts = subject.texts.filter(({ text }) => text !== '').map(({ text }) => text);
     if (texts.length === 0) return skipped('There is no text to look at.');
-    const pieces = this.#row.asks === 'each' ? texts.map((text) => this.#cut(text)) : [[texts.join('\n')]];
+    const { when = ['redact'] } = replaces ?? {};
+    const isWanted = when.length === 0 || when.some((name) => this.#parameters[name] === true);
+    const isReplacing = replaces !== undefined && isWanted;
+    let pieces = this.#row.asks === 'each' ? texts.map((text) => this.#cut(text)) : [[texts.join('\n')]];
+    // The many texts of a tool's result are short: together they take few requests.
+    if (pieces.length > mostRequests && !isReplacing) pieces = [this.#cut(texts.join('\n'))];
     const all = pieces.flat();
     if (all.length > mostRequests)
       throw new Error(`it would take ${all.length} requests, and ${mostRequests} are sent at most`);
@@ -72,9 +79,7 @@ class Service {
     const answers = await inTurns(all, (text) => this.#ask({ ...values, text }, subject), mostAtOnce);
     const found = answers.map((answer) => judgeAnswer(this.#row, answer, values));
     const findings = joined(found);
-    const { when = ['redact'] } = replaces ?? {};
-    const isWanted = when.length === 0 || when.some((name) => this.#parameters[name] === true);
-    if (replaces === undefined || !isWanted) return this.#result(findings, false);
+    if (!isReplacing) return this.#result(findings, false);
     const { isChanged, isWhole } = replaceTexts({ replaces, subject, answers, pieces, values });
     const isMended = isChanged && isWhole && !findings.lasting;
     return this.#result(isMended ? { ...findings, isFound: false } : findings, isChanged);

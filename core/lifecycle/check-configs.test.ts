@@ -151,7 +151,9 @@ describe('checkToolServers', () => {
   it('says which plugins would see no calls', async () => {
     const problems = await found(['auth', mcp(''), 'policies', 'guardrails', 'provider']);
     assert.deepEqual(
-      problems.map((one) => /^main\.yaml:(\d+):\d+: plugin "([a-z]+)" stands behind "mcp"/.exec(one)?.slice(1)),
+      problems.map((one) =>
+        /^main\.yaml:(\d+):\d+: plugin "([a-z]+)" stands behind "mcp"/.exec(one)?.slice(1),
+      ),
       [
         ['11', 'policies'],
         ['12', 'guardrails'],
@@ -170,7 +172,10 @@ describe('checkToolServers', () => {
     const problems = await found(['guardrails', wrong, 'provider']);
     assert.equal(problems.length, 2, problems.join('\n'));
     assert.match(problems[0] ?? '', /:10:\d+: there is no guardrail "no-nams"; did you mean "no-names"\?/);
-    assert.match(problems[1] ?? '', /:10:\d+: .*this gateway has no such check; did you mean "default.contains"/);
+    assert.match(
+      problems[1] ?? '',
+      /:10:\d+: .*this gateway has no such check; did you mean "default.contains"/,
+    );
     const [note = '', ...others] = await found(
       ['guardrails', mcp('input_guardrails: [stored]'), 'provider'],
       'pglite:',

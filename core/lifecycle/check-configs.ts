@@ -185,11 +185,7 @@ interface ToolServersCheck extends ConfigsCheck {
 function serverProblems(
   { options, optionsPointer }: PluginEntry,
   isJudged: boolean,
-  {
-    names,
-    source,
-    guards,
-  }: Pick<ToolServersCheck, 'source' | 'guards'> & { readonly names: FileNames },
+  { names, source, guards }: Pick<ToolServersCheck, 'source' | 'guards'> & { readonly names: FileNames },
 ): Problem[] {
   const servers = childPointer(optionsPointer, 'servers');
   return Object.entries(Object(options['servers']) as object).flatMap(([slug, server]: [string, unknown]) =>

@@ -4,7 +4,7 @@ import type { Exchange } from './exchange.ts';
 import { bearerChallenge, rpcRequestId } from './keys.ts';
 import { type HeaderList, withoutHeader } from '../ports/header-list.ts';
 import { type codingOf, decodeWhole } from '../connection/content-encoding.ts';
-import type { MaybePromise } from './context.ts';
+import type { MaybePromise, RequestContext } from './context.ts';
 
 /** Reason phrases that Node does not know; existing clients know the statuses. */
 const statusTexts: Readonly<Record<number, string>> = {
@@ -89,12 +89,19 @@ function challenged(exchange: Exchange, error: GatewayError): readonly string[] 
 
 /** A JSON-RPC error: the shape in which clients of MCP expect errors. */
 function rpcErrorAnswer(exchange: Exchange, error: GatewayError): Answer {
-  const { code, message, extra, status } = error;
   const id = exchange.get(rpcRequestId) ?? null;
-  const data = { code, request_id: exchange.id, ...extra };
-  const body = { jsonrpc: '2.0', id, error: { code: rpcCodes[code] ?? -32_000, message, data } };
-  const seen = id !== null && ofMessages.has(code) ? 200 : status;
-  return jsonAnswer(seen, body, challenged(exchange, error));
+  const seen = id !== null && ofMessages.has(error.code) ? 200 : error.status;
+  return jsonAnswer(seen, rpcError(exchange, id, error), challenged(exchange, error));
+}
+
+/** The same error as a message: the answer to the message with this `id`. */
+export function rpcError(
+  { id: requestId }: Pick<RequestContext, 'id'>,
+  id: string | number | null,
+  { code, message, extra }: GatewayError,
+): { readonly jsonrpc: '2.0'; readonly id: typeof id; readonly error: object } {
+  const data = { code, request_id: requestId, ...extra };
+  return { jsonrpc: '2.0', id, error: { code: rpcCodes[code] ?? -32_000, message, data } };
 }
 
 /** Makes a `GatewayError` of anything thrown; an unexpected value is reported as `internal` without its text. */

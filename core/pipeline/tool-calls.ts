@@ -19,7 +19,7 @@ export interface ToolCall {
 }
 
 /** Guardrails as written in the configuration: slugs of those of the organisation, or inline ones. */
-interface ToolGuardrails {
+export interface ToolGuardrails {
   readonly input_guardrails?: readonly (string | JsonObject)[];
   readonly output_guardrails?: readonly (string | JsonObject)[];
 }

@@ -91,11 +91,7 @@ export class RequestGuardrails {
     return mistakes[0];
   }
 
-  #ofServer(
-    server: string,
-    written: ToolGuardrails,
-    organisationId: string,
-  ): GuardrailSpecs | undefined {
+  #ofServer(server: string, written: ToolGuardrails, organisationId: string): GuardrailSpecs | undefined {
     const { input_guardrails: input = [], output_guardrails: output = [] } = written;
     if (input.length + output.length === 0) return undefined;
     let known = this.#ofServers.get(written);

@@ -370,11 +370,7 @@ function withResults(result: JsonValue, results: Results): JsonValue {
 }
 
 /** Throws for the first that denies. `what` was judged; default: the request or its answer. */
-function refuseDenied(
-  shown: readonly ShownGuardrail[],
-  results: Results,
-  what?: 'call' | 'result',
-): void {
+function refuseDenied(shown: readonly ShownGuardrail[], results: Results, what?: 'call' | 'result'): void {
   const denying = shown.find(isDenying);
   if (denying === undefined) return;
   const failing = denying.checks.find(({ verdict }) => !verdict);

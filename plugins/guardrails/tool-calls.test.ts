@@ -40,7 +40,8 @@ async function guarded(
   const tools = {
     echo(given: JsonObject): JsonValue {
       sent.push(given);
-      return { content: [{ type: 'text', text: `said ${String(given['text'])}` }], structuredContent: given };
+      const text = typeof given['text'] === 'string' ? given['text'] : '';
+      return { content: [{ type: 'text', text: `said ${text}` }], structuredContent: given };
     },
     list: (): JsonValue => ({ content: [{ type: 'text', text: 'Initech, Umbrella' }], _meta: { page: 2 } }),
   };
@@ -99,7 +100,10 @@ describe('guardrails of calls of tools', () => {
   });
 
   test('a result that is denied does not leave', async (t) => {
-    const { call, verdicts } = await guarded(t, ofServer([], [contains('Umbrella', { id: 'g', deny: true })]));
+    const { call, verdicts } = await guarded(
+      t,
+      ofServer([], [contains('Umbrella', { id: 'g', deny: true })]),
+    );
     const { status, error, after, result } = await call({ tool: 'list' });
     assert.deepEqual([status, result], [446, undefined]);
     assert.match(error?.message ?? '', /guardrail "g" refused the result/);
@@ -157,7 +161,10 @@ describe('guardrails of calls of tools', () => {
   });
 
   test('each call of a batch is judged by itself', async (t) => {
-    const { post, message, sent } = await guarded(t, ofServer([contains('Initech', { id: 'g', deny: true })]));
+    const { post, message, sent } = await guarded(
+      t,
+      ofServer([contains('Initech', { id: 'g', deny: true })]),
+    );
     const answers = (
       await post('tickets', [
         message('echo', { text: 'one' }, 1),
@@ -185,11 +192,15 @@ describe('guardrails of calls of tools', () => {
     const opinion = { on_success: { feedback: { value: 3 } }, on_fail: { feedback: { value: -4 } } };
     const judging = contains('Initech', { id: 'g', deny: true, ...opinion });
     const tools = toolsPlugin({}, ofServer([judging], [contains('x', { id: 'out', ...opinion })]));
-    const { call } = await guarded(t, {}, {
-      plugins: [auth, guardrails, tools],
-      keys: { 'wk-a': testKey() },
-      journal,
-    });
+    const { call } = await guarded(
+      t,
+      {},
+      {
+        plugins: [auth, guardrails, tools],
+        keys: { 'wk-a': testKey() },
+        journal,
+      },
+    );
     const headers = { 'x-service-api-key': 'wk-a' };
     await call({ given: { text: 'Initech' }, headers });
     await call({ given: { text: 'fine' }, headers });
@@ -291,7 +302,11 @@ describe('checks of calls of tools', () => {
   });
 
   test('that break refuse the call where the guardrail denies, and let it pass where it does not', async (t) => {
-    const broken = (deny: boolean) => ({ id: 'b', checks: [{ id: 'local.classifier', parameters: {} }], deny });
+    const broken = (deny: boolean) => ({
+      id: 'b',
+      checks: [{ id: 'local.classifier', parameters: {} }],
+      deny,
+    });
     const unknown = definePlugin({
       name: 'unknown',
       offers: [
@@ -330,21 +345,29 @@ describe('guardrails of an organisation, a workspace and a server together', () 
     }) as unknown as StoredRecord<'guardrail'>;
   const records = [record('org', 'Initech'), record('ws', 'Umbrella', 'ws-1'), record('srv', 'Globex')];
 
-  async function start(t: TestContext, defaults: DirectoryDefaults, more: readonly StoredRecord<'guardrail'>[] = []) {
+  async function start(
+    t: TestContext,
+    defaults: DirectoryDefaults,
+    more: readonly StoredRecord<'guardrail'>[] = [],
+  ) {
     const all = [...more, ...records];
     const servers = { tickets: { guardrails: { input_guardrails: ['srv'] } } };
-    return guarded(t, {}, {
-      plugins: [auth, guardrails, toolsPlugin({}, servers)],
-      keys: { 'wk-a': testKey() },
-      directory: {
-        defaultsOf: () => defaults,
-        record: ((_kind: string, place: { workspaceId?: string }, name: string) =>
-          all.find(
-            (one) =>
-              one.slug === name && (one.workspaceId === undefined || one.workspaceId === place.workspaceId),
-          )) as never,
+    return guarded(
+      t,
+      {},
+      {
+        plugins: [auth, guardrails, toolsPlugin({}, servers)],
+        keys: { 'wk-a': testKey() },
+        directory: {
+          defaultsOf: () => defaults,
+          record: ((_kind: string, place: { workspaceId?: string }, name: string) =>
+            all.find(
+              (one) =>
+                one.slug === name && (one.workspaceId === undefined || one.workspaceId === place.workspaceId),
+            )) as never,
+        },
       },
-    });
+    );
   }
   const headers = { 'x-service-api-key': 'wk-a' };
   const defaults = {
@@ -369,13 +392,16 @@ describe('guardrails of an organisation, a workspace and a server together', () 
 
   test('a workspace that is excluded from those of the organisation is judged by its own and the server’s', async (t) => {
     const { own } = defaults;
-    const { call } = await start(t, { own } as DirectoryDefaults);
+    const { call } = await start(t, { own });
     const status = async (text: string) => (await call({ given: { text }, headers })).status;
-    assert.deepEqual([await status('Initech'), await status('Umbrella'), await status('Globex')], [200, 446, 446]);
+    assert.deepEqual(
+      [await status('Initech'), await status('Umbrella'), await status('Globex')],
+      [200, 446, 446],
+    );
   });
 
   test('a guardrail of a workspace cannot stand in for one of the server', async (t) => {
-    const { call } = await start(t, {} as DirectoryDefaults, [record('srv', 'zzz', 'ws-1')]);
+    const { call } = await start(t, {}, [record('srv', 'zzz', 'ws-1')]);
     assert.equal((await call({ given: { text: 'Globex' }, headers })).status, 446);
   });
 
@@ -384,7 +410,10 @@ describe('guardrails of an organisation, a workspace and a server together', () 
     const { call, sent } = await guarded(t, servers);
     const { status, error } = await call({});
     assert.equal(status, 400);
-    assert.match(error?.message ?? '', /MCP server "tickets" cannot run.*there is no guardrail "gone".*settings/);
+    assert.match(
+      error?.message ?? '',
+      /MCP server "tickets" cannot run.*there is no guardrail "gone".*settings/,
+    );
     assert.deepEqual(sent, []);
   });
 });

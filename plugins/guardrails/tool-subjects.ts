@@ -1,4 +1,4 @@
-import { parseJson, writeJson } from '../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../core/base/json.ts';
 import type {
   ContextKey,
   JsonObject,
@@ -101,7 +101,7 @@ export class ArgumentsSubject extends ToolSubject implements Judged {
   }
 
   protected put(json: JsonValue): void {
-    if (!isObject(json)) throw new Error('The arguments of a tool call must stay a JSON object.');
+    if (!isJsonObject(json)) throw new Error('The arguments of a tool call must stay a JSON object.');
     this.judged.call.arguments = json;
   }
 
@@ -128,7 +128,7 @@ export class ResultSubject extends ToolSubject implements Judged {
   /** The texts of its content, in their order; without any, the structured content as JSON. */
   get text(): string {
     const { json } = this;
-    if (!isObject(json)) return this.found.joined;
+    if (!isJsonObject(json)) return this.found.joined;
     const texts = partsOf(json).flatMap((part) => textOf(part) ?? textOf(part['resource']) ?? []);
     const { structuredContent } = json;
     if (texts.length > 0 || structuredContent === undefined) return texts.join('\n');
@@ -145,7 +145,7 @@ export class ResultSubject extends ToolSubject implements Judged {
 
   /** Servers repeat the structured content as the JSON text of a part, for older clients. */
   protected consistent(before: JsonValue, after: JsonValue): JsonValue {
-    if (!isObject(before) || !isObject(after)) return after;
+    if (!isJsonObject(before) || !isJsonObject(after)) return after;
     const structured = before['structuredContent'];
     const fresh = after['structuredContent'];
     if (structured === undefined || fresh === undefined) return after;
@@ -175,17 +175,13 @@ export class ResultSubject extends ToolSubject implements Judged {
 /** The parts of a result's content. */
 function partsOf(result: JsonObject): readonly JsonObject[] {
   const { content } = result;
-  return Array.isArray(content) ? content.map((part) => (isObject(part) ? part : {})) : [];
+  return Array.isArray(content) ? content.map((part) => (isJsonObject(part) ? part : {})) : [];
 }
 
 function textOf(part: JsonValue | undefined): string | undefined {
-  if (!isObject(part)) return undefined;
+  if (!isJsonObject(part)) return undefined;
   const { text } = part;
   return typeof text === 'string' ? text : undefined;
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** A copy of the document with another value at the place, whose parent must exist. */
@@ -196,8 +192,10 @@ function withValue(json: JsonValue, [step, ...rest]: JsonPath, value: JsonValue)
     copy[step] = withValue(json[step] ?? null, rest, value);
     return copy;
   }
-  if (!isObject(json) || (rest.length > 0 && !Object.hasOwn(json, step)))
-    throw new RangeError(`There is no place ${[step, ...rest].join('/').slice(0, 128)} in the JSON of the call.`);
+  if (!isJsonObject(json) || (rest.length > 0 && !Object.hasOwn(json, step)))
+    throw new RangeError(
+      `There is no place ${[step, ...rest].join('/').slice(0, 128)} in the JSON of the call.`,
+    );
   const changed = withValue(json[step] ?? null, rest, value);
   return Object.fromEntries([...Object.entries(json).filter(([name]) => name !== step), [step, changed]]);
 }

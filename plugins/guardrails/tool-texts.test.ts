@@ -69,9 +69,9 @@ function isThere(json: unknown): boolean {
 
 const text = fc.oneof(
   { weight: 3, arbitrary: fc.string({ maxLength: 12 }) },
-  fc.tuple(fc.constantFrom('', 'to ', '<'), fc.constantFrom('', ' now', '>')).map(
-    ([before, after]) => before + secret + after,
-  ),
+  fc
+    .tuple(fc.constantFrom('', 'to ', '<'), fc.constantFrom('', ' now', '>'))
+    .map(([before, after]) => before + secret + after),
   fc.constantFrom('text', 'image', 'text/plain', 'user', '2025-11-25T09:00:00Z', '{', '[]', '__proto__'),
   fc.constantFrom(`{"to":"${hidden}"}`, ` [{"${hidden}":1}]`, `{"a":"${secret}","a":2}`),
 );
@@ -79,7 +79,12 @@ const json: fc.Arbitrary<JsonValue> = fc.letrec<{ json: JsonValue }>((tie) => ({
   json: fc.oneof(
     { maxDepth: 5, withCrossShrink: true },
     text,
-    fc.oneof(fc.integer(), fc.double({ noNaN: true }), fc.boolean(), fc.constant(null)) as fc.Arbitrary<JsonValue>,
+    fc.oneof(
+      fc.integer(),
+      fc.double({ noNaN: true }),
+      fc.boolean(),
+      fc.constant(null),
+    ) as fc.Arbitrary<JsonValue>,
     fc.array(tie('json'), { maxLength: 4 }),
     fc.dictionary(text, tie('json'), { maxKeys: 4 }),
   ),
@@ -113,7 +118,10 @@ const result = fc
       structuredContent: often(json),
       isError: fc.oneof(fc.boolean(), json),
       task: fc.oneof(json, fc.record({ taskId: member, status: member, statusMessage: member, ttl: member })),
-      _meta: fc.oneof(object, fc.record({ 'io.modelcontextprotocol/related-task': fc.record({ taskId: member }) })),
+      _meta: fc.oneof(
+        object,
+        fc.record({ 'io.modelcontextprotocol/related-task': fc.record({ taskId: member }) }),
+      ),
     },
     { requiredKeys: [] },
   )
@@ -162,16 +170,23 @@ describe('what redaction finds is nowhere any more', () => {
 
 describe('the texts of a call', () => {
   const listed = (value: JsonValue, shape: 'whole' | 'result' = 'whole') =>
-    new JsonTexts(value, { shape, role: 'user' }).texts.map((one) => [one.path.join('/'), one.type, one.text]);
+    new JsonTexts(value, { shape, role: 'user' }).texts.map((one) => [
+      one.path.join('/'),
+      one.type,
+      one.text,
+    ]);
 
   test('are every string with its place, and the names and numbers together', () => {
-    assert.deepEqual(listed({ query: 'rivers', options: { tags: ['long', 'wide'], most: 5 }, raw: '{"a":1}' }), [
-      ['query', 'text', 'rivers'],
-      ['options/tags/0', 'text', 'long'],
-      ['options/tags/1', 'text', 'wide'],
-      ['raw', 'tool-arguments', '{"a":1}'],
-      ['', 'tool-arguments', '["query",\n"options",\n"tags",\n"most",\n"raw",\n5]'],
-    ]);
+    assert.deepEqual(
+      listed({ query: 'rivers', options: { tags: ['long', 'wide'], most: 5 }, raw: '{"a":1}' }),
+      [
+        ['query', 'text', 'rivers'],
+        ['options/tags/0', 'text', 'long'],
+        ['options/tags/1', 'text', 'wide'],
+        ['raw', 'tool-arguments', '{"a":1}'],
+        ['', 'tool-arguments', '["query",\n"options",\n"tags",\n"most",\n"raw",\n5]'],
+      ],
+    );
     assert.deepEqual(listed({}), []);
   });
 
@@ -251,7 +266,9 @@ describe('a text of the content that repeats the structured content', () => {
     const held: ToolResult = { result: repeat(JSON.stringify(structuredContent)) };
     const subject = new ResultSubject(judgedCall({}), held);
     subject.setTexts(({ path, text }) =>
-      path.join('/') === 'content/1/text' ? text.replace('"count":2', '"count":"few"') : text.replace(secret, 'x'),
+      path.join('/') === 'content/1/text'
+        ? text.replace('"count":2', '"count":"few"')
+        : text.replace(secret, 'x'),
     );
     const changed = { to: 'x', count: 'few' };
     assert.deepEqual(held.result, {

@@ -4,10 +4,12 @@ import { rpcRequestId } from '../../core/pipeline/keys.ts';
 import {
   GatewayError,
   type JsonObject,
+  type JsonValue,
   type RequestContext,
   type Scope,
 } from '../../core/pipeline/plugin.ts';
-import { type ToolCall, type ToolCallGate, toolCallGates } from '../../core/pipeline/tool-calls.ts';
+import { rpcError } from '../../core/pipeline/reply.ts';
+import { type ToolCall, toolCallGates } from '../../core/pipeline/tool-calls.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { McpHead } from '../../core/ports/mcp.ts';
 import { Approvals } from './approvals.ts';
@@ -112,7 +114,15 @@ export class Relay {
     for (const message of messages) {
       if (message.method === 'initialize')
         throw new GatewayError('mcp_message_invalid', '"initialize" cannot be in a list. Send it alone.');
-      const { change } = await this.#prepare(asked, message);
+      let change: ChangeMessage | undefined;
+      try {
+        ({ change } = await this.#prepare(asked, message));
+      } catch (error) {
+        // Messages before it have been sent, and their answers must not be lost.
+        if (!GatewayError.is(error) || message.id === undefined) throw error;
+        found.push(errorMessage(context, message.id, error));
+        continue;
+      }
       const body = Buffer.from(writeJson(message.json));
       const { head, body: answer } = await links.send(asked, {
         method: 'POST',
@@ -147,11 +157,12 @@ export class Relay {
     const call = toolCall(server, params);
     context.facts.mcpTool = call.tool;
     await this.#approvals.require(asked, call.tool);
-    const gates = toolCallGates(context);
-    await before(gates, call);
+    // Throws where guardrails apply and the pipeline runs none.
+    this.#parts.scope.router.toolGuardrails(context, call);
+    for (const gate of toolCallGates(context)) await gate.before?.(call);
     const isChanged = call.arguments !== (params['arguments'] ?? emptyArguments);
     if (isChanged) params['arguments'] = call.arguments;
-    return { isChanged, change: resultChange(server, gates, call) };
+    return { isChanged, change: resultChange(asked, call) };
   }
 
   #listed(server: McpServer, answer: JsonObject): JsonObject {
@@ -209,17 +220,16 @@ export class Relay {
     const asking = { method: 'GET', body: null, lastEventId, isListening: true } as const;
     const { head, body } = await this.#parts.links.send(asked, asking);
     if (head.status >= 400) return await failed(context, { head, body });
-    const gates = toolCallGates(context).filter(({ after }) => after !== undefined);
-    const isJudged = server.hasSwitches || gates.length > 0;
     // A stream that is taken up again brings answers, whose requests are not known here.
+    const resultOf = (): ChangeMessage | undefined => resultChange(asked, callOf(server, '', emptyArguments));
     const change: ChangeMessage = async (message) => {
       const listed = this.#listed(server, message);
-      const call: ToolCall = { server: server.slug, tool: '', arguments: {} };
-      return (await resultChange(server, gates, call)?.(listed)) ?? listed;
+      return (await resultOf()?.(listed)) ?? listed;
     };
-    const source = isJudged
-      ? new ChangedEvents(body, this.#onlyAnswers(asked, change), this.#parts.maxMessageBytes)
-      : body;
+    const source =
+      server.hasSwitches || resultOf() !== undefined
+        ? new ChangedEvents(body, this.#onlyAnswers(asked, change), this.#parts.maxMessageBytes)
+        : body;
     return this.#streaming(context, head, source);
   }
 
@@ -281,7 +291,11 @@ function toolCall(server: McpServer, params: JsonObject): ToolCall {
   const given = params['arguments'];
   if (given !== undefined && !isJsonObject(given))
     throw new GatewayError('mcp_message_invalid', 'The "arguments" of "tools/call" are no JSON object.');
-  return { server: server.slug, tool, arguments: given ?? emptyArguments };
+  return callOf(server, tool, given ?? emptyArguments);
+}
+
+function callOf({ slug, guardrails }: McpServer, tool: string, given: JsonObject): ToolCall {
+  return { server: slug, tool, arguments: given, guardrails };
 }
 
 /** Throws for prompts and resources that are off. */
@@ -317,28 +331,33 @@ function refused(type: string, name: string, { slug }: McpServer): GatewayError 
   );
 }
 
-async function before(gates: readonly ToolCallGate[], call: ToolCall): Promise<void> {
-  for (const gate of gates) await gate.before?.(call);
-}
-
 /**
  * How the result of a call is judged and cut; undefined when it may pass as it is. Its id does not count: a server could
- * answer another call of the client there.
+ * answer another call of the client there. A result that is refused becomes an error of the call, on a stream, too.
  */
-function resultChange(
-  server: McpServer,
-  gates: readonly ToolCallGate[],
-  call: ToolCall,
-): ChangeMessage | undefined {
-  const judging = gates.filter(({ after }) => after !== undefined);
+function resultChange({ server, context }: Asked, call: ToolCall): ChangeMessage | undefined {
+  const judging = toolCallGates(context).filter(
+    (gate) => gate.after !== undefined && gate.wantsResult?.(call) !== false,
+  );
   const maxBytes = server.maxResultBytes(call.tool);
   if (judging.length === 0 && maxBytes === undefined) return undefined;
   return async (answer) => {
     if (!isJsonObject(answer['result'])) return answer;
     const held = { result: clipped(answer['result'], maxBytes) as JsonObject[string] };
-    for (const gate of judging) await gate.after?.(call, held);
+    try {
+      for (const gate of judging) await gate.after?.(call, held);
+    } catch (error) {
+      if (!GatewayError.is(error)) throw error;
+      return errorMessage(context, answer['id'], error);
+    }
     return held.result === answer['result'] ? answer : { ...answer, result: held.result };
   };
+}
+
+/** The error as the answer to one message. */
+function errorMessage(context: RequestContext, id: JsonValue | undefined, error: GatewayError): JsonObject {
+  const told = typeof id === 'string' || typeof id === 'number' ? id : null;
+  return { ...rpcError(context, told, error) } as JsonObject;
 }
 
 /** A result whose texts are cut to `maxBytes` together; the last one says so. */

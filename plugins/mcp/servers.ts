@@ -4,6 +4,7 @@ import { mcpAddressOf, type ReferringIntegration } from '../../core/organisation
 import { oauthSecretOf } from '../../core/organisation/mcp-token.ts';
 import { toolDigest } from '../../core/organisation/tool-digest.ts';
 import type { MaybePromise, Scope } from '../../core/pipeline/plugin.ts';
+import type { ToolGuardrails } from '../../core/pipeline/tool-calls.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { McpTarget, McpUpstream } from '../../core/ports/mcp.ts';
@@ -44,6 +45,8 @@ export interface McpServer {
   approvedDigest(tool: string): string | undefined;
   /** A tool with an approved digest cannot be called while the server does not list it. */
   readonly requiresListed: boolean;
+  /** Guardrails of its own for calls of its tools; the same object for as long as they stay. */
+  readonly guardrails: ToolGuardrails | undefined;
   /** Longest text of a tool's result; undefined for no bound. */
   maxResultBytes(tool: string): number | undefined;
 }
@@ -174,6 +177,10 @@ class OwnServer implements McpServer {
     return this.#options.workspaces;
   }
 
+  get guardrails(): ToolGuardrails {
+    return this.#options;
+  }
+
   headers(caller: KeyRecord): MaybePromise<HeaderList> {
     const { openapi } = this.#options;
     // The fixed headers of an API are with its target, which knows the hosts that may have them.
@@ -261,6 +268,7 @@ class StoredServer implements McpServer {
   readonly closedTemplates: readonly string[];
   readonly requiresListed = false;
   readonly identity: ServerIdentity;
+  readonly guardrails = undefined;
   readonly integration: StoredRecord<'mcp_integration'>;
   readonly #approved = new Map<string, McpCapability>();
   readonly #digests = new Map<string, string>();

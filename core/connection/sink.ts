@@ -12,6 +12,9 @@ const maxTextBytes = 16 * 1024;
 /** Deno's answers do not write to the socket that they expose. */
 const joinsFrames = process.versions['deno'] === undefined;
 
+/** The parts of a sink that a request uses. */
+export type AnswerSink = Omit<ResponseSink, 'run'>;
+
 /** Sink of an answer: a head once, bytes with back-pressure, and an end or a cut. */
 export class ResponseSink implements Waiting {
   private readonly response: ServerResponse;

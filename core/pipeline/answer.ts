@@ -42,6 +42,26 @@ export interface Answer {
   readonly switched?: SwitchedProvider;
 }
 
+/** Takes an answer in the place of the client that sent the request. */
+export interface AnswerReceiver {
+  /** Once, before everything else. `contentType` is empty for an answer without a body. */
+  head(status: number, contentType: string): void;
+  /** False: stop until `drained` of the diversion is called. */
+  write(chunk: Buffer): boolean;
+  /** The answer is whole. The last call, unless `cut` is. */
+  end(): void;
+  /** The rest of the answer does not come. */
+  cut(): void;
+}
+
+/** A request whose answer goes elsewhere. */
+export interface Diversion {
+  /** The receiver has room again. */
+  drained(): void;
+  /** The answer is not wanted any more: as if the client had left. Nothing more is received. */
+  abort(): void;
+}
+
 /** A provider's connection that has left HTTP. */
 export interface SwitchedProvider {
   readonly connection: Duplex;

@@ -8,7 +8,7 @@ import type { GuardrailSpecs } from '../ports/guardrails.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Price } from '../ports/prices.ts';
 import type { Readable } from 'node:stream';
-import type { Answer } from './answer.ts';
+import type { Answer, AnswerReceiver, Diversion } from './answer.ts';
 import type { RequestFacts } from './facts.ts';
 
 /** Path of a value in a JSON document. */
@@ -144,6 +144,11 @@ export interface RequestContext {
    * `path` is below the base path; `body` replaces the received one, which must be JSON.
    */
   become(path: string, body: JsonObject): void;
+  /**
+   * Answers the client with 202 and no body at once; the answer itself, also that of an error, goes to `receiver`, and the
+   * request settles when that has it. For `request` hooks that have read the body, once.
+   */
+  divert(receiver: AnswerReceiver): Diversion;
   /** Runs when the client leaves before its answer is complete. Returns the function that unregisters. */
   onAbort(run: () => void): () => void;
   /** Set when the client has left. */

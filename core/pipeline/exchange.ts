@@ -21,12 +21,13 @@ import type { AnswerHeaders } from './answer-headers.ts';
 import type { ClientAddresses } from '../connection/client-address.ts';
 import type { RouteDefinition } from './define-route.ts';
 import type { IncomingRequest } from '../connection/incoming.ts';
-import type { ResponseSink } from '../connection/sink.ts';
+import type { AnswerSink } from '../connection/sink.ts';
 import type { ClientUpgrade } from '../connection/upgrade.ts';
-import type { HeaderList } from '../ports/header-list.ts';
+import { type HeaderList, headerValue } from '../ports/header-list.ts';
 import { type HeaderName, type HeaderNames, isHeaderName } from '../base/header-names.ts';
 import type { LimitReservation } from '../ports/counters.ts';
 import type { GuardrailSpecs } from '../ports/guardrails.ts';
+import type { AnswerReceiver, Diversion } from './answer.ts';
 import type { CompiledPipeline } from './compile.ts';
 import type { DecisionTrace } from './decision-trace.ts';
 import { emptyFacts, type RequestFacts } from './facts.ts';
@@ -48,7 +49,7 @@ export interface Matched {
 /** Dependencies of an exchange, and its request. */
 interface ExchangeSetup {
   readonly incoming: IncomingRequest;
-  readonly sink: ResponseSink;
+  readonly sink: AnswerSink;
   /** Set for a request for WebSocket. */
   readonly upgrade?: ClientUpgrade | undefined;
   readonly matched: Matched;
@@ -99,7 +100,8 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
   /** The body as the present attempt sends it, once a hook may change it. */
   sent: (AttemptBody & MayBeLarge) | undefined;
   readonly incoming: IncomingRequest;
-  readonly sink: ResponseSink;
+  /** Replaced when the answer is diverted. */
+  sink: AnswerSink;
   /** Set for a request for WebSocket. */
   readonly upgrade: ClientUpgrade | undefined;
   readonly pipeline: CompiledPipeline;
@@ -318,6 +320,19 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     if (value !== undefined) responseHeaders.push(name, value);
   }
 
+  divert(receiver: AnswerReceiver): Diversion {
+    const { sink } = this;
+    if (!this.aborted) {
+      const headers = ['content-length', '0'];
+      this.answerHeaders.append(this, headers);
+      sink.head(202, headers);
+      sink.end();
+    }
+    const diverted = new DivertedSink(receiver);
+    this.sink = diverted;
+    return { drained: () => diverted.drained(), abort: () => this.abort() };
+  }
+
   onAbort(run: () => void): () => void {
     if (this.aborted) run();
     else (this.abortListeners ??= []).push(run);
@@ -366,5 +381,72 @@ export class Exchange implements RequestContext, ResponseContext, AttemptContext
     this.path = fork.path;
     this.answerIsJson = fork.answerIsJson;
     this.pendingFacts = fork.pendingFacts;
+  }
+}
+
+/** Sink of an answer that does not go to the client of its request, but to a receiver within the gateway. */
+class DivertedSink implements AnswerSink {
+  readonly #receiver: AnswerReceiver;
+  #drain: (() => void) | undefined;
+  #listeners: ((complete: boolean) => void)[] = [];
+  #isComplete: boolean | undefined;
+  headSent = false;
+  ended = false;
+  readonly stalled = false;
+  readonly stallTimeoutMs = 0;
+
+  constructor(receiver: AnswerReceiver) {
+    this.#receiver = receiver;
+  }
+
+  onClose(run: (complete: boolean) => void): void {
+    if (this.#isComplete === undefined) this.#listeners.push(run);
+    else run(this.#isComplete);
+  }
+
+  head(status: number, headers: HeaderList): void {
+    this.headSent = true;
+    this.#receiver.head(status, headerValue(headers, 'content-type') ?? '');
+  }
+
+  switchedAway(): void {
+    throw new Error('An answer that goes elsewhere cannot switch protocols.');
+  }
+
+  flushHead(): void {
+    // The receiver has it.
+  }
+
+  write(chunk: Buffer): boolean {
+    return this.#receiver.write(chunk);
+  }
+
+  onDrain(run: () => void): void {
+    this.#drain = run;
+  }
+
+  /** There is room again. */
+  drained(): void {
+    this.#drain?.();
+  }
+
+  end(chunk?: Buffer): void {
+    if (chunk !== undefined) this.#receiver.write(chunk);
+    this.#receiver.end();
+    this.#close(true);
+  }
+
+  cut(): void {
+    this.#receiver.cut();
+    this.#close(false);
+  }
+
+  #close(isComplete: boolean): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.#isComplete = isComplete;
+    const listeners = this.#listeners;
+    this.#listeners = [];
+    for (const run of listeners) run(isComplete);
   }
 }

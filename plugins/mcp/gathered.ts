@@ -16,7 +16,7 @@ import { callTool, findTools, searchTools, type Shown, type ToolIndexes } from '
 
 /** Between the slug of a server and the name that a tool has there. */
 const separator = '__';
-const versions = ['2025-11-25', '2025-06-18', '2025-03-26'];
+const versions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 const maxRendered = 1_000;
 
 /** Parts of serving several servers as one. */
@@ -66,9 +66,22 @@ export class Gathered {
       recordOpenStream(context, this.#parts.scope.clock.monotonic());
       return this.#streams.open(gathering, session);
     }
-    await this.#parts.sessions.end(session);
-    this.#streams.close(session);
+    await this.#end(gathering, session);
     return { status: 204, headers: [], body: null };
+  }
+
+  /** Ends the session here, and those that it has at servers. */
+  async #end(gathering: Gathering, session: Session): Promise<void> {
+    const { sessions, links } = this.#parts;
+    this.#streams.close(session);
+    const over = new GatewayError('upstream_reset', 'The session is over.');
+    const ends = this.#begun(gathering).map(async (server) => {
+      const asking = { method: 'DELETE', body: null, lastEventId: undefined } as const;
+      const { body } = await links.send(askedOf(gathering, server), asking);
+      body.cancel(over);
+    });
+    await sessions.end(session);
+    await Promise.allSettled(ends);
   }
 
   async #post(gathering: Gathering): Promise<Answer> {
@@ -265,12 +278,15 @@ export class Gathered {
     return { status: 202, headers: [], body: null };
   }
 
-  /** To all servers with which the session has begun. */
   async #broadcast(gathering: Gathering, message: RpcMessage): Promise<void> {
-    const begun = gathering.selection.servers.filter(({ slug }) =>
-      this.#parts.sessions.hasSuccessor(gathering.session as Session, slug),
+    await Promise.allSettled(this.#begun(gathering).map((server) => this.#pass(gathering, server, message)));
+  }
+
+  /** Servers with which the session has begun. */
+  #begun({ selection, session }: Gathering): readonly McpServer[] {
+    return selection.servers.filter(({ slug }) =>
+      this.#parts.sessions.hasSuccessor(session as Session, slug),
     );
-    await Promise.allSettled(begun.map((server) => this.#pass(gathering, server, message)));
   }
 
   async #serverOfUri(gathering: Gathering, uri: string | undefined): Promise<McpServer> {

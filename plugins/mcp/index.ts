@@ -8,11 +8,13 @@ import {
   type OptionFault,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
 import { credentialFaults } from './api-credential.ts';
 import { ownOauthFaults } from './oauth/own-identity.ts';
 import { UpstreamCredentials } from './oauth/upstream-credentials.ts';
 import { type McpOptions, OptionsSchema } from './options.ts';
 import { Gathered } from './gathered.ts';
+import { OlderTransport, type Served } from './older-transport.ts';
 import { Origins } from './origins.ts';
 import { Relay } from './relay.ts';
 import { ProtectedResource } from './resource/protected-resource.ts';
@@ -22,11 +24,11 @@ import { Servers } from './servers.ts';
 import { Sessions } from './sessions.ts';
 import { ToolIndexes } from './tool-search.ts';
 
-/** Serves MCP servers: `/{slug}/mcp` each, `/mcp` all that the caller may use. */
+/** Serves MCP servers: `/{slug}/mcp` each, `/mcp` all that the caller may use; with `sse` over the older transport. */
 export default definePlugin({
   name: 'mcp',
   description:
-    'Serves the MCP servers of the administration API and of its options under `/{slug}/mcp` (Streamable HTTP). Put it behind `auth`, `policies` and `guardrails`.',
+    'Serves the MCP servers of the administration API and of its options under `/{slug}/mcp` (Streamable HTTP) and `/{slug}/sse` (the older transport). Put it behind `auth`, `policies` and `guardrails`.',
   schema: OptionsSchema,
   // Streams of servers may stay silent for hours; each server has bounds of its own.
   capabilities: { needs: ['key'], timeoutMs: 0 },
@@ -40,6 +42,7 @@ export default definePlugin({
     const parts = { scope, sessions, links, maxMessageBytes };
     const relay = new Relay(parts);
     const gathered = new Gathered({ ...parts, relay, indexes: new ToolIndexes() });
+    const older = new OlderTransport({ scope, sessions, maxMessageBytes, hours });
     const origins = new Origins(options, scope);
     const resource = new ProtectedResource(options.authorization, scope);
     return {
@@ -54,43 +57,62 @@ export default definePlugin({
       retiring() {
         relay.endStreams();
         gathered.endStreams();
+        older.retire();
       },
     };
 
-    async function answer(context: RequestContext, { slug }: Place): Promise<Answer> {
+    async function answer(context: RequestContext, { slug, isOlder }: Place): Promise<Answer> {
       const caller = context.get(callerKey);
       if (caller === undefined) throw new GatewayError('internal', 'The plugin mcp runs without a key.');
       origins.admit(context);
-      if (!methods.has(context.method)) return notAllowed();
+      const methods = isOlder ? olderMethods : currentMethods;
+      if (!methods.includes(context.method)) return notAllowed(methods);
+      const served = servedAt(slug, context, caller);
+      if (isOlder) return older.answer({ context, caller, served });
       const id = context.header('mcp-session-id');
-      const sessionOf = (of: string) => (id === undefined ? undefined : sessions.open(id, of, caller));
+      return await served.answer(
+        context,
+        id === undefined ? undefined : sessions.open(id, served.slug, caller),
+      );
+    }
+
+    /** Throws `mcp_server_unknown`. */
+    function servedAt(slug: string, context: RequestContext, caller: KeyRecord): Served {
       const selection =
         slug === '' ? allOf(servers, caller, modeOf(context)) : virtualServer(options, slug, servers, caller);
       if (selection !== undefined)
-        return gathered.answer({ context, caller, session: sessionOf(selection.slug), selection });
+        return {
+          slug: selection.slug,
+          answer: (one, session) => gathered.answer({ context: one, caller, session, selection }),
+        };
       const server = servers.find(slug, caller);
-      if (server === undefined) {
-        const known = servers.all(caller).map((one) => one.slug);
-        throw unknownServer(slug, known);
-      }
-      return relay.answer({ server, context, caller, session: sessionOf(server.slug) });
+      if (server !== undefined)
+        return {
+          slug: server.slug,
+          answer: (one, session) => relay.answer({ server, context: one, caller, session }),
+        };
+      const known = servers.all(caller).map((one) => one.slug);
+      throw unknownServer(slug, known);
     }
   },
 });
 
-const methods: ReadonlySet<string> = new Set(['POST', 'GET', 'DELETE']);
+const currentMethods = ['GET', 'POST', 'DELETE'];
+const olderMethods = ['GET', 'POST'];
 
 /** Place of a request for MCP. */
 interface Place {
   /** Empty for all servers. */
   readonly slug: string;
+  /** Over the transport of protocol 2024-11-05. */
+  readonly isOlder: boolean;
 }
 
-const servedPath = /^(?:\/([a-z0-9_-]{1,64}))?\/mcp$/i;
+const servedPath = /^(?:\/([a-z0-9_-]{1,64}))?\/(mcp|sse)$/i;
 
 function placeOf({ path }: RequestContext): Place | undefined {
   const found = servedPath.exec(path) ?? servedPath.exec(canonicalPath(path));
-  return found === null ? undefined : { slug: found[1] ?? '' };
+  return found === null ? undefined : { slug: found[1] ?? '', isOlder: found[2]?.toLowerCase() === 'sse' };
 }
 
 /** `?mode=search` asks for two tools, one that finds the others and one that calls them. */
@@ -98,8 +120,8 @@ function modeOf({ query }: RequestContext): 'list' | 'search' {
   return new URLSearchParams(query).get('mode') === 'search' ? 'search' : 'list';
 }
 
-function notAllowed(): Answer {
-  return { status: 405, headers: ['allow', 'GET, POST, DELETE'], body: null };
+function notAllowed(methods: readonly string[]): Answer {
+  return { status: 405, headers: ['allow', methods.join(', ')], body: null };
 }
 
 function unknownServer(slug: string, known: readonly string[]): GatewayError {

@@ -342,6 +342,10 @@ export class TestContext implements RequestContext {
     this.body.set([], body);
   }
 
+  divert(): never {
+    throw new Error('No answer leaves a context without a gateway.');
+  }
+
   onAbort(): () => void {
     return () => undefined;
   }

@@ -287,8 +287,7 @@ async function start(t: TestContext) {
 
 for (const client of clients) {
   const { name, transport, connect, answers = false } = client;
-  const skip = transport === 'sse' && 'the gateway does not serve the older transport yet';
-  test(`${name} sees the same through the gateway`, { skip }, async (t) => {
+  test(`${name} sees the same through the gateway`, async (t) => {
     const { reference, gateway } = await start(t);
     const direct = await seenBy(client, transport === 'http' ? reference.url : reference.sseUrl, {});
     assert.ok(direct.tools.includes('test_simple_text'), JSON.stringify(direct));
@@ -307,7 +306,7 @@ for (const client of clients) {
     assert.deepEqual(through, direct);
   });
 
-  test(`${name} is told that a key is missing`, { skip }, async (t) => {
+  test(`${name} is told that a key is missing`, async (t) => {
     const { gateway } = await start(t);
     const path = transport === 'http' ? 'mcp' : 'sse';
     const error = await failureOf(

@@ -265,6 +265,9 @@ export class ThreadContext {
       become: () => {
         throw notIsolated('context.become');
       },
+      divert: () => {
+        throw notIsolated('context.divert');
+      },
       onAbort: () => {
         throw notIsolated('context.onAbort');
       },

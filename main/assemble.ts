@@ -49,6 +49,7 @@ import { createRouter } from '../core/routing/router.ts';
 import { createEmbeddings } from '../core/routing/embed-text.ts';
 import { compileTargets } from '../core/routing/targets.ts';
 import { RoutingState } from '../core/routing/plan/routing-state.ts';
+import { ConfiguredMcpServers } from '../core/organisation/mcp-virtual-servers.ts';
 import type { Features } from '../core/access/features.ts';
 import { builtIns, providerNames, providerRows } from './built-ins.ts';
 import type { Stores } from './open-stores.ts';
@@ -147,6 +148,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     credentials,
     ownRequests: { send: (request: OwnRequest) => gateway.send(request) },
     dialects,
+    mcpServers: new ConfiguredMcpServers(),
     ...stores,
   };
   const guarded = (security: GatewayConfig['security']) => {

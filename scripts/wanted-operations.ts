@@ -120,6 +120,8 @@ export const wantedOperations: Readonly<Record<string, readonly string[]>> = {
     'GET,PUT /mcp-servers/{mcpServerId}/user-access',
     'GET,DELETE /mcp-servers/{mcpServerId}/connections',
     'GET /mcp-servers/{mcpServerId}/metadata',
+    'GET,POST /mcp-virtual-servers',
+    'GET,PUT,DELETE /mcp-virtual-servers/{mcpVirtualServerId}',
   ],
   'Audit trail': ['GET /audit-logs'],
   'API keys': [

@@ -28,6 +28,7 @@ import type { Tokens } from '../ports/token-verifier.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName, EndpointId } from '../dialects/endpoint.ts';
 import type { Guards } from '../organisation/guardrails.ts';
+import type { ConfiguredMcpServers } from '../organisation/mcp-virtual-servers.ts';
 import type { CheckPhase } from '../ports/guardrails.ts';
 import type { Answer } from './answer.ts';
 import type { PluginBreakerSettings } from './plugin-breaker.ts';
@@ -135,6 +136,8 @@ export interface Scope {
   readonly secretManagers: SecretManagers;
   /** Connects to MCP servers (Model Context Protocol) that a record names. */
   readonly mcp: McpClients;
+  /** The MCP servers of the configuration: a plugin that serves them says so, for records that name them. */
+  readonly mcpServers: ConfiguredMcpServers;
   readonly journal: Journal;
   readonly analytics: Analytics;
   /** Administered records; undefined when `storage.resources` is `none:`. */

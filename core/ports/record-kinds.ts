@@ -292,6 +292,30 @@ export interface McpServerData {
   readonly userAccess: Readonly<Record<string, boolean>>;
 }
 
+/** A tool that a virtual MCP server shows. */
+interface McpVirtualTool {
+  /** Slug of the server that has it. */
+  readonly server: string;
+  /** Name there. */
+  readonly tool: string;
+  /** Name for clients; absent: the same. */
+  readonly name?: string | undefined;
+  /** Absent: that of the server. */
+  readonly description?: string | undefined;
+}
+
+/** Servers of one workspace, or single tools of them, that are served as one MCP server. */
+export interface McpVirtualServerData {
+  readonly description: string;
+  /** For the model, in the handshake; empty for none. */
+  readonly instructions: string;
+  readonly mode: 'list' | 'search';
+  /** Slugs of MCP servers, of records or of the configuration; undefined: those of `tools`. */
+  readonly servers: readonly string[] | undefined;
+  /** Undefined: all tools of the servers. */
+  readonly tools: readonly McpVirtualTool[] | undefined;
+}
+
 /** Creator of an export, with the data from which their rights can be checked again. */
 export interface ExportCreator {
   readonly keyId: string;
@@ -356,5 +380,6 @@ export interface RecordKinds {
   readonly prompt_partial: PromptPartialData;
   readonly mcp_integration: McpIntegrationData;
   readonly mcp_server: McpServerData;
+  readonly mcp_virtual_server: McpVirtualServerData;
   readonly log_export: LogExportData;
 }

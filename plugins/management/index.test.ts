@@ -186,6 +186,7 @@ describe('management: the routes', () => {
     ];
     const mcpIntegration = '/mcp-integrations/{mcpIntegrationId}';
     const mcpServer = '/mcp-servers/{mcpServerId}';
+    const mcpVirtual = '/mcp-virtual-servers/{mcpVirtualServerId}';
     const part = (of: string, name: string, scopes: (action: string) => string | string[]): unknown[] => {
       const [id, path] = [
         `${of}_${name.replace('-', '_')}`,
@@ -218,6 +219,11 @@ describe('management: the routes', () => {
       ['mcp_server_connections.delete', 'DELETE', connections, 'mcp_servers.update', 'delete'],
       ['mcp_integration_metadata.get', 'GET', `${mcpIntegration}/metadata`, mcp('read'), null],
       ['mcp_server_metadata.get', 'GET', `${mcpServer}/metadata`, 'mcp_servers.read', null],
+      ['mcp_virtual_servers.create', 'POST', '/mcp-virtual-servers', 'mcp_servers.create', 'create'],
+      ['mcp_virtual_servers.list', 'GET', '/mcp-virtual-servers', 'mcp_servers.list', null],
+      ['mcp_virtual_servers.get', 'GET', mcpVirtual, 'mcp_servers.read', null],
+      ['mcp_virtual_servers.update', 'PUT', mcpVirtual, 'mcp_servers.update', 'update'],
+      ['mcp_virtual_servers.delete', 'DELETE', mcpVirtual, 'mcp_servers.delete', 'delete'],
     ];
     const promptRoute = (id: string, method: string, path: string, action: string, audit?: string) => [
       ...[id, method, path, `prompts.${action}`, audit ?? null],

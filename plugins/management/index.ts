@@ -40,6 +40,7 @@ import { mcpIntegrationRoutes } from './mcp-integrations/routes.ts';
 import { mcpMetadataRoutes } from './mcp-integrations/metadata.ts';
 import { mcpServerCapabilityRoutes } from './mcp-servers/capabilities.ts';
 import { mcpServerConnectionRoutes, mcpServerRoutes, mcpServerTestRoute } from './mcp-servers/routes.ts';
+import { mcpVirtualServerRoutes } from './mcp-virtual-servers/routes.ts';
 import { mcpServerUserAccessRoutes } from './mcp-servers/user-access.ts';
 
 /** The administration API: contributes its routes to a pipeline that matches `routes: contributed`. */
@@ -118,5 +119,6 @@ function mcpRoutes(scope: Scope): readonly RouteDefinition[] {
     ...mcpServerUserAccessRoutes(scope),
     ...mcpServerConnectionRoutes(),
     ...mcpMetadataRoutes(scope),
+    ...mcpVirtualServerRoutes(scope),
   ];
 }

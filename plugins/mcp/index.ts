@@ -1,3 +1,4 @@
+import { virtualServerMistakes } from '../../core/organisation/mcp-virtual-servers.ts';
 import { canonicalPath } from '../../core/dialects/match-endpoint.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
@@ -18,7 +19,7 @@ import { OlderTransport, type Served } from './older-transport.ts';
 import { Origins } from './origins.ts';
 import { Relay } from './relay.ts';
 import { ProtectedResource } from './resource/protected-resource.ts';
-import { allOf, virtualServer } from './selection.ts';
+import { allOf, virtualServer, virtualSlugs } from './selection.ts';
 import { ServerLinks } from './server-link.ts';
 import { Servers } from './servers.ts';
 import { Sessions } from './sessions.ts';
@@ -37,6 +38,8 @@ export default definePlugin({
     const { session_hours: hours = 24, max_message_bytes: maxMessageBytes = 4_194_304 } = options;
     const { secrets, cache, clock } = scope;
     const servers = new Servers(options, scope);
+    const virtual = { options, servers, directory: scope.directory };
+    scope.onDispose(scope.mcpServers.add(configuredServers(options)));
     const sessions = new Sessions({ secrets, cache, clock, hours });
     const links = new ServerLinks(scope, sessions, new UpstreamCredentials(scope));
     const parts = { scope, sessions, links, maxMessageBytes };
@@ -79,7 +82,7 @@ export default definePlugin({
     /** Throws `mcp_server_unknown`. */
     function servedAt(slug: string, context: RequestContext, caller: KeyRecord): Served {
       const selection =
-        slug === '' ? allOf(servers, caller, modeOf(context)) : virtualServer(options, slug, servers, caller);
+        slug === '' ? allOf(servers, caller, modeOf(context)) : virtualServer(virtual, slug, caller);
       if (selection !== undefined)
         return {
           slug: selection.slug,
@@ -92,7 +95,7 @@ export default definePlugin({
           answer: (one, session) => relay.answer({ server, context: one, caller, session }),
         };
       const known = servers.all(caller).map((one) => one.slug);
-      throw unknownServer(slug, known);
+      throw unknownServer(slug, [...known, ...virtualSlugs(virtual, caller)]);
     }
   },
 });
@@ -134,7 +137,28 @@ function unknownServer(slug: string, known: readonly string[]): GatewayError {
   );
 }
 
-function optionFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
+/** What records may know of the servers of the options. */
+function configuredServers({ servers = {}, virtual_servers: virtual = {} }: McpOptions) {
+  return [
+    ...Object.entries(servers).map(([slug, { workspaces }]) => ({ slug, isVirtual: false, workspaces })),
+    ...Object.entries(virtual).map(([slug, { workspaces }]) => ({ slug, isVirtual: true, workspaces })),
+  ];
+}
+
+function virtualFaults({ servers = {}, virtual_servers: virtual = {} }: McpOptions): readonly OptionFault[] {
+  return Object.entries(virtual).flatMap(([slug, options]) => {
+    const path = `/virtual_servers/${slug}`;
+    const isTaken = Object.keys(servers).some((one) => one.toLowerCase() === slug.toLowerCase());
+    if (isTaken) return [{ path, message: 'is the slug of a server, too; give one of them another slug' }];
+    return virtualServerMistakes(options).map((one) => ({ ...one, path: path + one.path }));
+  });
+}
+
+function optionFaults(options: McpOptions): readonly OptionFault[] {
+  return [...serverFaults(options), ...virtualFaults(options)];
+}
+
+function serverFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
   return Object.entries(servers).flatMap(([slug, options]) => {
     const { url, command, args, env, cwd, transport, openapi } = options;
     const path = `/servers/${slug}`;

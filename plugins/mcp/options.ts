@@ -1,5 +1,11 @@
 import { IdentityHeadersSchema, oauthProperties } from '../../core/organisation/mcp-oauth.ts';
 import { GuardrailList } from '../../core/organisation/guardrails.ts';
+import {
+  ChosenServers,
+  ChosenTools,
+  VirtualInstructions,
+  VirtualMode,
+} from '../../core/organisation/mcp-virtual-servers.ts';
 import { type Static, Type } from '../../core/pipeline/plugin.ts';
 import { AuthorizationSchema } from './resource/options.ts';
 
@@ -195,50 +201,10 @@ const ServerSchema = Type.Object(
 
 const VirtualSchema = Type.Object(
   {
-    servers: Type.Optional(
-      Type.Array(Type.String({ pattern: Slug }), {
-        maxItems: 100,
-        description:
-          'Slugs of the servers, of the options or of the administration API. Default: those of `tools`.',
-      }),
-    ),
-    tools: Type.Optional(
-      Type.Array(
-        Type.Object(
-          {
-            server: Type.String({ pattern: Slug, description: 'Slug of the server that has the tool.' }),
-            tool: Type.String({ minLength: 1, maxLength: 128, description: 'Its name there.' }),
-            name: Type.Optional(
-              Type.String({
-                pattern: '^[a-zA-Z0-9_.-]{1,128}$',
-                description: 'Its name for clients. Default: the same.',
-              }),
-            ),
-            description: Type.Optional(
-              Type.String({
-                minLength: 1,
-                maxLength: 4096,
-                description: 'Replaces the description of the server.',
-              }),
-            ),
-          },
-          strict,
-        ),
-        {
-          maxItems: 1000,
-          description: 'The tools. Default: all of the servers, each under the slug of its server.',
-        },
-      ),
-    ),
-    mode: Type.Optional(
-      Type.Union([Type.Literal('list'), Type.Literal('search')], {
-        default: 'list',
-        description: '`search`: clients see two tools, one that finds the others and one that calls them.',
-      }),
-    ),
-    instructions: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 8192, description: 'For the model, in the handshake.' }),
-    ),
+    servers: Type.Optional(ChosenServers),
+    tools: Type.Optional(ChosenTools),
+    mode: Type.Optional(VirtualMode),
+    instructions: Type.Optional(VirtualInstructions),
     workspaces: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         maxItems: 1000,

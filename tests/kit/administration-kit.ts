@@ -93,6 +93,7 @@ export async function startAdministration(
     | 'exports'
     | 'features'
     | 'mcp'
+    | 'mcpServers'
     | 'operations'
     | 'providers'
     | 'secretManagers'

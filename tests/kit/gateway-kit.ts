@@ -65,6 +65,7 @@ import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
 import { noOauth } from './fake-mcp.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
 import { testSecrets } from './test-secrets.ts';
+import { ConfiguredMcpServers } from '../../core/organisation/mcp-virtual-servers.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
 
 /** A plugin and how it stands in the pipeline. */
@@ -115,6 +116,8 @@ export interface TestGatewayOptions {
   readonly secretManagers?: SecretManagers;
   /** Default: no server can be spoken to. */
   readonly mcp?: McpClients;
+  /** Default: none. */
+  readonly mcpServers?: ConfiguredMcpServers;
   /** What the operator has switched off; nothing by default. */
   readonly features?: Features;
   /** Instead of what a gateway without a store knows. */
@@ -274,6 +277,7 @@ export async function startTestGateway(
       metrics,
     }),
     vectors: createMemoryVectorIndex({ clock }),
+    mcpServers: options.mcpServers ?? new ConfiguredMcpServers(),
     headerPrefix,
     keyPrefix: config.security.key_prefix,
     publicUrl: config.server.public_url || undefined,

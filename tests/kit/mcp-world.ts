@@ -1,7 +1,12 @@
 /** Records of MCP servers for tests of the request path, in the table that a gateway with a store has. */
 import { RecordTable } from '../../core/administration/directory/record-table.ts';
 import type { Directory } from '../../core/ports/directory.ts';
-import type { McpCapability, McpIntegrationData, McpServerData } from '../../core/ports/record-kinds.ts';
+import type {
+  McpCapability,
+  McpIntegrationData,
+  McpServerData,
+  McpVirtualServerData,
+} from '../../core/ports/record-kinds.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../core/ports/records.ts';
 import { testStart } from './plugin-kit.ts';
 
@@ -22,6 +27,14 @@ export interface PlannedServer extends Partial<Omit<McpServerData, 'description'
   readonly organisationId: string;
   readonly workspaceId: string;
   readonly integrationId: string;
+}
+
+/** A virtual server before it is a record. */
+export interface PlannedVirtualServer extends Partial<McpVirtualServerData> {
+  readonly id: string;
+  readonly slug: string;
+  readonly organisationId: string;
+  readonly workspaceId: string;
 }
 
 const times = { createdBy: 'k', updatedBy: 'k', createdAt: testStart, updatedAt: testStart, version: 1 };
@@ -65,10 +78,34 @@ function serverRecord(planned: PlannedServer): StoredRecord<'mcp_server'> {
   };
 }
 
+function virtualRecord({
+  id,
+  slug,
+  organisationId,
+  workspaceId,
+  ...planned
+}: PlannedVirtualServer): StoredRecord<'mcp_virtual_server'> {
+  const { servers, tools, mode = 'list', instructions = '' } = planned;
+  return {
+    ...{
+      ...shared,
+      kind: 'mcp_virtual_server',
+      id,
+      organisationId,
+      workspaceId,
+      slug,
+      name: slug,
+      parentId: '',
+    },
+    data: { description: '', instructions, mode, servers, tools },
+  };
+}
+
 /** A directory that serves these records. */
 export function plantedWorld(
   integrations: readonly PlannedIntegration[],
   servers: readonly PlannedServer[],
+  virtual: readonly PlannedVirtualServer[] = [],
 ): Pick<Directory, 'record' | 'records'> {
   const tables = new Map<string, RecordTable>();
   const put = <K extends RecordKind>(record: StoredRecord<K>): void => {
@@ -78,6 +115,7 @@ export function plantedWorld(
   };
   for (const one of integrations) put(integrationRecord(one));
   for (const one of servers) put(serverRecord(one));
+  for (const one of virtual) put(virtualRecord(one));
   return {
     record: <K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string) =>
       tables.get(place.organisationId)?.find(kind, place.workspaceId, idOrSlug),

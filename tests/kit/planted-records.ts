@@ -172,6 +172,16 @@ const sketches: { readonly [K in RecordKind]: Sketch<K> } = {
     parent: 'mcp_integration',
     data: (text) => ({ description: text, capabilities: [], defaultUserAccess: 'allow', userAccess: {} }),
   },
+  mcp_virtual_server: {
+    of: 'workspace',
+    data: (text) => ({
+      description: text,
+      instructions: text,
+      mode: 'list',
+      servers: [text],
+      tools: undefined,
+    }),
+  },
   log_export: {
     of: 'workspace',
     data: (text) => ({

@@ -40,6 +40,7 @@ import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
+import { ConfiguredMcpServers } from '../../core/organisation/mcp-virtual-servers.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
 import { noOauth } from './fake-mcp.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -209,6 +210,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
       credentialFor: absent,
       providers: new Map(),
     },
+    mcpServers: new ConfiguredMcpServers(),
     tokens: createTokens({ fetch: rest.guardedFetch ?? { fetch: absent }, clock, log: silent }),
     embeddings: { problem: absent, embed: absent },
     vectors: createMemoryVectorIndex({ clock }),

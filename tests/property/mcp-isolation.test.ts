@@ -14,7 +14,12 @@ import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { startTestGateway } from '../kit/gateway-kit.ts';
 import { send } from '../kit/http-kit.ts';
 import { startMcpServer } from '../kit/mcp-server.ts';
-import { type PlannedIntegration, type PlannedServer, plantedWorld } from '../kit/mcp-world.ts';
+import {
+  type PlannedIntegration,
+  type PlannedServer,
+  type PlannedVirtualServer,
+  plantedWorld,
+} from '../kit/mcp-world.ts';
 import { testKey } from '../kit/plugin-kit.ts';
 
 const runs = 40;
@@ -29,6 +34,7 @@ const users = ['', 'user-1', 'user-2'];
 interface World {
   readonly integrations: readonly (PlannedIntegration & { readonly off: readonly string[] })[];
   readonly servers: readonly (PlannedServer & { readonly off: readonly string[] })[];
+  readonly virtual: readonly PlannedVirtualServer[];
 }
 
 const someTools = fc.subarray([...tools], { maxLength: 2 });
@@ -48,16 +54,29 @@ const server = fc.record({
   off: someTools,
 });
 
+/** Tools of any server, of other workspaces and organisations, too. */
+const virtual = fc.record({
+  place,
+  tools: fc.array(fc.record({ server: fc.nat(5), tool: fc.constantFrom(...tools) }), {
+    minLength: 1,
+    maxLength: 4,
+  }),
+});
+/** Lists are kept by the ids of servers, so each world has its own. */
+let worlds = 0;
+
 /** A world whose integrations are at `url`, each on a path of its own. */
 function worldAt(url: string) {
   return fc
     .record({
       integrations: fc.array(integration, { minLength: 1, maxLength: 4 }),
       servers: fc.array(server, { minLength: 1, maxLength: 6 }),
+      virtual: fc.array(virtual, { maxLength: 3 }),
     })
-    .map(({ integrations: sketched, servers }): World => {
+    .map(({ integrations: sketched, servers, virtual }): World => {
+      worlds += 1;
       const integrations = sketched.map(({ place: at, isShared, globalAccess, access, off }, index) => ({
-        id: `integration-${index}`,
+        id: `integration-${worlds}-${index}`,
         organisationId: at.organisationId,
         workspaceId: isShared ? undefined : at.workspaceId,
         url: `${url}?integration=${index}`,
@@ -77,14 +96,24 @@ function worldAt(url: string) {
         const { defaultUserAccess, userAccess, off } = one;
         return {
           ...one.place,
-          id: `server-${index}`,
+          id: `server-${worlds}-${index}`,
           slug: `secret-name-${index}`,
           integrationId: parent.id,
           ...{ defaultUserAccess, userAccess, off },
           capabilities: off.map((name) => ({ type: 'tool' as const, name, enabled: false })),
         };
       });
-      return { integrations, servers: planned };
+      const plannedVirtual = virtual.map(({ place: at, tools: chosen }, index) => ({
+        ...at,
+        id: `virtual-${worlds}-${index}`,
+        slug: `secret-name-${100 + index}`,
+        tools: chosen.map((one, number) => ({
+          server: `secret-name-${one.server}`,
+          tool: one.tool,
+          name: `tool-${number}`,
+        })),
+      }));
+      return { integrations, servers: planned, virtual: plannedVirtual };
     });
 }
 
@@ -103,6 +132,18 @@ function allowedTools(world: World, key: KeyRecord, slug: string): readonly stri
   const mayUser = said ?? found.defaultUserAccess === 'allow';
   if (!mayWorkspace || !mayUser) return undefined;
   return tools.filter((tool) => !parent.off.includes(tool) && !found.off.includes(tool));
+}
+
+/** Names of the tools that a virtual server shows to the key; undefined where there is none for it. */
+function shownTools(
+  world: World,
+  key: KeyRecord,
+  { organisationId, workspaceId, tools: chosen = [] }: PlannedVirtualServer,
+): readonly string[] | undefined {
+  if (organisationId !== key.organisationId || workspaceId !== key.workspaceId) return undefined;
+  return chosen.flatMap(({ server: of, tool, name = tool }) =>
+    allowedTools(world, key, of)?.includes(tool) === true ? [name] : [],
+  );
 }
 
 test('a key sees, calls and goes on with nothing but what its workspace and user may, and hears no other name', async (t) => {
@@ -158,7 +199,9 @@ test('a key sees, calls and goes on with nothing but what its workspace and user
   async function checkKey(world: World, secret: string, sessions: Map<string, string>): Promise<void> {
     const key = keys[secret] as KeyRecord;
     const mine = world.servers.filter(({ slug }) => allowedTools(world, key, slug) !== undefined);
-    const names = new Set(mine.map(({ slug }) => slug));
+    const virtual = world.virtual.filter((one) => shownTools(world, key, one) !== undefined);
+    const names = new Set([...mine, ...virtual].map(({ slug }) => slug));
+    for (const one of world.virtual) await checkVirtual(world, secret, sessions, one);
     for (const { slug } of world.servers) {
       const may = allowedTools(world, key, slug);
       if (may === undefined) {
@@ -194,11 +237,43 @@ test('a key sees, calls and goes on with nothing but what its workspace and user
     }
   }
 
+  async function checkVirtual(
+    world: World,
+    secret: string,
+    sessions: Map<string, string>,
+    one: PlannedVirtualServer,
+  ): Promise<void> {
+    const may = shownTools(world, keys[secret] as KeyRecord, one);
+    const before = reached();
+    const begun = await ask(secret, one.slug, initialize);
+    if (may === undefined) {
+      assert.equal(begun.status, 404, begun.text);
+      assert.equal(reached(), before, 'the servers hear nothing');
+      return;
+    }
+    const session = String(begun.headers['mcp-session-id']);
+    sessions.set(`${secret} ${one.slug}`, session);
+    const listed = await ask(secret, one.slug, { method: 'tools/list' }, session);
+    assert.deepEqual(
+      listed.json.result.tools.map(({ name }: { name: string }) => name),
+      may,
+    );
+    for (const { tool, name = tool } of one.tools ?? []) {
+      const heard = reached();
+      const { json } = await ask(secret, one.slug, { method: 'tools/call', params: { name } }, session);
+      if (may.includes(name)) assert.equal(json.result.content[0].text, 'done');
+      else {
+        assert.equal(json.error.data.code, 'mcp_capability_refused');
+        assert.equal(reached(), heard, 'the servers hear nothing');
+      }
+    }
+  }
+
   /** A session is of one key and one server. */
   async function checkSessions(world: World, sessions: ReadonlyMap<string, string>): Promise<void> {
     const [[of, session] = ['', '']] = sessions;
     for (const secret of Object.keys(keys))
-      for (const { slug } of world.servers) {
+      for (const { slug } of [...world.servers, ...world.virtual]) {
         if (of === `${secret} ${slug}` || of === '') continue;
         const before = reached();
         const answer = await ask(secret, slug, { method: 'tools/list' }, session);
@@ -209,7 +284,7 @@ test('a key sees, calls and goes on with nothing but what its workspace and user
 
   await fc.assert(
     fc.asyncProperty(worldAt(upstream.url), async (world) => {
-      planted = plantedWorld(world.integrations, world.servers);
+      planted = plantedWorld(world.integrations, world.servers, world.virtual);
       const sessions = new Map<string, string>();
       for (const secret of Object.keys(keys)) await checkKey(world, secret, sessions);
       await checkSessions(world, sessions);

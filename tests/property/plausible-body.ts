@@ -19,7 +19,7 @@ interface Named {
 }
 
 /** Members that bodies get even when they could do without: without them some callers could not be served. */
-const alwaysSaid = ['workspace_id', 'organisation_id', 'user_id', 'name', 'scim_group'];
+const alwaysSaid = ['workspace_id', 'organisation_id', 'user_id', 'name', 'scim_group', 'servers'];
 
 /** Undefined for a route without a body. */
 export function plausibleBody(schema: unknown, named: Named): unknown {
@@ -55,6 +55,8 @@ function byName(name: string, schema: SchemaObject, named: Named): unknown {
   if (name === 'workspaces[]' && !schemaMap(schema, 'properties').has('workspace_id'))
     return { id: named.workspace };
   if (name === 'capabilities[]') return { type: 'tool', name: plantedCapability, enabled: true };
+  // Of the configuration: no plugin says here which there are.
+  if (name === 'servers') return ['plausible'];
   if (name === 'scopes') return named.scopes;
   const kind = recordKinds.find((one) => name === `${one}_id`);
   if (kind !== undefined) return named.record(kind);

@@ -15,6 +15,7 @@ export const directoryKinds: readonly RecordKind[] = [
   'label',
   'mcp_integration',
   'mcp_server',
+  'mcp_virtual_server',
 ];
 
 /** Key for records of the organisation itself; no workspace has an empty id. */

@@ -200,6 +200,22 @@ export const recordDataSchemas: DataSchemas = {
     defaultUserAccess: oneOf('allow', 'deny'),
     userAccess: byName(Flag),
   }),
+  mcp_virtual_server: exactly({
+    description: Text,
+    instructions: Text,
+    mode: oneOf('list', 'search'),
+    servers: Type.Optional(Texts),
+    tools: Type.Optional(
+      Type.Array(
+        exactly({
+          server: Text,
+          tool: Text,
+          name: Type.Optional(Text),
+          description: Type.Optional(Text),
+        }),
+      ),
+    ),
+  }),
   log_export: exactly({
     description: Text,
     format: oneOf(...exportFormats),

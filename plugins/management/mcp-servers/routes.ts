@@ -29,6 +29,7 @@ import {
 } from './record.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
 import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
+import { requireNoVirtualServer } from '../mcp-virtual-servers/routes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
 import { type Handshake, shakeHands, withReferences } from '../mcp-integrations/connection.ts';
 
@@ -145,6 +146,7 @@ function createRoute({ clock }: Scope): RouteDefinition {
         const at = '/mcp_integration_id';
         const parent = await mcpIntegrationAccess.usable(writer, workspace, body.mcp_integration_id, at);
         const place = { organisationId: key.organisationId, workspaceId: workspace.id };
+        await requireNoVirtualServer(writer, workspace, slug);
         await writer.records.insert<'mcp_server'>(
           newRecord(
             {

@@ -5,7 +5,7 @@ import { startPostgres, type PostgresServer } from './postgres-server.ts';
 import { startWeir, temporaryFolder, type WeirProcess } from './process-kit.ts';
 
 /** What the gateways have in common. */
-interface FleetOptions {
+export interface FleetOptions {
   readonly size: number;
   /** Joined with `version`, and with `storage.resources` of the server. */
   readonly configuration: { readonly storage?: object } & Readonly<Record<string, unknown>>;

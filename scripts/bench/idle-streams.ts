@@ -1,4 +1,5 @@
 import net from 'node:net';
+import type { RequestSource } from './load.ts';
 
 /** Connections that are opened at the same time; the rest waits, so that no listener's backlog overflows. */
 const openedAtOnce = 64;
@@ -9,12 +10,12 @@ const firstEvent = Buffer.from('\ndata: ');
 /** Streams without data after their first event. */
 export class IdleStreams {
   private readonly port: number;
-  private readonly request: Buffer;
+  private readonly request: RequestSource;
   private readonly sockets: net.Socket[] = [];
   private endedCount = 0;
 
-  /** Loopback only. Each connection sends `request`. */
-  constructor(port: number, request: Buffer) {
+  /** Loopback only. Each connection sends `request`, or the one of its number. */
+  constructor(port: number, request: RequestSource) {
     this.port = port;
     this.request = request;
   }
@@ -50,6 +51,7 @@ export class IdleStreams {
 
   private openOne(): Promise<void> {
     return new Promise((resolve, reject) => {
+      const number = this.sockets.length;
       const socket = net.connect({ port: this.port, host: '127.0.0.1', noDelay: true });
       this.sockets.push(socket);
       let received = '';
@@ -71,7 +73,9 @@ export class IdleStreams {
         socket.resume();
         resolve();
       });
-      socket.once('connect', () => socket.write(this.request));
+      const { request } = this;
+      const bytes = typeof request === 'function' ? request(number) : request;
+      socket.once('connect', () => socket.write(bytes));
     });
   }
 

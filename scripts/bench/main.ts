@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails,plugins]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails,plugins,mcp]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -11,6 +11,7 @@ import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
 import { measureLargeBodies } from './large-bodies.ts';
 import { measureLimits } from './limits.ts';
+import { measureMcp } from './mcp.ts';
 import { measurePlan } from './plan.ts';
 import { measureVirtualKey } from './virtual-key.ts';
 import { measureRecords } from './records.ts';
@@ -47,6 +48,7 @@ const only = new Set(
     'limits',
     'guardrails',
     'plugins',
+    'mcp',
   ],
 );
 const { quick } = values;
@@ -78,6 +80,7 @@ const bodies = only.has('bodies') ? await measureLargeBodies() : undefined;
 const plugins = only.has('plugins') ? await measurePlugins(quick) : undefined;
 const limits = only.has('limits') ? await measureLimits(quick) : undefined;
 const guardrails = only.has('guardrails') ? await measureGuardrails(quick) : undefined;
+const mcp = only.has('mcp') ? await measureMcp(quick) : undefined;
 // An hour: only when it is named.
 const memory = only.has('memory')
   ? await measureMemory({ minutes: Number(values.minutes), samplesFile: values.samples })
@@ -101,6 +104,7 @@ const result = {
   limits,
   guardrails,
   plugins,
+  mcp,
   memory,
 };
 
@@ -169,7 +173,6 @@ if (deno) {
   verdict('CPU per request, Deno / Node', deno.ratio, 2);
 }
 if (streams) {
-  const kibibytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KiB`;
   console.log(
     `\n${streams.streams} idle streams, each: resident ${kibibytes(streams.bare.resident)} bare, ${kibibytes(streams.weir.resident)} weir; living objects and buffers ${kibibytes(streams.bare.heap_and_external)}, ${kibibytes(streams.weir.heap_and_external)}`,
   );
@@ -245,6 +248,18 @@ if (plugins) {
   verdict('µs until a hook in a thread of its own has ended, median', plugins.isolated_us, 100);
   console.log(`     99 of 100 within ${plugins.isolated_p99_us.toFixed(0)} µs`);
 }
+if (mcp) {
+  console.log(
+    `\na call of an MCP tool, saturated: bare ${mcp.bare_us.toFixed(1)} µs CPU, weir ${mcp.weir_us.toFixed(1)}:`,
+  );
+  verdict(`CPU per tool call, weir / bare${between(mcp.spread)}`, mcp.ratio, 1.6);
+  verdict(
+    `KiB resident per idle session, of ${mcp.sessions} (${kibibytes(mcp.listening_session_bytes)} with an open stream)`,
+    mcp.session_bytes / 1024,
+    20,
+  );
+  verdict(`ms for the list of ${mcp.listed_tools} tools on /mcp`, mcp.list_ms, 1);
+}
 if (limits) {
   console.log('\na request that is counted in five windows and two budgets, admitted and settled:');
   verdict('µs CPU in memory', limits.memory_us, 3);
@@ -272,6 +287,10 @@ if (memory) {
   verdict('MiB of all processes', gateway + resources + analytics, 1536);
 }
 if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(result, null, 2)}\n`);
+
+function kibibytes(bytes: number): string {
+  return `${(bytes / 1024).toFixed(1)} KiB`;
+}
 
 /** Of the rounds' own ratios. */
 function between(spread: readonly [number, number] | undefined): string {

@@ -22,9 +22,11 @@ export interface Subject {
   stop(): Promise<void>;
 }
 
-/** The provider of the bench. */
-export async function startUpstream(): Promise<{ port: number; stop(): Promise<void> }> {
-  const child = launch(['--import', 'tsx', path.join(here, 'upstream.ts')]);
+/** The provider of the bench, or its MCP server. */
+export async function startUpstream(
+  file: 'upstream.ts' | 'mcp-upstream.ts' = 'upstream.ts',
+): Promise<{ port: number; stop(): Promise<void> }> {
+  const child = launch(['--import', 'tsx', path.join(here, file)]);
   return { port: await announcedPort(child, /^port (\d+)/m), stop: () => end(child) };
 }
 

@@ -38,6 +38,33 @@ export function configuredRequestBytes(port: number, slug: string): Buffer {
   return postBytes(port, '/v1/chat/completions', JSON.stringify(question), `x-service-config: ${slug}`);
 }
 
+/** Tools that the bench's MCP server lists. */
+export const listedTools = 500;
+
+/** A request of the Streamable HTTP transport of MCP, with a message or, for `GET`, without. */
+export function mcpBytes(
+  port: number,
+  method: 'POST' | 'GET',
+  path: string,
+  message: object | undefined,
+  session = '',
+): Buffer {
+  const body = message === undefined ? '' : JSON.stringify(message);
+  const head = [
+    `${method} ${path} HTTP/1.1`,
+    `host: 127.0.0.1:${port}`,
+    `x-service-api-key: ${benchKey}`,
+    'mcp-protocol-version: 2025-11-25',
+    ...(session === '' ? [] : [`mcp-session-id: ${session}`]),
+    'user-agent: weir-bench/1',
+    'accept: application/json, text/event-stream',
+    ...(message === undefined
+      ? []
+      : ['content-type: application/json', `content-length: ${Buffer.byteLength(body)}`]),
+  ];
+  return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
 function postBytes(port: number, path: string, body: string, route = 'x-service-provider: bench'): Buffer {
   const head = [
     `POST ${path} HTTP/1.1`,

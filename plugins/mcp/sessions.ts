@@ -168,8 +168,17 @@ function successorKey(session: Session, slug: string): string {
   return `mcp-session:${session.key}:${slug}`;
 }
 
-function ownerOf({ organisationId, workspaceId, id, userId }: KeyRecord): string {
-  return sha256(JSON.stringify([organisationId, workspaceId, id, userId]), 'base64url');
+/** Of the keys that are in use: each request asks for it, and the directory keeps its records. */
+const owners = new WeakMap<KeyRecord, string>();
+
+function ownerOf(key: KeyRecord): string {
+  let owner = owners.get(key);
+  if (owner === undefined) {
+    const { organisationId, workspaceId, id, userId } = key;
+    owner = sha256(JSON.stringify([organisationId, workspaceId, id, userId]), 'base64url');
+    owners.set(key, owner);
+  }
+  return owner;
 }
 
 /** Beyond the bound only the members that the protocol demands are kept, with their own bounds. */

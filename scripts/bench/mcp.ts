@@ -66,6 +66,7 @@ pipelines:
       - auth
       - rate-limit: { requests_per_minute: 100000000, requests_per_hour: 100000000, requests_per_day: 100000000 }
       - mcp: { servers: { bench: { url: "http://127.0.0.1:${upstreamPort}/mcp" } } }
+      - provider: { default: mock }
       - logger: { bodies: true }
 `;
 }

@@ -7,7 +7,7 @@ import type { DescribedPlugin } from '../core/config/json-schema.ts';
 import { ReservedOptionsSchema } from '../core/config/plugin-entries.ts';
 import { GatewayConfigSchema } from '../core/config/schema.ts';
 import { schemaMap, schemaObject, type SchemaObject } from '../core/config/schema-object.ts';
-import { cell, optionsTable, rows, table } from '../main/plugin-command/options-table.ts';
+import { cell, optionsTable, rows, table } from '../main/plugin-command/plugin-reference.ts';
 import { builtInPlugins } from '../plugins/index.ts';
 
 const target = fileURLToPath(new URL('../docs/config-reference.md', import.meta.url));

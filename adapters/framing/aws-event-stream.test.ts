@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
-import { AwsEventStreamParser, type AwsEventStreamItem } from './aws-event-stream.ts';
+import { AwsEventStreamParser, type AwsEventStreamItem } from './payload-reader.ts';
 import { chunksAt, everySplit } from './split-bytes.test-support.ts';
 import {
   writeAwsEventStreamFrame,

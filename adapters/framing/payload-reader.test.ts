@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { AwsEventReader } from './aws-event-stream.ts';
-import { createPayloadReader, SseReader } from './payload-reader.ts';
+import { AwsEventReader, createPayloadReader, SseReader } from './payload-reader.ts';
 import type { StreamPayload } from './stream-payload.ts';
 import { chunksAt, everySplit, readAll } from './split-bytes.test-support.ts';
 import { writeSseFrame } from '../../core/base/sse.ts';

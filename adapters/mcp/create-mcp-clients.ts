@@ -8,6 +8,7 @@ import type {
   McpClients,
   McpDescription,
   McpOffer,
+  McpRemoteTarget,
   McpTarget,
   McpUpstream,
 } from '../../core/ports/mcp.ts';
@@ -17,7 +18,11 @@ import { createAddressGuard, type Resolve } from '../addresses/address-guard.ts'
 import { TlsSessions } from '../transport/connection.ts';
 import { mcpFailed, mcpLimits, type McpLimits, type Surroundings } from './conversation-fetch.ts';
 import { Conversation, type Spoken } from './conversation.ts';
-import { createUpstream } from './create-upstream.ts';
+import { admitUrl } from '../guarded-fetch/guarded-hop.ts';
+import { HttpUpstream } from './http-upstream.ts';
+import { OpenapiUpstream } from './openapi/openapi-upstream.ts';
+import { createSseUpstream } from './sse-upstream.ts';
+import { createStdioUpstream } from './stdio-upstream.ts';
 
 /** Deeper than any description, and far below the limits of a stack or a store. */
 const maxDepth = 64;
@@ -315,4 +320,26 @@ class GuardedMcpClients implements McpClients {
       version: storableText(version.slice(0, maxNameLength)),
     };
   }
+}
+
+/** What the ways to servers share. */
+interface UpstreamSurroundings {
+  readonly transport: Transport;
+  readonly trusted: TrustedHosts;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** The way to a server. Throws `address_refused`. */
+export function createUpstream(target: McpTarget, around: UpstreamSurroundings): McpUpstream {
+  if (target.type === 'stdio') return createStdioUpstream(target, around.log, around.clock);
+  return target.type === 'openapi' ? new OpenapiUpstream(target, around) : remoteUpstream(target, around);
+}
+
+function remoteUpstream(target: McpRemoteTarget, { transport, trusted, clock }: UpstreamSurroundings) {
+  const admitted = target.guarded
+    ? admitUrl(target.url, trusted)
+    : { url: new URL(target.url), trusted: true };
+  const place = { url: admitted.url, guarded: !admitted.trusted, transport };
+  return target.type === 'http' ? new HttpUpstream(place) : createSseUpstream({ ...place, clock });
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseTemplate, type TemplatePart } from './interpolate.ts';
+import { parseTemplate, type TemplatePart } from './load-config.ts';
 
 /** As the documentation says: `$${` stands for `${`. */
 const escapeTemplate = (any: string): string => any.split('${').join('$${');

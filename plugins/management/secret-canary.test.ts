@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'drizzle-orm';
-import { runExportCommand } from '../../core/administration/cli/export-command.ts';
+import { runExportCommand } from '../../core/administration/cli/administration-command.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
 import type { Database } from '../../storage/postgres/database.ts';

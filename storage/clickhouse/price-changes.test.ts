@@ -16,8 +16,7 @@ import { ndjson } from '../../tests/conformance/analytics-rows.ts';
 import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { repricingOf } from './price-changes.ts';
-import { rollUpSql } from './price-roll-ups.ts';
+import { repricingOf, rollUpSql } from './price-changes.ts';
 import { selectOf } from './select.ts';
 
 const window: TimeWindow = days(-2, 3);

@@ -1,3 +1,13 @@
+import {
+  groupMappingsReader,
+  groupMappingsWriter,
+  invitesReader,
+  invitesWriter,
+  membersReader,
+  membersWriter,
+  usersReader,
+  usersWriter,
+} from './people-store.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -6,9 +16,6 @@ import { apiKeysReader, apiKeysWriter } from './api-keys-store.ts';
 import { auditReader, auditWriter } from './audit-store.ts';
 import type { Database, Statements } from './database.ts';
 import { HeldCounters, marksOf } from './held-counters.ts';
-import { groupMappingsReader, groupMappingsWriter } from './group-mappings-store.ts';
-import { invitesReader, invitesWriter } from './invites-store.ts';
-import { membersReader, membersWriter } from './members-store.ts';
 import {
   organisationsReader,
   organisationsWriter,
@@ -19,7 +26,6 @@ import {
 } from './organisations-store.ts';
 import { recordsReader, recordsWriter } from './records-store.ts';
 import { organisationCounters } from './schema.ts';
-import { usersReader, usersWriter } from './users-store.ts';
 
 const changesChannel = 'weir_changes';
 const maxRetries = 3;

@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import zlib from 'node:zlib';
-import { spanRowId } from '../../plugins/management/telemetry/spans.ts';
+import { spanRowId } from '../../plugins/management/telemetry/routes.ts';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
 import { send } from '../kit/http-kit.ts';
 import { startCollector } from '../kit/otlp-collector.ts';

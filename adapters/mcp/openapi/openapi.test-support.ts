@@ -10,7 +10,7 @@ import type { Log } from '../../../core/ports/log.ts';
 import type { McpCall, McpHead, McpRequest, McpUpstream } from '../../../core/ports/mcp.ts';
 import { testTransport } from '../../transport/transport.test-support.ts';
 import { keepingLog } from '../mcp.test-support.ts';
-import { createUpstream } from '../create-upstream.ts';
+import { createUpstream } from '../create-mcp-clients.ts';
 import type { OpenapiTarget } from './catalogue-source.ts';
 
 /** A request that the API received. */

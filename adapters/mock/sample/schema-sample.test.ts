@@ -3,8 +3,7 @@ import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import fc from 'fast-check';
-import { samplePattern } from './pattern-sample.ts';
-import { sampleOf } from './schema-sample.ts';
+import { sampleOf, samplePattern } from './schema-sample.ts';
 
 const ajv = new Ajv2020({ strict: false, validateSchema: false });
 addFormats.default(ajv);

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
 import { testFetch } from '../../../adapters/guarded-fetch/guarded-fetch.test-support.ts';
 import { type Answering, startUpstream } from '../../../tests/kit/http-kit.ts';
-import { postWebhook } from './post-webhook.ts';
+import { postWebhook } from './usage-alerts.ts';
 
 const key = Buffer.from('0123456789abcdef0123456789abcdef');
 const post = { secret: `whsec_${key.toString('base64')}`, id: 'msg_1', body: '{"type":"x"}' };

@@ -1,13 +1,35 @@
 import type { AdministrationTools, KeyRotation, RotationTools } from './administration-tools.ts';
 import type { AdministrationCommand, StorePlace } from './command-arguments.ts';
-import { runExportCommand } from './export-command.ts';
-import { runImportCommand } from './import-command.ts';
-import type { AuditEntry, Resources, ResourcesWriter } from '../../ports/resources.ts';
+import type { AuditEntry, OrganisationRecord, Resources, ResourcesWriter } from '../../ports/resources.ts';
 import { randomUUID } from 'node:crypto';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
+import { open, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import {
+  countValues,
+  exportText,
+  readOrganisation,
+  showOrganisation,
+  type StoredOrganisation,
+} from '../transfer/stored-organisation.ts';
+import { maxImportBytes, maxImportValues, readImport } from '../transfer/import-text.ts';
+import { takeRecordLines } from '../transfer/record-lines.ts';
+import type { ConfigSource } from '../../config/config-source.ts';
+import { formatProblem } from '../../config/problem.ts';
+import type { ExportedOrganisationData } from '../transfer/export-schema.ts';
+import {
+  indexRecords,
+  type LinePlace,
+  readHead,
+  type RecordSection,
+  recordsFrom,
+} from '../transfer/export-file.ts';
+import { importOrganisation, UnknownMember } from '../transfer/import-organisation.ts';
+import { type ImportedRecords, RecordMistake, requireOpenable } from '../transfer/import-records.ts';
+import type { ImportReport } from '../transfer/import-tally.ts';
 
 const actor = 'weir rotate-secrets';
 /** Passes over the store: a running gateway may still seal secrets with the previous key meanwhile. */
@@ -240,4 +262,184 @@ function endFault(
   return last.hash === head.hash
     ? undefined
     : `record ${number} is not the one that the store keeps as the end`;
+}
+
+type ExportTools = Pick<AdministrationTools, 'atStore' | 'print' | 'complain'>;
+
+/** Runs `weir export`. Rejects with a sentence for the operator. */
+export function runExportCommand(
+  command: Extract<AdministrationCommand, { name: 'export' }>,
+  { atStore, print, complain }: ExportTools,
+): Promise<number> {
+  return atStore(command, async (resources) => {
+    const organisations: StoredOrganisation[] = [];
+    for (const one of await chosenOrganisations(resources, command.organisation))
+      organisations.push(await resources.read((reader) => readOrganisation(reader, one)));
+    const text = exportText(organisations);
+    if (command.out === undefined) {
+      print(text.trimEnd());
+      await eachRecordLine(resources, organisations, print);
+    } else {
+      await writeWhole(path.resolve(command.out), async (write) => {
+        await write(text);
+        await eachRecordLine(resources, organisations, (line) => write(`${line}\n`));
+      });
+      print(`${command.out}: ${organisations.length} organisations`);
+    }
+    const values = countValues(organisations.map(showOrganisation));
+    if (Buffer.byteLength(text) <= maxImportBytes && values <= maxImportValues) return 0;
+    complain(
+      `This is more than weir import reads at once (${maxImportValues} values, ${maxImportBytes} bytes): split the file, or export with --organisation.`,
+    );
+    return 1;
+  });
+}
+
+/** Organisations of a command: one by its id, or all. Throws when none has this id. */
+async function chosenOrganisations(
+  resources: Pick<Resources, 'read'>,
+  id: string | undefined,
+): Promise<readonly OrganisationRecord[]> {
+  const all = await resources.read(({ organisations }) => organisations.list());
+  const chosen = id === undefined ? all : all.filter((one) => one.id === id);
+  if (id === undefined || chosen.length > 0) return chosen;
+  const known = all.slice(0, 20).map((one) => `${one.id} (${one.name})`);
+  throw new Error(
+    `The store has no organisation "${id}". It has: ${known.length === 0 ? 'none' : known.join(', ')}.`,
+  );
+}
+
+/** Lines of the records of these organisations, each as soon as it is read; one transaction per page. */
+async function eachRecordLine(
+  resources: Pick<Resources, 'read'>,
+  organisations: readonly StoredOrganisation[],
+  take: (line: string) => void | Promise<void>,
+): Promise<void> {
+  for (const { organisation, workspaces } of organisations) {
+    const owner = { organisationId: organisation.id, workspaces: new Set(workspaces.map(({ id }) => id)) };
+    for (let next: string | undefined = ''; next !== undefined;) {
+      const afterId: string = next;
+      next = await resources.read((reader) => takeRecordLines(reader, owner, afterId, take));
+    }
+  }
+}
+
+/** Writes the file atomically, readable by this user only. */
+async function writeWhole(
+  file: string,
+  content: (write: (text: string) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const temporary = `${file}.${process.pid}.tmp`;
+  try {
+    const handle = await open(temporary, 'w', 0o600);
+    try {
+      // One write at a time: memory holds one line.
+      await content(async (text) => void (await handle.appendFile(text)));
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    if (!(error instanceof Error) || !('syscall' in error)) throw error;
+    throw new Error(`${file} cannot be written: ${error.message}. Name another file (--out).`, {
+      cause: error,
+    });
+  }
+}
+
+const maxDiffering = 50;
+
+type ImportCommand = Extract<AdministrationCommand, { name: 'import' }>;
+type ImportTools = Pick<AdministrationTools, 'atStore' | 'secretBox' | 'clock' | 'print' | 'complain'>;
+
+/** Runs `weir import`: opens nothing before the whole file is valid. Rejects with a sentence for the operator. */
+async function runImportCommand(command: ImportCommand, tools: ImportTools): Promise<number> {
+  const file = path.resolve(command.file);
+  const { head, lines } = await readHead(file, maxImportBytes).catch((error: unknown) => {
+    throw new Error(`${command.file} ${textOf(error)}.`, { cause: error });
+  });
+  const parsed = readImport(head, command.file);
+  const problems = parsed.ok ? [] : [...parsed.problems];
+  const organisations = parsed.ok ? parsed.organisations : [];
+  const known = new Set(organisations.map(({ id }) => id));
+  const records = parsed.ok && lines !== undefined ? await indexRecords(file, lines, known) : undefined;
+  for (const problem of records?.problems ?? []) problems.push({ ...problem, file: command.file });
+  for (const problem of problems) tools.complain(formatProblem(problem));
+  if (!parsed.ok || problems.length > 0) return 1;
+  const work: ImportWork = { command, tools, file, source: parsed.source, sections: records?.sections };
+  return tools.atStore({ ...command, mayBeNew: true }, async (resources) => {
+    let code = 0;
+    for (const [index, data] of organisations.entries()) {
+      const report = await importOne(resources, data, `/organisations/${index}`, work);
+      if (report === undefined || report.kept.length > 0) code = 1;
+      if (report !== undefined) tools.print(reportText(report));
+    }
+    return code;
+  });
+}
+
+interface ImportWork {
+  readonly command: ImportCommand;
+  readonly tools: ImportTools;
+  /** Absolute path. */
+  readonly file: string;
+  readonly source: ConfigSource;
+  /** By organisation id. */
+  readonly sections: ReadonlyMap<string, RecordSection> | undefined;
+}
+
+async function importOne(
+  resources: Pick<Resources, 'write'>,
+  data: ExportedOrganisationData,
+  pointer: string,
+  work: ImportWork,
+): Promise<ImportReport | undefined> {
+  const { command, tools, source } = work;
+  const { replace, file } = command;
+  const start = work.sections?.get(data.id)?.start.number;
+  try {
+    const records = await recordsOf(data.id, work);
+    const options = { replace, now: tools.clock.now(), file: path.basename(file) };
+    return await importOrganisation(resources, data, options, records);
+  } catch (error) {
+    const at = error instanceof UnknownMember ? pointer + error.pointer : pointer;
+    const isLine = error instanceof RecordMistake;
+    const place = isLine ? { file, line: error.line, column: 1 } : source.locate(at);
+    const outcome =
+      isLine && error.first !== start
+        ? `What stands before line ${error.first} was imported, and nothing from there on: correct it, and import the file again`
+        : `Nothing of the organisation "${data.name}" was imported`;
+    const message = `${textOf(error).replace(/\.$/, '')}. ${outcome}`;
+    tools.complain(formatProblem({ ...place, path: at, message }));
+    return undefined;
+  }
+}
+
+/** Records of an organisation. Rejects when their secrets cannot be opened here. */
+async function recordsOf(
+  organisationId: string,
+  { command, tools, file, sections }: ImportWork,
+): Promise<ImportedRecords | undefined> {
+  const section = sections?.get(organisationId);
+  if (section === undefined) return undefined;
+  const { start, hasSecrets } = section;
+  const lines = (from: LinePlace) => recordsFrom(file, organisationId, from);
+  if (!hasSecrets) return { start, lines, box: undefined };
+  const records = { start, lines, box: await tools.secretBox(command) };
+  await requireOpenable(records);
+  return records;
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function reportText({ organisation, added, equal, replaced, kept }: ImportReport): string {
+  const more = kept.length - maxDiffering;
+  return [
+    `${organisation.id} (${organisation.name}): ${added} added, ${equal} were there already, ${replaced} replaced, ${kept.length} differ and stay`,
+    ...kept.slice(0, maxDiffering).map((one) => `  differs: ${one}`),
+    ...(more > 0 ? [`  … and ${more} more`] : []),
+  ].join('\n');
 }

@@ -1,11 +1,12 @@
 import { createReadStream } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { createGunzip } from 'node:zlib';
-import type { Biller } from './billed-costs.ts';
-import { BilledCsv } from './billed-csv.ts';
+import { type BilledCost, type Biller, dayOf, modelOfLineItem, modelOfUsageType } from './billed-costs.ts';
 import { type BilledFile, readBilledJson } from './billed-json.ts';
-import { csvRecords } from './csv-records.ts';
+import { type CsvRecord, csvRecords } from './csv-records.ts';
 import { FileMistake } from './file-mistake.ts';
+import { didYouMean, listWords, quoted } from '../../base/did-you-mean.ts';
+import { readAmount } from './exact-amount.ts';
 
 /** Largest file of JSON, in bytes; CSV is read record by record, and may be larger. */
 const longestJson = 67_108_864;
@@ -94,4 +95,155 @@ async function isPacked(file: string): Promise<boolean> {
   } finally {
     await handle.close();
   }
+}
+
+type Role = 'day' | 'amount' | 'name' | 'currency' | 'kind' | 'product' | 'productName';
+
+/** The columns of a provider's file by role, in the spellings that its exports have had; the first one counts. */
+interface Shape {
+  readonly columns: Readonly<Partial<Record<Role, readonly string[]>>>;
+  readonly needed: readonly Role[];
+  /** Billed item of a row; undefined for anything but models of this provider. */
+  name(cell: (role: Role) => string): string | undefined;
+}
+
+const marketplace = /\s*\(Amazon Bedrock Edition\)\s*$/i;
+const usage = /usage$/i;
+
+/**
+ * - OpenAI: the export of costs of its usage page, grouped by line item (platform.openai.com/usage); its columns are the
+ *   members of https://platform.openai.com/docs/api-reference/usage/costs, joined by underscores. Without `line_item` the
+ *   file has no models.
+ * - Anthropic: the export of the cost page of its console (platform.claude.com/cost), a row for each day, model, key and
+ *   kind of token.
+ * - Amazon Bedrock: Cost and Usage Report, https://docs.aws.amazon.com/cur/latest/userguide/Lineitem-columns.html and
+ *   https://docs.aws.amazon.com/bedrock/latest/userguide/cost-mgmt-understanding-cur-data.html; the older names
+ *   (`lineItem/UsageType`) mean the same. Models that are sold in the marketplace have product codes of their own, and a
+ *   product name that ends in "(Amazon Bedrock Edition)".
+ */
+const shapes: Readonly<Record<Biller, Shape>> = {
+  openai: {
+    columns: {
+      day: ['start_time_iso', 'start_time', 'usage_date_utc', 'date'],
+      amount: ['amount_value', 'cost_usd'],
+      name: ['line_item', 'model'],
+      currency: ['amount_currency'],
+    },
+    needed: ['day', 'amount', 'name'],
+    name: (cell) => modelOfLineItem(cell('name')),
+  },
+  anthropic: {
+    columns: {
+      day: ['usage_date_utc'],
+      amount: ['cost_usd'],
+      name: ['model'],
+      kind: ['cost_type', 'usage_type'],
+    },
+    needed: ['day', 'amount', 'name'],
+    name: (cell) => cell('name') || cell('kind'),
+  },
+  bedrock: {
+    columns: {
+      day: ['line_item_usage_start_date'],
+      amount: ['line_item_unblended_cost'],
+      name: ['line_item_usage_type'],
+      currency: ['line_item_currency_code'],
+      kind: ['line_item_line_item_type'],
+      product: ['line_item_product_code'],
+      productName: ['product_product_name', 'line_item_line_item_description'],
+    },
+    needed: ['day', 'amount', 'name', 'product'],
+    name(cell) {
+      const productName = cell('productName');
+      const isSold = marketplace.test(productName);
+      if (cell('product') !== 'AmazonBedrock' && !isSold) return undefined;
+      const kind = cell('kind');
+      // Taxes, credits and fees are not usage of a model.
+      if (kind !== '' && !usage.test(kind)) return kind;
+      return isSold ? productName.replace(marketplace, '') : modelOfUsageType(cell('name'));
+    },
+  },
+};
+
+/** Reads the records of a provider's CSV file one by one. Throws a `FileMistake`. */
+class BilledCsv {
+  readonly #shape: Shape;
+  readonly #places: ReadonlyMap<Role, number>;
+  readonly #width: number;
+  readonly #header: readonly string[];
+
+  /** `header` is the first record of the file. */
+  constructor(biller: Biller, header: CsvRecord) {
+    this.#shape = shapes[biller];
+    this.#width = header.cells.length;
+    this.#header = header.cells;
+    const names = header.cells.map(columnName);
+    const places = new Map<Role, number>();
+    for (const [role, spellings] of Object.entries(this.#shape.columns) as [Role, readonly string[]][]) {
+      const found = spellings.find((name) => names.includes(name));
+      if (found !== undefined) places.set(role, names.indexOf(found));
+      else if (this.#shape.needed.includes(role)) throw missing(biller, spellings, header, names);
+    }
+    this.#places = places;
+  }
+
+  /** Undefined for a record of anything but models of the provider. */
+  read(record: CsvRecord): BilledCost | undefined {
+    const { cells, places } = record;
+    if (cells.length !== this.#width)
+      throw new FileMistake(
+        places[Math.min(cells.length, this.#width) - 1] ?? { line: record.line, column: 1 },
+        `this line has ${cells.length} cells; expected ${this.#width}, as many as the first line has`,
+      );
+    const cell = (role: Role): string => cells[this.#places.get(role) ?? -1]?.trim() ?? '';
+    const name = this.#shape.name(cell);
+    if (name === undefined) return undefined;
+    const currency = cell('currency');
+    if (currency !== '' && currency.toUpperCase() !== 'USD')
+      throw this.#mistake(record, 'currency', 'the currency USD');
+    const day = dayOf(cell('day'));
+    if (day === undefined)
+      throw this.#mistake(
+        record,
+        'day',
+        'a day (2026-05-17), a time (2026-05-17T00:00:00Z) or seconds since the epoch',
+      );
+    const amount = readAmount(cell('amount'));
+    if (amount === undefined)
+      throw this.#mistake(record, 'amount', 'an amount in US dollars, a decimal number like 0.0123');
+    return { day, name: name === '' ? '(no name)' : name, amount };
+  }
+
+  #mistake({ cells, places, line }: CsvRecord, role: Role, expected: string): FileMistake {
+    const index = this.#places.get(role) ?? 0;
+    const found = quoted(cells[index] ?? '');
+    return new FileMistake(
+      places[index] ?? { line, column: 1 },
+      `${this.#header[index]?.trim() ?? ''} is ${found}; expected ${expected}`,
+    );
+  }
+}
+
+/** `lineItem/UsageStartDate` of older reports is `line_item_usage_start_date` of present ones. */
+function columnName(given: string): string {
+  return given
+    .trim()
+    .replaceAll('/', '_')
+    .replaceAll(/([a-z])([A-Z])/g, '$1_$2')
+    .toLowerCase();
+}
+
+function missing(
+  biller: Biller,
+  spellings: readonly string[],
+  header: CsvRecord,
+  names: readonly string[],
+): FileMistake {
+  const [first = ''] = spellings;
+  const near = didYouMean(first, names);
+  const hint = near === undefined ? '' : `; is it ${quoted(near)}?`;
+  return new FileMistake(
+    { line: header.line, column: 1 },
+    `there is no column ${listWords(spellings, 'or')}${hint} Expected an export of costs of ${biller}`,
+  );
 }

@@ -1,25 +1,39 @@
 import { keepsReportedBodies } from '../../../core/pipeline/keys.ts';
 import {
+  type Answer,
   defineMediaRoute,
   GatewayError,
-  Type,
-  type Answer,
   type Scope,
+  Type,
 } from '../../../core/pipeline/plugin.ts';
 import type { RequestContext } from '../../../core/pipeline/context.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { RecentMap } from '../../../core/base/recent-map.ts';
 import type { Redaction } from '../../../core/redaction/redaction.ts';
-import { keepRows, type KeptRow, reportedLines } from '../logs/reported-row.ts';
 import {
+  acceptance,
+  clipText,
+  keepRows,
+  type KeptRow,
+  reportedLines,
+  type ReportedRow,
+  usageColumns,
+} from '../logs/reported-row.ts';
+import {
+  type AttributeValue,
   readExportRequest,
   readSpans,
   type ReadSpans,
   type ReportedSpan,
+  type SpanAttributes,
   writeExportResponse,
 } from './otlp.ts';
-import { spanBodies, spanRow } from './spans.ts';
+import { noUsage, type Usage } from '../../../core/dialects/usage.ts';
+import { endpointOfOperation, serviceOfGenAiProvider } from '../../../core/dialects/gen-ai-names.ts';
+import type { Price, Prices } from '../../../core/ports/prices.ts';
+import { sha256 } from '../../../core/base/sha256.ts';
+import type { BodyRow } from '../../../core/ports/request-row.ts';
 
 const maxBodyBytes = 4_194_304;
 const maxSpans = 1000;
@@ -175,4 +189,283 @@ function partialSuccess(rejected: number, reason: string) {
 
 function answer(type: string, body: Buffer): Answer {
   return { status: 200, headers: ['content-type', type], body, source: 'gateway' };
+}
+
+const maxTokens = 2 ** 31;
+
+/** Reads attributes by their current and former names, and records the names that it read. */
+class SpanReader {
+  /** Names that were read: their values are in columns. */
+  readonly asked = new Set<string>();
+  readonly #attributes: SpanAttributes;
+
+  constructor(attributes: SpanAttributes) {
+    this.#attributes = attributes;
+  }
+
+  text(...names: string[]): string {
+    const found = this.#first(names, (value) => typeof value === 'string' && value !== '');
+    return typeof found === 'string' ? found : '';
+  }
+
+  /** A finite number, not negative; numeric texts count. */
+  number(...names: string[]): number | undefined {
+    const found = this.#first(names, (value) => isCount(value));
+    return found === undefined ? undefined : Number(found);
+  }
+
+  /** A whole number, cut to the range of its column. */
+  tokens(...names: string[]): number | undefined {
+    const found = this.number(...names);
+    return found === undefined ? undefined : Math.min(maxTokens, Math.trunc(found));
+  }
+
+  flag(...names: string[]): boolean {
+    return this.#first(names, (value) => value === true || value === 'true') !== undefined;
+  }
+
+  /** The texts of a list; a text is a list of one. */
+  list(...names: string[]): readonly string[] {
+    const found = this.#first(names, () => true);
+    if (typeof found === 'string') return [found];
+    return Array.isArray(found) ? found.filter((item) => typeof item === 'string') : [];
+  }
+
+  #first(names: readonly string[], suits: (value: AttributeValue) => boolean): AttributeValue | undefined {
+    let found: AttributeValue | undefined;
+    for (const name of names) {
+      this.asked.add(name);
+      const value = this.#attributes.get(name);
+      if (found === undefined && value !== undefined && suits(value)) found = value;
+    }
+    return found;
+  }
+}
+
+function isCount(value: AttributeValue): boolean {
+  if (typeof value !== 'number' && (typeof value !== 'string' || value.trim() === '')) return false;
+  const number = Number(value);
+  return Number.isFinite(number) && number >= 0;
+}
+
+const maxKeys = 20;
+const longestMetadata = 128;
+
+/**
+ * Attributes of a span and its resource that have no column, as metadata: at most 20 keys, names and values cut at 128
+ * characters. Order: user, service, attributes of the span, rest of the resource. Prompts and answers are not metadata.
+ */
+function spanMetadata(span: ReportedSpan, { asked }: SpanReader): Record<string, string> {
+  const metadata: Record<string, string> = {};
+  let keys = 0;
+  const add = (name: string, value: AttributeValue | undefined): void => {
+    const key = clipText(name, longestMetadata);
+    if (value === undefined || keys >= maxKeys || Object.hasOwn(metadata, key)) return;
+    const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+    if (text === '') return;
+    metadata[key] = clipText(text, longestMetadata);
+    keys++;
+  };
+  const { attributes, resource } = span;
+  add('_user', attributes.get('enduser.id') ?? attributes.get('user.id'));
+  add('service.name', resource.get('service.name'));
+  for (const [name, value] of attributes) {
+    if (!asked.has(name) && !isContent(name) && name !== 'enduser.id' && name !== 'user.id') add(name, value);
+  }
+  for (const [name, value] of resource) add(name, value);
+  return metadata;
+}
+
+/** Upper bound of a body in characters, like that of the `logger`. */
+const longestBody = 262_144;
+
+const inputs = ['gen_ai.input.messages', 'gen_ai.prompt'];
+const outputs = ['gen_ai.output.messages', 'gen_ai.completion'];
+const system = 'gen_ai.system_instructions';
+const tools = 'gen_ai.tool.definitions';
+/** `gen_ai.prompt.0.role`: messages of older instrumentations. */
+const numbered = /^gen_ai\.(prompt|completion)\.(\d{1,3})\.([a-z][a-z_]{0,31})$/;
+/** Upper bound of numbered messages of one span. */
+const maxNumbered = 200;
+
+/** True for attributes that hold prompts or answers. */
+function isContent(name: string): boolean {
+  return (
+    inputs.includes(name) ||
+    outputs.includes(name) ||
+    name === system ||
+    name === tools ||
+    numbered.test(name)
+  );
+}
+
+/** Conversation of a span in the form of logged bodies. */
+type SpanBodies = Pick<
+  BodyRow,
+  'request' | 'response' | 'request_truncated' | 'response_truncated' | 'log_format'
+>;
+
+/** Reads the conversation from the attributes of the span or of its events; undefined without one. */
+function spanBodies(span: ReportedSpan): SpanBodies | undefined {
+  const places = [span.attributes, ...span.events.map(({ attributes }) => attributes)];
+  const messages = firstAttribute(places, inputs) ?? numberedOf(span.attributes, 'prompt');
+  const answers = firstAttribute(places, outputs) ?? numberedOf(span.attributes, 'completion');
+  const instructions = firstAttribute(places, [system]);
+  if (messages === undefined && answers === undefined && instructions === undefined) return undefined;
+  const model = span.attributes.get('gen_ai.request.model');
+  const request = JSON.stringify({
+    model,
+    system: instructions,
+    messages,
+    tools: firstAttribute(places, [tools]),
+  });
+  const response = answers === undefined ? '' : JSON.stringify({ messages: answers });
+  return {
+    request: clipText(request, longestBody),
+    response: clipText(response, longestBody),
+    request_truncated: request.length > longestBody,
+    response_truncated: response.length > longestBody,
+    log_format: 'json',
+  };
+}
+
+/** The first attribute present; JSON in a text is parsed. */
+function firstAttribute(places: readonly SpanAttributes[], names: readonly string[]): unknown {
+  for (const name of names) {
+    for (const attributes of places) {
+      const value = attributes.get(name);
+      if (value !== undefined) return typeof value === 'string' ? parseIfJson(value) : value;
+    }
+  }
+  return undefined;
+}
+
+function parseIfJson(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return text;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+function numberedOf(attributes: SpanAttributes, kind: string): unknown {
+  const messages = new Map<number, Record<string, AttributeValue>>();
+  for (const [name, value] of attributes) {
+    const match = numbered.exec(name);
+    if (match === null || match[1] !== kind) continue;
+    const index = Number(match[2]);
+    let message = messages.get(index);
+    if (message === undefined) {
+      if (messages.size >= maxNumbered) continue;
+      messages.set(index, (message = {}));
+    }
+    message[match[3] as string] = value;
+  }
+  if (messages.size === 0) return undefined;
+  return [...messages].sort(([a], [b]) => a - b).map(([, message]) => message);
+}
+
+/** Input for rows of spans. */
+interface SpanRowParts {
+  readonly key: KeyRecord;
+  readonly prices: Prices;
+  /** Time of acceptance, milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/**
+ * The row of a span. Its id is the same for every report of the span within an organisation. Attributes of the GenAI
+ * conventions, current or earlier, fill the columns; a missing cost is computed from the tokens.
+ */
+function spanRow(span: ReportedSpan, { key, prices, now }: SpanRowParts): ReportedRow {
+  const read = new SpanReader(span.attributes);
+  const operation = read.text('gen_ai.operation.name', 'llm.request.type');
+  const service = serviceOfGenAiProvider(read.text('gen_ai.provider.name', 'gen_ai.system'));
+  const requested = read.text('gen_ai.request.model');
+  const model = read.text('gen_ai.response.model') || requested;
+  const usage = usageOf(read);
+  const known = read.number('weir.cost.usd', 'gen_ai.usage.cost', 'gen_ai.cost.total');
+  const price: Price =
+    known === undefined
+      ? prices.price(usage, service, model, span.startedAt)
+      : { cost: known.toFixed(12), status: 'priced', version: 'reported' };
+  const status = statusOf(span, read);
+  const error = span.isError || status >= 400;
+  const port = read.number('server.port');
+  const host = read.text('server.address', 'net.peer.name');
+  return {
+    ...acceptance(key, now, spanRowId(key.organisationId, span)),
+    source: 'otel',
+    method: read.text('http.request.method', 'http.method'),
+    path: read.text('url.path', 'http.target').split('?', 1)[0] ?? '',
+    endpoint: endpointOfOperation(operation),
+    stream: read.flag('gen_ai.request.stream', 'gen_ai.request.is_stream', 'llm.is_streaming'),
+    status,
+    outcome: error ? 'failed' : 'completed',
+    is_success: !error,
+    error_code: error ? read.text('error.type') : '',
+    error_source: error ? 'provider' : '',
+    error_message: error ? span.statusMessage : '',
+    ai_service: service,
+    provider: service,
+    model_requested: requested,
+    model,
+    upstream_host: port === undefined || host === '' ? host : `${host}:${port}`,
+    prompt: read.text('gen_ai.prompt.name'),
+    latency_ms: span.durationMs,
+    upstream_ms: span.durationMs,
+    first_token_ms: (read.number('gen_ai.response.time_to_first_chunk') ?? 0) * 1000,
+    ...usageColumns(usage),
+    cost: price.cost,
+    pricing: price.status,
+    price_version: price.version,
+    finish_reason: read.list('gen_ai.response.finish_reasons').join(','),
+    metadata: spanMetadata(span, read),
+    trace_id: span.traceId,
+    span_id: span.spanId,
+    parent_span_id: span.parentSpanId,
+    span_name: span.name,
+    sdk: span.scope,
+  };
+}
+
+/** A UUID (version 8: a hash of organisation, trace and span), unique per span. */
+export function spanRowId(
+  organisationId: string,
+  { traceId, spanId }: Pick<ReportedSpan, 'traceId' | 'spanId'>,
+): string {
+  const hex = sha256(`${organisationId}/${traceId}/${spanId}`, 'hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+/** HTTP status of the span; without one 200, or 500 for an error. */
+function statusOf(span: ReportedSpan, read: SpanReader): number {
+  const said = read.number('http.response.status_code', 'http.status_code');
+  if (said !== undefined && Number.isInteger(said) && said >= 100 && said <= 599) return said;
+  return span.isError ? 500 : 200;
+}
+
+function usageOf(read: SpanReader): Usage | undefined {
+  const promptTokens = read.tokens('gen_ai.usage.input_tokens', 'gen_ai.usage.prompt_tokens');
+  const completionTokens = read.tokens('gen_ai.usage.output_tokens', 'gen_ai.usage.completion_tokens');
+  if (promptTokens === undefined && completionTokens === undefined) return undefined;
+  const prompt = promptTokens ?? 0;
+  const completion = completionTokens ?? 0;
+  return {
+    ...noUsage,
+    promptTokens: prompt,
+    completionTokens: completion,
+    totalTokens: prompt + completion,
+    cachedTokens:
+      read.tokens('gen_ai.usage.cache_read.input_tokens', 'gen_ai.usage.cache_read_input_tokens') ?? 0,
+    cacheWriteTokens:
+      read.tokens(
+        'gen_ai.usage.cache_creation.input_tokens',
+        'gen_ai.usage.cache_write.input_tokens',
+        'gen_ai.usage.cache_creation_input_tokens',
+      ) ?? 0,
+    reasoningTokens:
+      read.tokens('gen_ai.usage.reasoning.output_tokens', 'gen_ai.usage.reasoning_tokens') ?? 0,
+  };
 }

@@ -196,7 +196,11 @@ export class Relay {
       return empty(head.status);
     }
     const headers: HeaderList = ['content-type', head.contentType];
-    if (change === undefined) return { status: head.status, headers, body, source: 'provider' };
+    if (change === undefined) {
+      // An answer in one piece leaves in one piece.
+      const arrived = head.contentType === 'application/json' ? body.arrived() : undefined;
+      return { status: head.status, headers, body: arrived ?? body, source: 'provider' };
+    }
     if (head.contentType === 'text/event-stream') {
       const changed = new ChangedEvents(body, change, maxMessageBytes);
       return { status: head.status, headers, body: changed, source: 'provider' };

@@ -95,6 +95,11 @@ export class ServerAnswer implements McpHandler, StreamSource {
     this.#call.abort(error);
   }
 
+  /** The whole body, when all of it has come with the head; else undefined, and it is still to be read. */
+  arrived(): Buffer | undefined {
+    return this.#over === 'ended' && this.#target === undefined ? joinChunks(this.#waiting) : undefined;
+  }
+
   /** The whole body. Throws `upstream_too_large` beyond `maxBytes`. */
   collect(context: RequestContext, maxBytes: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {

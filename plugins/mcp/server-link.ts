@@ -213,9 +213,11 @@ export class ServerLinks {
     const own = credentials instanceof Promise ? await credentials : credentials;
     const { facts } = context;
     facts.upstreamStartedAt ||= clock.monotonic();
-    const { mirrored = [], isListening = false, ...said } = saying;
+    const { method, body: message, lastEventId, mirrored = [], isListening = false } = saying;
     const request = {
-      ...said,
+      method,
+      body: message,
+      lastEventId,
       sessionId,
       protocolVersion: versionOf(context) ?? session?.version,
       headers: [...withoutHeaders(fixed, own), ...own, ...mirrored, ...traceOf(context)],

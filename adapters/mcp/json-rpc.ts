@@ -50,6 +50,12 @@ export function messageOf(body: JsonObject): RpcMessage {
   return message;
 }
 
+/** The message with other members; undefined when it is nested too deeply to be written. */
+export function changedMessage({ body }: RpcMessage, changes: JsonObject): RpcMessage | undefined {
+  const changed = { ...body, ...changes };
+  return describe(changed, () => writeJson(changed));
+}
+
 /** A response with an error. */
 export function errorResponse(id: RpcId, code: number, message: string): RpcMessage {
   return messageOf({ jsonrpc: '2.0', id, error: { code, message } });

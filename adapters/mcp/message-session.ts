@@ -41,6 +41,8 @@ export interface LinkReceiver {
   receive(message: RpcMessage): void;
   /** The response to this request is longer than a message may be. */
   receiveOversized(id: RpcId | undefined): void;
+  /** This request gets no response. */
+  requestFailed(id: RpcId, error: GatewayError): void;
   /** The way is broken for good. */
   ended(error: GatewayError): void;
 }
@@ -196,6 +198,10 @@ export class MessageSession implements LinkReceiver {
         `${this.#peer} sent a message that is longer than the gateway reads; ask for less`,
       ),
     );
+  }
+
+  requestFailed(id: RpcId, error: GatewayError): void {
+    this.#pending.get(id)?.answer.fail(error);
   }
 
   /** The POST with this request; without an id the only one that has any. */

@@ -363,7 +363,8 @@ export class StartDelays {
   requireSoon(): void {
     const { waitMs } = this;
     if (waitMs > patienceMs) {
-      throw this.unreachable(`${this.#reason}; it is started again in ${Math.ceil(waitMs / 1000)} s`);
+      const next = `it is started again in ${Math.ceil(waitMs / 1000)} s`;
+      throw childUnreachable(this.#name, `${this.#reason}; ${next}`);
     }
   }
 
@@ -381,8 +382,17 @@ export class StartDelays {
     this.#failures = 0;
     this.#startsAt = -Infinity;
   }
+}
 
-  unreachable(reason: string): GatewayError {
-    return new GatewayError('upstream_unreachable', `The MCP server ${this.#name} ${reason}; see the log.`);
-  }
+/** The program could not be started, or ended before it answered the handshake. */
+export function childUnreachable(name: string, reason: string): GatewayError {
+  return new GatewayError('upstream_unreachable', `The MCP server ${name} ${reason}; see the log.`);
+}
+
+/** The program does not read what it is sent. */
+export function notReading(name: string): GatewayError {
+  return new GatewayError(
+    'upstream_busy',
+    `The MCP server ${name} does not read what it is sent; try later.`,
+  );
 }

@@ -5,11 +5,13 @@ import type { McpRequest, McpStdioTarget } from '../../core/ports/mcp.ts';
 import type { RpcMessage } from './json-rpc.ts';
 import type { Delivery, LinkReceiver, MessageLink } from './message-session.ts';
 import { MessageSessions } from './message-sessions.ts';
-import { ChildLog, StartDelays, StdioChild } from './stdio-child.ts';
+import { SharedChild } from './shared-child.ts';
+import { ChildLog, childUnreachable, notReading, StartDelays, StdioChild } from './stdio-child.ts';
 
 /** A server that runs as a child process of the gateway. */
 export function createStdioUpstream(target: McpStdioTarget, log: Log, clock: Clock): MessageSessions {
-  return new MessageSessions(new OwnChildren(target, log, clock), clock);
+  const Children = target.isShared === true ? SharedChild : OwnChildren;
+  return new MessageSessions(new Children(target, log, clock), clock);
 }
 
 /** One child for each session. */
@@ -133,7 +135,7 @@ class OwnLink implements MessageLink {
     const { delays, log, peer } = this.#children;
     if (this.#isGreeted) log.warn(`${reason}; its session is over`);
     else delays.failed(reason);
-    const error = this.#isGreeted ? ended(peer, reason) : delays.unreachable(reason);
+    const error = this.#isGreeted ? ended(peer, reason) : childUnreachable(peer, reason);
     this.#receiver.ended(error);
   }
 }
@@ -142,12 +144,4 @@ class OwnLink implements MessageLink {
 function ended(name: string, reason: string): GatewayError {
   const message = `The MCP server ${name} ${reason}; send the request again in a new session.`;
   return new GatewayError('upstream_reset', message);
-}
-
-/** The child does not read what it is sent. */
-function notReading(name: string): GatewayError {
-  return new GatewayError(
-    'upstream_busy',
-    `The MCP server ${name} does not read what it is sent; try later.`,
-  );
 }

@@ -74,6 +74,8 @@ export interface McpStdioTarget {
   readonly cwd?: string | undefined;
   /** Most children at once: each session has one. */
   readonly maxChildren: number;
+  /** One child for all sessions, in place of one for each. Default false. */
+  readonly isShared?: boolean | undefined;
 }
 
 /**

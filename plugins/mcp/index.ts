@@ -160,7 +160,7 @@ function optionFaults(options: McpOptions): readonly OptionFault[] {
 
 function serverFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
   return Object.entries(servers).flatMap(([slug, options]) => {
-    const { url, command, args, env, cwd, transport, openapi } = options;
+    const { url, command, args, env, cwd, shared, transport, openapi } = options;
     const path = `/servers/${slug}`;
     if ([url, command, openapi].filter((one) => one !== undefined).length !== 1)
       return [{ path, message: 'needs one of url, command and openapi' }];
@@ -174,7 +174,7 @@ function serverFaults({ servers = {} }: McpOptions): readonly OptionFault[] {
       return [{ path: `${path}/url`, message: 'is no http or https URL without credentials' }];
     if (url === undefined && transport !== undefined)
       return [{ path: `${path}/transport`, message: 'is for servers with a url; leave it out' }];
-    const ofProgram = Object.entries({ args, env, cwd }).find(([, value]) => value !== undefined);
+    const ofProgram = Object.entries({ args, env, cwd, shared }).find(([, value]) => value !== undefined);
     if (command === undefined && ofProgram !== undefined)
       return [{ path: `${path}/${ofProgram[0]}`, message: 'is for servers with a command; leave it out' }];
     return ownOauthFaults(path, options);

@@ -40,6 +40,10 @@ test('servers of a file: each has a url or a command, and only what belongs to i
   assert.deepEqual(await faultsOf('{ command: tools, transport: http }'), [
     '/servers/tools/transport is for servers with a url; leave it out',
   ]);
+  assert.deepEqual(await faultsOf('{ command: tools, shared: true }'), []);
+  assert.deepEqual(await faultsOf('{ url: "https://a.example.com", shared: true }'), [
+    '/servers/tools/shared is for servers with a command; leave it out',
+  ]);
   const api = 'document: api.yaml, base_url: "https://api.example.com"';
   assert.deepEqual(await faultsOf(`{ openapi: { ${api}, credential: { provider: tickets } } }`), []);
   assert.deepEqual(await faultsOf(`{ openapi: { ${api}, credential: {} } }`), [

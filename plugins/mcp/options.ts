@@ -146,7 +146,13 @@ const ServerSchema = Type.Object(
         minimum: 1,
         maximum: 256,
         default: 16,
-        description: 'Most processes of the program at once: each session has one.',
+        description: 'Most processes of the program at once: each session has one, unless they share it.',
+      }),
+    ),
+    shared: Type.Optional(
+      Type.Boolean({
+        description:
+          'One process for all sessions of all callers, for programs that keep no state for a caller. Default: one for each session.',
       }),
     ),
     openapi: Type.Optional(OpenapiSchema),

@@ -217,8 +217,8 @@ function targetOf(slug: string, options: ServerOptions): McpTarget {
   const { url, transport = 'http', command, args = [], env = {}, cwd, openapi } = options;
   if (openapi !== undefined) return openapiTarget(slug, openapi, options);
   if (url !== undefined) return { type: transport, url, guarded: false };
-  const maxChildren = options.max_processes ?? 16;
-  return { type: 'stdio', name: slug, command: command ?? '', args, env, cwd, maxChildren };
+  const { max_processes: maxChildren = 16, shared: isShared = false } = options;
+  return { type: 'stdio', name: slug, command: command ?? '', args, env, cwd, maxChildren, isShared };
 }
 
 /** Longest answer of an API to one call. */

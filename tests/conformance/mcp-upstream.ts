@@ -22,7 +22,7 @@ import {
 type Start = (t: TestContext) => Promise<McpUpstream>;
 
 /** What clients of Streamable HTTP see of a server of any transport. */
-function describeRequests(name: string, start: Start): void {
+export function describeRequests(name: string, start: Start): void {
   describe(`${name}, for clients of Streamable HTTP`, () => {
     test('offers its tools and runs them', async (t) => {
       const upstream = await start(t);

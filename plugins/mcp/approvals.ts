@@ -85,7 +85,12 @@ export class Approvals {
 
   /** A message of the server: forgets its tools when it announces that they have changed. */
   heard(server: McpServer, message: JsonObject): void {
-    if (message['method'] === 'notifications/tools/list_changed') this.#seen.delete(server.id);
+    if (message['method'] === 'notifications/tools/list_changed') this.forget(server);
+  }
+
+  /** Nothing that was seen of the server's tools is relied on any more. */
+  forget({ id }: McpServer): void {
+    this.#seen.delete(id);
   }
 
   #knows(server: McpServer, name: string): boolean {

@@ -27,7 +27,7 @@ interface GatheredParts extends RelayParts {
 
 interface Rendered {
   readonly lists: readonly Offers[];
-  readonly result: string;
+  readonly result: Buffer;
 }
 
 /** Serves several servers as one: their tools and prompts under the slug of their server, their resources as they are. */
@@ -41,9 +41,10 @@ export class Gathered {
   constructor(parts: GatheredParts) {
     this.#parts = parts;
     this.#catalogue = new Catalogue(parts.scope, parts.links, parts.relay.filter, parts.maxMessageBytes);
-    this.#streams = new GatheredStreams(parts.links, (server, caller) =>
-      this.#catalogue.forget(server, caller),
-    );
+    this.#streams = new GatheredStreams(parts.links, (server, caller) => {
+      this.#catalogue.forget(server, caller);
+      parts.relay.forgetTools(server);
+    });
   }
 
   /** Ends the streams that would go on for ever. */
@@ -55,7 +56,11 @@ export class Gathered {
     const { context, session, selection } = gathering;
     context.facts.aiService = 'mcp';
     context.facts.mcpServer = selection.slug;
-    if (context.method === 'POST') return recordAnswer(context, await this.#post(gathering));
+    if (context.method === 'POST') {
+      const answer = await this.#post(gathering);
+      // A list of the gateway's own making tells no failure, and can be long.
+      return context.facts.operation.endsWith('.list') ? answer : recordAnswer(context, answer);
+    }
     recordMethod(context);
     if (session === undefined)
       throw new GatewayError(
@@ -140,17 +145,17 @@ export class Gathered {
         await this.#broadcast(gathering, message);
         return rpcAnswer(id, {});
       case 'tools/list':
-        return rpcText(id, await this.#toolList(gathering));
+        return rpcResult(id, await this.#toolList(gathering));
       case 'tools/call':
         return await this.#call(gathering, message);
       case 'prompts/list':
-        return rpcText(id, await this.#list(gathering, 'prompts/list', 'prompts'));
+        return rpcResult(id, await this.#list(gathering, 'prompts/list', 'prompts'));
       case 'prompts/get':
         return await this.#named(gathering, message, params, 'prompt');
       case 'resources/list':
-        return rpcText(id, await this.#list(gathering, 'resources/list', 'resources'));
+        return rpcResult(id, await this.#list(gathering, 'resources/list', 'resources'));
       case 'resources/templates/list':
-        return rpcText(id, await this.#list(gathering, 'resources/templates/list', 'resourceTemplates'));
+        return rpcResult(id, await this.#list(gathering, 'resources/templates/list', 'resourceTemplates'));
       case 'resources/read':
       case 'resources/subscribe':
       case 'resources/unsubscribe':
@@ -314,11 +319,11 @@ export class Gathered {
     return Promise.all(servers.map((server) => this.#catalogue.of(askedOf(gathering, server), method)));
   }
 
-  async #toolList(gathering: Gathering): Promise<string> {
+  async #toolList(gathering: Gathering): Promise<Buffer> {
     const { mode, chosen } = gathering.selection;
-    if (mode === 'search') return JSON.stringify({ tools: [findTools, callTool] });
+    if (mode === 'search') return Buffer.from(JSON.stringify({ tools: [findTools, callTool] }));
     if (chosen === undefined) return await this.#list(gathering, 'tools/list', 'tools');
-    return writeJson({ tools: (await this.#shownTools(gathering)).map(({ json }) => json) });
+    return Buffer.from(writeJson({ tools: (await this.#shownTools(gathering)).map(({ json }) => json) }));
   }
 
   /** All tools under the names that clients see. */
@@ -338,7 +343,7 @@ export class Gathered {
   }
 
   /** A list as JSON: made anew only when one of its parts has changed. */
-  async #list(gathering: Gathering, method: ListMethod, member: string): Promise<string> {
+  async #list(gathering: Gathering, method: ListMethod, member: string): Promise<Buffer> {
     const { servers } = gathering.selection;
     const lists = await this.#all(gathering, method);
     const key = `${method}/${servers.map(({ id }) => id).join('/')}`;
@@ -350,7 +355,7 @@ export class Gathered {
         isNamed ? shownAs(json, slug + separator + (textOf(json, 'name') ?? '')).json : json,
       ),
     );
-    const result = writeJson({ [member]: items });
+    const result = Buffer.from(writeJson({ [member]: items }));
     this.#rendered.set(key, { lists, result });
     return result;
   }
@@ -390,13 +395,16 @@ function unknownName(type: string, name: string): GatewayError {
 }
 
 function rpcAnswer(id: RpcId | undefined, result: JsonValue, headers: readonly string[] = []): Answer {
-  return rpcText(id, writeJson(result), headers);
+  return rpcResult(id, Buffer.from(writeJson(result)), headers);
 }
 
-function rpcText(id: RpcId | undefined, result: string, headers: readonly string[] = []): Answer {
-  const body = Buffer.from(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`);
+function rpcResult(id: RpcId | undefined, result: Buffer, headers: readonly string[] = []): Answer {
+  const before = Buffer.from(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`);
+  const body = Buffer.concat([before, result, closing]);
   return { status: 200, headers: ['content-type', 'application/json', ...headers], body, isJson: true };
 }
+
+const closing = Buffer.from('}');
 
 function rpcError(id: RpcId | undefined, code: number, message: string): Answer {
   const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }));

@@ -95,15 +95,17 @@ export class Relay {
       isListening,
     });
     const changes = [change && this.#onlyAnswers(asked, change), wrap].filter((one) => one !== undefined);
+    const all = inTurn(changes);
     const { head, body: stream } = answered;
-    if (isListening && changes.length === 0 && head.status < 400 && head.contentType === 'text/event-stream')
-      return this.#streaming(asked.context, head, stream);
-    if (changes.length < 2) return await this.#passOn(asked, answered, changes[0]);
-    return await this.#passOn(asked, answered, async (given) => {
-      let said = given;
-      for (const one of changes) said = await one(said);
-      return said;
-    });
+    if (!isListening || head.status >= 400 || head.contentType !== 'text/event-stream')
+      return await this.#passOn(asked, answered, all);
+    const source = all === undefined ? stream : new ChangedEvents(stream, all, this.#parts.maxMessageBytes);
+    return this.#streaming(asked.context, head, source);
+  }
+
+  /** The server has announced other tools: what it said of them before is not relied on. */
+  forgetTools(server: McpServer): void {
+    this.#approvals.forget(server);
   }
 
   /** Each message for itself; the answers in one list, as the versions of the protocol that allow lists have it. */
@@ -265,6 +267,16 @@ interface Prepared {
   readonly change: ChangeMessage | undefined;
   /** The message differs from what the client sent. */
   readonly isChanged: boolean;
+}
+
+/** Several changes as one; undefined for none. */
+function inTurn(changes: readonly ChangeMessage[]): ChangeMessage | undefined {
+  if (changes.length < 2) return changes[0];
+  return async (given) => {
+    let said = given;
+    for (const one of changes) said = await one(said);
+    return said;
+  };
 }
 
 const asItIs: Prepared = { change: undefined, isChanged: false };

@@ -31,6 +31,8 @@ const parameters: Readonly<Record<string, fc.Arbitrary<string>>> = {
   api_key_ids: list(keys),
   user: list(['', 'ann', 'bob', 'zoe']),
   endpoint: list(pools.endpoint),
+  mcp_server: list(pools.mcp_server),
+  mcp_tool: list(pools.mcp_tool),
   cache_status: list(pools.cache_status),
   trace_id: list(pools.trace),
   span_id: list(pools.span),

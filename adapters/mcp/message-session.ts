@@ -370,7 +370,7 @@ export class MessageSession implements LinkReceiver {
     const post = this.#posts.get(answer);
     if (post !== undefined) for (const id of [...post.waiting.keys()]) this.#forget(id, post);
     this.#posts.delete(answer);
-    // Nobody knows the session of a handshake that came to nothing.
+    // No client knows the session of a handshake that failed.
     if (!this.#isOpen) queueMicrotask(() => this.#closeUnopened());
   }
 

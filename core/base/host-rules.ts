@@ -1,4 +1,4 @@
-import { isIPv4, isIPv6 } from 'node:net';
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 
 /** Leading bits that a range of addresses shares. */
 interface Range {
@@ -55,6 +55,22 @@ export function isPublicAddress(address: string): boolean {
   if (isInRanges(closedIPv6, ((g0 << 16) | g1) >>> 0)) return false;
   const isatap = (g4 & 0xfdff) === 0 && g5 === 0x5efe;
   return !isatap;
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** True for an address of this machine itself, also one that is mapped into IPv6; false for anything else. */
+export function isLoopbackAddress(address: string): boolean {
+  const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
+  return isIP(plain) !== 0 && loopback.check(plain, plain.includes(':') ? 'ipv6' : 'ipv4');
+}
+
+/** Whether a `Host` names this machine: `localhost`, `status.localhost`, `127.0.0.1`, `[::1]`, with a port or without. */
+export function isLoopbackHost(host: string): boolean {
+  const name = /^(\[[^\]]*\]|[^:]*)(?::\d*)?$/.exec(host)?.[1]?.toLowerCase() ?? '';
+  return /(?:^|\.)localhost\.?$/.test(name) || isLoopbackAddress(name.replace(/^\[|\]$/g, ''));
 }
 
 /** The eight groups of a valid IPv6 address without a zone. */

@@ -6,14 +6,10 @@ import { degradedOf, type Dependencies } from './dependencies.ts';
 import type { ReferencePages } from './openapi/reference-pages.ts';
 import { type HomePages, isPresent, type StaticPage } from './home-page.ts';
 import { createHash } from 'node:crypto';
-import { BlockList, isIP } from 'node:net';
+import { isLoopbackAddress, isLoopbackHost } from '../base/host-rules.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import type { Directory } from '../ports/directory.ts';
 import { ClientAddresses } from '../connection/client-address.ts';
-
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8, 'ipv4');
-loopback.addAddress('::1', 'ipv6');
 
 /**
  * Access check for /status, /metrics, /openapi.json and /docs (`server.operations`): anybody, callers on loopback, or
@@ -64,22 +60,10 @@ const forwarding = [
 /** A trusted proxy on this machine connects from loopback too; its client must then be on loopback as well. */
 function isLocal({ socket, rawHeaders, headers }: IncomingMessage, addresses: ClientAddresses): boolean {
   const peer = socket.remoteAddress;
-  if (peer === undefined || !isLoopback(peer) || !isLoopbackHost(headers.host)) return false;
+  if (peer === undefined || !isLoopbackAddress(peer) || !isLoopbackHost(headers.host ?? '')) return false;
   const isForwarded = forwarding.some((name) => headers[name] !== undefined);
   if (isForwarded && !addresses.trusts(peer)) return false;
-  return isLoopback(addresses.of(peer, rawHeaders));
-}
-
-/** `localhost`, `status.localhost`, `127.0.0.1`, `[::1]`, each with a port or without. */
-function isLoopbackHost(host: string | undefined): boolean {
-  const name = /^(\[[^\]]*\]|[^:]*)(?::\d*)?$/.exec(host ?? '')?.[1]?.toLowerCase() ?? '';
-  const address = name.replace(/^\[|\]$/g, '');
-  return /(?:^|\.)localhost\.?$/.test(name) || (isIP(address) !== 0 && isLoopback(address));
-}
-
-function isLoopback(address: string): boolean {
-  const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
-  return loopback.check(plain, plain.includes(':') ? 'ipv6' : 'ipv4');
+  return isLoopbackAddress(addresses.of(peer, rawHeaders));
 }
 
 interface OperationsSetup {

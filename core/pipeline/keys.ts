@@ -108,7 +108,8 @@ type Settings = Pick<Directory, 'settingsIn'>;
 
 /**
  * Whether bodies of a request and its answer may be kept or sent elsewhere: not for a caller that is not authenticated,
- * not those of public requests (tokens are exchanged in them), and not where the request, the key, the workspace or the organisation forbids it.
+ * not those of public requests (tokens are exchanged in them), and not where the request, the key, the workspace or the
+ * organisation forbids it.
  */
 export function keepsBodies(
   directory: Settings,

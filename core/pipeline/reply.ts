@@ -1,3 +1,4 @@
+import { joinChunks } from '../base/join-chunks.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Answer, clientLeft, type StreamSource } from './answer.ts';
 import type { Exchange } from './exchange.ts';
@@ -116,8 +117,16 @@ export function asGatewayError(thrown: unknown): GatewayError {
   );
 }
 
-/** The whole of a stream. Rejects with its failure, with `upstream_too_large`, or when the client leaves meanwhile. */
-export function collectSource(exchange: Exchange, source: StreamSource, maxBytes: number): Promise<Buffer> {
+/**
+ * The whole of a stream. Rejects with its failure, with `upstream_too_large` (or what `excess` says) beyond `maxBytes`, and
+ * when the client leaves meanwhile.
+ */
+export function collectSource(
+  context: Pick<RequestContext, 'onAbort'> & Partial<Pick<Exchange, 'failure'>>,
+  source: StreamSource,
+  maxBytes: number,
+  excess: (maxBytes: number) => GatewayError = tooLarge,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -126,17 +135,23 @@ export function collectSource(exchange: Exchange, source: StreamSource, maxBytes
       reject(error);
       return false;
     };
+    const forget = context.onAbort(() => stop(context.failure ?? clientLeft()));
     source.pipe({
       data(chunk) {
         size += chunk.length;
-        if (size > maxBytes) return stop(tooLarge(maxBytes));
+        if (size > maxBytes) return stop(excess(maxBytes));
         chunks.push(chunk);
         return true;
       },
-      end: () => resolve(Buffer.concat(chunks)),
-      fail: reject,
+      end() {
+        forget();
+        resolve(joinChunks(chunks));
+      },
+      fail(error) {
+        forget();
+        reject(error);
+      },
     });
-    exchange.onAbort(() => stop(exchange.failure ?? clientLeft()));
   });
 }
 

@@ -26,7 +26,7 @@ export interface KeyRecord {
   readonly usageLimits?: readonly OwnedUsageLimit[];
   /** True for the bearer of a verified JSON Web Token, who has no key in the store. */
   readonly isToken?: boolean;
-  /** Who the token is meant for (`aud`); absent for keys. */
+  /** Audiences of the token (`aud`); absent for keys. */
   readonly audiences?: readonly string[];
   /** Where the configuration defines it (`organisation.keys[0]`); absent for keys of the store. */
   readonly definedAt?: string | undefined;

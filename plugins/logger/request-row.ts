@@ -1,3 +1,4 @@
+import { wholeCharacters } from '../../core/base/whole-characters.ts';
 import {
   type Outcome,
   providerCall,
@@ -135,17 +136,6 @@ export function keepBody(
 function cutBody(body: Buffer, truncated: boolean, maxBytes: number): KeptBody {
   if (body.length > maxBytes) return { bytes: wholeCharacters(body.subarray(0, maxBytes)), truncated: true };
   return { bytes: truncated ? wholeCharacters(body) : body, truncated };
-}
-
-/** Drops a UTF-8 character that the end of the bytes cuts in two. */
-function wholeCharacters(bytes: Buffer): Buffer {
-  for (let back = 1; back <= 3 && back <= bytes.length; back++) {
-    const byte = bytes[bytes.length - back] as number;
-    if ((byte & 0xc0) === 0x80) continue;
-    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return length > back ? bytes.subarray(0, bytes.length - back) : bytes;
-  }
-  return bytes;
 }
 
 function decoderFor(encoding: string, body: Buffer): Transform | undefined {

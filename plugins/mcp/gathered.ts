@@ -62,11 +62,7 @@ export class Gathered {
       return context.facts.operation.endsWith('.list') ? answer : recordAnswer(context, answer);
     }
     recordMethod(context);
-    if (session === undefined)
-      throw new GatewayError(
-        'mcp_message_invalid',
-        'All servers together need a session: send "initialize" first, and its Mcp-Session-Id with everything else.',
-      );
+    if (session === undefined) throw sessionNeeded();
     if (context.method === 'GET') {
       recordOpenStream(context, this.#parts.scope.clock.monotonic());
       return this.#streams.open(gathering, session);
@@ -104,11 +100,7 @@ export class Gathered {
     context.facts.requestBytes = context.body.bytes.length;
     recordMessages(context, said);
     if (message.method === 'initialize') return this.#greet(gathering, message);
-    if (session === undefined)
-      throw new GatewayError(
-        'mcp_message_invalid',
-        'All servers together need a session: send "initialize" first, and its Mcp-Session-Id with everything else.',
-      );
+    if (session === undefined) throw sessionNeeded();
     if (message.kind === 'response') return await this.#respond(gathering, message);
     if (message.kind === 'notification') return await this.#notify(gathering, message);
     const answer = await this.#request(gathering, message);
@@ -192,11 +184,7 @@ export class Gathered {
           `call it with ${callTool.name}`,
         );
       const inner = { ...params, name: textOf(given, 'name') ?? '', arguments: given['arguments'] ?? {} };
-      return await this.#callShown(gathering, {
-        ...message,
-        params: inner,
-        json: { ...message.json, params: inner },
-      });
+      return await this.#callShown(gathering, withParams(message, inner));
     }
     return await this.#callShown(gathering, message);
   }
@@ -235,11 +223,7 @@ export class Gathered {
     const found = placeOf(gathering.selection.servers, textOf(ref, 'name') ?? '');
     if (found === undefined) throw unknownName('prompt', textOf(ref, 'name') ?? '');
     const params = { ...message.params, ref: { ...ref, name: found.name } };
-    return await this.#pass(gathering, found.server, {
-      ...message,
-      params,
-      json: { ...message.json, params },
-    });
+    return await this.#pass(gathering, found.server, withParams(message, params));
   }
 
   async #pass(gathering: Gathering, server: McpServer, message: RpcMessage): Promise<Answer> {
@@ -331,9 +315,7 @@ export class Gathered {
     const { servers, chosen } = gathering.selection;
     const lists = await this.#all(gathering, 'tools/list');
     if (chosen === undefined)
-      return servers.flatMap(({ slug }, index) =>
-        (lists[index] ?? []).map((json) => shownAs(json, slug + separator + (textOf(json, 'name') ?? ''))),
-      );
+      return servers.flatMap(({ slug }, index) => (lists[index] ?? []).map((json) => prefixed(json, slug)));
     return chosen.flatMap(({ server, name, shown, description }) => {
       const at = servers.indexOf(server);
       const json = lists[at]?.find((one) => textOf(one, 'name') === name);
@@ -351,9 +333,7 @@ export class Gathered {
     if (known !== undefined && known.lists.every((list, index) => list === lists[index])) return known.result;
     const isNamed = method === 'tools/list' || method === 'prompts/list';
     const items = servers.flatMap(({ slug }, index) =>
-      (lists[index] ?? []).map((json) =>
-        isNamed ? shownAs(json, slug + separator + (textOf(json, 'name') ?? '')).json : json,
-      ),
+      (lists[index] ?? []).map((json) => (isNamed ? prefixed(json, slug).json : json)),
     );
     const result = Buffer.from(writeJson({ [member]: items }));
     this.#rendered.set(key, { lists, result });
@@ -383,8 +363,23 @@ function placeOf(
 }
 
 function renamed(message: RpcMessage, name: string): RpcMessage {
-  const params = { ...message.params, name };
+  return withParams(message, { ...message.params, name });
+}
+
+function withParams(message: RpcMessage, params: JsonObject): RpcMessage {
   return { ...message, params, json: { ...message.json, params } };
+}
+
+/** Under the name that tells which server has it. */
+function prefixed(json: JsonObject, slug: string): Shown {
+  return shownAs(json, slug + separator + (textOf(json, 'name') ?? ''));
+}
+
+function sessionNeeded(): GatewayError {
+  return new GatewayError(
+    'mcp_message_invalid',
+    'All servers together need a session: send "initialize" first, and its Mcp-Session-Id with everything else.',
+  );
 }
 
 function unknownName(type: string, name: string): GatewayError {

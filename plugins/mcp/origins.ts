@@ -1,9 +1,6 @@
+import { isLoopbackAddress, isLoopbackHost } from '../../core/base/host-rules.ts';
 import { GatewayError, type RequestContext, type Scope } from '../../core/pipeline/plugin.ts';
 import type { McpOptions } from './options.ts';
-
-/** A `Host` that names this machine, and an address of it. */
-export const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
-export const loopbackPeer = /^(?:::1|(?:::ffff:)?127(?:\.\d{1,3}){3})$/;
 
 /**
  * Refuses requests that a web page of another origin makes. A page whose name its owner lets lead to this machine (DNS
@@ -31,7 +28,7 @@ export class Origins {
     }
     // A client on this machine names this machine; a page that was led here names its own host.
     const isLed =
-      loopbackPeer.test(context.remoteAddress) && !loopbackHost.test(host) && host !== this.#publicHost;
+      isLoopbackAddress(context.remoteAddress) && !isLoopbackHost(host) && host !== this.#publicHost;
     if (isLed && origin === undefined && context.header('sec-fetch-site') !== undefined) {
       throw new GatewayError(
         'origin_refused',
@@ -44,7 +41,7 @@ export class Origins {
 /** A page that this gateway itself serves on this machine. */
 function isOwn(origin: string, host: string): boolean {
   return (
-    loopbackHost.test(host) &&
+    isLoopbackHost(host) &&
     (origin === `http://${host.toLowerCase()}` || origin === `https://${host.toLowerCase()}`)
   );
 }

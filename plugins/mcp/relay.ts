@@ -1,4 +1,5 @@
 import { isJsonObject, writeJson } from '../../core/base/json.ts';
+import { wholeCharacters } from '../../core/base/whole-characters.ts';
 import type { Answer, StreamSource } from '../../core/pipeline/answer.ts';
 import { rpcRequestId } from '../../core/pipeline/keys.ts';
 import {
@@ -390,7 +391,9 @@ function clipped(result: JsonObject, maxBytes: number | undefined): JsonObject {
     left -= room;
     if (room === bytes.length) return [part];
     cutBytes += bytes.length - room;
-    return room === 0 ? [] : [{ ...(part as JsonObject), text: wholeCharacters(bytes, room) }];
+    return room === 0
+      ? []
+      : [{ ...(part as JsonObject), text: wholeCharacters(bytes.subarray(0, room)).toString('utf8') }];
   });
   if (cutBytes === 0) return result;
   kept.push({
@@ -400,12 +403,6 @@ function clipped(result: JsonObject, maxBytes: number | undefined): JsonObject {
   // It repeats the whole result, which a client would read instead.
   const rest = Object.entries(result).filter(([name]) => name !== 'structuredContent');
   return { ...Object.fromEntries(rest), content: kept };
-}
-
-function wholeCharacters(bytes: Buffer, length: number): string {
-  let end = length;
-  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
-  return bytes.subarray(0, end).toString('utf8');
 }
 
 /** A stream without an end of its own, which the gateway can end. */

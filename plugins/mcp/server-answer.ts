@@ -1,4 +1,3 @@
-import { joinChunks } from '../../core/base/join-chunks.ts';
 import { readSseFrame, replaceSseData, SseSplitter } from '../../core/base/sse.ts';
 import { isJsonObject, parseJson, writeJson } from '../../core/base/json.ts';
 import { clientLeft, type StreamSource, type StreamTarget } from '../../core/pipeline/answer.ts';
@@ -9,6 +8,7 @@ import {
   type MaybePromise,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
+import { collectSource } from '../../core/pipeline/reply.ts';
 import type { McpCall, McpHandler, McpHead, McpRequest, McpUpstream } from '../../core/ports/mcp.ts';
 
 /** Most bytes that arrive before the answer is read; then the server is paused. */
@@ -102,31 +102,7 @@ export class ServerAnswer implements McpHandler, StreamSource {
 
   /** The whole body. Throws `upstream_too_large` beyond `maxBytes`. */
   collect(context: RequestContext, maxBytes: number): Promise<Buffer> {
-    return new Promise((resolve, reject) => {
-      const chunks: Buffer[] = [];
-      let size = 0;
-      const stop = (error: GatewayError): void => {
-        this.cancel(error);
-        reject(error);
-      };
-      const forget = context.onAbort(() => stop(clientLeft()));
-      this.pipe({
-        data(chunk) {
-          size += chunk.length;
-          if (size > maxBytes) stop(tooLarge(maxBytes));
-          else chunks.push(chunk);
-          return size <= maxBytes;
-        },
-        end() {
-          forget();
-          resolve(joinChunks(chunks));
-        },
-        fail(error) {
-          forget();
-          reject(error);
-        },
-      });
-    });
+    return collectSource(context, this, maxBytes, tooLarge);
   }
 }
 

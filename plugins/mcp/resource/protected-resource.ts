@@ -7,8 +7,8 @@ import {
   type RequestContext,
   type Scope,
 } from '../../../core/pipeline/plugin.ts';
-import { loopbackHost, loopbackPeer } from '../origins.ts';
-import type { AuthorizationOptions } from './options.ts';
+import { isLoopbackAddress, isLoopbackHost } from '../../../core/base/host-rules.ts';
+import type { AuthorizationOptions } from '../options.ts';
 
 /** A document below `/.well-known`, and the path that a client has put behind its name (RFC 9728, 3.1). */
 const wellKnown =
@@ -129,7 +129,7 @@ export class ProtectedResource {
   #origin(context: RequestContext): string | undefined {
     if (this.#publicUrl !== undefined) return this.#publicUrl;
     const host = context.header('host') ?? '';
-    return loopbackHost.test(host) && loopbackPeer.test(context.remoteAddress) ? `http://${host}` : undefined;
+    return isLoopbackHost(host) && isLoopbackAddress(context.remoteAddress) ? `http://${host}` : undefined;
   }
 }
 

@@ -1,3 +1,4 @@
+import { joinChunks } from '../../core/base/join-chunks.ts';
 import { readSseFrame, replaceSseData, SseSplitter } from '../../core/base/sse.ts';
 import { isJsonObject, parseJson, writeJson } from '../../core/base/json.ts';
 import { clientLeft, type StreamSource, type StreamTarget } from '../../core/pipeline/answer.ts';

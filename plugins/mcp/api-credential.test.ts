@@ -83,7 +83,27 @@ async function started(
       message: error?.message ?? '',
     };
   };
-  return { callAs, put: (record: StoredRecord) => directory.put(record) };
+  /** Names of all tools that the key of a workspace is shown under `/mcp`. */
+  const listAs = async (workspace: string) => {
+    const ask = (message: object, session: Record<string, string> = {}) =>
+      send(gateway.url, {
+        method: 'POST',
+        path: '/mcp',
+        headers: { 'content-type': 'application/json', 'x-service-api-key': workspace, ...session },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...message }),
+      });
+    const params = {
+      protocolVersion: '2025-06-18',
+      capabilities: {},
+      clientInfo: { name: 'c', version: '1' },
+    };
+    const begun = await ask({ method: 'initialize', params });
+    const session = { 'mcp-session-id': String(begun.headers['mcp-session-id']) };
+    const { text } = await ask({ method: 'tools/list' }, session);
+    const { result } = JSON.parse(text) as { result: { tools: readonly { readonly name: string }[] } };
+    return result.tools.map(({ name }) => name);
+  };
+  return { callAs, listAs, put: (record: StoredRecord) => directory.put(record) };
 }
 
 const shared = { workspaceId: undefined };
@@ -179,6 +199,15 @@ describe('the credential of an API among the MCP servers is that of a record', (
     assert.deepEqual([unknown.status, unknown.code], [400, 'provider_unknown']);
     assert.match(unknown.message, /Did you mean "tickets-api"\?/);
     assert.doesNotMatch((await callAs('ws-2')).message, /tickets-api/);
+    assert.equal(api.received.length, 0);
+  });
+
+  test('lists need no credential: a workspace without one spoils them for no other', async (t) => {
+    const api = await startApi(t);
+    const { listAs, callAs } = await started(t, api, { provider: 'tickets' }, []);
+    for (const workspace of ['ws-1', 'ws-2'])
+      assert.deepEqual(await listAs(workspace), ['tickets__listTickets']);
+    assert.equal((await callAs('ws-1')).code, 'provider_unknown');
     assert.equal(api.received.length, 0);
   });
 });

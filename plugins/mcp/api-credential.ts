@@ -13,18 +13,33 @@ type OpenapiOptions = NonNullable<ServerOptions['openapi']>;
 type CredentialSources = Pick<Scope, 'router' | 'directory' | 'secrets' | 'secretManagers'>;
 
 const noHeaders: HeaderList = [];
+const callWord = Buffer.from('call');
+
+/** Messages of a caller, as they are sent. */
+interface Said {
+  readonly caller: KeyRecord;
+  readonly body: Uint8Array | null;
+}
+
+/**
+ * False for messages without a call of a tool, which the gateway answers itself and for all callers alike: a list must
+ * not depend on who asked for it first. A call that hides its name in escapes goes without a credential.
+ */
+function mayCall(body: Uint8Array | null): boolean {
+  return body !== null && Buffer.from(body.buffer, body.byteOffset, body.length).includes(callWord);
+}
 
 /**
  * Headers with the credential of the record that an API names, as the caller's workspace may use it; none where the API
- * names no record. Throws, or rejects with, `provider_unknown`, `provider_disabled` or `credentials_failed`: no record, none
- * for this workspace, or one whose secrets were stored for another origin.
+ * names no record, and for messages that call nothing. Throws, or rejects with, `provider_unknown`, `provider_disabled` or
+ * `credentials_failed`: no record, none for this workspace, or one whose secrets were stored for another origin.
  */
 export function apiCredential(
   { credential, base_url: baseUrl }: OpenapiOptions,
-  caller: KeyRecord,
+  { caller, body }: Said,
   sources: CredentialSources,
 ): MaybePromise<HeaderList> {
-  if (credential === undefined || baseUrl === undefined) return noHeaders;
+  if (credential === undefined || baseUrl === undefined || !mayCall(body)) return noHeaders;
   const { provider, mcp_integration: integration = '' } = credential;
   const { origin } = new URL(baseUrl);
   return provider === undefined

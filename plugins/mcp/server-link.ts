@@ -208,7 +208,7 @@ export class ServerLinks {
   ): Promise<Answered> {
     const { server, context, session, caller } = asked;
     const { clock } = this.#scope;
-    const given = server.headers(caller);
+    const given = server.headers(caller, saying.body);
     const fixed = given instanceof Promise ? await given : given;
     const own = credentials instanceof Promise ? await credentials : credentials;
     const { facts } = context;

@@ -26,8 +26,8 @@ export interface McpServer {
   readonly upstream: McpUpstream;
   /** Milliseconds. */
   readonly timeoutMs: number;
-  /** Headers of a request of this caller that depend on nothing else, credentials among them. */
-  headers(caller: KeyRecord): MaybePromise<HeaderList>;
+  /** Headers of a request of this caller that depend on nothing but its messages, credentials among them. */
+  headers(caller: KeyRecord, body: Uint8Array | null): MaybePromise<HeaderList>;
   /** Its further credentials depend on this; undefined for a program. */
   readonly identity: ServerIdentity | undefined;
   /** False for something that is switched off. A resource is known by its name and by its URI. */
@@ -181,10 +181,10 @@ class OwnServer implements McpServer {
     return this.#options;
   }
 
-  headers(caller: KeyRecord): MaybePromise<HeaderList> {
+  headers(caller: KeyRecord, body: Uint8Array | null): MaybePromise<HeaderList> {
     const { openapi } = this.#options;
     // The fixed headers of an API are with its target, which knows the hosts that may have them.
-    return openapi === undefined ? this.#headers : apiCredential(openapi, caller, this.#scope);
+    return openapi === undefined ? this.#headers : apiCredential(openapi, { caller, body }, this.#scope);
   }
 
   isOn(type: McpCapabilityType, name: string): boolean {

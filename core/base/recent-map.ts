@@ -54,9 +54,12 @@ export class PassingMap<Key, Value> {
 export class RecentMap<Value, Key = string> {
   readonly #maxEntries: number;
   readonly #entries = new Map<Key, Value>();
+  readonly #evicted: ((value: Value) => void) | undefined;
 
-  constructor(maxEntries: number) {
+  /** `evicted` is called with each value that had to make room. */
+  constructor(maxEntries: number, evicted?: (value: Value) => void) {
     this.#maxEntries = maxEntries;
+    this.#evicted = evicted;
   }
 
   get size(): number {
@@ -82,8 +85,11 @@ export class RecentMap<Value, Key = string> {
   set(key: Key, value: Value): void {
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#maxEntries) return;
-    const oldest = this.#entries.keys().next();
-    if (oldest.done !== true) this.#entries.delete(oldest.value);
+    const oldest = this.#entries.entries().next();
+    if (oldest.done === true) return;
+    const [first, evicted] = oldest.value;
+    this.#entries.delete(first);
+    this.#evicted?.(evicted);
   }
 
   delete(key: Key): void {

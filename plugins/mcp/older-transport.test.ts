@@ -16,11 +16,11 @@ import {
   recordingLog,
   RecordingMetrics,
 } from '../../core/lifecycle/recording-services.test-support.ts';
-import type { AnyPlugin, Hooks } from '../../core/pipeline/plugin.ts';
+import type { AnyPlugin, Hooks, Scope } from '../../core/pipeline/plugin.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
-import { send, until } from '../../tests/kit/http-kit.ts';
-import { TestJournal, testKey } from '../../tests/kit/plugin-kit.ts';
+import { send, startUpstream, until } from '../../tests/kit/http-kit.ts';
+import { TestClock, TestJournal, testKey } from '../../tests/kit/plugin-kit.ts';
 import { startStatefulMcpServer } from '../../tests/kit/stateful-mcp-server.ts';
 import auth from '../auth/index.ts';
 import logger from '../logger/index.ts';
@@ -34,6 +34,8 @@ interface OpenStream {
   /** Resolves with the message that has this id. */
   answer(id: number | string): Promise<any>;
   readonly isOver: () => boolean;
+  pause(): void;
+  resume(): void;
   leave(): void;
 }
 
@@ -43,10 +45,13 @@ interface Setup {
   /** Further tools of `tools`. */
   readonly own?: (server: McpServer) => void;
   readonly isJson?: boolean;
+  /** Of another server in the place of `tools`. */
+  readonly url?: string;
+  readonly clock?: TestClock;
 }
 
 /** A gateway in front of two servers, `tools` and `wiki`. */
-async function start(t: TestContext, { more, own, isJson = false }: Setup = {}) {
+async function start(t: TestContext, { more, own, isJson = false, url, clock }: Setup = {}) {
   const clients: Client[] = [];
   const server = await startStatefulMcpServer({ isJson, ...(own && { more: own }) });
   const wiki = await startStatefulMcpServer({ isJson: true });
@@ -54,13 +59,21 @@ async function start(t: TestContext, { more, own, isJson = false }: Setup = {}) 
   const transport = createUndiciTransport({ log, clock: realClock, metrics: new RecordingMetrics() });
   const journal = new TestJournal();
   const servers = {
-    tools: { url: server.url, tools: { secret: { enabled: false } } },
+    tools: { url: url ?? server.url, tools: { secret: { enabled: false } } },
     wiki: { url: wiki.url },
   };
   let hooks: Hooks | undefined;
+  let tick = (): unknown => undefined;
   const seen: AnyPlugin = {
     ...mcp,
-    create: async (...given) => (hooks = await (mcp as AnyPlugin).create(...given)),
+    async create(options, scope) {
+      const setInterval: Scope['setInterval'] = (run) => {
+        tick = run;
+        return () => undefined;
+      };
+      const own = Object.assign(Object.create(scope) as Scope, { setInterval });
+      return (hooks = await (mcp as AnyPlugin).create(options, own));
+    },
   };
   const gateway = await startTestGateway(t, {
     plugins: [{ plugin: logger, options: {} }, auth, { plugin: seen, options: { servers, ...more } }],
@@ -70,6 +83,7 @@ async function start(t: TestContext, { more, own, isJson = false }: Setup = {}) 
       bob: testKey({ id: 'bob', scopes: ['mcp.invoke'] }),
     },
     journal,
+    ...(clock && { clock }),
   });
   const agent = new http.Agent({ keepAlive: false });
   t.after(async () => {
@@ -116,6 +130,8 @@ async function start(t: TestContext, { more, own, isJson = false }: Setup = {}) 
               endpoint: data,
               isOver: () => isOver,
               leave: () => request.destroy(),
+              pause: () => response.pause(),
+              resume: () => response.resume(),
               async answer(wanted) {
                 for (;;) {
                   const found = events.slice(1).map((one) => JSON.parse(one.data));
@@ -145,7 +161,18 @@ async function start(t: TestContext, { more, own, isJson = false }: Setup = {}) 
     assert.equal((await post(stream.endpoint, initialized)).status, 202);
     return stream;
   };
-  return { gateway, server, wiki, journal, connect, post, open, begin, retire: () => hooks?.retiring?.() };
+  return {
+    gateway,
+    server,
+    wiki,
+    journal,
+    connect,
+    post,
+    open,
+    begin,
+    retire: () => hooks?.retiring?.(),
+    tick: () => tick(),
+  };
 }
 
 const greeting = {
@@ -371,4 +398,89 @@ test('when the configuration is replaced the stream ends behind its requests, an
   stolen.leave();
   again.leave();
   await until(() => server.sessions().length === 0, 'the session ends with its client');
+});
+
+describe('bounds', () => {
+  test('a client that does not read holds up the server, and gets everything when it does', async (t) => {
+    const total = 64;
+    let written = 0;
+    const upstream = await startUpstream(t, (request, response) => {
+      const { id, method } = JSON.parse(request.body.toString() || '{}');
+      if (method !== 'tools/call') {
+        const result = {
+          protocolVersion: '2024-11-05',
+          capabilities: {},
+          serverInfo: { name: 'x', version: '1' },
+        };
+        response.writeHead(request.method === 'GET' ? 405 : id === undefined ? 202 : 200, {
+          'content-type': 'application/json',
+        });
+        response.end(id === undefined ? '' : JSON.stringify({ jsonrpc: '2.0', id, result }));
+        return;
+      }
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      const data = 'x'.repeat(2 ** 20);
+      const pump = (): void => {
+        while (written < total) {
+          written += 1;
+          const params = { level: 'info', data, logger: String(written) };
+          const message = { jsonrpc: '2.0', method: 'notifications/message', params };
+          if (!response.write(`data: ${JSON.stringify(message)}\n\n`))
+            return void response.once('drain', pump);
+        }
+        response.end(`data: ${JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } })}\n\n`);
+      };
+      pump();
+    });
+    const { begin, post } = await start(t, { url: `${upstream.url}/mcp` });
+    const stream = await begin();
+    stream.pause();
+    assert.equal((await post(stream.endpoint, call(1, 'flood'))).status, 202);
+    let before = 0;
+    await until(() => {
+      const isHeld = written > 0 && written === before;
+      before = written;
+      return isHeld;
+    }, 'the server is held up');
+    assert.ok(written < total / 2, `${written} MiB were taken without a reader`);
+    stream.resume();
+    assert.deepEqual((await stream.answer(1)).result, { content: [] });
+    const order = stream.events.slice(2, -1).map(({ data }) => Number(JSON.parse(data).params.logger));
+    assert.deepEqual(
+      order,
+      Array.from({ length: total }, (_, index) => index + 1),
+    );
+    stream.leave();
+  });
+
+  test('a session has at most 100 requests without an answer', async (t) => {
+    const { begin, post } = await start(t, {
+      own: (one) => void one.registerTool('wait', {}, () => new Promise(() => undefined)),
+    });
+    const stream = await begin();
+    const first = await Promise.all(
+      Array.from({ length: 100 }, (_, id) => post(stream.endpoint, call(id, 'wait'))),
+    );
+    assert.ok(first.every(({ status }) => status === 202));
+    const { status, text } = await post(stream.endpoint, call(100, 'wait'));
+    assert.deepEqual([status, JSON.parse(text).error.data.code], [503, 'overloaded']);
+    stream.leave();
+  });
+
+  test('a stream without messages ends after the hours of a session', async (t) => {
+    const clock = new TestClock();
+    const { begin, post, tick } = await start(t, { clock, more: { session_hours: 2 } });
+    const [stream, idle] = [await begin(), await begin()];
+    clock.advance(3_600_000);
+    tick();
+    await post(stream.endpoint, call(1, 'add', { a: 1, b: 1 }));
+    await stream.answer(1);
+    clock.advance(3_700_000);
+    tick();
+    await until(() => idle.isOver(), 'the idle stream ends');
+    assert.equal(stream.isOver(), false);
+    clock.advance(3_700_000);
+    tick();
+    await until(() => stream.isOver(), 'the stream ends');
+  });
 });

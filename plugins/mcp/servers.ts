@@ -59,10 +59,16 @@ export class Servers {
   readonly #own = new Map<string, OwnServer>();
   readonly #stored = new WeakMap<StoredRecord<'mcp_server'>, StoredServer>();
   /** Ways to servers of records, by what they depend on. */
-  readonly #upstreams = new RecentMap<McpUpstream>(maxUpstreams);
+  readonly #upstreams: RecentMap<McpUpstream>;
 
   constructor({ servers = {} }: McpOptions, scope: Scope) {
     this.#scope = scope;
+    // One that made room is opened anew when it is needed; its sessions and connections must not stay behind.
+    this.#upstreams = new RecentMap(maxUpstreams, (upstream) => {
+      upstream.close().catch((error: unknown) => {
+        scope.log.warn('A way to an MCP server could not be closed', { error });
+      });
+    });
     for (const [slug, options] of Object.entries(servers))
       this.#own.set(slug.toLowerCase(), new OwnServer(slug, options, scope));
     scope.onDispose(() => this.#close());

@@ -22,10 +22,11 @@ const mcp = endpoint('mcp', 'openai-chat', false);
 /**
  * MCP servers: `/tickets/mcp`, or `/mcp` for all of them; `sse` instead of `mcp` is the older transport. The documents
  * with which their clients find an authorization server are below `/.well-known`, and the authorization server that the
- * gateway can be itself is below `/mcp/oauth`.
+ * gateway can be itself is below `/mcp/oauth`. Users connect their accounts at servers below `/mcp/connect`, and come back to
+ * `/mcp/callback`.
  */
 const ofMcp =
-  /^(?:\/[a-z0-9_-]{1,64})?\/(?:mcp|sse)$|^\/mcp\/oauth(?:\/|$)|^\/\.well-known\/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:\/|$)/;
+  /^(?:\/[a-z0-9_-]{1,64})?\/(?:mcp|sse)$|^\/mcp\/(?:oauth|connect|callback)(?:\/|$)|^\/\.well-known\/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:\/|$)/;
 
 const generateContent = endpoint('generate-content', 'google-gemini', true);
 const otherOfGemini = endpoint('proxy', 'google-gemini', false);

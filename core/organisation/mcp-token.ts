@@ -53,7 +53,7 @@ export async function oauthSecretOf(
  * The authorization server of an MCP server: that of the settings, else the one that the server names. `challenge` is
  * the `resource_metadata` of the server's refusal; `isForBrowser` says that an authorization endpoint is needed.
  */
-async function authorizationServerOf(
+export async function authorizationServerOf(
   oauth: OauthClients,
   { url, settings }: McpResource,
   { challenge, isForBrowser = false }: { readonly challenge?: string; readonly isForBrowser?: boolean } = {},
@@ -94,7 +94,7 @@ async function authorizationServerOf(
  * The client of the settings at this authorization server. Throws `credentials_failed` when its secret would leave for a
  * host that the settings do not name: the MCP server alone says that it is its authorization server.
  */
-function clientAt(
+export function clientAt(
   { url, settings }: McpResource,
   secret: OauthSecret | undefined,
   { server }: OauthDiscovery,
@@ -110,7 +110,7 @@ function clientAt(
 }
 
 /** Parameters of a request for a token that concern its use; `scope` replaces that of the settings. */
-function useOf(
+export function useOf(
   { settings }: McpResource,
   { resource: named, scopes }: Pick<OauthDiscovery, 'resource' | 'scopes'>,
   scope = settings.scope ?? scopes.join(' '),

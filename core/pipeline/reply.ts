@@ -72,7 +72,13 @@ const rpcCodes: Readonly<Partial<Record<GatewayError['code'], number>>> = {
   mcp_capability_refused: -32_602,
 };
 /** These concern what a message asks for, not the HTTP request: a client reads them in a successful answer. */
-const ofMessages: ReadonlySet<string> = new Set(['mcp_capability_refused', 'hooks_failed']);
+const ofMessages: ReadonlySet<string> = new Set([
+  'mcp_capability_refused',
+  'mcp_connection_missing',
+  'hooks_failed',
+]);
+/** The user has to open an address first: `data` has `elicitations` (MCP 2025-11-25). */
+const elicitationRequired = -32_042;
 
 /** The headers of the error; refusals of the credential tell the client where to get a token (RFC 6750, RFC 9728). */
 function challenged(exchange: Exchange, error: GatewayError): readonly string[] {
@@ -102,7 +108,11 @@ export function rpcError(
   { code, message, extra }: GatewayError,
 ): { readonly jsonrpc: '2.0'; readonly id: typeof id; readonly error: object } {
   const data = { code, request_id: requestId, ...extra };
-  return { jsonrpc: '2.0', id, error: { code: rpcCodes[code] ?? -32_000, message, data } };
+  const rpcCode = 'elicitations' in data ? elicitationRequired : (rpcCodes[code] ?? -32_000);
+  // Messages are shortened, and this has to be whole.
+  const link = extra?.['connect_url'];
+  const told = typeof link === 'string' ? `${message} ${link}` : message;
+  return { jsonrpc: '2.0', id, error: { code: rpcCode, message: told, data } };
 }
 
 /** Makes a `GatewayError` of anything thrown; an unexpected value is reported as `internal` without its text. */

@@ -316,6 +316,55 @@ export interface McpVirtualServerData {
   readonly tools: readonly McpVirtualTool[] | undefined;
 }
 
+/** A client as an authorization server knows it. */
+interface ConnectionClient {
+  /** Empty where the settings name endpoints alone. */
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientMethod: OauthClientMethod;
+}
+
+/**
+ * The account of one user at an MCP server that wants tokens of users (`oauth_auto`). Its parent is the server; empty for
+ * one of the YAML. Secrets: `access_token`, `refresh_token`, and `client_secret` of a client that the gateway registered.
+ */
+export interface McpConnectionData extends ConnectionClient {
+  readonly userId: string;
+  /** Id of the server's record; `yaml:` and the slug for one of the YAML. */
+  readonly server: string;
+  /** Digest of the server's address and settings: with others the tokens are of no use. */
+  readonly binding: string;
+  readonly tokenEndpoint: string;
+  /** Empty for none. */
+  readonly revocationEndpoint: string;
+  /** The gateway registered the client itself. */
+  readonly isRegistered: boolean;
+  /** `resource` and `audience` of requests for tokens; empty for none. */
+  readonly resource: string;
+  readonly audience: string;
+  /** Granted scopes, separated by spaces. */
+  readonly scope: string;
+  /** Milliseconds since the epoch. */
+  readonly obtainedAt: number;
+  /** Of the access token; undefined when the server does not say. */
+  readonly expiresAt: number | undefined;
+  /** There is a refresh token. */
+  readonly isRefreshed: boolean;
+  /** A gateway replaces the tokens, until this time at the latest; 0: none does. */
+  readonly leasedUntil: number;
+}
+
+/**
+ * The gateway as a client that an authorization server has registered for an MCP server. Its parent is the server; empty for
+ * one of the YAML. Secret: `client_secret`.
+ */
+export interface McpClientData extends ConnectionClient {
+  readonly server: string;
+  readonly redirectUri: string;
+  /** Of the secret, milliseconds since the epoch; undefined for never. */
+  readonly expiresAt: number | undefined;
+}
+
 /** Creator of an export, with the data from which their rights can be checked again. */
 export interface ExportCreator {
   readonly keyId: string;
@@ -381,5 +430,7 @@ export interface RecordKinds {
   readonly mcp_integration: McpIntegrationData;
   readonly mcp_server: McpServerData;
   readonly mcp_virtual_server: McpVirtualServerData;
+  readonly mcp_connection: McpConnectionData;
+  readonly mcp_client: McpClientData;
   readonly log_export: LogExportData;
 }

@@ -39,7 +39,8 @@ import { mcpIntegrationWorkspaceRoutes } from './mcp-integrations/workspaces.ts'
 import { mcpIntegrationRoutes } from './mcp-integrations/routes.ts';
 import { mcpMetadataRoutes } from './mcp-integrations/metadata.ts';
 import { mcpServerCapabilityRoutes } from './mcp-servers/capabilities.ts';
-import { mcpServerConnectionRoutes, mcpServerRoutes, mcpServerTestRoute } from './mcp-servers/routes.ts';
+import { mcpServerConnectionRoutes } from './mcp-servers/connections.ts';
+import { mcpServerRoutes, mcpServerTestRoute } from './mcp-servers/routes.ts';
 import { mcpVirtualServerRoutes } from './mcp-virtual-servers/routes.ts';
 import { mcpServerUserAccessRoutes } from './mcp-servers/user-access.ts';
 
@@ -117,7 +118,7 @@ function mcpRoutes(scope: Scope): readonly RouteDefinition[] {
     mcpServerTestRoute(scope),
     ...mcpServerCapabilityRoutes(scope),
     ...mcpServerUserAccessRoutes(scope),
-    ...mcpServerConnectionRoutes(),
+    ...mcpServerConnectionRoutes(scope),
     ...mcpMetadataRoutes(scope),
     ...mcpVirtualServerRoutes(scope),
   ];

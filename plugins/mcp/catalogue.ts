@@ -26,6 +26,12 @@ interface Known {
 }
 
 const none: Offers = [];
+/** In place of the tools of a server at which the user has no account yet: a call is refused with the link. */
+const connectTool: JsonObject & { readonly name: string } = {
+  name: 'connect',
+  description: "Connects the user's account at this server, whose tools are there afterwards.",
+  inputSchema: { type: 'object', properties: {} },
+};
 
 /** Lists of servers, asked for once for all callers that reach a server in the same way. */
 export class Catalogue {
@@ -55,12 +61,14 @@ export class Catalogue {
     if (known !== undefined && known.until > now) return known.offers;
     const offers = this.#read(asked, method).catch((error: unknown) => {
       const { server } = asked;
+      this.#known.set(key, { offers, until: this.#scope.clock.monotonic() + failedMs });
+      if (GatewayError.is(error) && error.code === 'mcp_connection_missing')
+        return method === 'tools/list' && server.isOn('tool', connectTool.name) ? [connectTool] : none;
       this.#scope.log.warn('An MCP server does not tell what it offers and is left out of the list', {
         server: server.slug,
         method,
         error: GatewayError.is(error) ? error.message : String(error),
       });
-      this.#known.set(key, { offers, until: this.#scope.clock.monotonic() + failedMs });
       return none;
     });
     this.#known.set(key, { offers, until: now + freshMs });

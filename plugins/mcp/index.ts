@@ -11,6 +11,8 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { credentialFaults } from './api-credential.ts';
+import { ConnectPages } from './oauth/connect.ts';
+import { Connections } from './oauth/connections.ts';
 import { ownOauthFaults } from './oauth/own-identity.ts';
 import { UpstreamCredentials } from './oauth/upstream-credentials.ts';
 import { type McpOptions, OptionsSchema } from './options.ts';
@@ -41,7 +43,9 @@ export default definePlugin({
     const virtual = { options, servers, directory: scope.directory };
     scope.onDispose(scope.mcpServers.add(configuredServers(options)));
     const sessions = new Sessions({ secrets, cache, clock, hours });
-    const links = new ServerLinks(scope, sessions, new UpstreamCredentials(scope));
+    const connections = new Connections(scope);
+    const pages = new ConnectPages(scope, servers, connections);
+    const links = new ServerLinks(scope, sessions, new UpstreamCredentials(scope, { connections, pages }));
     const parts = { scope, sessions, links, maxMessageBytes };
     const relay = new Relay(parts);
     const gathered = new Gathered({ ...parts, relay, indexes: new ToolIndexes() });
@@ -49,10 +53,13 @@ export default definePlugin({
     const origins = new Origins(options, scope);
     const resource = new ProtectedResource(options.authorization, scope);
     return {
-      admit: (context) => resource.admit(context),
+      admit(context) {
+        pages.admit(context);
+        resource.admit(context);
+      },
       request(context): HookResult {
         if (context.endpoint.id !== 'mcp') return undefined;
-        const document = resource.request(context);
+        const document = pages.request(context) ?? resource.request(context);
         if (document !== undefined) return document;
         const place = placeOf(context);
         return place === undefined ? undefined : answer(context, place);

@@ -51,6 +51,9 @@ export interface McpServer {
   maxResultBytes(tool: string): number | undefined;
 }
 
+/** The part of a key that servers are found by. */
+type ServerUser = Pick<KeyRecord, 'organisationId' | 'workspaceId' | 'userId'>;
+
 const maxUpstreams = 1_000;
 
 /** The servers of the options and of the administered records, as callers may use them. */
@@ -75,7 +78,7 @@ export class Servers {
   }
 
   /** The server with this slug; undefined where there is none, or none for this caller. */
-  find(slug: string, caller: KeyRecord): McpServer | undefined {
+  find(slug: string, caller: ServerUser): McpServer | undefined {
     const own = this.#own.get(slug.toLowerCase());
     if (own !== undefined) return this.isFor(own.workspaces, caller) ? own : undefined;
     const { directory } = this.#scope;
@@ -97,14 +100,14 @@ export class Servers {
   }
 
   /** Whether the caller's workspace is one of these, by id or slug; undefined: all are. */
-  isFor(workspaces: readonly string[] | undefined, { workspaceId, organisationId }: KeyRecord): boolean {
+  isFor(workspaces: readonly string[] | undefined, { workspaceId, organisationId }: ServerUser): boolean {
     if (workspaces === undefined) return true;
     return workspaces.some(
       (one) => one === workspaceId || this.#scope.directory.workspaceId(organisationId, one) === workspaceId,
     );
   }
 
-  #storedFor(record: StoredRecord<'mcp_server'>, caller: KeyRecord): McpServer | undefined {
+  #storedFor(record: StoredRecord<'mcp_server'>, caller: ServerUser): McpServer | undefined {
     const { organisationId, parentId, workspaceId, data } = record;
     const integration = this.#scope.directory.record('mcp_integration', { organisationId }, parentId);
     if (integration === undefined || workspaceId !== caller.workspaceId) return undefined;
@@ -134,7 +137,7 @@ export class Servers {
 /** A user's own entry counts; everything else, keys without a user too, has the default. */
 function mayUse(
   { defaultUserAccess, userAccess }: StoredRecord<'mcp_server'>['data'],
-  { userId }: KeyRecord,
+  { userId }: ServerUser,
 ): boolean {
   const own = userId !== '' && Object.hasOwn(userAccess, userId) ? userAccess[userId] : undefined;
   return own ?? defaultUserAccess === 'allow';

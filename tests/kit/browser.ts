@@ -29,6 +29,13 @@ export class Browser {
     this.#stopsAt = stopsAt;
   }
 
+  /** Another browser with the same cookies, which follows every redirect. */
+  copy(): Browser {
+    const copy = new Browser();
+    for (const [name, cookie] of this.#cookies) copy.#cookies.set(name, cookie);
+    return copy;
+  }
+
   /** Opens an address and follows redirects. */
   async open(url: string | URL, init: RequestInit = {}): Promise<End> {
     let next: string | URL = url;

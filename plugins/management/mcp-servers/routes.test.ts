@@ -298,7 +298,7 @@ describe('who may use an MCP server', () => {
     assert.deepEqual(await shown(), ['deny', [ann, false, true], [bob, true, true]]);
   });
 
-  test('nobody is connected yet', async (t) => {
+  test('nobody is connected to begin with', async (t) => {
     const { ok, refused, organisationId } = await start(t);
     await ok({ path, body });
     const connections = `${path}/mine/connections`;

@@ -9,12 +9,14 @@ import type { Page } from '../../../core/ports/page.ts';
 import {
   changeRecord,
   eachRecord,
+  everyRecord,
   newRecord,
   newSlug,
   requiredWorkspace,
   staleVersion,
   visibleWorkspace,
 } from '../shared/records.ts';
+import { endConnections, revokeEnded } from './connections.ts';
 import { openSecrets } from '../shared/sealed-secrets.ts';
 import { mcpIntegrationAccess } from '../mcp-integrations/record.ts';
 import {
@@ -33,68 +35,6 @@ import { requireNoVirtualServer } from '../mcp-virtual-servers/routes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
 import { type Handshake, shakeHands, withReferences } from '../mcp-integrations/connection.ts';
 
-const connectionsPath = '/mcp-servers/{mcpServerId}/connections';
-const whose = {
-  user_id: Type.Optional(Name('Only those of this user.')),
-  workspace_id: Type.Optional(Identifier),
-};
-const ConnectionReply = Type.Object({
-  user_id: Type.String(),
-  connected: Type.Boolean(),
-  created_at: Type.String(),
-  last_updated_at: Type.String(),
-});
-
-/** The routes of connections to MCP servers. The gateway does not proxy to servers yet, so their list is empty. */
-export function mcpServerConnectionRoutes(): readonly RouteDefinition[] {
-  return [listConnectionsRoute(), endConnectionRoute()];
-}
-
-function listConnectionsRoute(): RouteDefinition {
-  return defineRoute({
-    id: 'mcp_server_connections.list',
-    method: 'GET',
-    path: connectionsPath,
-    summary: 'Connections to an MCP server: always empty, because the gateway does not proxy MCP servers yet',
-    scope: 'mcp_servers.read',
-    // Reads only.
-    audit: null,
-    params: Params,
-    query: Type.Object({ ...longPageQuery(500), ...whose }, strict),
-    reply: Type.Object({ ...longListReply, data: Type.Array(ConnectionReply) }),
-    examples: { response: { object: 'list', total: 0, has_more: false, data: [] } },
-    async handle({ params, query, key, read }) {
-      const page = longPageOf(query);
-      const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
-      await read((reader) => visibleServer(reader, key, named));
-      return longList(page, { total: 0, data: [] }, []);
-    },
-  });
-}
-
-function endConnectionRoute(): RouteDefinition {
-  return defineRoute({
-    id: 'mcp_server_connections.delete',
-    method: 'DELETE',
-    path: connectionsPath,
-    summary: 'Ends the connections to an MCP server: without effect, because there are none yet',
-    scope: 'mcp_servers.update',
-    audit: 'delete',
-    params: Params,
-    query: Type.Object(whose, strict),
-    reply: Type.Object({ success: Type.Boolean() }),
-    examples: { response: { success: true } },
-    async handle({ params, query, key, write }) {
-      const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
-      await write(async (writer) => {
-        const { id, workspaceId } = (await visibleServer(writer, key, named)).server;
-        return { id, workspaceId, result: undefined };
-      });
-      return { success: true };
-    },
-  });
-}
-
 const path = '/mcp-servers';
 const onePath = `${path}/{mcpServerId}`;
 const Params = Type.Object({ mcpServerId: Identifier });
@@ -103,7 +43,7 @@ const Description = Type.Optional(orNull(Type.String({ maxLength: 500, descripti
 
 /** The routes of MCP servers: MCP integrations within a workspace. */
 export function mcpServerRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [createRoute(scope), listRoute(scope), getRoute(scope), updateRoute(scope), deleteRoute()];
+  return [createRoute(scope), listRoute(scope), getRoute(scope), updateRoute(scope), deleteRoute(scope)];
 }
 
 function createRoute({ clock }: Scope): RouteDefinition {
@@ -299,12 +239,12 @@ function updateRoute({ clock, secrets, publicUrl }: Scope): RouteDefinition {
   });
 }
 
-function deleteRoute(): RouteDefinition {
+function deleteRoute(scope: Scope): RouteDefinition {
   return defineRoute({
     id: 'mcp_servers.delete',
     method: 'DELETE',
     path: onePath,
-    summary: 'Deletes an MCP server; its integration stays',
+    summary: 'Deletes an MCP server with the connections of its users; its integration stays',
     scope: 'mcp_servers.delete',
     audit: 'delete',
     params: Params,
@@ -313,13 +253,19 @@ function deleteRoute(): RouteDefinition {
     examples: { response: {} },
     async handle({ params, query, key, write, requireVersion }) {
       const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
-      await write(async (writer) => {
-        const { server } = await visibleServer(writer, key, named);
+      const ended = await write(async (writer) => {
+        const { server, integration } = await visibleServer(writer, key, named);
         requireVersion(server.version);
+        const result = await endConnections(writer, { server, integration }, undefined);
+        const clients = await everyRecord(writer, 'mcp_client', server.organisationId, {
+          parentId: server.id,
+        });
+        for (const { id } of clients) await writer.records.remove('mcp_client', server.organisationId, id);
         if (!(await writer.records.remove('mcp_server', server.organisationId, server.id)))
           throw staleVersion();
-        return { id: server.id, workspaceId: server.workspaceId, result: undefined };
+        return { id: server.id, workspaceId: server.workspaceId, result };
       });
+      await revokeEnded(scope, ended);
       return {};
     },
   });

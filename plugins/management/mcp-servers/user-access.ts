@@ -8,6 +8,7 @@ import type { Page, Paged } from '../../../core/ports/page.ts';
 import { changeRecord, eachOf } from '../shared/records.ts';
 import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
 import { type BodyMistake, Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
+import { connectedUsers } from './connections.ts';
 import { visibleServer } from './record.ts';
 import { findUser } from '../users/visible.ts';
 
@@ -58,7 +59,8 @@ function listRoute(): RouteDefinition {
     id: 'mcp_server_user_access.list',
     method: 'GET',
     path,
-    summary: 'Members of the workspace, and whether they may use the MCP server; none is connected yet',
+    summary:
+      'Members of the workspace, and whether they may use the MCP server; the status says whether they have connected an account',
     scope: 'mcp_servers.read',
     // Reads only.
     audit: null,
@@ -92,12 +94,18 @@ function listRoute(): RouteDefinition {
     async handle({ params, query, key, read, sendVersion }) {
       const { search, ...asked } = query;
       const page = numberedPageOf(asked);
-      const { server, found } = await read(async (reader) => {
+      const { server, found, connected } = await read(async (reader) => {
         const { server } = await visibleServer(reader, key, { idOrSlug: params.mcpServerId });
-        return { server, found: await membersOf(reader, server, { search, page }) };
+        const found = await membersOf(reader, server, { search, page });
+        const connected = await connectedUsers(
+          reader,
+          server,
+          found.data.map(({ user }) => user.id),
+        );
+        return { server, found, connected };
       });
       sendVersion(server.version);
-      const shown = found.data.map(({ user }) => showAccess(server.data, user));
+      const shown = found.data.map(({ user }) => showAccess(server.data, user, connected.has(user.id)));
       return { ...longList(page, found, shown), default_user_access: server.data.defaultUserAccess };
     },
   });
@@ -124,6 +132,7 @@ async function membersOf(
 function showAccess(
   { userAccess, defaultUserAccess }: McpServerData,
   { id, firstName, lastName }: Member['user'],
+  isConnected: boolean,
 ): Static<typeof UserReply> {
   const own = Object.hasOwn(userAccess, id) ? userAccess[id] : undefined;
   return {
@@ -132,7 +141,7 @@ function showAccess(
     last_name: lastName,
     enabled: own ?? defaultUserAccess === 'allow',
     has_override: own !== undefined,
-    connection_status: 'not_connected',
+    connection_status: isConnected ? 'connected' : 'not_connected',
   };
 }
 

@@ -36,7 +36,7 @@ export function tellsCallers(server: ServerIdentity): boolean {
 /** A request that is passed on to a server. */
 export interface Caller {
   readonly key: KeyRecord;
-  readonly request: Pick<RequestContext, 'get' | 'header' | 'service'>;
+  readonly request: Pick<RequestContext, 'get' | 'header' | 'service' | 'remoteAddress'>;
   /** The client opens URLs for its user: protocol 2025-11-25, with the capability `elicitation.url`. */
   elicitsUrls(): boolean;
 }

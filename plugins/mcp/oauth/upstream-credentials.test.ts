@@ -4,7 +4,7 @@ import type { CallerToken } from '../../../core/pipeline/keys.ts';
 import type { AuthorizationServerOptions } from '../../../tests/kit/authorization-server.ts';
 import { readChallenge } from './server-identity.ts';
 import { UpstreamCredentials } from './upstream-credentials.ts';
-import { caller, callTool, failure, identity, startProtected } from './upstream.test-support.ts';
+import { caller, callTool, failure, identity, noAccounts, startProtected } from './upstream.test-support.ts';
 
 const secret = { name: 'client_secret', value: 'the secret of the gateway' } as const;
 const exchange = 'urn:ietf:params:oauth:grant-type:token-exchange';
@@ -27,7 +27,7 @@ async function start(t: TestContext, options: AuthorizationServerOptions = {}) {
     oauth: { client_id: 'gateway', issuer: authority.issuer, scope: 'tickets:read' },
     oauthSecret: () => Promise.resolve(secret),
   });
-  return { ...around, server, credentials: new UpstreamCredentials({ clock, mcp }) };
+  return { ...around, server, credentials: new UpstreamCredentials({ clock, mcp }, noAccounts) };
 }
 
 const tokenRequests = (requests: readonly string[]) => requests.filter((one) => one === 'POST /token').length;
@@ -179,12 +179,15 @@ describe('claims of the caller', () => {
   const server = (identityHeaders: Readonly<Record<string, string>>) =>
     identity({ url: 'https://tickets.example.com/mcp', authType: 'headers', identityHeaders });
   const credentials = () =>
-    new UpstreamCredentials({
-      clock: { now: () => 0, monotonic: () => 0, after: () => () => undefined },
-      get mcp(): never {
-        throw new Error('No server is asked.');
+    new UpstreamCredentials(
+      {
+        clock: { now: () => 0, monotonic: () => 0, after: () => () => undefined },
+        get mcp(): never {
+          throw new Error('No server is asked.');
+        },
       },
-    });
+      noAccounts,
+    );
 
   test('go as the headers that the settings name, encoded so that none looks like another', () => {
     const headers = credentials().headersFor(

@@ -4,6 +4,8 @@ import { callerToken, type CallerToken } from '../../../core/pipeline/keys.ts';
 import { GatewayError, type MaybePromise, type Scope } from '../../../core/pipeline/plugin.ts';
 import type { HeaderList } from '../../../core/ports/header-list.ts';
 import type { OauthTokens } from '../../../core/ports/oauth.ts';
+import type { ConnectPages } from './connect.ts';
+import type { Account, Connections } from './connections.ts';
 import { identityHeaders } from './identity-headers.ts';
 import {
   bindingOf,
@@ -22,14 +24,27 @@ interface TokenPlace {
   readonly binding: string;
 }
 
-/** A token that is fetched without a user at a browser. */
+/** Where a token comes from. */
 interface TokenSource extends TokenPlace {
+  /** Of a user; undefined for a token that is fetched without one at a browser. */
+  readonly account?: Account;
   /** Asks for it; `scope` and `metadata` are those of the server's challenge. */
   fetch(challenge: Challenge | undefined): Promise<HeldToken>;
 }
 
 /** What credentials need of the gateway. */
 type CredentialScope = Pick<Scope, 'clock' | 'mcp'>;
+
+/** How users connect their accounts, and where they are kept. */
+interface UserAccounts {
+  readonly connections: Pick<Connections, 'token'>;
+  readonly pages: Pick<ConnectPages, 'missing' | 'onConnected'>;
+}
+
+/** A user's connection is looked up again after this time, so that one that was ended is not used for longer. */
+const lookMs = 30_000;
+/** The same for a user without one. */
+const absentMs = 1_000;
 
 /**
  * Credentials of requests to MCP servers, in the name of their callers. A token goes to the address that it was made for,
@@ -38,10 +53,13 @@ type CredentialScope = Pick<Scope, 'clock' | 'mcp'>;
 export class UpstreamCredentials {
   readonly #scope: CredentialScope;
   readonly #tokens: TokenKeeper;
+  readonly #accounts: UserAccounts;
 
-  constructor(scope: CredentialScope) {
+  constructor(scope: CredentialScope, accounts: UserAccounts) {
     this.#scope = scope;
     this.#tokens = new TokenKeeper(scope.clock);
+    this.#accounts = accounts;
+    accounts.pages.onConnected((account) => this.#tokens.drop(accountKey(account)));
   }
 
   /**
@@ -70,7 +88,12 @@ export class UpstreamCredentials {
     try {
       const challenge = readChallenge(answer.wwwAuthenticate);
       const source = this.#source(server, caller);
-      if (source === undefined) return refusal(server, answer.status, challenge);
+      if (source === undefined)
+        return server.authType === 'oauth_auto'
+          ? this.#accounts.pages.missing(server, caller)
+          : refusal(server, answer.status, challenge);
+      if (source.account !== undefined)
+        return await this.#refusedUser(server, caller, source, { ...challenge, status: answer.status });
       return await this.#refusedToken(server, source, { ...challenge, status: answer.status });
     } catch (error) {
       if (GatewayError.is(error)) return error;
@@ -98,6 +121,35 @@ export class UpstreamCredentials {
     return 'retry';
   }
 
+  async #refusedUser(
+    server: ServerIdentity,
+    caller: Caller,
+    source: TokenSource,
+    { status, ...challenge }: Challenge & { readonly status: number },
+  ): Promise<'retry' | GatewayError> {
+    const { key, binding } = source;
+    const { pages } = this.#accounts;
+    const held = this.#tokens.held(key, binding);
+    if (held === undefined || held.headers.length === 0) {
+      // A server that lets strangers in has other reasons for a 403 than a token that is missing.
+      if (status === 403 && challenge.error === undefined && challenge.metadata === undefined)
+        return refusal(server, status, challenge);
+      return pages.missing(server, caller, challenge);
+    }
+    if (status === 403) {
+      const scope = joinedScopes(held.scope, challenge.scope);
+      const isWider = challenge.error === 'insufficient_scope' && scope !== held.scope;
+      return isWider
+        ? pages.missing(server, caller, { ...challenge, scope })
+        : refusal(server, status, challenge);
+    }
+    const next = this.#tokens.afterRefusal(held);
+    if (next === 'give-up') return pages.missing(server, caller, challenge);
+    if (next === 'retry') return next;
+    const renewed = await this.#tokens.renew(key, binding, () => source.fetch(challenge));
+    return renewed.headers.length === 0 ? pages.missing(server, caller, challenge) : 'retry';
+  }
+
   #source(server: ServerIdentity, caller: Caller): TokenSource | undefined {
     const { authType, oauth } = server;
     if (!takesTokens(server)) return undefined;
@@ -110,7 +162,40 @@ export class UpstreamCredentials {
           `The MCP server "${server.slug}" is for callers with a token of the organisation's identity provider. Come with one in place of a service key.`,
         );
     }
-    return authType === 'oauth_client_credentials' ? this.#own(server) : undefined;
+    if (authType === 'oauth_client_credentials') return this.#own(server);
+    const { organisationId, userId } = caller.key;
+    return userId === '' ? undefined : this.#ofUser({ server, organisationId, userId });
+  }
+
+  /** Of the user's own account; without one the server is asked without a token, and says what it wants. */
+  #ofUser(account: Account): TokenSource {
+    const { clock } = this.#scope;
+    const place = { key: accountKey(account), binding: bindingOf(account.server) };
+    return {
+      ...place,
+      account,
+      fetch: async (challenge) => {
+        const before = this.#tokens.held(place.key, place.binding);
+        const [, sent = ''] = before?.headers ?? [];
+        const refused = challenge === undefined ? undefined : sent.slice(bearer.length);
+        const token = await this.#accounts.connections.token(account, refused);
+        const now = clock.now();
+        if (token === undefined)
+          return {
+            ...{ binding: place.binding, headers: [], scope: '', isReplacement: false },
+            ...{ obtainedAt: now, freshUntil: now + absentMs },
+          };
+        const header = bearer + token.accessToken;
+        return {
+          binding: place.binding,
+          headers: ['authorization', header],
+          freshUntil: Math.min(freshUntil(token.obtainedAt, token.expiresAt), now + lookMs),
+          obtainedAt: token.obtainedAt,
+          scope: token.scope,
+          isReplacement: sent === header ? (before?.isReplacement ?? false) : sent !== '',
+        };
+      },
+    };
   }
 
   /** Of the gateway itself; all callers share it. */
@@ -166,6 +251,12 @@ export class UpstreamCredentials {
       isReplacement: this.#tokens.held(key, binding) !== undefined,
     };
   }
+}
+
+const bearer = 'Bearer ';
+
+function accountKey({ server, organisationId, userId }: Account): string {
+  return JSON.stringify([server.id, organisationId, userId]);
 }
 
 /** Other scopes in the settings make another token. */

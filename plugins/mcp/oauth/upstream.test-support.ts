@@ -44,6 +44,15 @@ export async function startProtected(
   return { authority, protectedServer, clock, mcp };
 }
 
+/** No user has an account anywhere. */
+export const noAccounts: ConstructorParameters<typeof UpstreamCredentials>[1] = {
+  connections: { token: () => Promise.resolve(undefined) },
+  pages: {
+    missing: () => new GatewayError('mcp_connection_missing', 'No account.'),
+    onConnected: () => undefined,
+  },
+};
+
 /** A server with these settings. */
 export function identity(overrides: Partial<ServerIdentity> & Pick<ServerIdentity, 'url'>): ServerIdentity {
   return {
@@ -68,6 +77,7 @@ export function caller(key: Partial<KeyRecord> = {}, token?: CallerToken, elicit
       get: <T>(slot: unknown) => (slot === callerToken ? token : undefined) as T | undefined,
       header: (name) => headers[name],
       service: () => undefined,
+      remoteAddress: '127.0.0.1',
     },
   };
 }

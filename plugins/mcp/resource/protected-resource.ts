@@ -7,7 +7,7 @@ import {
   type RequestContext,
   type Scope,
 } from '../../../core/pipeline/plugin.ts';
-import { isLoopbackAddress, isLoopbackHost } from '../../../core/base/host-rules.ts';
+import { publicOrigin } from '../origins.ts';
 import type { AuthorizationOptions } from '../options.ts';
 
 /** A document below `/.well-known`, and the path that a client has put behind its name (RFC 9728, 3.1). */
@@ -127,9 +127,7 @@ export class ProtectedResource {
 
   /** Origin of public addresses. A `Host` header is believed on loopback alone. */
   #origin(context: RequestContext): string | undefined {
-    if (this.#publicUrl !== undefined) return this.#publicUrl;
-    const host = context.header('host') ?? '';
-    return isLoopbackHost(host) && isLoopbackAddress(context.remoteAddress) ? `http://${host}` : undefined;
+    return publicOrigin(context, this.#publicUrl);
   }
 }
 

@@ -1,0 +1,247 @@
+import {
+  clientOfConnection,
+  connectionSlug,
+  revokeConnection,
+} from '../../../core/organisation/mcp-connection.ts';
+import { oauthSecretOf } from '../../../core/organisation/mcp-token.ts';
+import type { ReferringIntegration } from '../../../core/organisation/mcp-address.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { Page, Paged } from '../../../core/ports/page.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
+import { withReferences } from '../mcp-integrations/connection.ts';
+import { Identifier, Name, strict } from '../shared/fields.ts';
+import { everyRecord } from '../shared/records.ts';
+import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
+import { findUser } from '../users/visible.ts';
+import { visibleServer } from './record.ts';
+
+type Connection = StoredRecord<'mcp_connection'>;
+type Server = StoredRecord<'mcp_server'>;
+
+const path = '/mcp-servers/{mcpServerId}/connections';
+const Params = Type.Object({ mcpServerId: Identifier });
+const whose = {
+  user_id: Type.Optional(Name('Only those of this user: id, or e-mail address.')),
+  workspace_id: Type.Optional(Identifier),
+};
+const ConnectionReply = Type.Object({
+  user_id: Type.String(),
+  connected: Type.Boolean({ description: 'Whether its tokens are valid for the server as it is set now.' }),
+  created_at: Type.String(),
+  last_updated_at: Type.String({ description: 'Of its last tokens.' }),
+});
+
+const storePage = 100;
+/** Revocations that are under way at the same time. */
+const maxAtOnce = 10;
+
+/** The routes of users' connections to MCP servers that want their accounts (`oauth_auto`). Tokens are in no answer. */
+export function mcpServerConnectionRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [listRoute(scope), endRoute(scope)];
+}
+
+function listRoute({ clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_server_connections.list',
+    method: 'GET',
+    path,
+    summary: 'Users who have connected an account at an MCP server, oldest first',
+    scope: 'mcp_servers.read',
+    // Reads only.
+    audit: null,
+    params: Params,
+    query: Type.Object({ ...longPageQuery(500), ...whose }, strict),
+    reply: Type.Object({ ...longListReply, data: Type.Array(ConnectionReply) }),
+    examples: {
+      response: {
+        object: 'list',
+        total: 1,
+        has_more: false,
+        data: [
+          {
+            user_id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+            connected: true,
+            created_at: '2026-03-01T09:00:00.000Z',
+            last_updated_at: '2026-03-02T10:00:00.000Z',
+          },
+        ],
+      },
+    },
+    async handle({ params, query, key, read }) {
+      const page = longPageOf(query);
+      const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
+      return read(async (reader) => {
+        const { server } = await visibleServer(reader, key, named);
+        if (query.user_id !== undefined) {
+          const found = await connectionOf(reader, server, query.user_id);
+          const all = found === undefined ? [] : [found];
+          const data = all.slice(page.offset, page.offset + page.limit);
+          return longList(
+            page,
+            { total: all.length, data },
+            data.map((one) => show(one, clock.now())),
+          );
+        }
+        const found = await connectionsOf(reader, server, page);
+        return longList(
+          page,
+          found,
+          found.data.map((one) => show(one, clock.now())),
+        );
+      });
+    },
+  });
+}
+
+function endRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_server_connections.delete',
+    method: 'DELETE',
+    path,
+    summary:
+      'Ends connections to an MCP server, of one user or of all: their tokens are revoked and forgotten',
+    scope: 'mcp_servers.update',
+    audit: 'delete',
+    params: Params,
+    query: Type.Object(whose, strict),
+    reply: Type.Object({ success: Type.Boolean() }),
+    examples: { response: { success: true } },
+    async handle({ params, query, key, write }) {
+      const named = { idOrSlug: params.mcpServerId, workspace: query.workspace_id };
+      const ended = await write(async (writer) => {
+        const visible = await visibleServer(writer, key, named);
+        const { id, workspaceId } = visible.server;
+        return { id, workspaceId, result: await endConnections(writer, visible, query.user_id) };
+      });
+      await revokeEnded(scope, ended);
+      return { success: true };
+    },
+  });
+}
+
+/** Part of a server's connections; the store has smaller pages. */
+async function connectionsOf(
+  { records }: Pick<ResourcesReader, 'records'>,
+  { organisationId, id: parentId }: Server,
+  { offset, limit }: Page,
+): Promise<Paged<Connection>> {
+  const data: Connection[] = [];
+  let total = 0;
+  while (data.length < limit) {
+    const part = { offset: offset + data.length, limit: Math.min(storePage, limit - data.length) };
+    const found = await records.list('mcp_connection', organisationId, { parentId }, part);
+    data.push(...found.data);
+    ({ total } = found);
+    if (found.data.length < part.limit) break;
+  }
+  return { total, data };
+}
+
+function show({ data, createdAt }: Connection, now: number): Static<typeof ConnectionReply> {
+  return {
+    user_id: data.userId,
+    connected: isConnected({ data, now }),
+    created_at: new Date(createdAt).toISOString(),
+    last_updated_at: new Date(data.obtainedAt).toISOString(),
+  };
+}
+
+/** An access token that has ended is replaced where there is a refresh token. */
+function isConnected({ data, now }: Pick<Connection, 'data'> & { readonly now: number }): boolean {
+  return data.isRefreshed || data.expiresAt === undefined || now < data.expiresAt;
+}
+
+/** The connection of a user by id or e-mail address; of one who is not in the store, by the id of their tokens. */
+async function connectionOf(
+  reader: Pick<ResourcesReader, 'records' | 'users'>,
+  { organisationId, workspaceId, id }: Server,
+  idOrEmail: string,
+): Promise<Connection | undefined> {
+  const userId = (await findUser(reader, organisationId, idOrEmail))?.id ?? idOrEmail;
+  const slug = connectionSlug(id, userId);
+  const found = await reader.records.find('mcp_connection', { organisationId, workspaceId }, slug);
+  return found?.parentId === id ? found : undefined;
+}
+
+/** Those of the users who have a connection to the server. */
+export async function connectedUsers(
+  reader: Pick<ResourcesReader, 'records' | 'users'>,
+  server: Server,
+  userIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const { organisationId, workspaceId, id } = server;
+  const place = { organisationId, workspaceId };
+  const connected = new Set<string>();
+  for (const userId of userIds) {
+    const found = await reader.records.find('mcp_connection', place, connectionSlug(id, userId));
+    if (found?.parentId === id) connected.add(userId);
+  }
+  return connected;
+}
+
+/** Connections that are not in the store any more, with what their revocation needs. */
+interface EndedConnections {
+  readonly connections: readonly Connection[];
+  readonly integration: ReferringIntegration;
+}
+
+/** Removes the connections of a user, or of all. Hand the result to `revokeEnded` behind the transaction. */
+export async function endConnections(
+  writer: Pick<ResourcesWriter, 'records' | 'users'>,
+  visible: { readonly server: Server; readonly integration: StoredRecord<'mcp_integration'> },
+  user: string | undefined,
+): Promise<EndedConnections> {
+  const { server } = visible;
+  const { organisationId, id: parentId } = server;
+  const integration = await withReferences(writer, visible.integration);
+  const one = user === undefined ? undefined : await connectionOf(writer, server, user);
+  const connections =
+    user === undefined
+      ? await everyRecord(writer, 'mcp_connection', organisationId, { parentId })
+      : one === undefined
+        ? []
+        : [one];
+  for (const { id } of connections) await writer.records.remove('mcp_connection', organisationId, id);
+  return { connections, integration };
+}
+
+/**
+ * Has authorization servers revoke the tokens of connections that were removed; one that fails is logged, since the gateway
+ * has forgotten the tokens all the same. Waits for the first ten; others go on in the background.
+ */
+export async function revokeEnded(
+  scope: Scope,
+  { connections, integration }: EndedConnections,
+): Promise<void> {
+  const revokeFrom = async (start: number): Promise<void> => {
+    const some = connections.slice(start, start + maxAtOnce);
+    await Promise.all(some.map((one) => revokeOne(scope, integration, one)));
+  };
+  await revokeFrom(0);
+  if (connections.length <= maxAtOnce) return;
+  void (async () => {
+    for (let start = maxAtOnce; start < connections.length; start += maxAtOnce) await revokeFrom(start);
+  })();
+}
+
+async function revokeOne(
+  scope: Scope,
+  integration: ReferringIntegration,
+  connection: Connection,
+): Promise<void> {
+  const { secrets, mcp, log } = scope;
+  try {
+    const { isRegistered } = connection.data;
+    const secret = isRegistered ? undefined : await oauthSecretOf(integration, connection.workspaceId, scope);
+    const client = clientOfConnection(connection, secret?.value ?? '', secrets);
+    await revokeConnection(mcp.oauth, connection, client, secrets);
+  } catch (error) {
+    log.warn('An authorization server did not revoke the token of a connection that was ended', {
+      server: connection.name,
+      user: connection.data.userId,
+      error: GatewayError.is(error) ? error.message : 'internal',
+    });
+  }
+}

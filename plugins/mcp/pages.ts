@@ -1,0 +1,79 @@
+import { sha256 } from '../../core/base/sha256.ts';
+import type { Answer } from '../../core/pipeline/plugin.ts';
+
+const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+h1{font-size:1.4rem}dt{color:#555;margin-top:.8rem}dd{margin:0;font-weight:600;overflow-wrap:anywhere}
+p.warn{border-left:4px solid #b45309;padding-left:.8rem}
+button{font:inherit;padding:.5rem 1.4rem;margin:1rem 0 0;border:1px solid #1d4ed8;border-radius:.4rem;background:#1d4ed8;color:#fff;cursor:pointer}`;
+
+/**
+ * No scripts, no pictures, no frames. `form-action` is left out: browsers apply it to the redirects behind a form as well,
+ * which lead to authorization servers.
+ */
+const policy = [
+  "default-src 'none'",
+  `style-src 'sha256-${sha256(style, 'base64')}'`,
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const pageHeaders = [
+  ...['content-type', 'text/html; charset=utf-8'],
+  ...['content-security-policy', policy],
+  ...['x-frame-options', 'DENY'],
+  ...['x-content-type-options', 'nosniff'],
+  // The address of a page never leaves for another origin; a form of the page says where it comes from.
+  ...['referrer-policy', 'same-origin'],
+  ...['cache-control', 'no-store'],
+];
+
+/** What the user is asked before an account is connected. */
+interface ConnectQuestion {
+  readonly slug: string;
+  /** Of the MCP server. */
+  readonly url: string;
+  /** Name of the user at the gateway. */
+  readonly user: string;
+  /** Hidden field of the form. */
+  readonly proof: string;
+}
+
+/** Asks whether an account may be connected; the form goes to the page's own address. */
+export function connectPage({ slug, url, user, proof }: ConnectQuestion, headers: readonly string[]): Answer {
+  const main = `<p>The gateway will call this MCP server with an account of yours there. You sign in on the next page.</p>
+<dl>
+<dt>MCP server</dt><dd>${escaped(slug)}</dd>
+<dt>Its address</dt><dd>${escaped(url)}</dd>
+<dt>Who will use the account through the gateway</dt><dd>${escaped(user)}</dd>
+</dl>
+<p class="warn">Go on only if this is you, and you have just asked for it in your own client. With a link that somebody sent you, they would get your account.</p>
+<form method="post">
+<input type="hidden" name="proof" value="${escaped(proof)}">
+<button type="submit">Connect</button>
+</form>`;
+  return page(200, 'Connect an account?', main, headers);
+}
+
+/** Tells the user how it has ended; `text` says what to do. */
+export function endPage(
+  status: number,
+  title: string,
+  text: string,
+  headers: readonly string[] = [],
+): Answer {
+  return page(status, title, `<p>${escaped(text)}</p>`, headers);
+}
+
+function page(status: number, title: string, main: string, headers: readonly string[]): Answer {
+  const html = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title><style>${style}</style></head>
+<body><main><h1>${title}</h1>
+${main}
+</main></body></html>
+`;
+  return { status, headers: [...pageHeaders, ...headers], body: Buffer.from(html) };
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
+}

@@ -1,5 +1,6 @@
 import type { AnswerFacts } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
+import { joinChunks } from '../base/join-chunks.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { Duplex } from 'node:stream';
@@ -173,4 +174,50 @@ export class ReplayedStream implements StreamSource {
   cancel(): void {
     this.target = undefined;
   }
+}
+
+/**
+ * The whole of a stream. Rejects with its failure, with `upstream_too_large` (or what `excess` says) beyond `maxBytes`, and
+ * when the client leaves meanwhile.
+ */
+export function collectSource(
+  context: { onAbort(run: () => void): () => void; readonly failure?: GatewayError | undefined },
+  source: StreamSource,
+  maxBytes: number,
+  excess: (maxBytes: number) => GatewayError = tooLarge,
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const stop = (error: GatewayError): false => {
+      source.cancel(error);
+      reject(error);
+      return false;
+    };
+    const forget = context.onAbort(() => stop(context.failure ?? clientLeft()));
+    source.pipe({
+      data(chunk) {
+        size += chunk.length;
+        if (size > maxBytes) return stop(excess(maxBytes));
+        chunks.push(chunk);
+        return true;
+      },
+      end() {
+        forget();
+        resolve(joinChunks(chunks));
+      },
+      fail(error) {
+        forget();
+        reject(error);
+      },
+    });
+  });
+}
+
+function tooLarge(maxBytes: number): GatewayError {
+  return new GatewayError(
+    'upstream_too_large',
+    `The answer is larger than ${maxBytes} bytes, too large for the plugins that have to read it.`,
+    { source: 'provider' },
+  );
 }

@@ -1,20 +1,14 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { isJsonType } from '../base/json.ts';
 import { codingOf } from '../connection/content-encoding.ts';
-import {
-  asGatewayError,
-  collectSource,
-  decodedBody,
-  errorAnswer,
-  maxDecodedBytes,
-  sendHead,
-} from './reply.ts';
+import { asGatewayError, decodedBody, errorAnswer, maxDecodedBytes, sendHead } from './reply.ts';
 import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
 import { atTurnEnd, type Waiting } from '../base/turns.ts';
 import {
   type Answer,
   clientLeft,
   clientStalled,
+  collectSource,
   isStreamSource,
   type StreamSource,
   type SwitchedProvider,

@@ -2,11 +2,11 @@ import { isJsonType } from '../base/json.ts';
 import { codingOf } from '../connection/content-encoding.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { headerValue, withoutHeader } from '../ports/header-list.ts';
-import { type Answer, isStreamSource, ReplayedStream } from './answer.ts';
+import { type Answer, collectSource, isStreamSource, ReplayedStream } from './answer.ts';
 import type { AttemptContext, MaybePromise, ResponseView } from './context.ts';
 import { Exchange } from './exchange.ts';
 import { codecFor } from '../dialects/dialect.ts';
-import { collectSource, decodedBody } from './reply.ts';
+import { decodedBody } from './reply.ts';
 import { EditableResponse } from './response-view.ts';
 
 /** Longest answer that is held, in bytes. */

@@ -1,11 +1,11 @@
-import { joinChunks } from '../base/join-chunks.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type Answer, clientLeft, type StreamSource } from './answer.ts';
+import { rpcError } from '../errors/rpc-error.ts';
+import type { Answer } from './answer.ts';
 import type { Exchange } from './exchange.ts';
 import { bearerChallenge, rpcRequestId } from './keys.ts';
 import { type HeaderList, withoutHeader } from '../ports/header-list.ts';
 import { type codingOf, decodeWhole } from '../connection/content-encoding.ts';
-import type { MaybePromise, RequestContext } from './context.ts';
+import type { MaybePromise } from './context.ts';
 
 /** Reason phrases that Node does not know; existing clients know the statuses. */
 const statusTexts: Readonly<Record<number, string>> = {
@@ -65,20 +65,12 @@ function adminErrorAnswer(error: GatewayError): Answer {
   return jsonAnswer(error.status, body, error.headers);
 }
 
-/** Codes of JSON-RPC for the errors that have one; all others are server errors. */
-const rpcCodes: Readonly<Partial<Record<GatewayError['code'], number>>> = {
-  invalid_json: -32_700,
-  mcp_message_invalid: -32_600,
-  mcp_capability_refused: -32_602,
-};
 /** These concern what a message asks for, not the HTTP request: a client reads them in a successful answer. */
 const ofMessages: ReadonlySet<string> = new Set([
   'mcp_capability_refused',
   'mcp_connection_missing',
   'hooks_failed',
 ]);
-/** The user has to open an address first: `data` has `elicitations` (MCP 2025-11-25). */
-const elicitationRequired = -32_042;
 
 /** The headers of the error; refusals of the credential tell the client where to get a token (RFC 6750, RFC 9728). */
 function challenged(exchange: Exchange, error: GatewayError): readonly string[] {
@@ -98,21 +90,7 @@ function challenged(exchange: Exchange, error: GatewayError): readonly string[] 
 function rpcErrorAnswer(exchange: Exchange, error: GatewayError): Answer {
   const id = exchange.get(rpcRequestId) ?? null;
   const seen = id !== null && ofMessages.has(error.code) ? 200 : error.status;
-  return jsonAnswer(seen, rpcError(exchange, id, error), challenged(exchange, error));
-}
-
-/** The same error as a message: the answer to the message with this `id`. */
-export function rpcError(
-  { id: requestId }: Pick<RequestContext, 'id'>,
-  id: string | number | null,
-  { code, message, extra }: GatewayError,
-): { readonly jsonrpc: '2.0'; readonly id: typeof id; readonly error: object } {
-  const data = { code, request_id: requestId, ...extra };
-  const rpcCode = 'elicitations' in data ? elicitationRequired : (rpcCodes[code] ?? -32_000);
-  // Messages are shortened, and this has to be whole.
-  const link = extra?.['connect_url'];
-  const told = typeof link === 'string' ? `${message} ${link}` : message;
-  return { jsonrpc: '2.0', id, error: { code: rpcCode, message: told, data } };
+  return jsonAnswer(seen, rpcError(exchange.id, id, error), challenged(exchange, error));
 }
 
 /** Makes a `GatewayError` of anything thrown; an unexpected value is reported as `internal` without its text. */
@@ -124,52 +102,6 @@ export function asGatewayError(thrown: unknown): GatewayError {
     {
       cause: thrown,
     },
-  );
-}
-
-/**
- * The whole of a stream. Rejects with its failure, with `upstream_too_large` (or what `excess` says) beyond `maxBytes`, and
- * when the client leaves meanwhile.
- */
-export function collectSource(
-  context: Pick<RequestContext, 'onAbort'> & Partial<Pick<Exchange, 'failure'>>,
-  source: StreamSource,
-  maxBytes: number,
-  excess: (maxBytes: number) => GatewayError = tooLarge,
-): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    const stop = (error: GatewayError): false => {
-      source.cancel(error);
-      reject(error);
-      return false;
-    };
-    const forget = context.onAbort(() => stop(context.failure ?? clientLeft()));
-    source.pipe({
-      data(chunk) {
-        size += chunk.length;
-        if (size > maxBytes) return stop(excess(maxBytes));
-        chunks.push(chunk);
-        return true;
-      },
-      end() {
-        forget();
-        resolve(joinChunks(chunks));
-      },
-      fail(error) {
-        forget();
-        reject(error);
-      },
-    });
-  });
-}
-
-function tooLarge(maxBytes: number): GatewayError {
-  return new GatewayError(
-    'upstream_too_large',
-    `The answer is larger than ${maxBytes} bytes, too large for the plugins that have to read it.`,
-    { source: 'provider' },
   );
 }
 

@@ -1,6 +1,11 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { isStreamSource, type Answer, type StreamSource, type StreamTarget } from '../pipeline/answer.ts';
-import { collectSource } from '../pipeline/reply.ts';
+import {
+  type Answer,
+  collectSource,
+  isStreamSource,
+  type StreamSource,
+  type StreamTarget,
+} from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { parseJson } from '../base/json.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';

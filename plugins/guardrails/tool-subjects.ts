@@ -16,7 +16,7 @@ import { isSame, JsonTexts, mergeChanges, type Shape } from './tool-texts.ts';
 export type KeptOfCall = Map<ContextKey<unknown>, unknown>;
 
 /** One call of a tool with the request that holds it. */
-export interface JudgedCall {
+interface JudgedCall {
   readonly context: RequestContext;
   readonly call: ToolCall;
   readonly kept: KeptOfCall;

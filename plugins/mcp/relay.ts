@@ -9,7 +9,7 @@ import {
   type RequestContext,
   type Scope,
 } from '../../core/pipeline/plugin.ts';
-import { rpcError } from '../../core/pipeline/reply.ts';
+import { rpcError } from '../../core/errors/rpc-error.ts';
 import { type ToolCall, toolCallGates } from '../../core/pipeline/tool-calls.ts';
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { McpHead } from '../../core/ports/mcp.ts';
@@ -374,7 +374,7 @@ function resultChange({ server, context }: Asked, call: ToolCall): ChangeMessage
 /** The error as the answer to one message. */
 function errorMessage(context: RequestContext, id: JsonValue | undefined, error: GatewayError): JsonObject {
   const told = typeof id === 'string' || typeof id === 'number' ? id : null;
-  return { ...rpcError(context, told, error) } as JsonObject;
+  return { ...rpcError(context.id, told, error) } as JsonObject;
 }
 
 /** A result whose texts are cut to `maxBytes` together; the last one says so. */

@@ -1,7 +1,12 @@
 import { joinChunks } from '../../core/base/join-chunks.ts';
 import { readSseFrame, replaceSseData, SseSplitter } from '../../core/base/sse.ts';
 import { isJsonObject, parseJson, writeJson } from '../../core/base/json.ts';
-import { clientLeft, type StreamSource, type StreamTarget } from '../../core/pipeline/answer.ts';
+import {
+  clientLeft,
+  collectSource,
+  type StreamSource,
+  type StreamTarget,
+} from '../../core/pipeline/answer.ts';
 import {
   GatewayError,
   type JsonObject,
@@ -9,7 +14,6 @@ import {
   type MaybePromise,
   type RequestContext,
 } from '../../core/pipeline/plugin.ts';
-import { collectSource } from '../../core/pipeline/reply.ts';
 import type { McpCall, McpHandler, McpHead, McpRequest, McpUpstream } from '../../core/ports/mcp.ts';
 
 /** Most bytes that arrive before the answer is read; then the server is paused. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { recordingLog } from '../../../core/lifecycle/recording-services.test-support.ts';
 import { connectionSlug } from '../../../core/organisation/mcp-connection.ts';
+import type { McpClients } from '../../../core/ports/mcp.ts';
 import { openResourcesOfFile } from '../../../tests/kit/administration-kit.ts';
 import { Browser } from '../../../tests/kit/browser.ts';
 import { testScope } from '../../../tests/kit/plugin-kit.ts';
@@ -120,4 +121,32 @@ test('an authorization server that is away costs nothing while the token is vali
   clock.ahead = 3_601_000;
   assert.equal((await failure(one.token(account))).code, 'credentials_failed');
   assert.equal((await failure(one.token(account))).code, 'credentials_failed');
+});
+
+test('tokens that come for a connection which was ended meanwhile are revoked, and not used', async (t) => {
+  const { account, mcp, clock, stored, authority } = await start(t);
+  const { secrets } = testScope().scope;
+  const given: string[] = [];
+  const oauth: McpClients['oauth'] = {
+    discover: (resource) => mcp.oauth.discover(resource),
+    register: (server, client) => mcp.oauth.register(server, client),
+    authorize: (server, asked) => mcp.oauth.authorize(server, asked),
+    revoke: (server, client, token) => mcp.oauth.revoke(server, client, token),
+    async token(server, client, grant) {
+      const tokens = await mcp.oauth.token(server, client, grant);
+      given.push(tokens.accessToken);
+      const record = await stored();
+      assert.ok(record);
+      await resources.write(organisationId, ({ records }) =>
+        records.remove('mcp_connection', organisationId, record.id),
+      );
+      return tokens;
+    },
+  };
+  const slow = new Connections({ resources, secrets, clock, mcp: { ...mcp, oauth }, log: recordingLog([]) });
+  clock.ahead = 3_550_000;
+  assert.equal(await slow.token(account), undefined);
+  assert.equal(given.length, 1);
+  assert.equal(await stored(), undefined);
+  assert.ok(authority.requests.includes('POST /token/revocation'), authority.requests.join());
 });

@@ -220,7 +220,18 @@ export class Connections {
     const kept = { ...record.secrets, ...sealedConnection(record.id, plain, secrets) };
     // The connection may have been ended meanwhile: then its tokens are not used any more.
     const stored = await this.#replace(record, { data: after, secrets: kept });
-    return stored && tokenOf(after, tokens.accessToken);
+    if (stored !== undefined) return tokenOf(after, tokens.accessToken);
+    const { issuer, revocationEndpoint } = data;
+    if (revocationEndpoint === '') return undefined;
+    try {
+      await mcp.oauth.revoke({ issuer, revocationEndpoint }, client, plain.refresh_token);
+    } catch (error) {
+      this.#scope.log.warn('The tokens of a connection that was ended meanwhile are not revoked', {
+        server: account.server.slug,
+        error: GatewayError.is(error) ? error.message : 'internal',
+      });
+    }
+    return undefined;
   }
 
   async #find(account: Account): Promise<StoredRecord<'mcp_connection'> | undefined> {

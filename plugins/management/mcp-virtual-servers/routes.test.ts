@@ -71,6 +71,7 @@ describe('a virtual MCP server', () => {
       [changed.mode, changed.servers, changed.tools, changed.description, changed.instructions],
       ['search', ['wiki', 'tickets'], null, 'd', 'For the help desk.'],
     );
+    assert.deepEqual(await ok({ path: `${path}/${id}` }), changed, 'read by its id, as it was changed');
     await ok({ path, body: { name: 'Other', tools } });
     const slugs = async (query: string, by = service) =>
       (await ok({ path: path + query }, by)).data.map((one: { slug: string }) => one.slug);

@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
+import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
 /** Leading bits that a range of addresses shares. */
 interface Range {
@@ -58,13 +58,13 @@ export function isPublicAddress(address: string): boolean {
 }
 
 const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
 /** True for an address of this machine itself, also one that is mapped into IPv6; false for anything else. */
 export function isLoopbackAddress(address: string): boolean {
   const plain = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
-  return isIP(plain) !== 0 && loopback.check(plain, plain.includes(':') ? 'ipv6' : 'ipv4');
+  if (isIPv4(plain)) return plain.startsWith('127.');
+  return isIPv6(plain) && loopback.check(plain, 'ipv6');
 }
 
 /** Whether a `Host` names this machine: `localhost`, `status.localhost`, `127.0.0.1`, `[::1]`, with a port or without. */

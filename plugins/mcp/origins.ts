@@ -37,9 +37,9 @@ export class Origins {
       );
     }
     // A client on this machine names this machine; a page that was led here names its own host.
-    const isLed =
-      isLoopbackAddress(context.remoteAddress) && !isLoopbackHost(host) && host !== this.#publicHost;
-    if (isLed && origin === undefined && context.header('sec-fetch-site') !== undefined) {
+    const isPage = origin === undefined && context.header('sec-fetch-site') !== undefined;
+    if (!isPage || isLoopbackHost(host) || host === this.#publicHost) return;
+    if (isLoopbackAddress(context.remoteAddress)) {
       throw new GatewayError(
         'origin_refused',
         `The Host ${JSON.stringify(host.slice(0, 128))} is not this gateway. Set server.public_url to the address under which it is reached.`,

@@ -136,8 +136,12 @@ class AnswerReader {
   }
 }
 
+/** Most results have `"isError": false`, which tells none. */
+const isToolFailure = /"isError"\s*:\s*true/;
+
 function mayTellFailure(bytes: Buffer): boolean {
-  return bytes.includes('"isError"') || bytes.includes('"error"');
+  if (bytes.includes('"error"')) return true;
+  return bytes.includes('"isError"') && isToolFailure.test(bytes.toString('latin1'));
 }
 
 /** An answer that is read on its way. */

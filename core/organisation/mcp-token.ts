@@ -79,7 +79,7 @@ export async function authorizationServerOf(
   const found = await oauth.discover({ url, issuer, metadata: challenge });
   return {
     ...found,
-    // Who names an authorization server by hand may have one that refuses this parameter.
+    // An authorization server that the settings name may refuse this parameter.
     resource: found.resource ?? (issuer === undefined ? url : undefined),
     server: {
       ...found.server,

@@ -6,7 +6,6 @@ import type { HeaderList } from '../../../core/ports/header-list.ts';
 import type { OauthTokens } from '../../../core/ports/oauth.ts';
 import type { ConnectPages } from './connect.ts';
 import type { Account, Connections } from './connections.ts';
-import { identityHeaders } from './identity-headers.ts';
 import {
   bindingOf,
   type Caller,
@@ -271,4 +270,48 @@ function refusal({ slug }: ServerIdentity, status: number, { error }: Challenge)
     `The MCP server "${slug}" refuses the credentials of the request (HTTP ${status}${reason}). Check its settings, and what its account may do there.`,
     { extra: { status } },
   );
+}
+
+const noHeaders: HeaderList = [];
+const longestClaim = 4096;
+
+/**
+ * Headers that tell the server who calls, of claims that `auth` has verified; none for callers with a service key. Throws
+ * `token_invalid` when a claim is too long for a header.
+ */
+function identityHeaders({ identityHeaders: wanted }: ServerIdentity, { request }: Caller): HeaderList {
+  const token = request.get(callerToken);
+  if (token === undefined) return noHeaders;
+  const headers: string[] = [];
+  for (const [name, claim] of Object.entries(wanted)) {
+    const value = Object.hasOwn(token.claims, claim) ? claimText(token.claims[claim]) : '';
+    if (value.length > longestClaim)
+      throw new GatewayError(
+        'token_invalid',
+        `The token has a claim "${claim}" that is too long for the header ${name}: at most ${longestClaim} bytes.`,
+      );
+    if (value !== '') headers.push(name, value);
+  }
+  return headers;
+}
+
+/**
+ * A claim as a header: a list has commas between its texts. Whatever a header cannot hold, `%`, and commas within a list
+ * are percent-encoded, so that no claim looks like another one.
+ */
+function claimText(claim: unknown): string {
+  if (typeof claim === 'string') return encodedClaim(claim, /[^\x20-\x24\x26-\x7e]+/g);
+  if (typeof claim === 'number' || typeof claim === 'boolean') return String(claim);
+  if (!Array.isArray(claim)) return '';
+  return claim
+    .filter((one): one is string => typeof one === 'string')
+    .map((one) => encodedClaim(one, /[^\x20-\x24\x26-\x2b\x2d-\x7e]+/g))
+    .join(',');
+}
+
+function encodedClaim(text: string, closed: RegExp): string {
+  return text
+    .trim()
+    .replace(/\p{Surrogate}/gu, '\ufffd')
+    .replace(closed, (part) => encodeURIComponent(part));
 }

@@ -10,6 +10,7 @@ import type { Analytics } from '../core/ports/analytics.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Directory } from '../core/ports/directory.ts';
 import type { Blobs, LogExports } from '../core/ports/exports.ts';
+import type { ExportSettings } from '../core/ports/request-row.ts';
 import type { Jobs } from '../core/ports/jobs.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
@@ -23,7 +24,6 @@ import type { ExportPlace } from '../core/administration/exports/export-place.ts
 import { createLogExports } from '../core/administration/exports/log-exports.ts';
 import { dataVisibility } from '../plugins/management/shared/data-visibility.ts';
 import { type AwsKeys, presign, SigV4Signer } from '../adapters/credentials/sigv4.ts';
-import type { ExportSettings } from '../core/ports/export-fields.ts';
 import { createFileBlobs } from '../storage/blobs/file-blobs.ts';
 import { s3Place } from '../storage/blobs/s3-client.ts';
 

@@ -10,8 +10,7 @@ import { sha256 } from '../../core/base/sha256.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { createAwsCredentials } from './aws-credentials.ts';
 import type { CredentialContext } from './credential-context.ts';
-import { createEntraCredentials } from './entra-token.ts';
-import { createGoogleCredentials } from './google-token.ts';
+import { createEntraCredentials, createGoogleCredentials } from './cloud-tokens.ts';
 import { createHttpTokenFetch } from './http-token-fetch.ts';
 
 export interface CredentialFactoryOptions {

@@ -3,8 +3,13 @@ import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 import { parquetReadObjects } from 'hyparquet';
 import type { LogRecord } from '../../core/ports/analytics.ts';
-import { exportFields, type ExportField, type ExportFormat } from '../../core/ports/export-fields.ts';
-import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import {
+  type BodyRow,
+  type ExportField,
+  exportFields,
+  type ExportFormat,
+  type RequestRow,
+} from '../../core/ports/request-row.ts';
 import { bodyRow, hostileTexts, requestRow } from '../../tests/conformance/analytics-rows.ts';
 import { parseCsv } from '../../tests/kit/parse-csv.ts';
 import { shortest } from './text-formats.ts';

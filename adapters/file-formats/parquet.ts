@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ByteWriter, ParquetWriter, type ColumnSource, type SchemaElement } from 'hyparquet-writer';
 import type { LogRecord } from '../../core/ports/analytics.ts';
-import type { ExportField } from '../../core/ports/export-fields.ts';
 import type { FileFormat } from '../../core/ports/exports.ts';
+import type { ExportField } from '../../core/ports/request-row.ts';
 import { costDigits, columns, type Column } from './text-formats.ts';
 
 /** `PAR1`, which the writer puts at the start by itself, and at the end after the length of the footer. */

@@ -1,6 +1,6 @@
 import type { LogRecord } from '../../core/ports/analytics.ts';
-import type { ExportField } from '../../core/ports/export-fields.ts';
 import type { FileFormat } from '../../core/ports/exports.ts';
+import type { ExportField } from '../../core/ports/request-row.ts';
 
 const nothing = new Uint8Array(0);
 

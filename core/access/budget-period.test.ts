@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { UsageLimit } from '../ports/limits.ts';
+import type { UsageLimit } from '../ports/budgets.ts';
 import { budgetPeriod } from './budget-period.ts';
 
 const at = (text: string): number => Date.parse(text);

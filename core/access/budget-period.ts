@@ -1,4 +1,4 @@
-import type { UsageLimit } from '../ports/limits.ts';
+import type { UsageLimit } from '../ports/budgets.ts';
 
 /** A period of a budget, in milliseconds since the epoch: `end` is the start of the next one. */
 interface BudgetPeriod {

@@ -7,8 +7,8 @@ import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { recordingLog } from '../lifecycle/recording-services.test-support.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import type { Charges, Limiter } from '../ports/counters.ts';
+import type { RateLimit } from '../ports/budgets.ts';
 import { LargerCharges, LimitCharges, limitWords, takeCharges, windowMsOf } from './limit-charges.ts';
-import type { RateLimit } from '../ports/limits.ts';
 
 const owner = { prefix: 'key:k', organisationId: 'org-1', name: 'key "ours"' };
 

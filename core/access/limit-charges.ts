@@ -1,5 +1,13 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { Budget, BudgetRefusal, BudgetSubject, ExpectedUse } from '../ports/budgets.ts';
+import type {
+  Budget,
+  BudgetRefusal,
+  BudgetSubject,
+  ExpectedUse,
+  OwnedUsageLimit,
+  RateLimit,
+  UsageLimit,
+} from '../ports/budgets.ts';
 import type {
   Admission,
   Charges,
@@ -9,7 +17,6 @@ import type {
   Window,
   WindowRefusal,
 } from '../ports/counters.ts';
-import type { OwnedUsageLimit, RateLimit, UsageLimit } from '../ports/limits.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { budgetPeriod } from './budget-period.ts';
 

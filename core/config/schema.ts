@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import type { AnalyticsStoreSettings } from '../ports/analytics.ts';
 import { providerAliasProperties, providerFieldProperties } from '../providers/provider-fields.ts';
 import { ProviderRowSchema } from '../providers/provider-row.ts';
-import type { ExportSettings } from '../ports/export-fields.ts';
+import type { ExportSettings } from '../ports/request-row.ts';
 import type { ResourcesStoreSettings } from '../ports/resources.ts';
 import type { RetentionSettings } from '../access/features.ts';
 import type { SecretSources } from '../ports/secret-managers.ts';

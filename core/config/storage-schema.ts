@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { section } from './schema-object.ts';
-import { exportFields } from '../ports/export-fields.ts';
+import { exportFields } from '../ports/request-row.ts';
 
 const Field = Type.Enum([...exportFields], { 'x-expected': 'a field of an export, such as "request"' });
 const key = (description: string) =>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import zlib from 'node:zlib';
 import { describe, test, type TestContext } from 'node:test';
 import { definePlugin, GatewayError, type AnyPlugin, type Part } from '../pipeline/plugin.ts';
-import { jsonAnswer } from '../pipeline/reply.ts';
+import { jsonAnswer } from '../pipeline/settle.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { begin, connect, send, startUpstream, until } from '../../tests/kit/http-kit.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { definePlugin, type AnyPlugin } from '../pipeline/plugin.ts';
-import { jsonAnswer } from '../pipeline/reply.ts';
+import { jsonAnswer } from '../pipeline/settle.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { begin, connect, send, startUpstream, until } from '../../tests/kit/http-kit.ts';
 

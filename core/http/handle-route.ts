@@ -10,7 +10,7 @@ import type { Log } from '../ports/log.ts';
 import { writeInTurns } from '../base/turns.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
 import type { AuditedChange, RouteDefinition, RouteInput } from '../pipeline/define-route.ts';
-import { jsonTextAnswer } from '../pipeline/reply.ts';
+import { jsonTextAnswer } from '../pipeline/settle.ts';
 import { isStorable } from '../organisation/fields.ts';
 import type { Issue } from '../config/issue.ts';
 import { childPointer } from '../base/pointer.ts';

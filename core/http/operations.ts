@@ -3,7 +3,7 @@ import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { Metrics } from '../ports/metrics.ts';
 import { degradedOf, type Dependencies } from './dependencies.ts';
-import type { ReferencePages } from './openapi/reference-pages.ts';
+import type { ReferencePages } from './openapi/document.ts';
 import { type HomePages, isPresent, type StaticPage } from './home-page.ts';
 import { createHash } from 'node:crypto';
 import { isLoopbackAddress, isLoopbackHost } from '../base/host-rules.ts';

@@ -11,7 +11,7 @@ import { callerKey } from '../pipeline/keys.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { TelemetrySettings } from '../base/trace-context.ts';
-import { jsonAnswer } from '../pipeline/reply.ts';
+import { jsonAnswer } from '../pipeline/settle.ts';
 import { createRequestMetrics } from './request-metrics.ts';
 
 /** Metrics, an exchange to count again and again, and what a scrape then says. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { definePlugin } from '../pipeline/plugin.ts';
-import { jsonAnswer } from '../pipeline/reply.ts';
+import { jsonAnswer } from '../pipeline/settle.ts';
 import type { Gateway } from './gateway.ts';
 import { startServer } from './server.ts';
 import { collectGarbage } from '../../tests/kit/collect-garbage.ts';

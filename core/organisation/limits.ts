@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import type { RateLimit, UsageLimit } from '../ports/limits.ts';
+import type { RateLimit, UsageLimit } from '../ports/budgets.ts';
 import { Instant, orNull, strict } from './fields.ts';
 
 const maxAmount = Number.MAX_SAFE_INTEGER;

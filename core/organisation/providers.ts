@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { ProviderData } from '../ports/record-kinds.ts';
-import type { RateLimit, UsageLimit } from '../ports/limits.ts';
+import type { RateLimit, UsageLimit } from '../ports/budgets.ts';
 import {
   type LimitIssue,
   rateLimitIssues,

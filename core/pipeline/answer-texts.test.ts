@@ -15,7 +15,7 @@ import {
 } from './every-dialect.test-support.ts';
 import { definePlugin, redactor, type AnyPlugin, type AnswerText } from './plugin.ts';
 import { parseJson } from '../base/json.ts';
-import { EditableResponse } from './response-view.ts';
+import { EditableResponse } from './held-answer.ts';
 
 const wires: readonly (readonly [DialectName, EndpointId])[] = [
   ['openai-chat', 'chat.completions'],

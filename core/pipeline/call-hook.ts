@@ -2,8 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { AnyPlugin, Hooks } from './plugin.ts';
-import type { CallPart, PluginBreaker } from './plugin-breaker.ts';
-import type { PluginWork } from './plugin-work.ts';
+import type { CallPart, PluginBreaker, PluginWork } from './plugin-breaker.ts';
 import type { Histogram, Metrics } from '../ports/metrics.ts';
 
 /** Times the request hooks of some requests. */

@@ -1,14 +1,13 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { codingOf } from '../connection/content-encoding.ts';
 import { codecFor } from '../dialects/dialect.ts';
-import { sendHead } from './reply.ts';
+import { type EngineRuntime, sendHead, settle } from './settle.ts';
 import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
 import { type Answer, clientLeft, decodedSource, type StreamSource, type StreamTarget } from './answer.ts';
 import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { type StreamNotes, streamNotes } from './keys.ts';
-import { type EngineRuntime, settle } from './settle.ts';
 import { activeTaps, buildStages, type RefusalPlace, TapChain } from './tap-chain.ts';
 
 /** Enough for the first event of a stream, behind which it may stay silent for long. */

@@ -4,7 +4,7 @@ import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
 import { recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
 import { callHook, type PluginInstance } from './call-hook.ts';
 import { definePlugin, GatewayError } from './plugin.ts';
-import { PluginWork } from './plugin-work.ts';
+import { PluginWork } from './plugin-breaker.ts';
 
 function bench() {
   const lines: Line[] = [];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openAiChat } from '../../adapters/dialects/openai-chat/index.ts';
 import { withoutHeader } from '../ports/header-list.ts';
-import { EditableResponse } from './response-view.ts';
+import { EditableResponse } from './held-answer.ts';
 
 const wire = { dialect: openAiChat, endpoint: { id: 'chat.completions' } } as const;
 const view = (text: string, headers: readonly string[] = []) =>

@@ -9,7 +9,7 @@ import {
   type Capabilities,
   type Hooks,
 } from './plugin.ts';
-import { jsonAnswer } from './reply.ts';
+import { jsonAnswer } from './settle.ts';
 import { providerPlugin, startTestGateway, type TestGatewayOptions } from '../../tests/kit/gateway-kit.ts';
 import { begin, connect, send, startUpstream, until } from '../../tests/kit/http-kit.ts';
 

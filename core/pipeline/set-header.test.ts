@@ -4,7 +4,7 @@ import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts
 import { send, startUpstream } from '../../tests/kit/http-kit.ts';
 import type { RequestContext } from './context.ts';
 import { definePlugin, type Hooks } from './plugin.ts';
-import { jsonAnswer } from './reply.ts';
+import { jsonAnswer } from './settle.ts';
 
 /** A gateway whose plugin does this in its hooks, and the headers that the provider got last. */
 async function setting(t: TestContext, hooks: Hooks) {

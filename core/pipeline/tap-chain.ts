@@ -9,7 +9,7 @@ import type { Exchange } from './exchange.ts';
 import { runWithVerdict, tapWithVerdict, notJudged } from './call-step.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 import type { StreamTap } from './plugin.ts';
-import { EditableResponse } from './response-view.ts';
+import { EditableResponse } from './held-answer.ts';
 
 /** One plugin's place in the stream: frames in, frames out, in order. */
 interface Stage {

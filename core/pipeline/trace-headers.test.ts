@@ -4,7 +4,7 @@ import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
 import type { RequestFacts } from './facts.ts';
 import { definePlugin } from './plugin.ts';
-import { jsonAnswer } from './reply.ts';
+import { jsonAnswer } from './settle.ts';
 
 const answering = definePlugin({
   name: 'answering',

@@ -1,5 +1,5 @@
 import type { ApiKeyDefaults, WorkspaceDefaults } from './resources.ts';
-import type { OwnedUsageLimit, RateLimit } from './limits.ts';
+import type { OwnedUsageLimit, RateLimit } from './budgets.ts';
 import type { OrganisationRole, WorkspaceRole } from './people.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from './records.ts';
 import type { DefaultGuardrails, OrganisationDefaults, SecuritySettings } from './organisation-settings.ts';

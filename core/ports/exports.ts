@@ -1,4 +1,4 @@
-import type { ExportField, ExportFormat } from './export-fields.ts';
+import type { ExportField, ExportFormat } from './request-row.ts';
 import type { StoredRecord } from './records.ts';
 import type { LogRecord } from './analytics.ts';
 

@@ -1,5 +1,5 @@
-import type { ExportField, ExportFormat, ExportState } from './export-fields.ts';
-import type { RateLimit, UsageLimit } from './limits.ts';
+import type { ExportField, ExportFormat, ExportState } from './request-row.ts';
+import type { RateLimit, UsageLimit } from './budgets.ts';
 import type { OauthClientMethod } from './oauth.ts';
 import type { DatedFactor, DatedTokenPrice } from './prices.ts';
 

@@ -8,7 +8,7 @@ import type {
   UsersReader,
   UsersWriter,
 } from './people.ts';
-import type { RateLimit, UsageLimit } from './limits.ts';
+import type { RateLimit, UsageLimit } from './budgets.ts';
 import type { Page, Paged } from './page.ts';
 import type { OrganisationDefaults, SettingsReader, SettingsWriter } from './organisation-settings.ts';
 import type { RecordsReader, RecordsWriter } from './records.ts';

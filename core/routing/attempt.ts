@@ -25,7 +25,7 @@ import { CurrentAttempt, type EarlyAnswer, runAttemptHooks } from './current-att
 import { noteCall } from './note-call.ts';
 import { type Sending, sendRequest } from './upstream-answer.ts';
 import { translatedAnswer, type Translation } from './translation.ts';
-import { asGatewayError } from '../pipeline/reply.ts';
+import { asGatewayError } from '../pipeline/settle.ts';
 import { callStep } from '../pipeline/call-step.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';

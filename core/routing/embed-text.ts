@@ -6,7 +6,7 @@ import { ChangedBody } from '../pipeline/request-body.ts';
 import type { JsonObject, JsonValue } from '../pipeline/context.ts';
 import { parseJson } from '../base/json.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { EmbeddingSettings, Embeddings } from '../ports/vector-index.ts';
+import type { EmbeddingSettings, Embeddings } from '../ports/cache.ts';
 import { headerValue } from '../ports/header-list.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Target } from '../pipeline/router.ts';

@@ -14,7 +14,7 @@ import { collectUpstream } from './collected-answer.ts';
 import { hostFacts } from './upstream-request.ts';
 import type { StoredProviders } from './stored-providers.ts';
 import type { KnownProvider } from './targets.ts';
-import { jsonAnswer } from '../pipeline/reply.ts';
+import { jsonAnswer } from '../pipeline/settle.ts';
 import { headerValue } from '../ports/header-list.ts';
 
 /** Dialects whose clients have their own format for models. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { jsonAnswer } from '../pipeline/reply.ts';
+import { jsonAnswer } from '../pipeline/settle.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';

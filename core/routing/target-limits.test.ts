@@ -10,11 +10,10 @@ import auth from '../../plugins/auth/index.ts';
 import policies from '../../plugins/policies/index.ts';
 import { createPrices } from '../../adapters/pricing/genai-prices.ts';
 import { recordingLog } from '../lifecycle/recording-services.test-support.ts';
-import { type ExpectedUse, nothingUsed } from '../ports/budgets.ts';
+import { type ExpectedUse, nothingUsed, type RateLimit } from '../ports/budgets.ts';
 import { definePlugin } from '../pipeline/plugin.ts';
 import type { Limiter } from '../ports/counters.ts';
 import type { IntegrationData } from '../ports/record-kinds.ts';
-import type { RateLimit } from '../ports/limits.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { integration, model, provider, recordsDirectory } from './stored-records.test-support.ts';
 

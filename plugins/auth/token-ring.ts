@@ -18,7 +18,7 @@ import {
   givenUsageLimit,
   GivenUsageLimit,
 } from '../../core/organisation/providers.ts';
-import type { RateLimit, UsageLimit } from '../../core/ports/limits.ts';
+import type { RateLimit, UsageLimit } from '../../core/ports/budgets.ts';
 
 const form = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
 

@@ -8,9 +8,8 @@ import {
   type RequestContext,
 } from '../../core/pipeline/context.ts';
 import type { AnswerFacts } from '../../core/dialects/dialect.ts';
-import type { Cache } from '../../core/ports/cache.ts';
+import type { Cache, Similar } from '../../core/ports/cache.ts';
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
-import type { Similar } from '../../core/ports/vector-index.ts';
 import { AnswerStore, headersToKeep, type StoredAnswer, wholeJson, wholeStream } from './stored-answer.ts';
 import { cacheKey, namespaceOf, rememberBody } from './cache-key.ts';
 import { CollectingBudget, collectStream, replay, streamTypeOf } from './replay.ts';

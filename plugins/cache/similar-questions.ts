@@ -5,7 +5,7 @@ import type {
   Similar,
   VectorIndex,
   VectorPartition,
-} from '../../core/ports/vector-index.ts';
+} from '../../core/ports/cache.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
 import type { ConversationText } from '../../core/dialects/dialect.ts';
 import type { AttemptContext, JsonObject, JsonValue } from '../../core/pipeline/context.ts';

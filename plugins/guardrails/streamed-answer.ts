@@ -5,7 +5,7 @@ import {
   type TextEvent,
   TextWindow,
   withoutHalfCharacter,
-} from '../../core/pipeline/text-window.ts';
+} from '../../core/pipeline/redactor.ts';
 import type {
   AttemptContext,
   Emit,

@@ -10,8 +10,7 @@ import { TestContext, testScope } from '../../tests/kit/plugin-kit.ts';
 import { builtInChecks } from './checks/index.ts';
 import { RunningGuardrail } from './running-guardrail.ts';
 import { guardrailSpec } from '../../core/ports/guardrails.ts';
-import { ArgumentsSubject, ResultSubject } from './tool-subjects.ts';
-import { JsonTexts } from './tool-texts.ts';
+import { ArgumentsSubject, JsonTexts, ResultSubject } from './tool-subjects.ts';
 
 const secret = 'ann@example.com';
 /** The same as JSON may write it. */

@@ -4,8 +4,7 @@ import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import { writeTinyModel } from '../../tests/kit/onnx-model.ts';
 import { stopEverything, temporaryFolder } from '../../tests/kit/process-kit.ts';
-import { LocalClassifier, packagesMissing } from './classifier.ts';
-import plugin from './index.ts';
+import plugin, { LocalClassifier, packagesMissing } from './index.ts';
 
 after(stopEverything);
 

@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { describe, test } from 'node:test';
 import zlib from 'node:zlib';
 import fc from 'fast-check';
-import { keepBody } from './request-row.ts';
+import { keepBody } from './index.ts';
 
 const text = 'Grüße, 你好 😀! '.repeat(20);
 const plain = Buffer.from(text);

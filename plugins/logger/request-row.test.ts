@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { loggedBodies } from './request-row.ts';
+import { loggedBodies } from './index.ts';
 
 const json = '{"a":"ü"}';
 const jpeg = Buffer.from([0xff, 0xd8, 0xff, 0xe0]);

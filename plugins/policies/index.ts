@@ -26,11 +26,11 @@ import {
   type Budgets,
   type ExpectedUse,
   nothingExpected,
+  type OwnedUsageLimit,
   rateCrossingPrefix,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { LimitReservation, Window } from '../../core/ports/counters.ts';
-import type { OwnedUsageLimit } from '../../core/ports/limits.ts';
 import type { PolicyTarget } from '../../core/ports/record-kinds.ts';
 import { addToolCallGate } from '../../core/pipeline/tool-calls.ts';
 

@@ -6,7 +6,7 @@ import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { limitsOnStoreFailure } from '../../core/pipeline/keys.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { RateLimit } from '../../core/ports/limits.ts';
+import type { RateLimit } from '../../core/ports/budgets.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import {
   TestContext,

@@ -5,8 +5,8 @@ import type { GatewayError } from '../../core/errors/gateway-error.ts';
 import { withoutStore } from '../../core/organisation/without-store.ts';
 import { toolCallGates } from '../../core/pipeline/tool-calls.ts';
 import type { Limiter, LimitReservation } from '../../core/ports/counters.ts';
+import type { OwnedUsageLimit } from '../../core/ports/budgets.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { OwnedUsageLimit } from '../../core/ports/limits.ts';
 import type {
   RateLimitPolicyData,
   RecordKinds,

@@ -1,7 +1,7 @@
-import { measureBeside, type BesideFigures } from './analytics-beside.ts';
-import { ingest, type IngestFigures } from './analytics-ingest.ts';
-import { askAll, type QueryFigures } from './analytics-queries.ts';
-import { openSeeded, seededStore, watchMemory } from './analytics-store.ts';
+import { measureBeside, type BesideFigures } from './analytics/beside.ts';
+import { ingest, type IngestFigures } from './analytics/ingest.ts';
+import { askAll, type QueryFigures } from './analytics/queries.ts';
+import { openSeeded, seededStore, watchMemory } from './analytics/store.ts';
 import { removeFolder } from './subject.ts';
 
 /** Figures of logs and analytics on an embedded store with many rows. */

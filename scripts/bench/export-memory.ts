@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createLogExports } from '../../core/administration/exports/log-exports.ts';
-import { exportFields, exportFormats } from '../../core/ports/export-fields.ts';
+import { exportFields, exportFormats } from '../../core/ports/request-row.ts';
 import { systemClock } from '../../core/ports/clock.ts';
 import { createFileBlobs } from '../../storage/blobs/file-blobs.ts';
 import { exportPlace, exportRecord, ExportRecords, ManyLogs } from '../../tests/kit/export-kit.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { sql } from 'drizzle-orm';
 import type { Database } from '../../storage/postgres/database.ts';
 import { median } from './cpu.ts';
-import { atStore, directoryOf, identityOf, startOnStore } from './seeded-store.ts';
+import { atStore, directoryOf, identityOf, startOnStore } from './analytics/seeded-store.ts';
 import { readMemory } from './streams.ts';
 import { removeFolder, type WeirSubject } from './subject.ts';
 import { benchKey } from './workload.ts';

@@ -9,7 +9,7 @@ import {
 } from '../../core/access/limit-charges.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 import type { Limiter, LimitReservation } from '../../core/ports/counters.ts';
-import type { OwnedUsageLimit } from '../../core/ports/limits.ts';
+import type { OwnedUsageLimit } from '../../core/ports/budgets.ts';
 import { createLog } from '../../adapters/telemetry/line-log.ts';
 import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';

@@ -9,7 +9,7 @@ import type { SentContext } from '../../core/lifecycle/isolation/messages.ts';
 import { PluginBundler } from '../../core/lifecycle/plugin-bundler.ts';
 import { callHook, type PluginInstance } from '../../core/pipeline/call-hook.ts';
 import { definePlugin } from '../../core/pipeline/plugin.ts';
-import { PluginWork } from '../../core/pipeline/plugin-work.ts';
+import { PluginWork } from '../../core/pipeline/plugin-breaker.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 
 /** Cost of calls of third-party plugins. */

@@ -8,7 +8,7 @@ import {
   resourcesOf,
   startOnStore,
   type StoredIds,
-} from './seeded-store.ts';
+} from './analytics/seeded-store.ts';
 import { removeFolder } from './subject.ts';
 
 /** Cost of many records in the embedded store. */

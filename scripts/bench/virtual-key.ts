@@ -1,4 +1,4 @@
-import { identityOf } from './seeded-store.ts';
+import { identityOf } from './analytics/seeded-store.ts';
 import { benchConfig, removeFolder, startUpstream, startWeir, type WeirSubject } from './subject.ts';
 import { compareKinds } from './two-kinds.ts';
 import { benchKey, configuredRequestBytes, requestBytes } from './workload.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { ExportSettings } from '../../core/ports/export-fields.ts';
+import type { ExportSettings } from '../../core/ports/request-row.ts';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
 
 /**

@@ -4,8 +4,10 @@ import { finished } from 'node:stream/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import type {
   Analytics,
+  CountedBy,
   CountedUsage,
   CountedUsageQuery,
+  CountedValues,
   FeedbackSeries,
   FeedbackSeriesQuery,
   GroupQuery,
@@ -23,16 +25,13 @@ import type {
 import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Repricing } from '../../core/ports/prices.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
-import { inWindow, moments, visible } from './filter-sql.ts';
-import { countedUsage } from './counted-usage.ts';
-import { feedbackSeries, series } from './series.ts';
-import { groups } from './groups.ts';
+import { inWindow, moment, moments, visible } from './filter-sql.ts';
+import { feedbackSeries, groups, series } from './series.ts';
 import { repricingOf } from './price-changes.ts';
-import { countLogs, logs, newLogs } from './list-logs.ts';
+import { countLogs, logs, newLogs, trace, traces } from './list-logs.ts';
 import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
-import { selectOf, type QueryBounds, type Select } from './select.ts';
+import { type QueryBounds, type Select, selectOf } from './select.ts';
 import { insertError, unavailable } from './store-errors.ts';
-import { trace, traces } from './traces.ts';
 import type { UsageReach } from './usage-plan.ts';
 
 const maxRowsPerBlock = '10000000';
@@ -280,5 +279,91 @@ async function costsByDay(
     unpriced: row.cost_unpriced,
     unpricedTokens: row.cost_unpriced_tokens,
     cost: row.cost_sum,
+  }));
+}
+
+/** Values and their placeholders. */
+class Bound {
+  readonly parameters: Record<string, unknown> = {};
+  #count = 0;
+
+  add(type: string, value: unknown): string {
+    const name = `counted_${(this.#count += 1)}`;
+    this.parameters[name] = value;
+    return `{${name}:${type}}`;
+  }
+}
+
+const columns = {
+  api_key: 'api_key_id',
+  workspace_id: 'workspace_id',
+  organisation_id: 'organisation_id',
+  // Rows name the operation of an MCP request, and budgets its endpoint.
+  endpoint_type: "if(startsWith(endpoint, 'mcp.'), 'mcp', toString(endpoint))",
+  provider: 'toString(provider)',
+} as const;
+
+function valueOf(by: CountedBy, bound: Bound): string {
+  return typeof by === 'string' ? columns[by] : `metadata[${bound.add('String', by.metadata)}]`;
+}
+
+/** Same as for conditions of policies: empty conditions match nothing. */
+function conditionSql({ by, whole, beginnings, ...not }: CountedValues, bound: Bound): string {
+  const value = valueOf(by, bound);
+  const oneOf = (values: readonly string[], starts: readonly string[]): string =>
+    `(${value} IN ${bound.add('Array(String)', values)} OR arrayExists(beginning -> startsWith(${value}, beginning), ${bound.add('Array(String)', starts)}))`;
+  return `${value} != '' AND ${oneOf(whole, beginnings)} AND NOT ${oneOf(not.notWhole, not.notBeginnings)}`;
+}
+
+interface CountedRow {
+  readonly counted_group: string;
+  readonly counted_cost: number;
+  readonly counted_tokens: number;
+  readonly counted_requests: number;
+  readonly counted_attempted: number;
+}
+
+/**
+ * See `Analytics.countedUsage`. Each request is rounded to billionths separately, as budgets count it; a cached answer
+ * costs nothing, and records without a proxied request (reported logs, spans) do not count.
+ */
+async function countedUsage(
+  select: Select,
+  { organisationId, workspaceId, conditions, groupBy, groups, endedBy }: CountedUsageQuery,
+): Promise<readonly CountedUsage[]> {
+  const froms = [...groups.values()];
+  const from = Math.min(...froms);
+  if (!(from < endedBy)) return [];
+  const bound = new Bound();
+  const parts = groupBy.map(({ text, by }) => `${bound.add('String', text)}, ${valueOf(by, bound)}`);
+  const names = bound.add('Array(String)', [...groups.keys()]);
+  const ended = bound.add('Int64', moment(endedBy));
+  const where = [
+    `organisation_id = ${bound.add('String', organisationId)}`,
+    ...(workspaceId === undefined ? [] : [`workspace_id = ${bound.add('String', workspaceId)}`]),
+    `created_at >= fromUnixTimestamp64Milli(${bound.add('Int64', moment(from))}, 'UTC')`,
+    `created_at <= fromUnixTimestamp64Milli(${ended}, 'UTC')`,
+    `toUnixTimestamp64Milli(created_at) + latency_ms <= ${ended}`,
+    `source = '' AND (attempts > 0 OR is_hit)`,
+    `counted_group IN ${names}`,
+    `toUnixTimestamp64Milli(created_at) >= transform(counted_group, ${names}, ${bound.add('Array(Int64)', froms.map(moment))}, ${ended})`,
+    ...conditions.map((condition) => conditionSql(condition, bound)),
+  ];
+  const rows = await select<CountedRow>(
+    [
+      `WITH concat(${parts.join(", ',', ")}, '') AS counted_group, position(cache_status, 'HIT') > 0 AS is_hit`,
+      'SELECT counted_group,',
+      'toInt64(sumIf(floor((toFloat64(cost) + toFloat64(lost_cost)) * 1e9 + 0.5), NOT is_hit)) AS counted_cost,',
+      'toInt64(sumIf(total_tokens, NOT is_hit)) AS counted_tokens, count() AS counted_requests, countIf(NOT is_hit) AS counted_attempted',
+      `FROM requests WHERE ${where.join(' AND ')} GROUP BY counted_group`,
+    ].join('\n'),
+    bound.parameters,
+  );
+  return rows.map((row) => ({
+    group: row.counted_group,
+    cost: row.counted_cost,
+    tokens: row.counted_tokens,
+    requests: row.counted_requests,
+    attempted: row.counted_attempted,
   }));
 }

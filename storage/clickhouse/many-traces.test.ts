@@ -9,7 +9,7 @@ import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixtu
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
 import { selectOf } from './select.ts';
-import { traces } from './traces.ts';
+import { traces } from './list-logs.ts';
 
 const hourMs = 3_600_000;
 const days = 4;

@@ -1,13 +1,13 @@
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type {
-  JournalInventory,
-  JournalVerdict,
-  RowFault,
-  TableInventory,
-} from '../../core/ports/journal-inspection.ts';
 import { type JournalTable, journalTables } from '../../core/ports/journal.ts';
+import {
+  type JournalInventory,
+  type JournalVerdict,
+  type RowFault,
+  type TableInventory,
+} from '../../core/ports/journal-inspection.ts';
 import { hasCode } from './back-off.ts';
 import { linesOf, readRow } from './recover.ts';
 import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { VectorPartition } from '../../core/ports/vector-index.ts';
+import type { VectorPartition } from '../../core/ports/cache.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { vectorIndexConformance } from '../../tests/conformance/vector-index.ts';
 import { createMemoryVectorIndex } from './vector-index.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Similar, VectorBounds, VectorIndex, VectorPartition } from '../../core/ports/vector-index.ts';
+import type { Similar, VectorBounds, VectorIndex, VectorPartition } from '../../core/ports/cache.ts';
 
 /** Upper bound of vectors in one partition: every search compares all of them and blocks the event loop meanwhile. */
 const maxPerPartition = 5000;

@@ -25,7 +25,7 @@ import type {
   WorkspaceDefaults,
   WorkspaceRecord,
 } from '../../core/ports/resources.ts';
-import type { RateLimit, UsageLimit } from '../../core/ports/limits.ts';
+import type { RateLimit, UsageLimit } from '../../core/ports/budgets.ts';
 
 // Columns as the statements see them. Indexes, checks and triggers are in `migrations/`, and a test compares the two.
 

@@ -5,7 +5,7 @@ import { realClock, recordingLog, type Line } from '../../core/lifecycle/recordi
 import type { Counters } from '../../core/ports/counters.ts';
 import { redisMissing, startRedis, type RedisServer } from '../../tests/kit/redis-server.ts';
 import { openRedis } from './open-redis.ts';
-import { createRedisCounters } from './redis-counters.ts';
+import { createRedisCounters } from './open-shared-stores.ts';
 
 /** Holds the event loop, as parsing a long body does. */
 function holdLoop(ms: number): void {

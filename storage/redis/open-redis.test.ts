@@ -15,7 +15,7 @@ import type { Counters } from '../../core/ports/counters.ts';
 import { encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCache } from './redis-cache.ts';
-import { createRedisCounters } from './redis-counters.ts';
+import { createRedisCounters } from './open-shared-stores.ts';
 
 let server: RedisServer;
 

@@ -1,16 +1,24 @@
 import type { Budgets, ExpectedUse, LocalBudgets } from '../../core/ports/budgets.ts';
-import type { Cache } from '../../core/ports/cache.ts';
+import type { Cache, VectorIndex } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Admission, Charges, Counters, Limiter } from '../../core/ports/counters.ts';
+import type {
+  Admission,
+  Charges,
+  Counters,
+  Decision,
+  Limiter,
+  OnStoreFailure,
+  Window,
+} from '../../core/ports/counters.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
-import type { VectorIndex } from '../../core/ports/vector-index.ts';
-import { createRedisCache } from './redis-cache.ts';
-import type { RedisConnection } from './redis-connection.ts';
-import { createRedisCounters } from './redis-counters.ts';
+import { createRedisCache, createRedisVectorIndex } from './redis-cache.ts';
+import type { RedisCallOptions, RedisConnection } from './redis-connection.ts';
 import { createRedisLimiter } from './redis-limiter.ts';
-import { createRedisVectorIndex } from './redis-vector-index.ts';
 import { WithoutStore } from './without-store.ts';
+import type { EncodedCommand, RedisReply } from './encoded-command.ts';
+import { checkLengths, fixedCall, type FixedCall, Numbers, runFixed, windowKey } from './limit-commands.ts';
+import { adjustScript, type Script, takeScript } from './limit-scripts.ts';
 
 const dayMs = 86_400_000;
 
@@ -120,4 +128,164 @@ function countsOf(
     limiter: shared,
     budgets: shared.budgets,
   };
+}
+
+/** Timeout of giving back; the server was slow a moment ago. */
+const giveBackMs = 5000;
+
+/** Dependencies and options. */
+interface RedisCountersOptions {
+  readonly redis: RedisConnection;
+  /** Counters in this process, which decide under the policy `local` while the server is unavailable. */
+  readonly local: Counters;
+  /** Default: one without metrics. */
+  readonly without?: WithoutStore;
+  /** The time of the windows in whole milliseconds. Default: the server's own clock. For tests. */
+  readonly now?: () => number;
+}
+
+/**
+ * Counters shared by all gateways with the same server. One call decides all windows at once, on the server, by the
+ * server's clock.
+ *
+ * While the server is unavailable or slow, `take` follows the policy of the call; `adjust` then goes to the local
+ * counters. A timed-out call is never repeated; when its answer arrives late, the taken amount is given back if the
+ * request was refused meanwhile, and stays counted if it was admitted.
+ */
+export function createRedisCounters(options: RedisCountersOptions): Counters {
+  return new RedisCounters(options);
+}
+
+class RedisCounters implements Counters {
+  private readonly redis: RedisConnection;
+  private readonly local: Counters;
+  private readonly now: (() => number) | undefined;
+  private readonly without: WithoutStore;
+  /** Callers pass the same list repeatedly; its command is encoded once. */
+  private readonly prepared = new WeakMap<readonly Window[], Prepared>();
+
+  constructor({ redis, local, without = new WithoutStore(), now }: RedisCountersOptions) {
+    this.redis = redis;
+    this.local = local;
+    this.now = now;
+    this.without = without;
+  }
+
+  take(
+    windows: readonly Window[],
+    amount: number,
+    onFailure: OnStoreFailure = 'local',
+  ): Decision | Promise<Decision> {
+    if (!(amount >= 0 && amount < Infinity)) {
+      throw new RangeError(
+        `Cannot take ${amount} from a counter; take a number of zero or more, give back with adjust().`,
+      );
+    }
+    const prepared = this.prepare(windows);
+    if (!this.redis.available) return this.takeWithout(windows, amount, onFailure);
+    let refusedWithout = false;
+    return this.redis.send<Decision>(prepared.command(takeScript, amount, this.now?.()), {
+      read: (reply) => decisionOf(windows, reply),
+      without: async () => {
+        refusedWithout = true;
+        const decision = await this.takeWithout(windows, amount, onFailure);
+        refusedWithout = !decision.allowed;
+        return decision;
+      },
+      late: (reply) => {
+        if (refusedWithout && decisionOf(windows, reply).allowed)
+          void this.adjustShared(prepared, -amount, { unhurried: true, budgetMs: giveBackMs });
+      },
+    });
+  }
+
+  adjust(windows: readonly Window[], delta: number): void | Promise<void> {
+    if (!Number.isFinite(delta)) {
+      throw new RangeError(`Cannot adjust a counter by ${delta}; give a finite number.`);
+    }
+    const prepared = this.prepare(windows);
+    if (delta === 0) return undefined;
+    if (!this.redis.available) return this.local.adjust(windows, delta);
+    return this.adjustShared(prepared, delta);
+  }
+
+  /** Never rejects. An adjustment without an answer may have run, so it is not repeated elsewhere. */
+  private adjustShared(prepared: Prepared, delta: number, options: RedisCallOptions = {}): Promise<void> {
+    const command = prepared.command(adjustScript, delta, this.now?.());
+    return this.redis.send(command, { ...options, read: nothing, without: nothing });
+  }
+
+  private takeWithout(
+    windows: readonly Window[],
+    amount: number,
+    onFailure: OnStoreFailure,
+  ): Decision | Promise<Decision> {
+    return this.without.decide<Decision | Promise<Decision>>(onFailure, {
+      local: () => this.local.take(windows, amount),
+      open: () => ({ allowed: true, refusedBy: -1, windows: [] }),
+    });
+  }
+
+  private prepare(windows: readonly Window[]): Prepared {
+    const known = this.prepared.get(windows);
+    if (known !== undefined) return known;
+    checkLengths(windows);
+    const made = new Prepared(windows);
+    this.prepared.set(windows, made);
+    return made;
+  }
+}
+
+/** Requests are counted one by one. */
+const defaultAmount = 1;
+
+/** Encoded commands for a list of windows. */
+class Prepared {
+  readonly #windows: readonly Window[];
+  readonly #calls = new Map<Script, FixedCall>();
+  #usual: EncodedCommand | undefined;
+
+  constructor(windows: readonly Window[]) {
+    this.#windows = windows;
+  }
+
+  /** Runs the script with an amount, at a time (default: the server's). */
+  command(script: Script, amount: number, now: number | undefined): EncodedCommand {
+    if (script !== takeScript || amount !== defaultAmount || now !== undefined)
+      return this.#make(script, amount, now);
+    return (this.#usual ??= this.#make(script, amount, now));
+  }
+
+  #make(script: Script, amount: number, now: number | undefined): EncodedCommand {
+    let call = this.#calls.get(script);
+    if (call === undefined) this.#calls.set(script, (call = callFor(script, this.#windows)));
+    return runFixed(call, [amount, now ?? '']);
+  }
+}
+
+function callFor(script: Script, windows: readonly Window[]): FixedCall {
+  const parts = [
+    windows.length,
+    ...windows.map(windowKey),
+    ...windows.flatMap(({ limit, windowMs }) => [limit, windowMs]),
+  ];
+  // The amount and the time vary.
+  return fixedCall(script, parts, 2);
+}
+
+function nothing(): void {
+  // An adjustment has no result.
+}
+
+function decisionOf(windows: readonly Window[], reply: RedisReply): Decision {
+  const numbers = new Numbers(reply);
+  const allowed = numbers.next() === 1;
+  const refusedBy = numbers.next();
+  const states: Decision['windows'][number][] = [];
+  for (const { limit, windowMs } of windows) {
+    const total = numbers.next();
+    const remaining = total < limit ? limit - total : 0;
+    states.push({ limit, windowMs, remaining, resetMs: numbers.next() });
+  }
+  return { allowed, refusedBy, windows: states };
 }

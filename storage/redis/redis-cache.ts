@@ -1,7 +1,16 @@
-import type { Cache, CachedValue } from '../../core/ports/cache.ts';
+import type {
+  Cache,
+  CachedValue,
+  Similar,
+  VectorBounds,
+  VectorIndex,
+  VectorPartition,
+} from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { encodeCount, encodeParts, type RedisReply } from './encoded-command.ts';
 import type { RedisConnection } from './redis-connection.ts';
+import type { ChainableCommander } from 'ioredis';
+import type { Log } from '../../core/ports/log.ts';
 
 /** Bounds of a cache on a Redis server, in bytes. */
 interface RedisCacheOptions {
@@ -122,4 +131,169 @@ function unpack(packed: Buffer, now: number): CachedValue | undefined {
   const expiresAt = packed.readDoubleBE(9);
   if (!(expiresAt > now)) return undefined;
   return { bytes: packed.subarray(headBytes), storedAt: packed.readDoubleBE(1), expiresAt };
+}
+
+/** Upper bound of vectors in one partition. A search takes logarithmic time, and does not block this process. */
+const maxPerPartition = 100_000;
+/** Evictions per call in a full partition: its bound may have shrunk, but not all at once. */
+const leavingAtOnce = 10;
+
+/** Dependencies and options. */
+interface RedisVectorIndexOptions {
+  readonly redis: RedisConnection;
+  /** Index in this process, for a server without vector sets. */
+  readonly local: VectorIndex;
+  readonly log: Log;
+}
+
+/**
+ * Vectors shared by all gateways with the same server, in the vector sets of Redis 8 (`VADD`, `VSIM`), unquantised. An
+ * older server has none: that is detected at the first use, logged once, and the index in this process is used instead.
+ *
+ * A set expires as a whole, with its last added vector; vectors have no expiry of their own there. A full set evicts
+ * random ones. Every failure finds nothing.
+ */
+export function createRedisVectorIndex(options: RedisVectorIndexOptions): VectorIndex {
+  return new RedisVectorIndex(options);
+}
+
+class RedisVectorIndex implements VectorIndex {
+  private readonly redis: RedisConnection;
+  private readonly local: VectorIndex;
+  private readonly log: Log;
+  /** Undefined until the server has answered. */
+  private hasSets: boolean | undefined;
+  private asking: Promise<void> | undefined;
+
+  constructor({ redis, local, log }: RedisVectorIndexOptions) {
+    this.redis = redis;
+    this.local = local;
+    this.log = log;
+  }
+
+  nearest(
+    partition: VectorPartition,
+    vector: Float32Array,
+    threshold: number,
+  ): Similar | undefined | Promise<Similar | undefined> {
+    if (this.hasSets === false) return this.local.nearest(partition, vector, threshold);
+    if (!this.redis.available || !isNonZero(vector)) return undefined;
+    if (this.hasSets === true) return this.search(partition, vector, threshold);
+    return this.ask().then(() =>
+      this.hasSets === undefined ? undefined : this.nearest(partition, vector, threshold),
+    );
+  }
+
+  add(
+    partition: VectorPartition,
+    id: string,
+    vector: Float32Array,
+    bounds: VectorBounds,
+  ): void | Promise<void> {
+    if (this.hasSets === false) return this.local.add(partition, id, vector, bounds);
+    if (!this.redis.available) return undefined;
+    if (this.hasSets === undefined)
+      return this.ask().then(() =>
+        this.hasSets === undefined ? undefined : this.add(partition, id, vector, bounds),
+      );
+    return isNonZero(vector) && bounds.ttlMs > 0 && bounds.maxEntries >= 1
+      ? this.keep(partition, id, vector, bounds)
+      : this.remove(partition, id);
+  }
+
+  remove(partition: VectorPartition, id: string): void | Promise<void> {
+    if (this.hasSets === false) return this.local.remove(partition, id);
+    if (!this.redis.available || this.hasSets === undefined) return undefined;
+    return this.send((set) => set.call('VREM', nameOf(partition), id)).then(() => undefined);
+  }
+
+  private async search(
+    partition: VectorPartition,
+    vector: Float32Array,
+    threshold: number,
+  ): Promise<Similar | undefined> {
+    const found = await this.redis
+      .call((client) =>
+        client.call('VSIM', nameOf(partition), 'FP32', blobOf(vector), 'WITHSCORES', 'COUNT', 1),
+      )
+      .catch(() => undefined);
+    if (!Array.isArray(found) || found.length < 2) return undefined;
+    // The server maps -1 … 1 to 0 … 1.
+    const similarity = 2 * Number(found[1]) - 1;
+    return similarity >= threshold - rounding ? { id: String(found[0]), similarity } : undefined;
+  }
+
+  private async keep(
+    partition: VectorPartition,
+    id: string,
+    vector: Float32Array,
+    { ttlMs, maxEntries }: VectorBounds,
+  ): Promise<void> {
+    const name = nameOf(partition);
+    const lifeMs = Math.ceil(ttlMs);
+    // In one transaction: a set without an expiry must not be created.
+    const replies = await this.send((set) =>
+      set
+        .call('VADD', name, 'FP32', blobOf(vector), id, 'NOQUANT')
+        .pexpire(name, lifeMs, 'NX')
+        .pexpire(name, lifeMs, 'GT')
+        .call('VCARD', name),
+    );
+    const size = Number(replies?.[3]?.[1]);
+    const tooMany = size - Math.min(maxEntries, maxPerPartition);
+    if (!(tooMany > 0)) return;
+    const picked = await this.redis
+      .call((client) => client.call('VRANDMEMBER', name, Math.min(tooMany, leavingAtOnce) + 1))
+      .catch(() => undefined);
+    const leaving = (Array.isArray(picked) ? picked.map(String) : []).filter((one) => one !== id);
+    if (leaving.length === 0) return;
+    await this.send((set) =>
+      leaving.slice(0, tooMany).reduce((all, one) => all.call('VREM', name, one), set),
+    );
+  }
+
+  /** The reply of each command, with its error; undefined when they are unknown. */
+  private async send(
+    fill: (transaction: ChainableCommander) => ChainableCommander,
+  ): Promise<[Error | null, unknown][] | undefined> {
+    const replies = await this.redis.call((client) => fill(client.multi()).exec()).catch(() => undefined);
+    return replies ?? undefined;
+  }
+
+  private ask(): Promise<void> {
+    this.asking ??= this.redis
+      .call((client) => client.call('COMMAND', 'INFO', 'VADD'))
+      .then(
+        (reply) => {
+          this.hasSets = Array.isArray(reply) && Array.isArray(reply[0]);
+          if (!this.hasSets)
+            this.log.info(
+              'The Redis server has no vector sets (Redis 8 has): similar questions are found only in the process that was asked',
+            );
+        },
+        // Unavailable now, which the connection has logged: detected again next time.
+        () => undefined,
+      )
+      .finally(() => (this.asking = undefined));
+    return this.asking;
+  }
+}
+
+/** Rounding of 32-bit numbers must not hide an equal vector. */
+const rounding = 1e-6;
+
+/** The part in braces decides the slot of a cluster: all keys of one organisation share it. */
+function nameOf({ organisationId, digest }: VectorPartition): string {
+  return `weir:{${organisationId === '' ? '-' : encodeURIComponent(organisationId)}}:vectors:${digest}`;
+}
+
+/** Little-endian, which the server requires and every supported machine uses. */
+function blobOf({ buffer, byteOffset, byteLength }: Float32Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+function isNonZero(vector: Float32Array): boolean {
+  let squares = 0;
+  for (const value of vector) squares += value * value;
+  return squares > 0 && Number.isFinite(squares);
 }

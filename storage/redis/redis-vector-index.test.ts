@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { recordingLog, type Line } from '../../core/lifecycle/recording-services.test-support.ts';
-import type { VectorPartition } from '../../core/ports/vector-index.ts';
+import type { VectorPartition } from '../../core/ports/cache.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { vectorIndexConformance } from '../../tests/conformance/vector-index.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
@@ -9,7 +9,7 @@ import { patientClock, redisMissing, startRedis, type RedisServer } from '../../
 import { startVectorSets } from '../../tests/kit/vector-set-server.ts';
 import { createMemoryVectorIndex } from '../memory/vector-index.ts';
 import { openRedis } from './open-redis.ts';
-import { createRedisVectorIndex } from './redis-vector-index.ts';
+import { createRedisVectorIndex } from './redis-cache.ts';
 
 const here: VectorPartition = { organisationId: 'org 1', digest: 'here' };
 const bounds = { ttlMs: 60_000, maxEntries: 100 };

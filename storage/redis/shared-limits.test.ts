@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { realClock, recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import type { RateLimit } from '../../core/ports/limits.ts';
+import type { RateLimit } from '../../core/ports/budgets.ts';
 import { integration, provider, recordsDirectory } from '../../core/routing/stored-records.test-support.ts';
 import auth from '../../plugins/auth/index.ts';
 import policies from '../../plugins/policies/index.ts';

@@ -7,7 +7,7 @@ import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../tests/kit/redis-server.ts';
 import { createMemoryCounters } from '../memory/counters.ts';
 import { openRedis } from './open-redis.ts';
-import { createRedisCounters } from './redis-counters.ts';
+import { createRedisCounters } from './open-shared-stores.ts';
 import { WithoutStore } from './without-store.ts';
 
 let server: RedisServer;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { Similar, VectorIndex, VectorPartition } from '../../core/ports/vector-index.ts';
+import type { Similar, VectorIndex, VectorPartition } from '../../core/ports/cache.ts';
 
 /** One index under test. */
 interface VectorIndexUnderTest {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { packagesMissing } from '../../plugins/local-classifier/classifier.ts';
+import { packagesMissing } from '../../plugins/local-classifier/index.ts';
 import { sign, signingKey } from '../../adapters/tokens/issuer.test-support.ts';
 import {
   type Asking,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
-import { packagesMissing } from '../../plugins/local-classifier/classifier.ts';
+import { packagesMissing } from '../../plugins/local-classifier/index.ts';
 import { call } from '../kit/operator.ts';
 import { writeTinyModel } from '../kit/onnx-model.ts';
 import { startWeir, stopEverything, temporaryFolder } from '../kit/process-kit.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { OpenApiDocument } from '../../core/http/openapi/document-writer.ts';
-import { createReferencePages } from '../../core/http/openapi/reference-pages.ts';
+import { createReferencePages } from '../../core/http/openapi/document.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { openTestResources, startAdministration } from '../kit/administration-kit.ts';

@@ -1,7 +1,7 @@
 import type { Dialect } from '../../../core/dialects/dialect.ts';
 import { writeSseFrame } from '../../../core/base/sse.ts';
 import { FrameScanner } from '../frame-scanner.ts';
-import { asBuffer, parseObject, stringifyExact } from '../json-reading.ts';
+import { asBuffer, type JsonObject, parseObject, stringifyExact } from '../json-reading.ts';
 import {
   encodeErrorJson,
   encodeOpenAiError,
@@ -9,20 +9,32 @@ import {
   openAiErrorMembers,
 } from '../openai-shapes.ts';
 import { bodyIssue } from '../request-members.ts';
-import { decodeAnswerTexts, responseFacts, ResponsesStreamReader, watchedMembers } from './answer.ts';
+import {
+  decodeAnswerTexts,
+  encodeResponsesUsage,
+  responseFacts,
+  ResponsesStreamReader,
+  watchedMembers,
+} from './answer.ts';
 import { decodeConversation, decodeRequest } from './decode-request.ts';
 import { responsesFrames } from './frame-rewriter.ts';
 import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts';
-import type { ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
-import type {
-  AnswerContext,
-  ChatClientCodec,
-  ChatEventWriter,
+import type { ChatAnswer, Finish, ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
+import {
+  type AnswerContext,
+  type ChatClientCodec,
+  type ChatEventWriter,
+  EncodeReport,
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { SequentialParts } from '../../../core/dialects/canonical/sequential-parts.ts';
-import { EventLines } from './output-writer.ts';
-import { ResponseWriter } from './response-writer.ts';
+import { EventLines, OutputWriter } from './output-writer.ts';
+import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
+import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
+import type { Usage } from '../../../core/dialects/usage.ts';
+import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
+import { encodeFormat, encodeToolChoice, encodeTools } from './encode-request.ts';
+import { dialect } from './output-parts.ts';
 
 /** The Responses API on the client side. */
 export const openAiResponsesClient: ChatClientCodec = {
@@ -78,3 +90,197 @@ export const openAiResponses: Dialect = {
     return writeSseFrame(encodeErrorJson({ type: 'error', code, message, param, error: members }), 'error');
   },
 };
+
+type StartEvent = Extract<ChatEvent, { type: 'start' }>;
+
+/** Status of the response for a finish. */
+interface Outcome {
+  readonly status: 'completed' | 'incomplete' | 'failed';
+  /** Reason of an incomplete response. */
+  readonly reason?: string;
+}
+
+/**
+ * Writes an answer as the events of a Responses stream into `lines`, and keeps the resulting response object. Events of
+ * different parts must not interleave.
+ */
+class ResponseWriter {
+  private readonly context: AnswerContext;
+  private readonly lines: EventLines;
+  private readonly output: OutputWriter;
+  private envelope: JsonObject | undefined;
+  private outcome: Outcome = { status: 'completed' };
+  private usage: Usage | undefined;
+  private extras: Extras | undefined;
+  private error: ProviderError | undefined;
+
+  constructor(context: AnswerContext, lines: EventLines) {
+    this.context = context;
+    this.lines = lines;
+    this.output = new OutputWriter(lines, context.newId);
+  }
+
+  write(event: ChatEvent): void {
+    switch (event.type) {
+      case 'start':
+        return this.start(event);
+      case 'finish':
+        this.outcome = outcomeOf(event.finish);
+        return this.output.finish(this.outcome.status);
+      case 'usage':
+        this.usage = event.usage;
+        return;
+      case 'extras':
+        this.extras = mergeExtras(this.extras, event.extras);
+        return;
+      case 'error':
+        return this.fail(event.error);
+      case 'end':
+        return this.lines.add(`response.${this.outcome.status}`, { response: this.response() });
+      default:
+        return this.output.write(event);
+    }
+  }
+
+  /** The response so far. */
+  response(): JsonObject {
+    const { status, reason } = this.outcome;
+    return {
+      ...this.extras?.[dialect],
+      ...(this.envelope ?? this.begin({ type: 'start', id: '', model: '' })),
+      status,
+      ...(status === 'completed' && { completed_at: this.context.now }),
+      error: this.error === undefined ? null : { code: codeOf(this.error), message: this.error.message },
+      incomplete_details: reason === undefined ? null : { reason },
+      output: this.output.items,
+      usage: this.usage === undefined ? null : encodeResponsesUsage(this.usage),
+      ...tierOf(this.extras),
+    };
+  }
+
+  private start(event: StartEvent): void {
+    this.usage ??= event.usage;
+    const response = this.begin(event);
+    this.lines.add('response.created', { response });
+    this.lines.add('response.in_progress', { response });
+  }
+
+  private begin({ id, model, createdAt, serviceTier }: StartEvent): JsonObject {
+    const { newId, now, request } = this.context;
+    this.envelope = responseEnvelope(
+      {
+        id: id.startsWith('resp_') ? id : newId('resp_'),
+        model: model === '' ? request.model : model,
+        createdAt: createdAt ?? now,
+        serviceTier,
+      },
+      this.context,
+    );
+    return this.envelope;
+  }
+
+  /**
+   * SDKs end a stream with an error when an event has an `error` member; other clients read the failed response after
+   * it.
+   */
+  private fail(error: ProviderError): void {
+    if (this.envelope === undefined) this.start({ type: 'start', id: '', model: '' });
+    const { message, param } = error;
+    const members = {
+      message,
+      type: error.type ?? 'upstream_error',
+      param: param ?? null,
+      code: error.code ?? null,
+    };
+    const { provider } = this.context;
+    this.lines.add('error', { code: members.code, message, param: members.param, error: members, provider });
+    this.error = error;
+    this.outcome = { status: 'failed' };
+    this.output.finish('failed');
+    this.lines.add('response.failed', { response: this.response() });
+  }
+}
+
+function outcomeOf({ reason, raw }: Finish): Outcome {
+  switch (reason) {
+    case 'length':
+      return { status: 'incomplete', reason: 'max_output_tokens' };
+    case 'content-filter':
+      return { status: 'incomplete', reason: 'content_filter' };
+    case 'pause':
+      return { status: 'incomplete', reason: raw === '' ? 'pause' : raw };
+    case 'error':
+      return { status: 'failed' };
+    default:
+      return { status: 'completed' };
+  }
+}
+
+function codeOf({ code, status }: ProviderError): string {
+  return code ?? (status === 429 ? 'rate_limit_exceeded' : 'server_error');
+}
+
+/** The tier at the end of a stream is the one that served it. */
+function tierOf(extras: Extras | undefined): JsonObject {
+  const tier = extras?.[dialect]?.service_tier;
+  return tier === undefined ? {} : { service_tier: tier };
+}
+
+/** Data of a response at its start. */
+interface ResponseHead {
+  readonly id: string;
+  readonly model: string;
+  readonly createdAt: number;
+  readonly serviceTier: string | undefined;
+}
+
+/**
+ * A response object in progress: its head, and the settings of the request in the form in which the API repeats them.
+ * Settings left to the provider are null where the wire allows it. `store` tells whether the gateway stores it.
+ */
+function responseEnvelope(head: ResponseHead, { request, kept }: AnswerContext): JsonObject {
+  return {
+    id: head.id,
+    object: 'response',
+    created_at: head.createdAt,
+    status: 'in_progress',
+    background: false,
+    error: null,
+    incomplete_details: null,
+    instructions: instructionsOf(request),
+    max_output_tokens: request.maxOutputTokens ?? null,
+    max_tool_calls: null,
+    model: head.model,
+    output: [],
+    parallel_tool_calls: request.parallelToolCalls ?? true,
+    previous_response_id: kept?.previousResponseId ?? null,
+    prompt_cache_key: request.promptCacheKey ?? null,
+    reasoning: { effort: request.reasoning?.effort ?? null, summary: request.reasoning?.summary ?? null },
+    safety_identifier: request.safetyIdentifier ?? null,
+    service_tier: head.serviceTier ?? request.serviceTier ?? null,
+    store: kept !== undefined,
+    temperature: request.temperature ?? null,
+    text: textOf(request),
+    tool_choice:
+      request.toolChoice === undefined ? 'auto' : encodeToolChoice(request.toolChoice, request.tools),
+    tools: encodeTools(request.tools, new EncodeReport()),
+    top_logprobs: request.topLogprobs ?? 0,
+    top_p: request.topP ?? null,
+    truncation: 'disabled',
+    usage: null,
+    user: request.user ?? null,
+    metadata: request.metadata ?? {},
+  };
+}
+
+function instructionsOf({ messages }: ChatRequest): string | null {
+  const [first] = messages;
+  const [part] = first?.parts ?? [];
+  return first?.role === 'system' && first.parts.length === 1 && part?.type === 'text' ? part.text : null;
+}
+
+function textOf({ responseFormat, verbosity }: ChatRequest): JsonObject {
+  const text: JsonObject = { format: encodeFormat(responseFormat ?? { type: 'text' }) };
+  if (verbosity !== undefined) text.verbosity = verbosity;
+  return text;
+}

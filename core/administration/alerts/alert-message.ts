@@ -1,7 +1,6 @@
 import { escapeHtml } from '../../http/openapi/render-reference.ts';
 import { limitWords } from '../../access/limit-charges.ts';
-import type { UsageCrossing } from '../../ports/budgets.ts';
-import type { RateLimit } from '../../ports/limits.ts';
+import type { RateLimit, UsageCrossing } from '../../ports/budgets.ts';
 import type { Mail } from './mail.ts';
 
 /** Reason why a person receives the mail. */

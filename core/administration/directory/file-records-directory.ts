@@ -1,4 +1,4 @@
-import type { OwnedUsageLimit } from '../../ports/limits.ts';
+import type { OwnedUsageLimit } from '../../ports/budgets.ts';
 import type { Directory, DirectoryDefaults, DirectoryStanding, KeyRecord } from '../../ports/directory.ts';
 import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { FileRecords } from './file-records.ts';

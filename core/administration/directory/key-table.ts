@@ -1,6 +1,6 @@
 import type { KeyRecord } from '../../ports/directory.ts';
 import type { ApiKeyDefaults, ApiKeySecret, DirectoryKey } from '../../ports/resources.ts';
-import type { RateLimit } from '../../ports/limits.ts';
+import type { RateLimit } from '../../ports/budgets.ts';
 
 /** Bound of remembered texts; beyond it the memory starts anew, which costs only sharing. */
 const maxTexts = 100_000;

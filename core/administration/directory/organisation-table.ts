@@ -11,7 +11,7 @@ import {
   type WorkspaceSettings,
 } from '../../ports/organisation-settings.ts';
 import type { ChangeMarks, WorkspaceDefaults, WorkspaceRecord } from '../../ports/resources.ts';
-import type { OwnedUsageLimit, RateLimit } from '../../ports/limits.ts';
+import type { OwnedUsageLimit, RateLimit } from '../../ports/budgets.ts';
 import { RecordTable } from './record-table.ts';
 import { SharedTexts } from './key-table.ts';
 

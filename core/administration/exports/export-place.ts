@@ -1,9 +1,9 @@
 import type { Features } from '../../access/features.ts';
 import type { Analytics } from '../../ports/analytics.ts';
 import type { Blobs, FileFormats } from '../../ports/exports.ts';
+import type { ExportSettings } from '../../ports/request-row.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Directory } from '../../ports/directory.ts';
-import type { ExportSettings } from '../../ports/export-fields.ts';
 import type { Jobs } from '../../ports/jobs.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Resources } from '../../ports/resources.ts';

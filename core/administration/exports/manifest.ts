@@ -1,12 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import type { Blobs } from '../../ports/exports.ts';
+import type { ExportFormat } from '../../ports/request-row.ts';
 import { strict } from '../../config/schema-object.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { LogExportData } from '../../ports/record-kinds.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
-import type { ExportFormat } from '../../ports/export-fields.ts';
 
 /** Ends an export for good: a retry would not help. The message is shown to people. */
 export class ExportFailure extends Error {

@@ -20,7 +20,7 @@ import {
 import type { ExportPlace } from './export-place.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import type { Blobs, FileFormat, FilePiece } from '../../ports/exports.ts';
-import type { ExportField } from '../../ports/export-fields.ts';
+import type { ExportField } from '../../ports/request-row.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Analytics, LogCursor, LogQuery, LogRecord } from '../../ports/analytics.ts';
 import type { Clock } from '../../ports/clock.ts';

@@ -1,7 +1,7 @@
 import { Type, type TObject, type TSchema } from 'typebox';
 import { RateLimitSchema } from '../../organisation/limits.ts';
 import { strict } from '../../organisation/fields.ts';
-import { exportFields, exportFormats, exportStates } from '../../ports/export-fields.ts';
+import { exportFields, exportFormats, exportStates } from '../../ports/request-row.ts';
 import { oauthClientMethods } from '../../ports/oauth.ts';
 import type { RecordKinds } from '../../ports/record-kinds.ts';
 import type { RecordKind } from '../../ports/records.ts';

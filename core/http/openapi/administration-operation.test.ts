@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from 'typebox';
 import { defineRoute } from '../../pipeline/define-route.ts';
-import { administrationOperation } from './administration-operation.ts';
+import { administrationOperation } from './document.ts';
 
 test('the document says which routes are older faces of something', () => {
   const route = defineRoute({

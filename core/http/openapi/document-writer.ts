@@ -9,7 +9,7 @@ import {
   type OperationBody,
   orNull,
 } from './operation.ts';
-import { jobSchemas } from './job-schemas.ts';
+import { jobSchemas } from './job-operations.ts';
 import { modelSchemas } from './model-schemas.ts';
 import { type TSchema, Type } from 'typebox';
 import { errorTable } from '../../errors/codes.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '../../pipeline/plugin.ts';
 import { embedSchema } from './operation.ts';
-import { exampleOfSchema } from './administration-operation.ts';
+import { exampleOfSchema } from './document.ts';
 
 const tree = {
   $defs: { Node: { type: 'object', properties: { next: { $ref: '#/$defs/Node' } } } },

@@ -7,11 +7,10 @@ import { send } from '../../../tests/kit/http-kit.ts';
 import { definePlugin, defineRoute, Type } from '../../pipeline/plugin.ts';
 import { createOperations } from '../operations.ts';
 import { describedPipelines, issuesOf, operationsIn, wholeDocument } from '../../../tests/kit/openapi-kit.ts';
-import { administrationOperation } from './administration-operation.ts';
+import { administrationOperation, createReferencePages } from './document.ts';
 import { DocumentWriter } from './document-writer.ts';
 import { anchorOf, renderReference } from './render-reference.ts';
 import { createHomePages, createInvitePage, isPresent } from '../home-page.ts';
-import { createReferencePages } from './reference-pages.ts';
 
 const server = { base_path: '/v1', header_prefix: 'x-service' };
 const { document, compiled } = await wholeDocument();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { createMemoryCounters } from '../../../storage/memory/counters.ts';
 import { openRedis } from '../../../storage/redis/open-redis.ts';
-import { createRedisCounters } from '../../../storage/redis/redis-counters.ts';
+import { createRedisCounters } from '../../../storage/redis/open-shared-stores.ts';
 import { ManualClock } from '../../../tests/conformance/manual-clock.ts';
 import { patientClock, redisMissing, type RedisServer, startRedis } from '../../../tests/kit/redis-server.ts';
 import {

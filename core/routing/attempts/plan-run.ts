@@ -1,5 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { asGatewayError } from '../../pipeline/reply.ts';
+import { asGatewayError } from '../../pipeline/settle.ts';
 import { type Answer, clientLeft, isStreamSource } from '../../pipeline/answer.ts';
 import { isPromise } from '../../pipeline/call-hook.ts';
 import type { MaybePromise } from '../../pipeline/context.ts';
@@ -11,8 +11,7 @@ import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../pl
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
 import { isFinal, isTargetExhausted, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
-import { nothingUsed } from '../../ports/budgets.ts';
-import type { BudgetAmounts } from '../../ports/budgets.ts';
+import { type BudgetAmounts, nothingUsed } from '../../ports/budgets.ts';
 import type { AttemptParts } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';
 import type { BreakerAttempt } from '../../base/breaker.ts';

@@ -9,7 +9,7 @@ import {
   notNull,
   sentenceCount,
   wordCount,
-} from './counts.ts';
+} from './texts.ts';
 import { faults, judge, subject, verdict } from './subject.test-support.ts';
 
 const cases: [AnyCheck, object, string, string][] = [

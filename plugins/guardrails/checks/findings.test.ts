@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { AnyCheck } from '../../../core/pipeline/plugin.ts';
-import { pii } from './personal-data.ts';
-import { secrets } from './secrets.ts';
+import { pii, secrets } from './personal-data.ts';
 import { faults, judge, subject, verdict } from './subject.test-support.ts';
 
 const personal: [string, readonly string[]][] = [

@@ -4,11 +4,14 @@ import {
   allLowercase,
   allUppercase,
   characterCount,
+  contains,
   endsWith,
   notNull,
+  regexMatch,
+  regexReplace,
   sentenceCount,
   wordCount,
-} from './counts.ts';
+} from './texts.ts';
 import { gibberish, language, promptInjection } from './heuristics.ts';
 import {
   allowedRequestTypes,
@@ -18,10 +21,8 @@ import {
   requiredMetadataKeyValuePairs,
 } from './models-and-requests.ts';
 import { judge } from './judge.ts';
-import { pii } from './personal-data.ts';
-import { secrets } from './secrets.ts';
+import { pii, secrets } from './personal-data.ts';
 import { containsCode, jsonKeys, jsonSchema, sql } from './structure.ts';
-import { contains, regexMatch, regexReplace } from './texts.ts';
 
 /** The checks that the gateway brings. */
 export const builtInChecks: readonly AnyCheck[] = [

@@ -7,6 +7,8 @@
  */
 import { boundedPattern, findLinearly } from '../../../core/base/linear-pattern.ts';
 import {
+  type AnyCheck,
+  type CheckDefinition,
   defineCheck,
   failed,
   linearPattern,
@@ -157,6 +159,229 @@ export const contains = defineCheck({
         operator,
         foundWords: found.slice(0, 20),
       });
+    };
+  },
+});
+
+/** Checks of the text that an answer or a request ends with: its length, its letter case, its ending. */
+
+const Bound = (usual: number, description: string) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: usual, description }));
+
+/** Writing without spaces: each of its characters counts as a word. */
+const ideographs = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/gu;
+const words = /[\p{L}\p{N}\p{M}_'’-]+/gu;
+const isWord = /[\p{L}\p{N}]/u;
+
+const beyondAscii = /[^\0-\x7f]/;
+/** Of the first 128 characters: 2 makes a word, 1 stands within one, 0 ends it. */
+const inWord = Uint8Array.from({ length: 128 }, (_, code) => {
+  const character = String.fromCharCode(code);
+  return isWord.test(character) ? 2 : /[_'-]/.test(character) ? 1 : 0;
+});
+
+/** Undefined for a text beyond ASCII, which the expressions count in ten times the time. */
+function countAsciiWords(text: string): number | undefined {
+  let count = 0;
+  let isCounted = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code > 127) return undefined;
+    const kind = inWord[code];
+    if (kind === 0) isCounted = false;
+    else if (kind === 2 && !isCounted) {
+      isCounted = true;
+      count += 1;
+    }
+  }
+  return count;
+}
+
+function countWords(text: string): number {
+  const plain = countAsciiWords(text);
+  if (plain !== undefined) return plain;
+  let count = 0;
+  const spaced = text.replace(ideographs, () => {
+    count += 1;
+    return ' ';
+  });
+  for (const [word] of spaced.matchAll(words)) if (isWord.test(word)) count += 1;
+  return count;
+}
+
+/** An end that a space, a closing quote or the end of the text follows; the wide ones need no follower. */
+const sentenceEnd = /[.!?…]["'”’)\]»]?(?=\s|$)|[。！？]/g;
+
+/** Text behind the last sentence end counts as a sentence, too. */
+function countSentences(text: string): number {
+  let count = 0;
+  let from = 0;
+  const count1 = (to: number): void => {
+    if (isWord.test(text.slice(from, to))) count += 1;
+    from = to;
+  };
+  for (const { index, 0: end } of text.matchAll(sentenceEnd)) count1(index + end.length);
+  count1(text.length);
+  return count;
+}
+
+/** Code points: a letter beyond the first plane is one character. */
+function countCharacters(text: string): number {
+  if (!beyondAscii.test(text)) return text.length;
+  let count = text.length;
+  for (let at = 0; at < text.length - 1; at += 1) {
+    if ((text.codePointAt(at) ?? 0) <= 0xffff) continue;
+    count -= 1;
+    at += 1;
+  }
+  return count;
+}
+
+/** The verdict on a number that must lie between two others. */
+function between(thing: string, count: number, [least, most]: readonly [number, number], not?: boolean) {
+  const isWithin = count >= least && count <= most;
+  const explanation = `The text has ${count} ${thing}, which is ${isWithin ? '' : 'not '}from ${least} to ${most}.`;
+  return verdictOf(isWithin, not, { explanation, count, least, most });
+}
+
+function boundsFaults(things: string, least: number, most: number) {
+  if (least <= most) return [];
+  const message = `is ${least}, which is more than max${things} (${most}); exchange them`;
+  return [{ path: `/min${things}`, message }];
+}
+
+export const sentenceCount = defineCheck({
+  id: 'default.sentenceCount',
+  description:
+    'Passes when the text has from `minSentences` to `maxSentences` sentences. A sentence ends with . ! ? or … before a space, so that an abbreviation also counts as an end.',
+  phases: ['input', 'output'],
+  schema: Type.Object(
+    {
+      minSentences: Bound(0, 'Fewest sentences.'),
+      maxSentences: Bound(99_999, 'Most sentences.'),
+      not: Not,
+    },
+    strict,
+  ),
+  check: ({ minSentences = 0, maxSentences = 99_999 }) =>
+    boundsFaults('Sentences', minSentences, maxSentences),
+  create({ minSentences = 0, maxSentences = 99_999, not }) {
+    return ({ text }) =>
+      text === ''
+        ? skipped(nothing)
+        : between('sentences', countSentences(text), [minSentences, maxSentences], not);
+  },
+});
+
+export const wordCount = defineCheck({
+  id: 'default.wordCount',
+  description:
+    'Passes when the text has from `minWords` to `maxWords` words: runs of letters and digits. Chinese and Japanese characters count as a word each.',
+  phases: ['input', 'output'],
+  schema: Type.Object(
+    { minWords: Bound(0, 'Fewest words.'), maxWords: Bound(99_999, 'Most words.'), not: Not },
+    strict,
+  ),
+  check: ({ minWords = 0, maxWords = 99_999 }) => boundsFaults('Words', minWords, maxWords),
+  create({ minWords = 0, maxWords = 99_999, not }) {
+    return ({ text }) =>
+      text === '' ? skipped(nothing) : between('words', countWords(text), [minWords, maxWords], not);
+  },
+});
+
+export const characterCount = defineCheck({
+  id: 'default.characterCount',
+  description:
+    'Passes when the text has from `minCharacters` to `maxCharacters` characters (Unicode code points), spaces included.',
+  phases: ['input', 'output'],
+  schema: Type.Object(
+    {
+      minCharacters: Bound(0, 'Fewest characters.'),
+      maxCharacters: Bound(9_999_999, 'Most characters.'),
+      not: Not,
+    },
+    strict,
+  ),
+  check: ({ minCharacters = 0, maxCharacters = 9_999_999 }) =>
+    boundsFaults('Characters', minCharacters, maxCharacters),
+  create({ minCharacters = 0, maxCharacters = 9_999_999, not }) {
+    return ({ text }) =>
+      text === ''
+        ? skipped(nothing)
+        : between('characters', countCharacters(text), [minCharacters, maxCharacters], not);
+  },
+});
+
+/** Letters that are written large or small; a text without any is neither. */
+const cased = /[\p{Lu}\p{Ll}]/u;
+const OnlyNot = Type.Object({ not: Not }, strict);
+
+function caseCheck(
+  names: Pick<AnyCheck, 'id' | 'aliases'>,
+  letters: 'capital' | 'small',
+): CheckDefinition<typeof OnlyNot> {
+  const other = letters === 'capital' ? /\p{Ll}/u : /\p{Lu}/u;
+  return {
+    ...names,
+    description: `Passes when all letters of the text are ${letters} ones.`,
+    phases: ['input', 'output'],
+    schema: OnlyNot,
+    create:
+      ({ not }) =>
+      ({ text }) => {
+        if (!cased.test(text)) return skipped('The text has no letters that could be capital or small.');
+        const holds = !other.test(text);
+        return verdictOf(holds, not, {
+          explanation: `The letters of the text are ${holds ? 'all' : 'not all'} ${letters} ones.`,
+        });
+      },
+  };
+}
+
+export const allUppercase = defineCheck(
+  caseCheck({ id: 'default.alluppercase', aliases: ['default.isAllUpperCase'] }, 'capital'),
+);
+
+export const allLowercase = defineCheck(
+  caseCheck({ id: 'default.alllowercase', aliases: ['default.isAllLowerCase'] }, 'small'),
+);
+
+export const endsWith = defineCheck({
+  id: 'default.endsWith',
+  description: 'Passes when the text ends with a suffix. White space and one full stop after it are ignored.',
+  phases: ['input', 'output'],
+  schema: Type.Object(
+    {
+      suffix: Type.String({ minLength: 1, maxLength: 10_000, description: 'Required end of the text.' }),
+      not: Not,
+    },
+    strict,
+  ),
+  create({ suffix, not }) {
+    return ({ text }) => {
+      if (text === '') return skipped(nothing);
+      const end = text.trimEnd();
+      const holds = text.endsWith(suffix) || end.endsWith(suffix) || end.endsWith(`${suffix}.`);
+      return verdictOf(holds, not, {
+        explanation: `The text ${holds ? 'ends' : 'does not end'} with the suffix.`,
+        suffix: suffix.slice(0, 200),
+      });
+    };
+  },
+});
+
+export const notNull = defineCheck({
+  id: 'default.notNull',
+  description:
+    'Passes when there is content: a text that is not only white space, or a tool call. With `not`, passes when there is none.',
+  phases: ['input', 'output'],
+  schema: OnlyNot,
+  create({ not }) {
+    return ({ text, texts, json }) => {
+      if (json === undefined) return skipped('There is no JSON to look at.');
+      const holds =
+        text.trim() !== '' || texts.some(({ type, text: one }) => type !== 'reasoning' && one.trim() !== '');
+      return verdictOf(holds, not, { explanation: holds ? 'Something is said.' : 'Nothing is said.' });
     };
   },
 });

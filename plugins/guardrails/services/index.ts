@@ -3,8 +3,7 @@ import { type AnyCheck, type Static, Type } from '../../../core/pipeline/plugin.
 import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
 import { strict } from '../checks/shared.ts';
 import { serviceCheck } from './ask-service.ts';
-import { acuvityServices } from './rows-acuvity.ts';
-import { cloudServices } from './rows-clouds.ts';
+import { acuvityServices, cloudServices } from './rows-clouds.ts';
 import { qualityServices } from './rows-quality.ts';
 import { securityServices } from './rows-security.ts';
 import { address, credentialsSchema, type ServiceRow } from './service.ts';

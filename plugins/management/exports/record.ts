@@ -4,7 +4,7 @@ import {
   exportFields,
   exportFormats,
   exportStates,
-} from '../../../core/ports/export-fields.ts';
+} from '../../../core/ports/request-row.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
 import { filterBody } from '../shared/request-filter.ts';

@@ -6,7 +6,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { readFeatures } from '../../../core/access/features.ts';
 import { createLogExports } from '../../../core/administration/exports/log-exports.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import { exportFields, type ExportField } from '../../../core/ports/export-fields.ts';
+import { exportFields, type ExportField } from '../../../core/ports/request-row.ts';
 import { defaultSecurity, type DataVisibility } from '../../../core/ports/organisation-settings.ts';
 import { createFileBlobs } from '../../../storage/blobs/file-blobs.ts';
 import {

@@ -7,7 +7,7 @@ import {
 } from '../../../core/administration/exports/export-rights.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
-import { exportFields } from '../../../core/ports/export-fields.ts';
+import { exportFields } from '../../../core/ports/request-row.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import {

@@ -3,7 +3,7 @@ import {
   showOptions,
 } from '../../../core/organisation/integration-configurations.ts';
 import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { UsageLimit } from '../../../core/ports/limits.ts';
+import type { UsageLimit } from '../../../core/ports/budgets.ts';
 import type { IntegrationAccess, SecretMapping } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { headersOf } from '../../../core/organisation/mcp-address.ts';

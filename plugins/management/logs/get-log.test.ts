@@ -16,7 +16,7 @@ import {
 } from '../../../tests/kit/plugin-kit.ts';
 import { storedRow } from '../../../tests/kit/stored-row.ts';
 import { CommonMembers } from '../../logger/members.ts';
-import { requestLine } from '../../logger/request-row.ts';
+import { requestLine } from '../../logger/index.ts';
 import { getLogRoute } from './routes.ts';
 import type { LogReply } from './record.ts';
 

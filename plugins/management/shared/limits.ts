@@ -13,9 +13,8 @@ import {
 import { budgetPeriod } from '../../../core/access/budget-period.ts';
 import { usageLimitKey } from '../../../core/access/limit-charges.ts';
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { Budgets, BudgetUsage } from '../../../core/ports/budgets.ts';
+import type { Budgets, BudgetUsage, RateLimit, UsageLimit } from '../../../core/ports/budgets.ts';
 import type { Clock } from '../../../core/ports/clock.ts';
-import type { RateLimit, UsageLimit } from '../../../core/ports/limits.ts';
 import { orNull, refusedBody, strict } from './fields.ts';
 import {
   givenRateLimits,

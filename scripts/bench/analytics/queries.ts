@@ -1,4 +1,4 @@
-import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type {
   Analytics,
   GroupQuery,
@@ -6,8 +6,8 @@ import type {
   RequestSeriesQuery,
   TimeWindow,
   Visibility,
-} from '../../core/ports/analytics.ts';
-import type { SeededStore } from './analytics-store.ts';
+} from '../../../core/ports/analytics.ts';
+import type { SeededStore } from './store.ts';
 
 /** One kind of question and its times, in milliseconds. */
 export interface QueryFigures {

@@ -1,16 +1,19 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { createLog } from '../../adapters/telemetry/line-log.ts';
-import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
-import { createDirectory, type LiveDirectory } from '../../core/administration/directory/live-directory.ts';
-import { withoutStore } from '../../core/organisation/without-store.ts';
-import type { Resources } from '../../core/ports/resources.ts';
-import { systemClock as clock } from '../../core/ports/clock.ts';
-import { startPglite } from '../../storage/embedded/start-pglite.ts';
-import type { Database } from '../../storage/postgres/database.ts';
-import { openDatabase } from '../../storage/postgres/open-database.ts';
-import { createResources } from '../../storage/postgres/resources.ts';
-import { startWeir, type WeirSubject } from './subject.ts';
+import { createLog } from '../../../adapters/telemetry/line-log.ts';
+import { createMetrics } from '../../../adapters/telemetry/prometheus.ts';
+import {
+  createDirectory,
+  type LiveDirectory,
+} from '../../../core/administration/directory/live-directory.ts';
+import { withoutStore } from '../../../core/organisation/without-store.ts';
+import type { Resources } from '../../../core/ports/resources.ts';
+import { systemClock as clock } from '../../../core/ports/clock.ts';
+import { startPglite } from '../../../storage/embedded/start-pglite.ts';
+import type { Database } from '../../../storage/postgres/database.ts';
+import { openDatabase } from '../../../storage/postgres/open-database.ts';
+import { createResources } from '../../../storage/postgres/resources.ts';
+import { startWeir, type WeirSubject } from '../subject.ts';
 
 const config = `version: 1
 log: { level: warn }

@@ -1,18 +1,18 @@
 import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { createLog } from '../../adapters/telemetry/line-log.ts';
-import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
-import { loadConfig } from '../../core/config/load-config.ts';
-import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
-import type { Analytics } from '../../core/ports/analytics.ts';
-import { systemClock as clock } from '../../core/ports/clock.ts';
-import { openAnalytics, type AnalyticsOptions } from '../../main/open-analytics.ts';
-import { fill } from '../seed-demo/fill.ts';
-import { openDemoStore, type DemoStore } from '../seed-demo/open-store.ts';
-import { showProgress } from '../seed-demo/progress.ts';
-import { benchConfig } from './subject.ts';
-import { benchKey } from './workload.ts';
+import { createLog } from '../../../adapters/telemetry/line-log.ts';
+import { createMetrics } from '../../../adapters/telemetry/prometheus.ts';
+import { loadConfig } from '../../../core/config/load-config.ts';
+import { UndoStack } from '../../../core/lifecycle/undo-stack.ts';
+import type { Analytics } from '../../../core/ports/analytics.ts';
+import { systemClock as clock } from '../../../core/ports/clock.ts';
+import { openAnalytics, type AnalyticsOptions } from '../../../main/open-analytics.ts';
+import { fill } from '../../seed-demo/fill.ts';
+import { openDemoStore, type DemoStore } from '../../seed-demo/open-store.ts';
+import { showProgress } from '../../seed-demo/progress.ts';
+import { benchConfig } from '../subject.ts';
+import { benchKey } from '../workload.ts';
 
 /** A seeded store on disk. */
 export interface SeededStore {

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { enginePid } from '../../tests/kit/engine-pid.ts';
-import { analyticsConfig, residentBytes, watchMemory, type SeededStore } from './analytics-store.ts';
-import { median } from './cpu.ts';
-import { load } from './load.ts';
-import { startAsker, startUpstream, startWeir } from './subject.ts';
-import { requestBytes } from './workload.ts';
+import { enginePid } from '../../../tests/kit/engine-pid.ts';
+import { analyticsConfig, residentBytes, watchMemory, type SeededStore } from './store.ts';
+import { median } from '../cpu.ts';
+import { load } from '../load.ts';
+import { startAsker, startUpstream, startWeir } from '../subject.ts';
+import { requestBytes } from '../workload.ts';
 
 /** Figures of requests while queries run. */
 export interface BesideFigures {

@@ -2,12 +2,12 @@ import { mkdir, mkdtemp, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createLog } from '../../adapters/telemetry/line-log.ts';
-import { systemClock as clock } from '../../core/ports/clock.ts';
-import { openJournal } from '../../storage/journal/journal.ts';
-import { bodyRow, requestRow, storedTime } from '../../tests/conformance/analytics-rows.ts';
-import { removeFolder } from './subject.ts';
-import { openSeeded, storedOf, watchMemory, type SeededStore, type StoredCounts } from './analytics-store.ts';
+import { createLog } from '../../../adapters/telemetry/line-log.ts';
+import { systemClock as clock } from '../../../core/ports/clock.ts';
+import { openJournal } from '../../../storage/journal/journal.ts';
+import { bodyRow, requestRow, storedTime } from '../../../tests/conformance/analytics-rows.ts';
+import { removeFolder } from '../subject.ts';
+import { openSeeded, storedOf, watchMemory, type SeededStore, type StoredCounts } from './store.ts';
 
 /** Figures of storing log rows with bodies. */
 export interface IngestFigures {

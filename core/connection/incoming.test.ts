@@ -86,7 +86,7 @@ describe('limits of a body in memory', () => {
     for (const streamed of [false, true]) {
       test(`a client that sends ${bound} gets 408, ${streamed ? 'with a streamed body' : 'with one in memory'}`, async (t) => {
         // A busy machine delays the drops: none of them may count as a long pause.
-        const slow = { ...server, body_idle_timeout_ms: 1000, ...pace };
+        const slow = { ...server, body_idle_timeout_ms: 60_000, ...pace };
         const upstream = await echo(t);
         const gateway = streamed
           ? await startTestGateway(t, { providers: { up: { base_url: upstream.url } }, server: slow })

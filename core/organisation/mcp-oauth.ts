@@ -105,6 +105,16 @@ export function withoutOauthSecrets(given: Static<typeof McpOauthSchema>): McpOa
   return Object.fromEntries(Object.entries(given).filter(([name]) => !left.has(name)));
 }
 
+/** The secrets of settings that hold them. */
+export function secretsOfOauth(
+  given: Pick<Static<typeof McpOauthSchema>, OauthSecretName>,
+): readonly { readonly name: OauthSecretName; readonly value: string }[] {
+  return oauthSecretNames.flatMap((name) => {
+    const value = given[name];
+    return value === undefined ? [] : [{ name, value }];
+  });
+}
+
 /** A mistake in the settings: place below them, and the end of a sentence. */
 interface SettingsMistake {
   readonly path: string;

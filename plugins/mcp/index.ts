@@ -16,6 +16,7 @@ import { Connections } from './oauth/connections.ts';
 import { ownOauthFaults } from './oauth/own-identity.ts';
 import { UpstreamCredentials } from './oauth/upstream-credentials.ts';
 import { type McpOptions, OptionsSchema } from './options.ts';
+import { clientFaults } from './facade/organisation-provider.ts';
 import { Gathered } from './gathered.ts';
 import { OlderTransport, type Served } from './older-transport.ts';
 import { Origins } from './origins.ts';
@@ -162,7 +163,7 @@ function virtualFaults({ servers = {}, virtual_servers: virtual = {} }: McpOptio
 }
 
 function optionFaults(options: McpOptions): readonly OptionFault[] {
-  return [...serverFaults(options), ...virtualFaults(options)];
+  return [...serverFaults(options), ...virtualFaults(options), ...clientFaults(options)];
 }
 
 function serverFaults({ servers = {} }: McpOptions): readonly OptionFault[] {

@@ -225,6 +225,58 @@ const ScopeName = Type.String({ pattern: '^[!#-\\[\\]-~]{1,255}$' });
 
 const Audience = Type.String({ minLength: 1, maxLength: 255 });
 
+/** A redirect URI, or the beginning of some. */
+const RedirectPattern = Type.String({ pattern: '^[a-z][a-z0-9+.-]*:[^\\s*#]+(?:/\\*)?$', maxLength: 1024 });
+
+const { client_secret, private_key, token_endpoint_auth_method } = oauthProperties;
+
+const AuthorizationClientSchema = Type.Object(
+  {
+    client_id: Type.String({ minLength: 1, maxLength: 1024, description: 'Its id at the provider.' }),
+    ...{ client_secret, private_key, token_endpoint_auth_method },
+    scopes: Type.Optional(
+      Type.Array(ScopeName, {
+        maxItems: 20,
+        description: 'Further scopes that the provider is asked for, such as `offline_access`.',
+      }),
+    ),
+    parameters: Type.Optional(
+      Type.Record(Type.String({ pattern: '^[\\w.-]{1,64}$' }), Type.String({ maxLength: 1024 }), {
+        maxProperties: 20,
+        description:
+          'Further parameters of the authorization request: `{ audience: "https://…" }`. Those of the gateway itself stay.',
+      }),
+    ),
+    resource_parameter: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description:
+          'Passes `resource` (RFC 8707) on to the provider. Off: for providers that refuse it; `audience` names theirs then.',
+      }),
+    ),
+    redirect_uris: Type.Optional(
+      Type.Array(RedirectPattern, {
+        minItems: 1,
+        maxItems: 200,
+        description:
+          'Redirect URIs that applications may have; one that ends in `/*` stands for all below. Default: https, loopback, and schemes of applications.',
+      }),
+    ),
+    document_hosts: Type.Optional(
+      Type.Array(Type.String({ pattern: '^(?:\\*|[a-z0-9.-]+(?::\\d{1,5})?)$' }), {
+        maxItems: 200,
+        description:
+          'Hosts whose client-id metadata documents are accepted instead of a registration; `*` for all. Default: none.',
+      }),
+    ),
+  },
+  {
+    ...strict,
+    description:
+      'The one client that all applications are at the provider, for providers that let none register. The gateway is an authorization server in front of it then; the redirect URI of this client is `/mcp/oauth/callback` below `server.public_url`.',
+  },
+);
+
 /** Option `authorization`: MCP clients get their tokens from an identity provider. */
 const AuthorizationSchema = Type.Object(
   {
@@ -257,6 +309,7 @@ const AuthorizationSchema = Type.Object(
         description: 'Name of these servers that clients show.',
       }),
     ),
+    client: Type.Optional(AuthorizationClientSchema),
   },
   {
     ...strict,
@@ -265,6 +318,7 @@ const AuthorizationSchema = Type.Object(
   },
 );
 
+export type AuthorizationClientOptions = Static<typeof AuthorizationClientSchema>;
 export type AuthorizationOptions = Static<typeof AuthorizationSchema>;
 
 /** Options of `mcp`. */

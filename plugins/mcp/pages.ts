@@ -4,7 +4,8 @@ import type { Answer } from '../../core/pipeline/plugin.ts';
 const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
 h1{font-size:1.4rem}dt{color:#555;margin-top:.8rem}dd{margin:0;font-weight:600;overflow-wrap:anywhere}
 p.warn{border-left:4px solid #b45309;padding-left:.8rem}
-button{font:inherit;padding:.5rem 1.4rem;margin:1rem 0 0;border:1px solid #1d4ed8;border-radius:.4rem;background:#1d4ed8;color:#fff;cursor:pointer}`;
+button{font:inherit;padding:.5rem 1.4rem;margin:1rem .8rem 0 0;border:1px solid #1d4ed8;border-radius:.4rem;background:#1d4ed8;color:#fff;cursor:pointer}
+button[value=deny]{border-color:#555;background:#fff;color:#1a1a1a}`;
 
 /**
  * No scripts, no pictures, no frames. `form-action` is left out: browsers apply it to the redirects behind a form as well,
@@ -52,6 +53,45 @@ export function connectPage({ slug, url, user, proof }: ConnectQuestion, headers
 <button type="submit">Connect</button>
 </form>`;
   return page(200, 'Connect an account?', main, headers);
+}
+
+/** What the user is asked before an application gets tokens. */
+interface Consent {
+  /** As the application calls itself; empty for none. */
+  readonly name: string;
+  /** Host that the application describes itself at; undefined for none. */
+  readonly host: string | undefined;
+  /** Where the application waits. */
+  readonly place: string;
+  readonly resourceName: string;
+  readonly resource: string;
+  readonly scopes: readonly string[];
+  /** Address and hidden field of the form. */
+  readonly action: string;
+  readonly request: string;
+}
+
+/** Asks whether an application may act for the user. */
+export function consentPage(consent: Consent, headers: readonly string[]): Answer {
+  const { name, host, place, resourceName, resource, scopes, action, request } = consent;
+  const shown = name === '' ? 'An application without a name' : `“${escaped(name)}”`;
+  const checked =
+    host === undefined
+      ? 'The application chose this name itself; it is not checked.'
+      : `The application describes itself at ${escaped(host)}.`;
+  const main = `<p>${shown} asks for access to ${escaped(resourceName)} in your name. ${checked}</p>
+<dl>
+<dt>Your sign-in is handed to</dt><dd>${escaped(place)}</dd>
+<dt>It may use</dt><dd>${escaped(resource)}</dd>
+<dt>Rights</dt><dd>${escaped(scopes.join(', '))}</dd>
+</dl>
+<p class="warn">Go on only if you have just begun this in that application yourself.</p>
+<form method="post" action="${escaped(action)}">
+<input type="hidden" name="request" value="${escaped(request)}">
+<button type="submit" name="decision" value="allow">Allow</button>
+<button type="submit" name="decision" value="deny">Deny</button>
+</form>`;
+  return page(200, 'Allow access?', main, headers);
 }
 
 /** Tells the user how it has ended; `text` says what to do. */

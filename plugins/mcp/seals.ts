@@ -4,7 +4,7 @@ import { Value } from 'typebox/value';
 import type { Scope } from '../../core/pipeline/plugin.ts';
 
 /** What a sealed text is for: one for another purpose does not open. */
-type Purpose = 'ticket' | 'browser' | 'state';
+type Purpose = 'ticket' | 'browser' | 'state' | 'client' | 'consent' | 'code' | 'refresh';
 
 /** Longest sealed text that is opened. */
 const longestSealed = 24_576;
@@ -13,8 +13,8 @@ const longestLifeMs = 900_000;
 
 const Envelope = Type.Object({
   id: Type.String({ maxLength: 64 }),
-  /** Milliseconds since the epoch. */
-  until: Type.Number(),
+  /** Milliseconds since the epoch; absent for never. */
+  until: Type.Optional(Type.Number()),
   value: Type.Unknown(),
 });
 
@@ -47,9 +47,13 @@ export class Seals {
     this.#owner = owner;
   }
 
-  /** Characters that need no escaping in URLs and cookies. `lifetimeMs`: 15 minutes at the most. */
-  seal(purpose: Purpose, value: object, lifetimeMs: number): string {
-    const until = this.#clock.now() + Math.min(lifetimeMs, longestLifeMs);
+  /**
+   * Characters that need no escaping in URLs and cookies. `lifetimeMs`: 15 minutes at the most; without one the text opens
+   * as long as the secret key is known, and cannot be spent.
+   */
+  seal(purpose: Purpose, value: object, lifetimeMs?: number): string {
+    const until =
+      lifetimeMs === undefined ? undefined : this.#clock.now() + Math.min(lifetimeMs, longestLifeMs);
     return this.#secrets.seal(JSON.stringify({ id: randomName(), until, value }), this.#context(purpose));
   }
 
@@ -67,7 +71,7 @@ export class Seals {
       return undefined;
     }
     if (!Value.Check(Envelope, envelope) || !Value.Check(schema, envelope.value)) return undefined;
-    const { id, value, until } = envelope;
+    const { id, value, until = Infinity } = envelope;
     return this.#clock.now() < until ? { id, value } : undefined;
   }
 

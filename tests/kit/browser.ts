@@ -29,9 +29,9 @@ export class Browser {
     this.#stopsAt = stopsAt;
   }
 
-  /** Another browser with the same cookies, which follows every redirect. */
-  copy(): Browser {
-    const copy = new Browser();
+  /** Another browser with the same cookies, which stops at other addresses. */
+  copy(...stopsAt: readonly string[]): Browser {
+    const copy = new Browser(...stopsAt);
     for (const [name, cookie] of this.#cookies) copy.#cookies.set(name, cookie);
     return copy;
   }

@@ -1,4 +1,3 @@
-import { timingSafeEqual } from 'node:crypto';
 import { type Static, Type } from 'typebox';
 import { canonicalPath } from '../../../core/dialects/match-endpoint.ts';
 import { oauthClientOf } from '../../../core/organisation/mcp-oauth.ts';
@@ -12,6 +11,16 @@ import {
   type Scope,
 } from '../../../core/pipeline/plugin.ts';
 import type { OauthClient, OauthDiscovery } from '../../../core/ports/oauth.ts';
+import {
+  cookieName,
+  cookieOf,
+  isEqual,
+  isOwnForm,
+  redirect,
+  setCookie,
+  shortBody,
+  Stopped,
+} from '../browsers.ts';
 import { publicOrigin } from '../origins.ts';
 import { connectPage, endPage } from '../pages.ts';
 import { randomName, Seals } from '../seals.ts';
@@ -66,16 +75,6 @@ const State = Type.Object({
   audience: Text,
 });
 type TicketOf = Static<typeof Ticket>;
-
-/** A walk that does not go on: the page says why. */
-class Stopped extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
 
 type ConnectScope = Pick<Scope, 'secrets' | 'clock' | 'counters' | 'publicUrl' | 'mcp' | 'log'>;
 
@@ -206,18 +205,23 @@ export class ConnectPages {
     // A page of another site cannot press the button: the browser leaves this cookie out of its requests.
     return connectPage(
       { slug, url, user, proof },
-      setCookie(origin, cookieName(origin, id), cookie, 'Strict'),
+      setCookie({
+        ...{ origin, name: walkCookie(origin, id), value: cookie },
+        ...{ sameSite: 'Strict', lifetimeMs: walkMs },
+      }),
     );
   }
 
   async #leave(context: RequestContext, path: string, origin: string): Promise<Answer> {
     const { id, value } = this.#ticket(path);
     const account = this.#account(value);
-    const from = context.header('origin');
-    const form = new URLSearchParams(await bodyOf(context));
-    const browser = this.#seals.open('browser', cookieOf(context, cookieName(origin, id)), Browser)?.value;
+    const body = await shortBody(context, maxBodyBytes);
+    if (body === undefined) throw new Stopped(413, 'The form is too long.');
+    const form = new URLSearchParams(body);
+    const name = walkCookie(origin, id);
+    const browser = this.#seals.open('browser', cookieOf(context, name), Browser)?.value;
     const isSame = browser?.ticket === id && isEqual(browser.proof, form.get('proof') ?? '');
-    if (!isSame || (from !== undefined && from !== origin))
+    if (!isSame || !isOwnForm(context, origin))
       throw new Stopped(
         403,
         'The page was not opened in this browser, or it takes no cookies. Open the link again.',
@@ -261,13 +265,14 @@ export class ConnectPages {
         502,
         'The addresses of the authorization server are too long to be kept in a cookie.',
       );
-    const headers = [
-      ...['location', begun.url.href, 'cache-control', 'no-store', 'referrer-policy', 'no-referrer'],
-      ...setCookie(origin, cookieName(origin, id), '', 'Strict'),
+    return redirect(begun.url, [
+      ...setCookie({ origin, name, value: '', sameSite: 'Strict', lifetimeMs: 0 }),
       // Sent when another site leads back to the gateway, and not with its forms, pictures and scripts.
-      ...setCookie(origin, cookieName(origin, state), cookie, 'Lax'),
-    ];
-    return { status: 303, headers, body: Buffer.alloc(0) };
+      ...setCookie({
+        ...{ origin, name: walkCookie(origin, state), value: cookie },
+        ...{ sameSite: 'Lax', lifetimeMs: walkMs },
+      }),
+    ]);
   }
 
   /** The client of the settings; else one that the gateway has registered, or registers now. */
@@ -291,14 +296,14 @@ export class ConnectPages {
   async #comeBack(context: RequestContext, origin: string): Promise<Answer> {
     const query = new URLSearchParams(context.query);
     const state = query.get('state') ?? '';
-    const name = cookieName(origin, state);
+    const name = walkCookie(origin, state);
     const left = this.#seals.open('state', cookieOf(context, name), State)?.value;
     if (left === undefined || !isEqual(left.state, state) || left.redirectUri !== origin + callbackPath)
       throw new Stopped(
         403,
         'This was not begun in this browser, or too long ago. Repeat the request in your client for another link.',
       );
-    const cleared = setCookie(origin, name, '', 'Lax');
+    const cleared = setCookie({ origin, name, value: '', sameSite: 'Lax', lifetimeMs: 0 });
     try {
       await this.#finish(left, query);
     } catch (error) {
@@ -385,45 +390,7 @@ function pathOf({ path, endpoint }: RequestContext): string | undefined {
   return canonicalPath(path) === callbackPath ? callbackPath : undefined;
 }
 
-async function bodyOf(context: RequestContext): Promise<string> {
-  const { body } = context;
-  if (!body.loaded) {
-    const announced = Number(context.header('content-length') ?? NaN);
-    if (!(announced <= maxBodyBytes)) throw new Stopped(413, 'The form is too long.');
-    await body.load();
-  }
-  return body.text;
-}
-
-function isEqual(one: string, other: string): boolean {
-  const [left, right] = [Buffer.from(one), Buffer.from(other)];
-  return left.length === right.length && timingSafeEqual(left, right);
-}
-
-/** One of its own for each walk, so that several can be under way. Other hosts of the domain cannot set it where there is TLS. */
-function cookieName(origin: string, id: string): string {
-  const plain = `weir-mcp-${id.replace(/[^\w-]/g, '').slice(0, 16)}`;
-  return origin.startsWith('https:') ? `__Host-${plain}` : plain;
-}
-
-function setCookie(
-  origin: string,
-  name: string,
-  value: string,
-  sameSite: 'Lax' | 'Strict',
-): readonly string[] {
-  const seconds = value === '' ? 0 : walkMs / 1000;
-  const secure = origin.startsWith('https:') ? '; Secure' : '';
-  return [
-    'set-cookie',
-    `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=${sameSite}${secure}`,
-  ];
-}
-
-function cookieOf(context: RequestContext, name: string): string | undefined {
-  for (const one of (context.header('cookie') ?? '').slice(0, 65_536).split(';')) {
-    const at = one.indexOf('=');
-    if (one.slice(0, at).trim() === name) return one.slice(at + 1).trim();
-  }
-  return undefined;
+/** One of its own for each walk, so that several can be under way. */
+function walkCookie(origin: string, id: string): string {
+  return cookieName(origin, id.replace(/[^\w-]/g, '').slice(0, 16));
 }

@@ -1,7 +1,7 @@
 import {
   identityHeaderMistakes,
   oauthMistakes,
-  oauthSecretNames,
+  secretsOfOauth,
   withoutOauthSecrets,
 } from '../../../core/organisation/mcp-oauth.ts';
 import type { OauthSecret } from '../../../core/organisation/mcp-token.ts';
@@ -19,10 +19,7 @@ interface OwnOauth {
 function ownOauth({ oauth, headers }: ServerOptions): OwnOauth {
   if (oauth === undefined)
     return { authType: headers === undefined ? 'none' : 'headers', settings: {}, secret: undefined };
-  const [secret] = oauthSecretNames.flatMap((name) => {
-    const value = oauth[name];
-    return value === undefined ? [] : [{ name, value }];
-  });
+  const [secret] = secretsOfOauth(oauth);
   const authType = oauth.grant === 'client_credentials' ? 'oauth_client_credentials' : 'oauth_auto';
   return { authType, settings: withoutOauthSecrets(oauth), secret };
 }
@@ -58,7 +55,7 @@ export function ownOauthFaults(path: string, options: ServerOptions): readonly O
   }
   if (oauth === undefined) return faults;
   const { authType, settings } = ownOauth(options);
-  const secrets = new Set(oauthSecretNames.filter((name) => oauth[name] !== undefined));
+  const secrets = new Set(secretsOfOauth(oauth).map(({ name }) => name));
   for (const one of oauthMistakes({ authType, settings, secrets }))
     faults.push({ path: `${path}/oauth${one.path}`, message: one.message });
   return faults;

@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test';
 import { createGuardedFetch } from '../../../adapters/guarded-fetch/guarded-fetch.ts';
 import { createMcpClients } from '../../../adapters/mcp/create-mcp-clients.ts';
+import { createOauthClients } from '../../../adapters/oauth/create-oauth-clients.ts';
 import { createUndiciTransport } from '../../../adapters/transport/undici-transport.ts';
 import {
   realClock,
@@ -74,6 +75,7 @@ export async function startGuarded(
       clock: realClock,
       transport,
       trustedHosts: trusted,
+      oauth: createOauthClients({ fetch: guardedFetch, clock: gateway.clock ?? realClock }),
     }),
     plugins: [
       { plugin: auth, options: { jwt: { jwks_url, issuer, ...jwt } } },

@@ -7,6 +7,7 @@ import {
   type RequestContext,
   type Scope,
 } from '../../../core/pipeline/plugin.ts';
+import { AuthorizationServer } from '../facade/authorization-server.ts';
 import { publicOrigin } from '../origins.ts';
 import type { AuthorizationOptions } from '../options.ts';
 
@@ -38,14 +39,18 @@ export class ProtectedResource {
   readonly #publicUrl: string | undefined;
   readonly #scopes: readonly string[];
   readonly #audiences: readonly string[];
+  /** In front of a provider that lets no client register. */
+  readonly #facade: AuthorizationServer | undefined;
 
   /** Without options its documents are answered with 404, and tokens are not looked at. */
-  constructor(options: AuthorizationOptions | undefined, { publicUrl, log }: Scope) {
+  constructor(options: AuthorizationOptions | undefined, scope: Scope) {
+    const { publicUrl, log } = scope;
     const { scopes = ['mcp.invoke'], audience = [] } = options ?? {};
     this.#options = options;
     this.#publicUrl = publicUrl;
     this.#scopes = scopes;
     this.#audiences = typeof audience === 'string' ? [audience] : audience;
+    this.#facade = options?.client && new AuthorizationServer(options, options.client, scope);
     if (options !== undefined && publicUrl === undefined)
       log.warn('mcp.authorization works on loopback alone: set server.public_url for other clients');
   }
@@ -53,16 +58,17 @@ export class ProtectedResource {
   /** For the hook `admit`. Marks documents as public, and says what refusals tell the client. */
   admit(context: RequestContext): void {
     if (context.endpoint.id !== 'mcp') return;
-    if (wellKnown.test(context.path)) {
+    const { path } = context;
+    if (wellKnown.test(path) || (this.#facade !== undefined && AuthorizationServer.serves(path))) {
       context.set(isPublicRequest, true);
       return;
     }
     if (this.#options === undefined) return;
     const origin = this.#origin(context);
     if (origin === undefined) return;
-    const path = plainServer.test(context.originalPath) ? context.originalPath : '';
+    const shown = plainServer.test(context.originalPath) ? context.originalPath : '';
     context.set(bearerChallenge, {
-      resourceMetadata: `${origin}/.well-known/oauth-protected-resource${path}`,
+      resourceMetadata: `${origin}/.well-known/oauth-protected-resource${shown}`,
       scope: this.#scopes.join(' '),
     });
   }
@@ -78,20 +84,23 @@ export class ProtectedResource {
     return undefined;
   }
 
-  #document(context: RequestContext): Answer {
+  #document(context: RequestContext): MaybePromise<Answer> {
     const { method, path } = context;
     if (method === 'OPTIONS') return preflight;
     const [, name, suffix = ''] = wellKnown.exec(path) ?? [];
     const origin = this.#origin(context);
-    const isServed =
-      (method === 'GET' || method === 'HEAD') &&
-      name === 'oauth-protected-resource' &&
-      (suffix === '' || plainServer.test(suffix));
-    if (this.#options === undefined || origin === undefined || !isServed) throw this.#notServed(context);
+    if (this.#options === undefined || origin === undefined) throw this.#notServed(context);
+    if (this.#facade !== undefined && AuthorizationServer.serves(path))
+      return this.#facade.answer(context, origin);
+    if (method !== 'GET' && method !== 'HEAD') throw this.#notServed(context);
+    if (this.#facade !== undefined && name === 'oauth-authorization-server' && suffix === '')
+      return publicDocument(this.#facade.metadata(origin));
+    if (name !== 'oauth-protected-resource' || (suffix !== '' && !plainServer.test(suffix)))
+      throw this.#notServed(context);
     const { issuer, resource_name = 'MCP servers' } = this.#options;
     return publicDocument({
       resource: `${origin}${suffix}`,
-      authorization_servers: [issuer],
+      authorization_servers: [this.#facade === undefined ? issuer : origin],
       scopes_supported: this.#scopes,
       bearer_methods_supported: ['header'],
       resource_name,

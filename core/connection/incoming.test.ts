@@ -28,7 +28,8 @@ const reading = (t: TestContext, options: TestGatewayOptions = {}) =>
 const echo = (t: TestContext) => startUpstream(t, (request, response) => void response.end(request.body));
 
 describe('limits of a body in memory', () => {
-  const server = { max_body_bytes: 2000, max_buffered_bytes: 5000, body_idle_timeout_ms: 200 };
+  const server = { max_body_bytes: 2000, max_buffered_bytes: 5000, body_idle_timeout_ms: 30_000 };
+  const impatient = { ...server, body_idle_timeout_ms: 200 };
 
   test('exactly the limit is read', async (t) => {
     const { url } = await reading(t, { server });
@@ -71,22 +72,22 @@ describe('limits of a body in memory', () => {
     assert.equal(gateway.gateway.bufferedBytes, 0);
   });
 
+  // A busy machine delays the drops: none of them may count as a long pause, after which also the rate is looked at.
   for (const [bound, pace, message] of [
     [
       'below the rate that is asked for',
-      { body_min_bytes_per_second: 500 },
+      { body_idle_timeout_ms: 3000, body_min_bytes_per_second: 500 },
       /less than 500 bytes a second[\s\S]*body_min_bytes_per_second/,
     ],
     [
       'for longer than any may take',
-      { body_min_bytes_per_second: 0, body_timeout_ms: 300 },
+      { body_idle_timeout_ms: 60_000, body_min_bytes_per_second: 0, body_timeout_ms: 300 },
       /not complete after 300 ms[\s\S]*body_timeout_ms/,
     ],
   ] as const) {
     for (const streamed of [false, true]) {
       test(`a client that sends ${bound} gets 408, ${streamed ? 'with a streamed body' : 'with one in memory'}`, async (t) => {
-        // A busy machine delays the drops: none of them may count as a long pause.
-        const slow = { ...server, body_idle_timeout_ms: 60_000, ...pace };
+        const slow = { ...server, ...pace };
         const upstream = await echo(t);
         const gateway = streamed
           ? await startTestGateway(t, { providers: { up: { base_url: upstream.url } }, server: slow })
@@ -95,15 +96,15 @@ describe('limits of a body in memory', () => {
         client.write('POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n');
         const drops = setInterval(() => client.write('x'), 50);
         t.after(() => clearInterval(drops));
-        const text = await client.until('body_timeout');
+        const text = await client.until('"code":"body_timeout"');
         assert.match(text, /^HTTP\/1\.1 408 /);
-        assert.match(await client.ended(), message);
+        assert.match(text, message);
       });
     }
   }
 
   test('a client that sends on and on after its answer is cut', async (t) => {
-    const { port } = await reading(t, { server });
+    const { port } = await reading(t, { server: impatient });
     const client = await connect(t, port);
     client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n');
     await client.until('body_too_large');
@@ -218,7 +219,7 @@ describe('limits of a body in memory', () => {
   });
 
   test('a client that pauses too long gets 408, and its connection ends', async (t) => {
-    const gateway = await reading(t, { server });
+    const gateway = await reading(t, { server: impatient });
     const client = await connect(t, gateway.port);
     client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
     const text = await client.ended();

@@ -6,7 +6,7 @@ import type {
   CredentialOptions,
   Credentials,
 } from '../../core/ports/credentials.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { createAwsCredentials } from './aws-credentials.ts';
 import type { CredentialContext } from './credential-context.ts';

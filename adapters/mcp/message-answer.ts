@@ -1,4 +1,4 @@
-import { joinChunks } from '../../core/base/join-chunks.ts';
+import { joinChunks } from '../../core/base/bytes.ts';
 import { writeSseFrame } from '../../core/base/sse.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';

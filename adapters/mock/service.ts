@@ -1,6 +1,13 @@
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
 import { type MockAnswer, type MockDialect, MockProblem, notPlayed, problemAnswer } from './answer.ts';
-import { maskedHeaders, type MockContext, type MockRequest, type ReceivedBody } from './request.ts';
+import {
+  isObject,
+  type JsonObject,
+  maskedHeaders,
+  type MockContext,
+  type MockRequest,
+  type ReceivedBody,
+} from './request.ts';
 import { RealtimeSession } from './endpoints/realtime.ts';
 import {
   FailCounter,
@@ -10,7 +17,6 @@ import {
   parseFaults,
   withoutFailures,
 } from './faults.ts';
-import { isObject, type JsonObject } from './json-value.ts';
 import { answerChat } from './endpoints/chat/chat.ts';
 import { answerCompletions } from './endpoints/completions.ts';
 import { echo, getModel, listModels, modelsDialect } from './endpoints/echo.ts';

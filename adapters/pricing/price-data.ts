@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { type Provider, updatePrices } from '@pydantic/genai-prices';
 import { writeDurably } from '../../core/base/durable-file.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { Log } from '../../core/ports/log.ts';

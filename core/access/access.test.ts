@@ -9,11 +9,14 @@ import {
   canonicalScope,
   hasScope,
   knownScopes,
+  managesKeys,
   reachOf,
   refuseScopes,
+  rightsByRole,
+  type Role,
+  roleOf,
   scopesByType,
 } from './scopes.ts';
-import { managesKeys, rightsByRole, roleOf, type Role } from './roles.ts';
 
 const types = ['organisation-service', 'workspace-service', 'workspace-user'] as const;
 const kinds = ['owner', ...types] as const;

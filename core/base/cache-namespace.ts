@@ -1,4 +1,4 @@
-import { sha256 } from './sha256.ts';
+import { sha256 } from './bytes.ts';
 
 /** Retention of an invalidation in milliseconds: 90 days, longer than any cached answer lives. */
 export const invalidationKeptMs = 7_776_000_000;

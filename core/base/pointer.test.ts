@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
-import { childPointer, parentPointer, pointerSegments } from './pointer.ts';
+import { childPointer, parentPointer, pointerSegments } from './json.ts';
 
 it('gives back the segments that a pointer was made of', () => {
   fc.assert(

@@ -1,4 +1,4 @@
-import { sha256 } from './sha256.ts';
+import { sha256 } from './bytes.ts';
 
 /** Position of a request's span, in the ids of W3C Trace Context. */
 export interface SpanContext {

@@ -2,7 +2,13 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import ajvFormats from 'ajv-formats';
 import type { TSchema } from 'typebox';
 import { linearPattern } from '../base/linear-pattern.ts';
-import { describeSchema, describeValue, expectedKeyword, typeRemedy } from './describe-schema.ts';
+import {
+  chooseBranch,
+  describeSchema,
+  describeValue,
+  expectedKeyword,
+  typeRemedy,
+} from './describe-schema.ts';
 import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
 import {
   allowedValues,
@@ -16,8 +22,7 @@ import {
   unionBranches,
 } from './schema-object.ts';
 import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
-import { childPointer } from '../base/pointer.ts';
-import { chooseBranch } from './schema-branch.ts';
+import { childPointer } from '../base/json.ts';
 
 /** Options of a checker. */
 interface CheckOptions {

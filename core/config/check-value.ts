@@ -3,7 +3,7 @@ import { hideSecrets } from './ajv.ts';
 import type { Origin } from './config-node.ts';
 import type { ConfigSource } from './config-source.ts';
 import type { Hide, Issue } from './issue.ts';
-import { pointerSegments } from '../base/pointer.ts';
+import { pointerSegments } from '../base/json.ts';
 import { arrangeProblems, type Problem } from './problem.ts';
 import { validateValue } from './validate-value.ts';
 import { quoted } from '../base/did-you-mean.ts';

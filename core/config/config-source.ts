@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { dirname, relative } from 'node:path';
 import type { ConfigNode, MapEntry, NodePlace, Origin } from './config-node.ts';
 import type { ReadConfigFile } from './include.ts';
-import { spellingOf } from './schema-branch.ts';
-import { pointerSegments } from '../base/pointer.ts';
+import { spellingOf } from './describe-schema.ts';
+import { pointerSegments } from '../base/json.ts';
 
 /** A place in the configuration. */
 export interface Place {

@@ -3,7 +3,7 @@ import type { ConfigFile, ConfigNode, MapEntry, MapNode, NodePlace } from './con
 import { expandGlob, isGlob, maxConfigFileBytes, type ReadFile, readText } from './read-file.ts';
 import { parseYaml } from './parse-yaml.ts';
 import { isError, placeText, type Problem, problemAtNode, problemOfFile } from './problem.ts';
-import { childPointer } from '../base/pointer.ts';
+import { childPointer } from '../base/json.ts';
 
 const kinds = { map: 'an object', list: 'a list', scalar: 'a single value' } as const;
 

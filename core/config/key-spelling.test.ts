@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { knownKey, spellingOf } from './schema-branch.ts';
+import { knownKey, spellingOf } from './describe-schema.ts';
 
 describe('spellingOf', () => {
   for (const [written, same] of [

@@ -3,7 +3,7 @@ import { type CheckedValue, checkValue } from './check-value.ts';
 import { type ConfigNode, type MapEntry, nodeValue, type Origin, type ScalarNode } from './config-node.ts';
 import { type ConfigSource, createSource, digestOf } from './config-source.ts';
 import { gatherConfig } from './include.ts';
-import { childPointer } from '../base/pointer.ts';
+import { childPointer } from '../base/json.ts';
 import { splitPluginEntries } from './plugin-entries.ts';
 import { arrangeProblems, isError, type Problem, problemAtNode } from './problem.ts';
 import { maxInputFileBytes, type ReadFile, type ReadResult, readText } from './read-file.ts';

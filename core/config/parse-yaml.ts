@@ -10,7 +10,7 @@ import {
   type YAMLError,
 } from 'yaml';
 import type { ConfigFile, ConfigNode, MapEntry, NodePlace, ScalarNode } from './config-node.ts';
-import { childPointer } from '../base/pointer.ts';
+import { childPointer } from '../base/json.ts';
 import { scanYaml } from '../base/scan-yaml.ts';
 import { placeText, type Problem, problemAtNode } from './problem.ts';
 

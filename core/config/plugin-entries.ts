@@ -1,11 +1,11 @@
 import { type Static, Type } from 'typebox';
 import { checkValue } from './check-value.ts';
 import type { ConfigSource } from './config-source.ts';
-import { knownKey } from './schema-branch.ts';
-import { childPointer } from '../base/pointer.ts';
+import { isObject } from './schema-object.ts';
+import { knownKey } from './describe-schema.ts';
+import { childPointer } from '../base/json.ts';
 import type { Problem } from './problem.ts';
 import type { PluginEntry } from './schema.ts';
-import { isObject } from './schema-object.ts';
 import { quoted } from '../base/did-you-mean.ts';
 
 const PluginBreakerSchema = Type.Object(

@@ -2,10 +2,9 @@ import type { TSchema } from 'typebox';
 import { compileSchema } from './ajv.ts';
 import type { Origin } from './config-node.ts';
 import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
-import { childPointer, parentPointer } from '../base/pointer.ts';
+import { childPointer, parentPointer } from '../base/json.ts';
 import { isObject, schemaMap, schemaObject, type SchemaObject, schemaTypes } from './schema-object.ts';
-import { coerceText } from './describe-schema.ts';
-import { facetsOf, knownKey } from './schema-branch.ts';
+import { coerceText, facetsOf, knownKey } from './describe-schema.ts';
 import { quoted } from '../base/did-you-mean.ts';
 
 /** A value normalised to its schema. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Deadline, DeadlineWheel } from '../base/deadline.ts';
-import { joinChunks } from '../base/join-chunks.ts';
+import { joinChunks } from '../base/bytes.ts';
 import { atTurnEnd } from '../base/turns.ts';
 import { withoutHeader } from '../ports/header-list.ts';
 

@@ -1,7 +1,7 @@
 /** Requests without a connection: assembled from their parts, and answered into memory. */
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { joinChunks } from '../base/join-chunks.ts';
+import { joinChunks } from '../base/bytes.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 
 /** Parts of a request. */

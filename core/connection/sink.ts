@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { joinChunks } from '../base/join-chunks.ts';
+import { joinChunks } from '../base/bytes.ts';
 import { atTurnEnd, type Waiting } from '../base/turns.ts';
 
 /** Larger chunks are not copied. */

@@ -1,4 +1,4 @@
-import { hasScope } from '../access/scopes.ts';
+import { hasScope, type Role, roleOf } from '../access/scopes.ts';
 import { type Feature, type Features, featureVariables } from '../access/features.ts';
 import { compileSchema } from '../config/ajv.ts';
 import { boundedPlace, GatewayError, withFullStop } from '../errors/gateway-error.ts';
@@ -13,9 +13,8 @@ import type { AuditedChange, RouteDefinition, RouteInput } from '../pipeline/def
 import { jsonTextAnswer } from '../pipeline/settle.ts';
 import { isStorable } from '../organisation/fields.ts';
 import type { Issue } from '../config/issue.ts';
-import { childPointer } from '../base/pointer.ts';
+import { childPointer } from '../base/json.ts';
 import { auditEntry } from './audit-trail.ts';
-import { type Role, roleOf } from '../access/roles.ts';
 import { noStore } from '../organisation/without-store.ts';
 
 /** Validated input of a request. */

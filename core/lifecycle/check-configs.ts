@@ -1,7 +1,6 @@
 import type { ConfigSource } from '../config/config-source.ts';
 import { quoted } from '../base/did-you-mean.ts';
-import type { JsonObject } from '../base/json.ts';
-import { childPointer } from '../base/pointer.ts';
+import { childPointer, type JsonObject } from '../base/json.ts';
 import type { Problem } from '../config/problem.ts';
 import { type GatewayConfig, type PluginEntry, servicePrefixes } from '../config/schema.ts';
 import { compileConfig, unknownConfig } from '../routing/plan/compile-config.ts';

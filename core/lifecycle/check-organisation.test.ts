@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { configOf, problemsOf } from '../config/load-texts.test-support.ts';
 import { formatProblem } from '../config/problem.ts';
-import { sha256 } from '../base/sha256.ts';
+import { sha256 } from '../base/bytes.ts';
 import { checkOrganisation } from './check-organisation.ts';
 
 const head =

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { sha256 } from '../base/sha256.ts';
+import { sha256 } from '../base/bytes.ts';
 
 /** Secret of a key in a file: one of the two fields. */
 export const keySecretProperties = {

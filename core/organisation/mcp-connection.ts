@@ -1,4 +1,4 @@
-import { sha256 } from '../base/sha256.ts';
+import { sha256 } from '../base/bytes.ts';
 import type { OauthClient, OauthClients } from '../ports/oauth.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { type SecretBox, secretContext } from '../ports/secret-managers.ts';

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../base/json.ts';
-import { sha256 } from '../base/sha256.ts';
+import { sha256 } from '../base/bytes.ts';
 
 /** Deeper than any schema, and far below the limit of the stack. */
 const maxDepth = 128;

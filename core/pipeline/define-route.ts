@@ -1,6 +1,6 @@
 import type { Static, TSchema } from 'typebox';
 import type { Feature } from '../access/features.ts';
-import type { Role } from '../access/roles.ts';
+import type { Role } from '../access/scopes.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { Answer } from './answer.ts';
 import type { RequestContext } from './context.ts';

@@ -3,8 +3,7 @@ import { inspect } from 'node:util';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { credentialHeaders } from '../base/header-names.ts';
-import { callBody, ProviderCall } from './provider-call.ts';
-import { ShownHeaders } from './shown-headers.ts';
+import { callBody, ProviderCall, ShownHeaders } from './provider-call.ts';
 
 const options = { serviceNames: ['api-key'], sensitive: undefined };
 const shownHeaders = new ShownHeaders('wk_');

@@ -1,7 +1,8 @@
 import { quoteWithin } from '../base/json.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
-import { looksSecret, mask, type ShownHeaders, type ShownHeadersOptions } from './shown-headers.ts';
+import { headerNameList } from '../base/header-names.ts';
+import { RecentMap } from '../base/recent-map.ts';
 
 const maxLength = 2048;
 /** Answer headers whose purpose excludes secrets, in addition to those of requests. */
@@ -139,4 +140,139 @@ function unescaped(segment: string): string {
   } catch {
     return segment;
   }
+}
+
+/** Shown in place of a masked value. */
+const mask = '***';
+const maxHeaders = 64;
+const maxUnits = 512;
+const maxBytes = 8192;
+/** Bounds of cached names and values, and of the length of one. */
+const maxNames = 256;
+const maxValues = 16;
+const maxRemembered = 128;
+const maskText = quoteWithin(mask);
+
+/** Headers whose purpose excludes secrets. Every other value is masked, because its meaning is unknown. */
+const shownNames =
+  /^(?:accept|accept-encoding|accept-language|anthropic-beta|anthropic-version|cache-control|connection|content-encoding|content-length|content-type|date|host|openai-beta|priority|transfer-encoding|user-agent|x-request-id|x-stainless-[a-z-]+)$/;
+/** The same for the gateway's own headers, without their prefix. */
+const shownServiceNames: ReadonlySet<string> = new Set([
+  ...['cache-force-refresh', 'cache-namespace', 'debug', 'explain', 'package-version', 'provider'],
+  ...['request-timeout', 'span-id', 'span-name', 'strict-open-ai-compliance', 'trace-id'],
+]);
+/** Form of keys and tokens: an authorization scheme, the prefixes of issuers, or a long run of letters and digits. */
+const secretLike =
+  /\b(?:bearer|basic|digest|token)\s+\S|\b(?:sk|pk|rk|gh[opsu]|xox[abp]|akia|aiza|eyj)[-_a-z0-9]{12,}|\b(?=[a-z_-]*[0-9])(?=[0-9_-]*[a-z])[a-z0-9_-]{40,}/i;
+
+/** Facts of one request for showing its headers. */
+export interface ShownHeadersOptions {
+  /** Names of the gateway's own headers in this request, without their prefix (`trace-id`). */
+  readonly serviceNames: readonly string[];
+  /** The value of the request's `sensitive-headers` header. */
+  readonly sensitive: string | undefined;
+  /** Further names, in lower case, whose purpose excludes secrets. Default: none. */
+  readonly alsoShown?: RegExp;
+  /** Whether the origin of a header's value is known; one of unknown origin is masked. Default: all are known. */
+  readonly isKnown?: (name: string, value: string) => boolean;
+}
+
+/** A classified header name, cached: the same names come with every request. */
+interface JudgedName {
+  readonly name: string;
+  /** Followed by a colon. */
+  readonly member: string;
+  readonly isShown: boolean;
+  /** Cache of its shown values. */
+  readonly values: RecentMap<string>;
+}
+
+/**
+ * Shows headers as JSON escaped for a JSON string, without values that may be secrets. Caches names and harmless
+ * values.
+ */
+export class ShownHeaders {
+  /** Prefix of service keys. */
+  readonly keyPrefix: string;
+  /** Redacts a value; undefined for no rules. */
+  readonly redact: ((value: string) => string) | undefined;
+  /** Cache of shown URLs, without query. */
+  readonly urls = new RecentMap<string>(maxNames);
+  readonly #names = new RecentMap<JudgedName>(maxNames);
+
+  constructor(keyPrefix: string, redact?: (value: string) => string) {
+    this.keyPrefix = keyPrefix;
+    this.redact = redact;
+  }
+
+  /**
+   * The headers for the log: names in lower case, repeated ones joined. A value is shown only where the name excludes a
+   * secret and the value does not look like one; all others are `***`. At most 64 headers and about 8 KiB.
+   */
+  within(headers: HeaderList, { serviceNames, sensitive, alsoShown, isKnown }: ShownHeadersOptions): string {
+    const named = sensitive === undefined ? [] : headerNameList(sensitive);
+    const own = serviceNames.filter((name) => shownServiceNames.has(name));
+    const names: string[] = [];
+    const members: string[] = [];
+    const values: string[] = [];
+    let bytes = 0;
+    for (let i = 0; i < headers.length && names.length < maxHeaders; i += 2) {
+      const judged = this.#judged(headers[i] as string);
+      const { name } = judged;
+      const given = headers[i + 1] as string;
+      const isShown =
+        (judged.isShown || own.some((one) => name.endsWith(`-${one}`)) || alsoShown?.test(name) === true) &&
+        !named.includes(name) &&
+        isKnown?.(name, given) !== false;
+      const value = isShown ? this.#value(judged, given) : maskText;
+      bytes += name.length + value.length - 4;
+      if (bytes > maxBytes) break;
+      const at = names.indexOf(name);
+      if (at === -1) {
+        names.push(name);
+        members.push(judged.member);
+        values.push(value);
+      } else {
+        const before = values[at] as string;
+        values[at] =
+          before === maskText || value === maskText ? maskText : `${before.slice(0, -2)}, ${value.slice(2)}`;
+      }
+    }
+    let text = '{';
+    for (let at = 0; at < names.length; at++) text += `${at === 0 ? '' : ','}${members[at]}${values[at]}`;
+    return `${text}}`;
+  }
+
+  #judged(given: string): JudgedName {
+    const known = this.#names.get(given);
+    if (known !== undefined) return known;
+    const name = given.toLowerCase();
+    const judged = {
+      name,
+      member: `${quoteWithin(name)}:`,
+      isShown: shownNames.test(name),
+      values: new RecentMap<string>(maxValues),
+    };
+    if (given.length <= maxRemembered) this.#names.set(given, judged);
+    return judged;
+  }
+
+  #value({ values }: JudgedName, given: string): string {
+    const known = values.get(given);
+    if (known !== undefined) return known;
+    const text = quoteWithin(this.#shownValue(given));
+    if (given.length <= maxRemembered && text !== maskText) values.set(given, text);
+    return text;
+  }
+
+  #shownValue(value: string): string {
+    if (looksSecret(value, this.keyPrefix)) return mask;
+    const told = this.redact === undefined ? value : this.redact(value);
+    return told.length > maxUnits ? `${told.slice(0, maxUnits)}…` : told;
+  }
+}
+
+/** Whether a text looks like a key or a token, or contains a service key. */
+function looksSecret(text: string, keyPrefix: string): boolean {
+  return secretLike.test(text) || text.includes(keyPrefix);
 }

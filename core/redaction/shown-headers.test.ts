@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { credentialHeaders } from '../base/header-names.ts';
-import { ShownHeaders, type ShownHeadersOptions } from './shown-headers.ts';
+import { ShownHeaders, type ShownHeadersOptions } from './provider-call.ts';
 
 const options = { serviceNames: ['api-key', 'trace-id'], sensitive: undefined };
 const shown = new ShownHeaders('wk_');

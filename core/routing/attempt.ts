@@ -22,15 +22,14 @@ import {
   type AttemptParts,
 } from './upstream-request.ts';
 import { CurrentAttempt, type EarlyAnswer, runAttemptHooks } from './current-attempt.ts';
-import { noteCall } from './note-call.ts';
+import { noteCall } from './collected-answer.ts';
 import { type Sending, sendRequest } from './upstream-answer.ts';
 import { translatedAnswer, type Translation } from './translation.ts';
 import { asGatewayError } from '../pipeline/settle.ts';
 import { callStep } from '../pipeline/call-step.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';
-import { applyParamEdits } from './params/apply-param-edits.ts';
-import { withModelInPath } from './params/model-in-path.ts';
+import { applyParamEdits, withModelInPath } from './params/apply-param-edits.ts';
 import type { ParamEdits } from './params/param-edits.ts';
 import { learnedUsageOf, learnsFrom } from '../pipeline/estimated-usage.ts';
 import { limitsOnStoreFailure } from '../pipeline/keys.ts';

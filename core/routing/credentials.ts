@@ -7,7 +7,7 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { type HeaderList, isSameList } from '../ports/header-list.ts';
 import type { HeaderName } from '../base/header-names.ts';
 import type { Target } from '../pipeline/router.ts';
-import { sha256 } from '../base/sha256.ts';
+import { sha256 } from '../base/bytes.ts';
 import { mayPassCredential } from './forward-headers.ts';
 
 /** Digests by target. Targets of the configuration live as long as their generation, others as long as their request. */

@@ -1,7 +1,7 @@
 import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import { didYouMean } from '../base/did-you-mean.ts';
 import { isPromise } from '../pipeline/call-hook.ts';
-import { callerKey, callerKeyHeader } from '../pipeline/keys.ts';
+import { addressedProvider, callerKey, callerKeyHeader } from '../pipeline/keys.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { TrustedHosts } from '../base/host-rules.ts';
@@ -13,6 +13,9 @@ import type { StoredProviders } from './stored-providers.ts';
 import { type Fields, holdsSecret, type KnownProvider } from './targets.ts';
 import { hostFields } from '../providers/secret-origins.ts';
 import { providerFields, templateValue } from '../providers/provider-fields.ts';
+import { isJsonType } from '../base/json.ts';
+import type { EndpointId } from '../dialects/endpoint.ts';
+import type { Exchange } from '../pipeline/exchange.ts';
 
 /** Fields of a request without any. */
 const noFields: Fields = Object.freeze({});
@@ -80,7 +83,7 @@ export interface TargetRules {
  * The target that the headers of a request name, before the body is read; undefined when they name none, so that the
  * model may (`@slug/model`). Never combines a held credential with a host that the request named.
  */
-export function resolveTarget(
+function resolveTarget(
   context: RequestContext,
   rules: TargetRules,
   brought?: BroughtSettings,
@@ -114,7 +117,7 @@ export function leafTarget(
 }
 
 /** The default target of the configuration, for requests that name none. Throws `provider_missing`. */
-export function defaultTarget(
+function defaultTarget(
   context: RequestContext,
   rules: TargetRules,
   defaultProvider: string | undefined,
@@ -146,7 +149,7 @@ export function addressedModel(
 }
 
 /** Throws for a model `@slug/…` with an unknown slug, where nothing else names a provider. */
-export function requireSlug(model: unknown, rules: TargetRules, key: KeyRecord | undefined): void {
+function requireSlug(model: unknown, rules: TargetRules, key: KeyRecord | undefined): void {
   const name = slugOfModel(model);
   if (name !== undefined) unknown(`@${name}`, { isVirtualKey: false, isSlug: true, rules }, key);
 }
@@ -157,7 +160,7 @@ function slugOfModel(model: unknown): string | undefined {
 }
 
 /** The target of the provider that a model's `@slug/` names. */
-export function slugTarget(
+function slugTarget(
   context: RequestContext,
   name: string,
   rules: TargetRules,
@@ -374,4 +377,78 @@ function customTarget(
   });
   const bare = { ...provider.customTarget(given, splitBaseUrl(customHost), apiKey), guarded };
   return apiKey === undefined ? withCallerCredential(context, provider, bare, rules) : bare;
+}
+
+/** Whether the request declares its body as JSON. */
+export function declaresJson(context: Pick<RequestContext, 'header'>): boolean {
+  return isJsonType(context.header('content-type'));
+}
+
+/** Whether headers name a provider, so that the model need not be examined. */
+export function namesProvider(exchange: Exchange): boolean {
+  return Boolean(exchange.service('provider') || exchange.service('virtual-key'));
+}
+
+/** Whether the model named a provider, according to `takeAddress`, or the prompt does. */
+export function addressesProvider(exchange: Exchange): boolean {
+  return exchange.get(addressedProvider) !== undefined;
+}
+
+/**
+ * Removes the `@slug/` of the request's model where it addresses a provider of the configuration or of the caller's
+ * workspace, and keeps it for `requestTarget`. A promise only when the body has to be read for it.
+ */
+export function takeAddress(exchange: Exchange, rules: TargetRules): MaybePromise<void> {
+  const { body, endpoint } = exchange;
+  if (addressesProvider(exchange)) return undefined;
+  const isInPath = exchange.dialect.readCall !== undefined;
+  if (!endpoint.modelled && !isInPath && !(mayAddress.has(endpoint.id) && declaresJson(exchange)))
+    return undefined;
+  if (!body.loaded && (endpoint.modelled || !isInPath))
+    return body.load().then(() => takeAddress(exchange, rules));
+  const addressed = addressedModel(namedModel(exchange), rules, exchange.get(callerKey));
+  if (addressed === undefined) return undefined;
+  exchange.set(addressedProvider, addressed.slug);
+  if (exchange.dialect.readCall?.(exchange.path) === undefined) body.set(['model'], addressed.model);
+  else exchange.path = withoutSlug(exchange.path, addressed.slug);
+}
+
+/** Endpoints whose JSON is read only for a provider in the model. */
+const mayAddress: ReadonlySet<EndpointId> = new Set(['images.generations', 'audio.speech']);
+
+/** The model in the request's path or in its body, which must be in memory. */
+function namedModel({ dialect, path, body }: Exchange): unknown {
+  const inPath = dialect.readCall?.(path);
+  if (inPath !== undefined) return inPath.model;
+  const { json } = body;
+  return typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined;
+}
+
+/**
+ * The target that the request itself names, by headers or by its model (see `takeAddress`), else the default. `brought`
+ * holds the settings of a config for it. A promise only while a secret has to be fetched. Throws `provider_missing`,
+ * `provider_unknown`, `provider_ambiguous`, `provider_disabled`, `custom_host_refused`, `invalid_request`.
+ */
+export function requestTarget(
+  exchange: Exchange,
+  rules: TargetRules,
+  defaultProvider: string | undefined,
+  brought?: BroughtSettings,
+): MaybePromise<Target> {
+  const named = resolveTarget(exchange, rules, brought);
+  if (named !== undefined) return named;
+  const slug = exchange.get(addressedProvider);
+  if (slug !== undefined) return slugTarget(exchange, slug, rules, brought);
+  const isRead = exchange.endpoint.modelled && exchange.body.loaded;
+  if (defaultProvider === undefined && isRead)
+    requireSlug(namedModel(exchange), rules, exchange.get(callerKey));
+  return defaultTarget(exchange, rules, defaultProvider, brought);
+}
+
+/** The path without the first `@slug/`, in any percent-encoding. */
+function withoutSlug(path: string, slug: string): string {
+  const at = /(?:@|%40)/i.exec(path);
+  if (at === null) return path;
+  const rest = path.slice(at.index + at[0].length + slug.length).replace(/^(?:\/|%2f)/i, '');
+  return path.slice(0, at.index) + rest;
 }

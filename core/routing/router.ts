@@ -48,13 +48,16 @@ import { ConfigStore } from './plan/config-store.ts';
 import { providerLookup } from './plan/config-names.ts';
 import type { RoutingState } from './plan/routing-state.ts';
 import {
+  addressedModel,
   addressesProvider,
+  type BroughtSettings,
+  declaresJson,
+  leafTarget,
   namesProvider,
   requestTarget,
-  declaresJson,
   takeAddress,
-} from './request-target.ts';
-import { addressedModel, type BroughtSettings, leafTarget, type TargetRules } from './resolve-target.ts';
+  type TargetRules,
+} from './resolve-target.ts';
 import { runAttempt } from './attempt.ts';
 import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';

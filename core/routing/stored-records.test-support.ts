@@ -1,4 +1,4 @@
-import { RecordTable } from '../administration/directory/record-table.ts';
+import { RecordTable } from '../administration/directory/organisation-table.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { IntegrationData, IntegrationModel, ProviderData } from '../ports/record-kinds.ts';
 import type { RecordKind, StoredRecord } from '../ports/records.ts';

@@ -8,7 +8,7 @@ import { credentialHeaders } from '../base/header-names.ts';
 import { providerFieldAliases, providerFields } from '../providers/provider-fields.ts';
 import { inProcessProvider, type ProviderRow, type ProviderTable } from '../providers/provider-row.ts';
 import type { Target, TargetModels } from '../pipeline/router.ts';
-import { sha256 } from '../base/sha256.ts';
+import { sha256 } from '../base/bytes.ts';
 import { type BaseUrl, fillBaseUrl, splitBaseUrl } from '../providers/base-url.ts';
 import { providerCredential } from './credentials.ts';
 

@@ -33,8 +33,7 @@ import {
 } from '../pipeline/answer.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type HeaderList, headerValue } from '../ports/header-list.ts';
-import { learnFacts } from './collected-answer.ts';
-import { noteAnswer } from './note-call.ts';
+import { learnFacts, noteAnswer } from './collected-answer.ts';
 import type { ChatEvent } from '../dialects/canonical/chat-event.ts';
 
 /**

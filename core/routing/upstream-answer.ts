@@ -10,7 +10,7 @@ import {
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
 import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
-import { joinChunks } from '../base/join-chunks.ts';
+import { joinChunks } from '../base/bytes.ts';
 import type {
   FailureFacts,
   Transport,

@@ -9,6 +9,7 @@ import {
 } from '../../core/pipeline/keys.ts';
 import {
   definePlugin,
+  GatewayError,
   type Outcome,
   type RequestContext,
   type Scope,
@@ -16,12 +17,93 @@ import {
   Type,
 } from '../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
-import { workspaceArchivedError, keyExpiredError, invalid, KeyRing, missing } from './key-ring.ts';
+import { keyExpiredError, invalid, missing } from './refusals.ts';
 import { isTokenForm, TokenRing } from './token-ring.ts';
-import { keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret.ts';
+import { keySecretHash, keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret.ts';
 import { TokenSchema } from './token-options.ts';
 import { RefusedAttempts } from '../../core/http/audit-trail.ts';
 import type { Resources } from '../../core/ports/resources.ts';
+import { sha256 } from '../../core/base/bytes.ts';
+
+const maxRemembered = 10_000;
+
+const maxRememberedStrangers = 1000;
+
+/**
+ * Every known service key: those of the options and those of the directory. Secrets are looked up by their SHA-256, so
+ * that the time of a look-up reveals at most something about a digest, and nothing about a secret.
+ */
+class KeyRing {
+  private readonly held = new Map<string, KeyRecord>();
+  private readonly directory: Directory;
+  /** Hashes by secret. Hashing would be the most expensive step of authentication; a secret in use is hashed once. */
+  private readonly hashes = new Map<string, string>();
+  /** Hashes of secrets that are no service keys: providers' own keys, which callers send beside a service key. */
+  private readonly strangers = new Map<string, string>();
+
+  /** Throws `invalid_request` when two keys share their secret or their id, or when a date does not exist. */
+  constructor(keys: readonly KeyOptions[], directory: Directory) {
+    this.directory = directory;
+    const ids = new Set<string>();
+    keys.forEach((options, index) => this.add(options, `keys[${index}]`, ids));
+  }
+
+  /** The key with this secret, or undefined. */
+  find(secret: string): KeyRecord | undefined {
+    const known = this.hashes.get(secret) ?? this.strangers.get(secret);
+    const hash = known ?? sha256(secret, 'base64');
+    const record = this.held.get(hash) ?? this.directory.keyByHash(hash);
+    if (known === undefined) this.remember(secret, hash, record !== undefined);
+    return record;
+  }
+
+  /** Two maps, so that guesses never evict the keys in use. Only the hash is cached: a verdict could become stale. */
+  private remember(secret: string, hash: string, isKey: boolean): void {
+    const memory = isKey ? this.hashes : this.strangers;
+    if (memory.size >= (isKey ? maxRemembered : maxRememberedStrangers)) memory.clear();
+    memory.set(secret, hash);
+  }
+
+  private add(options: KeyOptions, place: string, ids: Set<string>): void {
+    const hash = hashOf(options, place);
+    const record = newRecord(options, place, this.directory);
+    const twin = this.held.get(hash);
+    if (twin)
+      throw problem(place, `"${record.name}" and "${twin.name}" have the same secret; give each its own`);
+    if (ids.has(record.id))
+      throw problem(place, `a second key has the id "${record.id}"; give each its own id`);
+    ids.add(record.id);
+    this.held.set(hash, record);
+  }
+}
+
+function newRecord(options: KeyOptions, place: string, directory: Directory): KeyRecord {
+  const kind = options.kind ?? 'workspace-service';
+  const expiresAt = options.expires_at === undefined ? null : Date.parse(options.expires_at);
+  if (Number.isNaN(expiresAt))
+    throw problem(place, `expires_at is no date: write it like 2030-01-31T00:00:00Z`);
+  return {
+    id: options.id ?? options.name,
+    name: options.name,
+    kind,
+    organisationId: options.organisation_id ?? directory.defaultOrganisationId,
+    workspaceId: options.workspace_id ?? directory.defaultWorkspaceId,
+    userId: '',
+    scopes: options.scopes ?? (kind === 'owner' ? ['*'] : ['completions.write']),
+    expiresAt,
+    definedAt: `auth: ${place}`,
+  };
+}
+
+function hashOf(options: KeyOptions, place: string): string {
+  const hash = keySecretHash(options);
+  if (hash === undefined) throw problem(place, 'give the key as key or as key_sha256');
+  return hash;
+}
+
+function problem(place: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', `auth: ${place}: ${message}.`, { param: place });
+}
 
 const verifying = { id: 'tokens.verify', audit: 'verify' };
 const sending = { id: 'requests.send', audit: 'send' };
@@ -238,4 +320,14 @@ export function beginWithDefaults(
   const { facts } = context;
   // Object.assign would lose a member called __proto__.
   facts.metadata = { ...facts.metadata, ...own, ...above };
+}
+
+/** The key's workspace is archived. */
+function workspaceArchivedError({ name, isToken }: KeyRecord): GatewayError {
+  return new GatewayError(
+    'workspace_archived',
+    isToken === true
+      ? `The workspace that the token of "${name}" names is archived. Get a token for another workspace.`
+      : `The workspace of the service key "${name}" is archived, and its keys with it. Use a key of another workspace.`,
+  );
 }

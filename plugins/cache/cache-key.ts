@@ -1,6 +1,6 @@
 import type { AttemptContext, JsonObject, JsonValue } from '../../core/pipeline/context.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import { isConvertible } from './replay.ts';
 import { quote } from '../../core/base/json.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import { asking, completion, type Asked } from '../../tests/kit/cache-kit.ts';
 import { delta, done, finish } from '../../tests/kit/chat-stream-kit.ts';
 import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';

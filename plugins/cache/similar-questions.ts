@@ -14,7 +14,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
 import { PassingMap, RecentMap } from '../../core/base/recent-map.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 
 /** Number of cached vectors: questions repeat. */
 const maxRemembered = 500;

@@ -8,7 +8,7 @@ import {
   type ToldCall,
   Type,
 } from '../../core/pipeline/plugin.ts';
-import { ShownHeaders } from '../../core/redaction/shown-headers.ts';
+import { ShownHeaders } from '../../core/redaction/provider-call.ts';
 import { keepsBodies, logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, type Redaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
@@ -24,7 +24,7 @@ import {
   redacted,
   text,
 } from './members.ts';
-import { wholeCharacters } from '../../core/base/whole-characters.ts';
+import { wholeCharacters } from '../../core/base/bytes.ts';
 import { loggedAttempt, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { noUsage, type Usage } from '../../core/dialects/usage.ts';
 import { quoteWithin } from '../../core/base/json.ts';

@@ -4,7 +4,7 @@ import type { Redaction } from '../../core/redaction/redaction.ts';
 import type { Outcome, RequestContext } from '../../core/pipeline/context.ts';
 import { headerNameList } from '../../core/base/header-names.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 
 let second = Number.NaN;
 let written = '';

@@ -1,5 +1,5 @@
 import { forwardedTrace, readTraceParent, spanIdOfRequest } from '../../core/base/trace-context.ts';
-import { joinChunks } from '../../core/base/join-chunks.ts';
+import { joinChunks } from '../../core/base/bytes.ts';
 import { readSseFrame, SseSplitter } from '../../core/base/sse.ts';
 import { isJsonObject, parseJson } from '../../core/base/json.ts';
 import { type Answer, isStreamSource, type StreamSource } from '../../core/pipeline/answer.ts';

@@ -1,5 +1,5 @@
 import { isJsonObject, parseJson, writeJson } from '../../core/base/json.ts';
-import { joinChunks } from '../../core/base/join-chunks.ts';
+import { joinChunks } from '../../core/base/bytes.ts';
 import { readSseFrame, SseSplitter, writeSseFrame } from '../../core/base/sse.ts';
 import {
   type Answer,

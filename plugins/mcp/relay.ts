@@ -1,5 +1,5 @@
 import { isJsonObject, writeJson } from '../../core/base/json.ts';
-import { wholeCharacters } from '../../core/base/whole-characters.ts';
+import { wholeCharacters } from '../../core/base/bytes.ts';
 import type { Answer, StreamSource } from '../../core/pipeline/answer.ts';
 import { rpcRequestId } from '../../core/pipeline/keys.ts';
 import {

@@ -1,4 +1,4 @@
-import { joinChunks } from '../../core/base/join-chunks.ts';
+import { joinChunks } from '../../core/base/bytes.ts';
 import { readSseFrame, replaceSseData, SseSplitter } from '../../core/base/sse.ts';
 import { isJsonObject, parseJson, writeJson } from '../../core/base/json.ts';
 import {

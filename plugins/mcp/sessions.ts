@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { isJsonObject, parseJson } from '../../core/base/json.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import { GatewayError, type JsonObject } from '../../core/pipeline/plugin.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';

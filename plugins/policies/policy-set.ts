@@ -5,7 +5,7 @@ import type { Window } from '../../core/ports/counters.ts';
 import { budgetOfPolicy, limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
 import type { Budget } from '../../core/ports/budgets.ts';
 import { isInvented, isOfBody, type Read, readerOf, type Subject } from './subject.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 
 /** Longer group names are replaced by a digest, so that values of callers take little memory. */
 const longestName = 128;

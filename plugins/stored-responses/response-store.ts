@@ -7,7 +7,7 @@ import type {
 } from '../../core/pipeline/context.ts';
 import { parseJson, writeJson } from '../../core/base/json.ts';
 import type { Cache } from '../../core/ports/cache.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Answer, StreamSource, StreamTarget } from '../../core/pipeline/answer.ts';
 

@@ -25,12 +25,11 @@ import type {
 } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
 import { countRows, insertRow, storedTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
-import { rememberRemovals, removedSince } from './removals.ts';
+import { type HeldCounters, rememberRemovals, removedSince } from './held-counters.ts';
 import { apiKeys } from './schema.ts';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { HeldCounters } from './held-counters.ts';
 
 const maxExpired = 1000;
 const maxDue = 200;

@@ -11,7 +11,7 @@ import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
 import { auditLogs, organisationCounters, refusedAttempts } from './schema.ts';
 import { countRows, pagedList, type PageFromEnd, removeRows } from './stored-records.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 
 /** The position before the first record of every chain. */
 export const chainStart: ChainPlace = { number: 0, hash: '0'.repeat(64) };

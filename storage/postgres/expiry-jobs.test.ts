@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { defineExpiryJobs } from '../../core/administration/jobs/expiry-jobs.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import type { JobDefinition } from '../../core/ports/jobs.ts';
 import { aKey, anOrganisation } from '../../tests/conformance/resources-records.ts';
 import { openTestResources } from '../../tests/kit/administration-kit.ts';

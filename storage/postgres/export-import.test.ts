@@ -10,7 +10,7 @@ import { readArguments } from '../../core/administration/cli/arguments.ts';
 import { defaultSecurity } from '../../core/ports/organisation-settings.ts';
 import type { InviteRecord } from '../../core/ports/people.ts';
 import type { Resources } from '../../core/ports/resources.ts';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import { aKey, anEntry, anOrganisation, aWorkspace } from '../../tests/conformance/resources-records.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';

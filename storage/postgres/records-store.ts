@@ -36,10 +36,9 @@ import {
   storedTotal,
   type Taken,
 } from './stored-records.ts';
-import { rememberRemovals, removedSince } from './removals.ts';
+import { type HeldCounters, rememberRemovals, removedSince } from './held-counters.ts';
 import { records, recordVersions } from './schema.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { HeldCounters } from './held-counters.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Page } from '../../core/ports/page.ts';
 

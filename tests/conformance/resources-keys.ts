@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import type { ApiKeyFilter, ApiKeyRecord, DirectoryKey, Resources } from '../../core/ports/resources.ts';
 import type { Subject } from './resources.ts';
 import { aKey, changeOf, newOrganisation } from './resources-records.ts';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { sha256 } from '../../core/base/sha256.ts';
+import { sha256 } from '../../core/base/bytes.ts';
 import type { GroupMappingRecord, InviteRecord, MemberRecord, UserRecord } from '../../core/ports/people.ts';
 import type { RecordVersion, StoredRecord } from '../../core/ports/records.ts';
 import type {

@@ -1,5 +1,5 @@
 /** Records of MCP servers for tests of the request path, in the table that a gateway with a store has. */
-import { RecordTable } from '../../core/administration/directory/record-table.ts';
+import { RecordTable } from '../../core/administration/directory/organisation-table.ts';
 import type { Directory } from '../../core/ports/directory.ts';
 import type {
   McpCapability,

@@ -3,7 +3,7 @@
  * and the plainest stand-ins for the rest.
  */
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
-import { roleOf } from '../../core/access/roles.ts';
+import { roleOf } from '../../core/access/scopes.ts';
 import { readFeatures } from '../../core/access/features.ts';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';

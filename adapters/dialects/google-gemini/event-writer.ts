@@ -3,7 +3,7 @@ import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import type { ChatPart, Citation } from '../../../core/dialects/canonical/chat-part.ts';
 import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
-import { joinChunks } from '../../../core/base/join-chunks.ts';
+import { joinChunks } from '../../../core/base/bytes.ts';
 import { writeSseFrame } from '../../../core/base/sse.ts';
 import { type JsonObject, stringifyExact } from '../json-reading.ts';
 import {

@@ -1,5 +1,5 @@
-import { sha256 } from '../../../core/base/sha256.ts';
-import { childPointer } from '../../../core/base/pointer.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
+import { childPointer } from '../../../core/base/json.ts';
 import { quoted } from '../../../core/base/did-you-mean.ts';
 import { ApiDocument, DocumentMistake, isRecord, type JsonRecord } from './document.ts';
 import { clipped } from './inline-schema.ts';

@@ -1,5 +1,5 @@
 import { LineCounter, parseDocument } from 'yaml';
-import { childPointer, pointerSegments } from '../../../core/base/pointer.ts';
+import { childPointer, pointerSegments } from '../../../core/base/json.ts';
 import { scanYaml } from '../../../core/base/scan-yaml.ts';
 import { boundedPlace } from '../../../core/errors/gateway-error.ts';
 

@@ -1,4 +1,4 @@
-import { childPointer, pointerSegments } from '../../../core/base/pointer.ts';
+import { childPointer, pointerSegments } from '../../../core/base/json.ts';
 import { type ApiDocument, DocumentMistake, isRecord, type JsonRecord } from './document.ts';
 
 /** Longest description of one part of a schema, and longest pattern, in characters. */

@@ -4,8 +4,7 @@ import {
   credentialHeaders,
   isHeaderName,
 } from '../../../core/base/header-names.ts';
-import { isJsonType } from '../../../core/base/json.ts';
-import { childPointer } from '../../../core/base/pointer.ts';
+import { childPointer, isJsonType } from '../../../core/base/json.ts';
 import { quoted } from '../../../core/base/did-you-mean.ts';
 import { type ApiDocument, DocumentMistake, isRecord, type JsonRecord, type Placed } from './document.ts';
 import { clipped, SchemaInliner } from './inline-schema.ts';

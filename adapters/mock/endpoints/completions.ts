@@ -1,19 +1,19 @@
 import { cutTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
 import { dataFrame, invalid, jsonAnswer, type MockAnswer, streamAnswer } from '../answer.ts';
 import { maxAnswerTokens } from '../faults.ts';
-import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
+  type JsonObject,
   member,
+  type MockContext,
+  type MockRequest,
   optionalBoolean,
   optionalInteger,
   requiredModel,
   textList,
   wrongType,
-  type JsonObject,
-} from '../json-value.ts';
-import { chunkEnding } from './chat/chat.ts';
-import { logprobOf } from './chat/choices.ts';
+} from '../request.ts';
+import { chunkEnding, logprobOf } from './chat/chat.ts';
 import { promptCount, readPrompts, type Prompt } from './embeddings.ts';
 
 const maxChoices = 128;

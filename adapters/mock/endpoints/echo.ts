@@ -1,7 +1,6 @@
 import { invalid, jsonAnswer, type MockAnswer, type MockDialect, MockProblem, unknownId } from '../answer.ts';
-import { carriesSecret, maskedHeaders, type MockRequest } from '../request.ts';
+import { carriesSecret, maskedHeaders, type MockRequest, pageLimit } from '../request.ts';
 import { headerValue } from '../../../core/ports/header-list.ts';
-import { pageLimit } from '../json-value.ts';
 
 const ids = [
   'mock-gpt',

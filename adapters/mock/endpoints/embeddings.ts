@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto';
 import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
-import type { MockRequest } from '../request.ts';
 import {
   isObject,
   type JsonObject,
   member,
   missing,
+  type MockRequest,
   optionalInteger,
   requiredModel,
   textOfContent,
   wrongType,
-} from '../json-value.ts';
+} from '../request.ts';
 import { countTokens } from '../answer-text.ts';
 
 const maxInputs = 2048;

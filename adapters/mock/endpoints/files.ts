@@ -1,11 +1,12 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
 import { bytesAnswer, invalid, jsonAnswer, type MockAnswer, MockProblem, unknownId } from '../answer.ts';
-import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
   type JsonObject,
   member,
   missing,
+  type MockContext,
+  type MockRequest,
   optionalInteger,
   optionalText,
   pageLimit,
@@ -13,7 +14,7 @@ import {
   requiredText,
   textList,
   wrongType,
-} from '../json-value.ts';
+} from '../request.ts';
 import type { FineTuningJob, JobIntegration, JobStatus } from '../stores.ts';
 
 const defaultLimit = 20;

@@ -1,7 +1,12 @@
 import { countTokens } from '../answer-text.ts';
 import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../request.ts';
-import { optionalInteger, optionalText, requiredText } from '../json-value.ts';
+import {
+  type MockContext,
+  type MockRequest,
+  optionalInteger,
+  optionalText,
+  requiredText,
+} from '../request.ts';
 
 /** A PNG of one transparent pixel. */
 const pixel =

@@ -8,19 +8,20 @@ import {
   namedFrame,
   streamAnswer,
 } from '../answer.ts';
-import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
+  type JsonObject,
   member,
   missing,
+  type MockContext,
+  type MockRequest,
   optionalBoolean,
   optionalInteger,
   requiredModel,
   textList,
   textOfContent,
   wrongType,
-  type JsonObject,
-} from '../json-value.ts';
+} from '../request.ts';
 
 const midStream = new MockProblem(500, 'The mock provider failed in mid-stream, as it was asked to.');
 

@@ -1,6 +1,14 @@
 import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../request.ts';
-import { isObject, member, missing, requiredModel, textOfContent, wrongType } from '../json-value.ts';
+import {
+  isObject,
+  member,
+  missing,
+  type MockContext,
+  type MockRequest,
+  requiredModel,
+  textOfContent,
+  wrongType,
+} from '../request.ts';
 
 const maxInputs = 1000;
 

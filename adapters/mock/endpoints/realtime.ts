@@ -1,7 +1,13 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
 import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
-import type { MockContext, MockRequest } from '../request.ts';
-import { isObject, member, textOfContent, type JsonObject } from '../json-value.ts';
+import {
+  isObject,
+  type JsonObject,
+  member,
+  type MockContext,
+  type MockRequest,
+  textOfContent,
+} from '../request.ts';
 import type { SocketSession } from '../web-socket.ts';
 
 /** Longest stored session settings, in characters of JSON. */

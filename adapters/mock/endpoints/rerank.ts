@@ -1,17 +1,18 @@
 import { countTokens } from '../answer-text.ts';
 import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
+  type JsonObject,
   member,
   missing,
+  type MockContext,
+  type MockRequest,
   optionalBoolean,
   optionalInteger,
   requiredModel,
   requiredText,
   wrongType,
-  type JsonObject,
-} from '../json-value.ts';
+} from '../request.ts';
 
 const maxDocuments = 1000;
 

@@ -1,18 +1,19 @@
 import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
 import { jsonAnswer, namedFrame, streamAnswer, type MockAnswer } from '../answer.ts';
-import type { MockContext, MockRequest } from '../request.ts';
 import {
   isObject,
+  type JsonObject,
   member,
   missing,
+  type MockContext,
+  type MockRequest,
   optionalBoolean,
   optionalInteger,
   optionalText,
   requiredModel,
   textOfContent,
   wrongType,
-  type JsonObject,
-} from '../json-value.ts';
+} from '../request.ts';
 
 interface Draft {
   readonly body: JsonObject;

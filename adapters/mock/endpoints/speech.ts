@@ -1,6 +1,5 @@
 import { bytesAnswer, invalid, type MockAnswer } from '../answer.ts';
-import type { MockRequest } from '../request.ts';
-import { requiredModel, requiredText } from '../json-value.ts';
+import { type MockRequest, requiredModel, requiredText } from '../request.ts';
 
 const maxInputLength = 4096;
 const sampleRate = 8000;

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../json-value.ts';
+import { isObject, type JsonObject } from '../request.ts';
 
 const maxLength = 400;
 

@@ -1,5 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { sha256 } from '../../base/sha256.ts';
+import { sha256 } from '../../base/bytes.ts';
 import type { AlertSettings } from '../../config/alerts-schema.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { UsageAlerts, UsageCrossing, UsageLedger } from '../../ports/budgets.ts';

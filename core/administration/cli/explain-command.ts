@@ -13,7 +13,7 @@ import { checkValue } from '../../config/check-value.ts';
 import { nodeValue } from '../../config/config-node.ts';
 import { type ConfigSource, createSource } from '../../config/config-source.ts';
 import { parseYaml } from '../../config/parse-yaml.ts';
-import { childPointer } from '../../base/pointer.ts';
+import { childPointer } from '../../base/json.ts';
 import { problemOfConfig } from '../../lifecycle/check-configs.ts';
 import { type RouteConfigInput, RouteConfigSchema } from '../../organisation/route-config.ts';
 import { compileConfig, unknownConfig } from '../../routing/plan/compile-config.ts';

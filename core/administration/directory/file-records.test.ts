@@ -6,7 +6,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { readerWithoutStore, withoutStore } from '../../organisation/without-store.ts';
 import type { Directory } from '../../ports/directory.ts';
 import type { Resources, ResourcesReader, WorkspaceRecord } from '../../ports/resources.ts';
-import { sha256 } from '../../base/sha256.ts';
+import { sha256 } from '../../base/bytes.ts';
 import { FileRecords } from './file-records.ts';
 import { directoryWithFile } from './file-records-directory.ts';
 import { FileRecordsInUse } from './file-records-in-use.ts';

@@ -31,11 +31,11 @@ import {
   usagePolicyName,
 } from '../../organisation/policies.ts';
 import { givenRateLimits, givenUsageLimit, plainProvider } from '../../organisation/providers.ts';
-import { childPointer } from '../../base/pointer.ts';
+import { childPointer } from '../../base/json.ts';
 import type { ConfigData, PolicyRules, RecordKinds } from '../../ports/record-kinds.ts';
 import type { RecordKind, StoredRecord } from '../../ports/records.ts';
 import { integrationOfFile } from '../../organisation/file-integration.ts';
-import { RecordTable } from './record-table.ts';
+import { RecordTable } from './organisation-table.ts';
 import { providerFields } from '../../providers/provider-fields.ts';
 
 /** Organisation and workspace of the file's records. */

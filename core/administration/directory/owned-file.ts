@@ -1,8 +1,8 @@
 import { basename } from 'node:path';
 import type { ConfigSource } from '../../config/config-source.ts';
-import { pointerSegments } from '../../base/pointer.ts';
+import { pointerSegments } from '../../base/json.ts';
 import type { GatewayConfig } from '../../config/schema.ts';
-import { sha256 } from '../../base/sha256.ts';
+import { sha256 } from '../../base/bytes.ts';
 
 /** A configuration, as the owner of records. */
 export interface OwnedFile {

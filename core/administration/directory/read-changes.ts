@@ -1,8 +1,13 @@
 import type { StoredRecord } from '../../ports/records.ts';
 import type { ChangeMarks, DirectoryKey, Resources } from '../../ports/resources.ts';
 import type { KeyTable } from './key-table.ts';
-import type { DirectoryWorkspace, KnownMember, KnownUser, OrganisationTable } from './organisation-table.ts';
-import { directoryKinds } from './record-table.ts';
+import {
+  directoryKinds,
+  type DirectoryWorkspace,
+  type KnownMember,
+  type KnownUser,
+  type OrganisationTable,
+} from './organisation-table.ts';
 
 /** Page size of `all` and `changedSince`. */
 const rowsAPage = 1000;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { RecordKind, StoredRecord } from '../../ports/records.ts';
-import { RecordTable } from './record-table.ts';
+import { RecordTable } from './organisation-table.ts';
 import { storedRecord } from './stored-records.test-support.ts';
 
 const kinds = ['config', 'label'] as const;

@@ -1,5 +1,4 @@
-import { hasScope } from '../../access/scopes.ts';
-import { type Role, roleOf } from '../../access/roles.ts';
+import { hasScope, type Role, roleOf } from '../../access/scopes.ts';
 import type { Visibility } from '../../ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../ports/directory.ts';
 import type { ExportCreator } from '../../ports/record-kinds.ts';

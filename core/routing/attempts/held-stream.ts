@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { StreamSource, StreamTarget } from '../../pipeline/answer.ts';
 import type { StreamScanner } from '../../dialects/dialect.ts';
-import { joinChunks } from '../../base/join-chunks.ts';
+import { joinChunks } from '../../base/bytes.ts';
 
 /** Upper bound of held comments and padding before the first event. */
 const maxHeldBytes = 65_536;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { googleGemini } from '../../../adapters/dialects/google-gemini/index.ts';
-import { withModelInPath } from './model-in-path.ts';
+import { withModelInPath } from './apply-param-edits.ts';
 
 const method = ':generateContent';
 const cases: readonly [path: string, from: string, to: string, expected: string][] = [

@@ -3,7 +3,7 @@ import { type BreakerInput, guardrailKeys, type RouteConfigInput } from '../../o
 import { compileParamEdits } from '../params/compile-param-edits.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
 import { checkDestination, checkNode, type Refuse, hasNoEffect } from './check-node.ts';
-import { PatternBudget } from './compile-pattern.ts';
+import { PatternBudget } from './conditions.ts';
 import { compileStrategy } from './compile-strategy.ts';
 import { type ConfigIssue, ConfigIssues, type ConfigPlace, placeText } from './config-issue.ts';
 import { type Inherited, inheritSettings, noDestination, nothingInherited } from './inherit.ts';

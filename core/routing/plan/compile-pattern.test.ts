@@ -5,8 +5,7 @@ import { RE2Set } from 're2js';
 import { linearPattern } from '../../base/linear-pattern.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { compileConfig } from './compile-config.ts';
-import { compileCondition } from './conditions.ts';
-import { PatternBudget } from './compile-pattern.ts';
+import { compileCondition, PatternBudget } from './conditions.ts';
 
 function compilePattern(operand: unknown): ((value: unknown) => boolean) | string {
   return new PatternBudget().compile(operand);

@@ -1,7 +1,6 @@
 import type { StrategyInput } from '../../organisation/route-config.ts';
 import { didYouMean, listWords, quoted } from '../../base/did-you-mean.ts';
-import { compileCondition } from './conditions.ts';
-import type { PatternBudget } from './compile-pattern.ts';
+import { compileCondition, type PatternBudget } from './conditions.ts';
 import type { ConfigPlace } from './config-issue.ts';
 import { type FieldPath, parseFieldPath } from './field-path.ts';
 import type { Strategy, StrategyMode } from './plan-node.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileConfig, type CompileResult } from './compile-config.ts';
-import { parseInlineConfig } from './parse-inline-config.ts';
+import { parseInlineConfig } from './config-issue.ts';
 import type { CompiledConfig, PlanLeaf } from './plan-node.ts';
 import { providerLookup } from './config-names.ts';
 

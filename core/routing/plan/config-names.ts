@@ -1,7 +1,7 @@
 import type { Directory } from '../../ports/directory.ts';
 import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
-import { type InlineConfig, readConfigObject } from './parse-inline-config.ts';
+import { type InlineConfig, readConfigObject } from './config-issue.ts';
 import { didYouMean, quoted } from '../../base/did-you-mean.ts';
 import { inProcessProvider } from '../../providers/provider-row.ts';
 import type { LeafProvider } from './plan-node.ts';

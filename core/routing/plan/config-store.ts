@@ -1,5 +1,5 @@
 import { didYouMean } from '../../base/did-you-mean.ts';
-import { childPointer } from '../../base/pointer.ts';
+import { childPointer } from '../../base/json.ts';
 import { boundedMessage, directoryBehind, GatewayError, withFullStop } from '../../errors/gateway-error.ts';
 import { errorTable } from '../../errors/codes.ts';
 import { withoutStore } from '../../organisation/without-store.ts';
@@ -8,10 +8,9 @@ import type { RecordPlace, StoredRecord } from '../../ports/records.ts';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import type { Checks } from '../../pipeline/plugin.ts';
 import type { ConfigDraft } from '../../pipeline/router.ts';
-import { sha256 } from '../../base/sha256.ts';
+import { sha256 } from '../../base/bytes.ts';
 import { compileConfig, type CompileSetup } from './compile-config.ts';
-import { secretsInConfig } from './config-issue.ts';
-import { parseInlineConfig, type InlineConfig } from './parse-inline-config.ts';
+import { type InlineConfig, parseInlineConfig, secretsInConfig } from './config-issue.ts';
 import type { CompiledConfig } from './plan-node.ts';
 import {
   configOfRecord,

@@ -7,7 +7,7 @@ import {
   type Strategy,
 } from './plan-node.ts';
 import type { FieldPath } from './field-path.ts';
-import { sha256 } from '../../base/sha256.ts';
+import { sha256 } from '../../base/bytes.ts';
 
 const branchSalts = new WeakMap<PlanBranch, number>();
 

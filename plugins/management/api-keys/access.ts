@@ -2,11 +2,11 @@ import {
   type ApiKeyType,
   canonicalScope,
   hasScope,
+  managesKeys,
   reachOf,
   refuseScopes,
 } from '../../../core/access/scopes.ts';
 import { dailyRotation, rotatesWithin } from '../../../core/organisation/key-rotation.ts';
-import { managesKeys } from '../../../core/access/roles.ts';
 import { withFullStop } from '../../../core/errors/gateway-error.ts';
 import type { RouteInput } from '../../../core/pipeline/define-route.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
@@ -22,7 +22,7 @@ import type { UserKeyRules } from '../../../core/ports/organisation-settings.ts'
 import { namedUsers, requireGrant } from '../users/visible.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { InviteRecord, UserRecord } from '../../../core/ports/people.ts';
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 
 const dayMs = 86_400_000;
 type Reader = Pick<ResourcesReader, 'apiKeys' | 'members' | 'users'>;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { knownScopes } from '../../../core/access/scopes.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 import { openResourcesOfFile, startAdministration } from '../../../tests/kit/administration-kit.ts';
 
 const resources = await openResourcesOfFile();

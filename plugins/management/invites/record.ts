@@ -7,13 +7,12 @@ import {
   WorkspaceRoleSchema,
 } from '../users/record.ts';
 import { type BodyMistake, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
-import { canonicalScope, refuseScopes } from '../../../core/access/scopes.ts';
-import type { Role } from '../../../core/access/roles.ts';
+import { canonicalScope, refuseScopes, type Role } from '../../../core/access/scopes.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { requireGrant } from '../users/visible.ts';
 import { randomBytes } from 'node:crypto';
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 import { publicOrigin } from '../shared/replies.ts';
 
 /** Lifetime of an invite: 7 days. */

@@ -7,7 +7,7 @@ import { isoTime } from '../shared/replies.ts';
 import { LogReply, logReply, LogSummary, logSummary } from './record.ts';
 import { filterQuery, readFilter } from '../shared/request-filter.ts';
 import { strict } from '../shared/fields.ts';
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 
 /** Start of the next page of a list of log entries. */
 export interface LogPlace {

@@ -1,5 +1,4 @@
-import { hasScope } from '../../../core/access/scopes.ts';
-import { roleOf } from '../../../core/access/roles.ts';
+import { hasScope, roleOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineMediaRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { NewLogs, Visibility } from '../../../core/ports/analytics.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { roleOf } from '../../../core/access/roles.ts';
+import { roleOf } from '../../../core/access/scopes.ts';
 import type { GroupQuery, Visibility } from '../../../core/ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../../core/ports/directory.ts';
 import type { OrganisationRole, WorkspaceRole } from '../../../core/ports/people.ts';

@@ -1,11 +1,10 @@
-import { reachOf } from '../../../core/access/scopes.ts';
+import { reachOf, type Role } from '../../../core/access/scopes.ts';
 import { GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
 import type { RequestFilter, TimeWindow, Visibility } from '../../../core/ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../../core/ports/directory.ts';
 import type { SecuritySettings } from '../../../core/ports/organisation-settings.ts';
 import type { Actor } from '../api-keys/access.ts';
 import { noSuchWorkspace } from './records.ts';
-import type { Role } from '../../../core/access/roles.ts';
 import { type FilterValues, readFilter } from './request-filter.ts';
 
 /** Source of settings and users. */

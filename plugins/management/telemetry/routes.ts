@@ -32,7 +32,7 @@ import {
 import { noUsage, type Usage } from '../../../core/dialects/usage.ts';
 import { endpointOfOperation, serviceOfGenAiProvider } from '../../../core/dialects/gen-ai-names.ts';
 import type { Price, Prices } from '../../../core/ports/prices.ts';
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 import type { BodyRow } from '../../../core/ports/request-row.ts';
 
 const maxBodyBytes = 4_194_304;

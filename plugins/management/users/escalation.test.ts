@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Role } from '../../../core/access/roles.ts';
+import type { Role } from '../../../core/access/scopes.ts';
 import type { OrganisationRole, WorkspaceRole } from '../../../core/ports/people.ts';
 import type { ResourcesWriter } from '../../../core/ports/resources.ts';
 import { testRouteInput, testScope } from '../../../tests/kit/plugin-kit.ts';

@@ -4,7 +4,7 @@ import type { Member, OrganisationRole, UserRecord, WorkspaceRole } from '../../
 import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import { type BodyMistake, refusedBody } from '../shared/fields.ts';
 import { visibleWorkspace } from '../shared/records.ts';
-import { mayGrant, type Role } from '../../../core/access/roles.ts';
+import { mayGrant, type Role } from '../../../core/access/scopes.ts';
 
 type Reader = Pick<ResourcesReader, 'users'>;
 

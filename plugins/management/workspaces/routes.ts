@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { hasScope, reachOf } from '../../../core/access/scopes.ts';
+import { hasScope, reachOf, rightsByRole, type Role } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
@@ -23,7 +23,6 @@ import {
   WorkspaceReply,
   WorkspaceWithUsers,
 } from './record.ts';
-import { rightsByRole, type Role } from '../../../core/access/roles.ts';
 import type { Paged } from '../../../core/ports/page.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 

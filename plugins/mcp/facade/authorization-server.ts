@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type Static, Type } from 'typebox';
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 import type { Answer, RequestContext, Scope } from '../../../core/pipeline/plugin.ts';
 import type { OauthTokens } from '../../../core/ports/oauth.ts';
 import { Clients, isRegistered, placeOf } from './clients.ts';

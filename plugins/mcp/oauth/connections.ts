@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 import {
   clientOfConnection,
   connectionSecret,

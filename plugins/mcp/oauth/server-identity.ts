@@ -2,7 +2,7 @@ import type { OauthSecret } from '../../../core/organisation/mcp-token.ts';
 import type { MaybePromise, RequestContext } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { McpIntegrationData, McpOauthSettings } from '../../../core/ports/record-kinds.ts';
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 
 /** An MCP server, as far as its credentials depend on it. Make one for each version of its settings, and keep it. */
 export interface ServerIdentity {

@@ -1,4 +1,4 @@
-import { sha256 } from '../../../core/base/sha256.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 import { type AskedToken, clientCredentials, exchangedToken } from '../../../core/organisation/mcp-token.ts';
 import { callerToken, type CallerToken } from '../../../core/pipeline/keys.ts';
 import { GatewayError, type MaybePromise, type Scope } from '../../../core/pipeline/plugin.ts';

@@ -10,7 +10,7 @@ import {
   textList,
   textOfContent,
   wrongType,
-} from '../../json-value.ts';
+} from '../../request.ts';
 import { invalid } from '../../answer.ts';
 
 const maxTools = 128;

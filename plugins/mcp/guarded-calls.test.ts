@@ -72,7 +72,13 @@ async function start(t: TestContext, { own = {}, more = {}, isJson = true, isJud
       const { method, params } = body === '' ? {} : JSON.parse(body);
       return method === 'tools/call' ? [params.arguments] : [];
     });
-  return { gateway, post, sent };
+  /** Headers that repeat parts of a message, of the last request with this method. */
+  const repeated = (method: string) => {
+    const last = server.requests.findLast(({ body }) => body !== '' && JSON.parse(body).method === method);
+    const names = Object.keys(last?.headers ?? {}).filter((name) => /^mcp-(?:method|name|param-)/.test(name));
+    return Object.fromEntries(names.map((name) => [name, last?.headers[name]]));
+  };
+  return { gateway, post, sent, repeated };
 }
 
 const echo = (text: string, id = 1, name = 'echo') => ({
@@ -152,6 +158,77 @@ describe('guardrails of a server in the configuration', () => {
       ],
     );
     assert.deepEqual(sent(), [{ text: 'one' }, { text: 'three' }]);
+  });
+});
+
+describe('headers that repeat parts of a call, as from 2026-07-28 on', () => {
+  const given = (more: Record<string, string>) => ({
+    'mcp-method': 'tools/call',
+    'mcp-name': 'echo',
+    ...more,
+  });
+
+  test('hold the arguments as a guardrail has changed them, and nothing that it has taken out', async (t) => {
+    const { post, sent, repeated } = await start(t, { own: { input_guardrails: [masked] } });
+    const headers = given({ 'mcp-param-text': 'of Initech', 'mcp-param-other': 'Initech, too' });
+    assert.equal((await post(echo('of Initech'), headers)).status, 200);
+    assert.deepEqual(sent(), [{ text: 'of [firm]' }]);
+    assert.deepEqual(repeated('tools/call'), given({ 'mcp-param-text': 'of [firm]' }));
+    const base64 = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
+    await post(echo('für Initech'), given({ 'mcp-param-firm': base64('für Initech') }));
+    assert.deepEqual(repeated('tools/call'), given({ 'mcp-param-firm': base64('für [firm]') }));
+  });
+
+  test('of two arguments with the same text, hold the one that they are named after', async (t) => {
+    const own = { input_guardrails: [masked] };
+    const { post, sent, repeated } = await start(t, { own });
+    const call = (more: Record<string, unknown>) => ({
+      ...echo('Initech'),
+      params: { name: 'echo', arguments: { text: 'Initech', ...more } },
+    });
+    const more = { count: 3, isUrgent: true, place: { deskId: 'Initech' } };
+    const headers = { 'mcp-param-Desk-Id': 'Initech', 'mcp-param-a': '3.0', 'mcp-param-b': 'true' };
+    await post(call(more), given(headers));
+    const [{ place }] = sent();
+    assert.deepEqual(
+      repeated('tools/call'),
+      given({ 'mcp-param-desk-id': place.deskId, 'mcp-param-a': '3', 'mcp-param-b': 'true' }),
+    );
+  });
+
+  test('stay as they came where no argument is changed', async (t) => {
+    const { post, repeated } = await start(t, { own: { input_guardrails: [without('rm')] } });
+    const lies = { 'mcp-param-text': 'anything', 'mcp-name': 'another', 'mcp-method': 'tools/list' };
+    for (const headers of [given({ 'mcp-param-text': 'ls' }), lies]) {
+      await post(echo('ls'), headers);
+      assert.deepEqual(repeated('tools/call'), headers, 'the server judges them');
+    }
+  });
+
+  test("name the tool as its server knows it, and the method of the gateway's own request", async (t) => {
+    const { post, repeated } = await start(t, {
+      own: { tools: { echo: { digest: `sha256:${'0'.repeat(64)}` } } },
+      more: { virtual_servers: { desk: { tools: [{ server: 'tools', tool: 'echo', name: 'say' }] } } },
+    });
+    await post(echo('ls'), given({ 'mcp-param-text': 'ls' }));
+    assert.deepEqual(repeated('tools/list'), { 'mcp-method': 'tools/list' });
+    assert.deepEqual(repeated('tools/call'), {}, 'held back');
+    const open = await start(t, {
+      more: { virtual_servers: { desk: { tools: [{ server: 'tools', tool: 'echo', name: 'say' }] } } },
+    });
+    const params = {
+      protocolVersion: '2025-06-18',
+      capabilities: {},
+      clientInfo: { name: 't', version: '1' },
+    };
+    const greeting = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
+    const { session = '' } = await open.post(greeting, {}, '/desk/mcp');
+    const headers = { ...given({ 'mcp-name': 'say' }), 'mcp-session-id': session };
+    assert.equal(
+      (await open.post(echo('ls', 1, 'say'), headers, '/desk/mcp')).json.result.content[0].text,
+      'ls',
+    );
+    assert.deepEqual(open.repeated('tools/call'), given({}));
   });
 });
 

@@ -86,14 +86,15 @@ export class Relay {
    * says meanwhile.
    */
   async pass(asked: Asked, message: RpcMessage, body?: Buffer, wrap?: ChangeMessage): Promise<Answer> {
-    const { change, isChanged } = await this.#prepare(asked, message);
-    const sent = isChanged ? undefined : body;
+    const { change, given } = await this.#prepare(asked, message);
+    const sent = given === undefined ? body : undefined;
     const isListening = message.method === 'subscriptions/listen';
     const answered = await this.#parts.links.send(asked, {
       method: 'POST',
       body: sent ?? Buffer.from(writeJson(message.json)),
       lastEventId: undefined,
       isListening,
+      repeated: given === undefined ? message : { ...message, given },
     });
     const changes = [change && this.#onlyAnswers(asked, change), wrap].filter((one) => one !== undefined);
     const all = inTurn(changes);
@@ -117,9 +118,9 @@ export class Relay {
     for (const message of messages) {
       if (message.method === 'initialize')
         throw new GatewayError('mcp_message_invalid', '"initialize" cannot be in a list. Send it alone.');
-      let change: ChangeMessage | undefined;
+      let prepared: Prepared;
       try {
-        ({ change } = await this.#prepare(asked, message));
+        prepared = await this.#prepare(asked, message);
       } catch (error) {
         // Messages before it have been sent, and their answers must not be lost.
         if (!GatewayError.is(error) || message.id === undefined) throw error;
@@ -131,7 +132,9 @@ export class Relay {
         method: 'POST',
         body,
         lastEventId: undefined,
+        repeated: { ...message, given: prepared.given },
       });
+      const { change } = prepared;
       const bytes = await answer.collect(context, maxMessageBytes);
       if (bytes.length === 0) continue;
       for (const one of messagesIn(bytes, head.contentType))
@@ -160,12 +163,14 @@ export class Relay {
     const call = toolCall(server, params);
     context.facts.mcpTool = call.tool;
     await this.#approvals.require(asked, call.tool);
+    const given = call.arguments;
     // Throws where guardrails apply and the pipeline runs none.
     this.#parts.scope.router.toolGuardrails(context, call);
     for (const gate of toolCallGates(context)) await gate.before?.(call);
-    const isChanged = call.arguments !== (params['arguments'] ?? emptyArguments);
-    if (isChanged) params['arguments'] = call.arguments;
-    return { isChanged, change: resultChange(asked, call) };
+    const change = resultChange(asked, call);
+    if (call.arguments === given) return { change, given: undefined };
+    params['arguments'] = call.arguments;
+    return { change, given };
   }
 
   #listed(server: McpServer, answer: JsonObject): JsonObject {
@@ -266,8 +271,8 @@ export class Relay {
 /** How a message is sent, and its answer changed. */
 interface Prepared {
   readonly change: ChangeMessage | undefined;
-  /** The message differs from what the client sent. */
-  readonly isChanged: boolean;
+  /** Arguments as the client sent them, where they are others now. */
+  readonly given: JsonObject | undefined;
 }
 
 /** Several changes as one; undefined for none. */
@@ -280,7 +285,7 @@ function inTurn(changes: readonly ChangeMessage[]): ChangeMessage | undefined {
   };
 }
 
-const asItIs: Prepared = { change: undefined, isChanged: false };
+const asItIs: Prepared = { change: undefined, given: undefined };
 const emptyArguments: JsonObject = Object.freeze({});
 
 function empty(status: number): Answer {

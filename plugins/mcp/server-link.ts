@@ -33,12 +33,25 @@ export interface Asked {
   readonly session: Session | undefined;
 }
 
+/** A message that is sent, as far as headers repeat it. */
+interface RepeatedMessage {
+  readonly method: string;
+  readonly params: JsonObject;
+  /** Arguments of a call as the client sent them, where they are others now. */
+  readonly given?: JsonObject | undefined;
+}
+
 /** Messages, or the wish for a stream, or the end of the session. */
 interface Saying extends Pick<McpRequest, 'method' | 'body' | 'lastEventId'> {
-  /** Of the client's own message: headers that repeat parts of it. */
-  readonly mirrored?: HeaderList;
+  /** The message of `body`: headers that repeat parts of it keep up with it. Default: they stay as the client sent them. */
+  readonly repeated?: RepeatedMessage;
   /** The answer is a stream of what the server says by itself, which may be silent for hours. */
   readonly isListening?: boolean;
+}
+
+/** With the headers that repeat parts of its message; none where the message is the gateway's handshake. */
+interface MirroredSaying extends Saying {
+  readonly mirrored?: HeaderList;
 }
 
 /** An answer whose head has come. */
@@ -93,7 +106,8 @@ export class ServerLinks {
   /** Sends it; resolves with the answer's head. Rejects with `upstream_…` and `mcp_failed`. */
   async send(asked: Asked, said: Saying): Promise<Answered> {
     const { server, session, context } = asked;
-    const saying = said.body === null ? said : { ...said, mirrored: mirroredHeaders(context) };
+    const mirrored = said.body === null ? [] : mirroredHeaders(context, said.repeated);
+    const saying: MirroredSaying = { ...said, mirrored };
     const { facts } = context;
     facts.aiService = 'mcp';
     facts.mcpServer = server.slug;
@@ -142,7 +156,12 @@ export class ServerLinks {
     // A server cannot guess it, and answer another question of the gateway with it.
     const id = `weir-${randomUUID()}`;
     const body = Buffer.from(writeJson({ jsonrpc: '2.0', id, method, params }));
-    const { head, body: stream } = await this.send(asked, { method: 'POST', body, lastEventId: undefined });
+    const { head, body: stream } = await this.send(asked, {
+      method: 'POST',
+      body,
+      lastEventId: undefined,
+      repeated: { method, params },
+    });
     if (head.status !== 200) {
       stream.cancel(forgotten());
       return noPage(`status ${head.status}`);
@@ -159,7 +178,7 @@ export class ServerLinks {
   }
 
   /** Once more where the server refuses connections: nothing of the request has left. */
-  async #reach(asked: Asked, saying: Saying, sessionId: string | undefined): Promise<Answered> {
+  async #reach(asked: Asked, saying: MirroredSaying, sessionId: string | undefined): Promise<Answered> {
     for (const pause of [...reachPauses, undefined]) {
       try {
         return await this.#authorized(asked, saying, sessionId);
@@ -173,7 +192,7 @@ export class ServerLinks {
   }
 
   /** Once more with new credentials where the server refuses those that it was sent. */
-  async #authorized(asked: Asked, saying: Saying, sessionId: string | undefined): Promise<Answered> {
+  async #authorized(asked: Asked, saying: MirroredSaying, sessionId: string | undefined): Promise<Answered> {
     const { identity } = asked.server;
     const by = { key: asked.caller, request: asked.context, elicitsUrls: () => elicitsUrls(asked) };
     let answered = await this.#once(
@@ -202,7 +221,7 @@ export class ServerLinks {
 
   async #once(
     asked: Asked,
-    saying: Saying,
+    saying: MirroredSaying,
     sessionId: string | undefined,
     credentials: MaybePromise<HeaderList> = [],
   ): Promise<Answered> {
@@ -303,14 +322,95 @@ function versionOf(context: RequestContext): string | undefined {
 
 const mirroredName = /^mcp-(?:method|name|param-.+)$/i;
 
-/** From 2026-07-28 on, clients repeat parts of a message in headers, which servers hold against the message. */
-function mirroredHeaders({ headers }: RequestContext): HeaderList {
+/**
+ * From 2026-07-28 on, clients repeat parts of a message in headers, which servers hold against the message. What differs
+ * already as the client sent it is for the server to refuse.
+ */
+function mirroredHeaders(context: RequestContext, message: RepeatedMessage | undefined): HeaderList {
+  const { headers } = context;
   const found: string[] = [];
   for (let index = 0; index < headers.length; index += 2) {
     const name = headers[index] as string;
-    if (mirroredName.test(name)) found.push(name, headers[index + 1] as string);
+    if (!mirroredName.test(name)) continue;
+    const text = headers[index + 1] as string;
+    const value =
+      message === undefined ? text : repeatedValue({ name: name.toLowerCase(), text }, context.json, message);
+    if (value !== undefined) found.push(name, value);
   }
   return found;
+}
+
+/** Members of `params` that are the name of a message. */
+const nameMembers = new Map([
+  ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
+]);
+
+/** `own`: the client's message, in whose place `message` is sent. */
+function repeatedValue(
+  { name, text }: { readonly name: string; readonly text: string },
+  own: JsonValue | undefined,
+  { method, params, given }: RepeatedMessage,
+): string | undefined {
+  if (!isJsonObject(own)) return text;
+  const isOwn = own['method'] === method;
+  if (name === 'mcp-method') return text === own['method'] ? method : text;
+  if (name === 'mcp-name') {
+    const member = nameMembers.get(method);
+    if (member === undefined) return isOwn ? text : undefined;
+    const before = isJsonObject(own['params']) ? own['params'][member] : undefined;
+    return isOwn && before !== plainText(text) ? text : headerText(params[member]);
+  }
+  if (!isOwn) return undefined;
+  const sent = params['arguments'];
+  if (given === undefined || !isJsonObject(sent)) return text;
+  return changedArgument(name.slice('mcp-param-'.length), plainText(text), given, sent);
+}
+
+/**
+ * The value that an argument has now, which a header repeats: the one that had its text before, and of several the one
+ * that the header is named after. Undefined where it is none, or could be one of several: what a guardrail has taken out
+ * of the arguments does not leave in a header.
+ */
+function changedArgument(
+  name: string,
+  value: string,
+  given: JsonObject,
+  sent: JsonObject,
+): string | undefined {
+  const all: { readonly isNamed: boolean; readonly now: string | undefined }[] = [];
+  const search = (before: JsonObject, after: JsonValue | undefined): void => {
+    for (const [member, one] of Object.entries(before)) {
+      const now = isJsonObject(after) && Object.hasOwn(after, member) ? after[member] : undefined;
+      const text = headerText(one);
+      if (isJsonObject(one)) search(one, now);
+      else if (text !== undefined && (plainText(text) === value || one === Number(value)))
+        all.push({ isNamed: plainName(member) === plainName(name), now: headerText(now) });
+    }
+  };
+  search(given, sent);
+  const named = all.filter(({ isNamed }) => isNamed);
+  const [now, ...others] = new Set((named.length === 0 ? all : named).map((one) => one.now));
+  return others.length === 0 ? now : undefined;
+}
+
+function plainName(name: string): string {
+  return name.toLowerCase().replace(/[^a-z0-9]/g, '');
+}
+
+/** What a header says. */
+function plainText(text: string): string {
+  const [, encoded] = /^=\?base64\?([\w+/]*=*)\?=$/.exec(text) ?? [];
+  return encoded === undefined ? text : Buffer.from(encoded, 'base64').toString('utf8');
+}
+
+/** A value as a header holds it: in Base64 what is not plain ASCII. Undefined for what no header repeats. */
+function headerText(value: JsonValue | undefined): string | undefined {
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (typeof value !== 'string') return undefined;
+  const isPlain = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(value) && !value.startsWith('=?');
+  return isPlain ? value : `=?base64?${Buffer.from(value, 'utf8').toString('base64')}?=`;
 }
 
 function traceOf(context: RequestContext): HeaderList {

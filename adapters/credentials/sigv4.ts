@@ -1,6 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
+import { decodePercent } from '../../core/base/percent.ts';
 
 /** The request that a presigned address allows. */
 interface PresignedRequest {
@@ -200,7 +201,7 @@ function canonicalPath(path: string): string {
 function plainPath(path: string): string {
   return path
     .split('/')
-    .map((segment) => encode(decode(segment)))
+    .map((segment) => encode(decodePercent(segment)))
     .join('/');
 }
 
@@ -212,7 +213,7 @@ function canonicalQuery(query: string): string {
     .map((pair) => {
       const at = pair.indexOf('=');
       const [name, value] = at === -1 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
-      return [encode(decode(name)), encode(decode(value))] as const;
+      return [encode(decodePercent(name)), encode(decodePercent(value))] as const;
     })
     .sort(([nameA, valueA], [nameB, valueB]) => compare(nameA, nameB) || compare(valueA, valueB))
     .map(([name, value]) => `${name}=${value}`)
@@ -230,14 +231,6 @@ function encode(text: string): string {
     /[!'()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   );
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }
 
 function compare(a: string, b: string): number {

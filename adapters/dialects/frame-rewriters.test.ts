@@ -8,12 +8,10 @@ import { fakeGoogleGemini } from '../../tests/kit/fake-providers/google-gemini.t
 import { fakeOpenAiResponses } from '../../tests/kit/fake-providers/openai-responses.ts';
 import type { FrameCodec } from '../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../core/dialects/endpoint.ts';
-import type { StreamEvent, StreamFrame } from '../../core/dialects/stream-event.ts';
+import type { StreamEvent, StreamFrame, TextEvent } from '../../core/dialects/stream-event.ts';
 import { messageFrames } from './anthropic-messages/frame-rewriter.ts';
 import { geminiArrayFrames, geminiFrames } from './google-gemini/frame-rewriter.ts';
 import { responsesFrames } from './openai-responses/frame-rewriter.ts';
-
-type TextEvent = Extract<StreamEvent, { text: string }>;
 type Change = (event: StreamEvent) => readonly StreamEvent[];
 
 interface Wire {

@@ -4,7 +4,7 @@ import type {
   EncodedRequest,
   EncodeReport,
 } from '../../core/dialects/canonical/chat-codec.ts';
-import type { DialectName, EndpointId } from '../../core/dialects/endpoint.ts';
+import { chatEndpoints, type DialectName } from '../../core/dialects/endpoint.ts';
 import type {
   OperationAnswer,
   OperationCodec,
@@ -103,15 +103,6 @@ function entry(one: JsonObject, id: string | undefined): ListedModel | undefined
     ...(owner === undefined ? {} : { ownedBy: owner }),
   };
 }
-
-/** The operations that request the next turn of a conversation, each in a dialect of its own. */
-export const chatEndpoints: ReadonlySet<EndpointId> = new Set([
-  'chat.completions',
-  'completions',
-  'responses',
-  'messages',
-  'generate-content',
-]);
 
 /** Passes the bytes unchanged to the same path below the host's base URL. */
 export function passOn(call: UpstreamCallFacts): UpstreamPlan {

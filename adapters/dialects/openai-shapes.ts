@@ -266,3 +266,8 @@ export function encodeOpenAiUsage(usage: Usage, existing: JsonObject = {}): Json
     },
   };
 }
+
+/** OpenAI accepts only PDFs without a media type. */
+export function typeOfName(filename: string | undefined): string {
+  return filename === undefined || /\.pdf$/i.test(filename) ? 'application/pdf' : 'application/octet-stream';
+}

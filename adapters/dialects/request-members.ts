@@ -3,6 +3,8 @@ import type { ConversationText, RequestIssue } from '../../core/dialects/dialect
 import { asObject, asText, type JsonObject } from './json-reading.ts';
 import type { CacheMarker, MediaSource } from '../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { pointerSegments } from '../../core/base/json.ts';
+import { decodePercent } from '../../core/base/percent.ts';
 
 /** Short enumerated values are shown; other text of a request never is. */
 const maxShownCharacters = 40;
@@ -25,7 +27,7 @@ export function bodyIssue(body: unknown): RequestIssue | undefined {
 
 /** An issue from the first error that ajv (run with `verbose`) found in `body`. */
 export function issueOf(error: ErrorObject, body: unknown): RequestIssue {
-  const path = pathOf(error.instancePath);
+  const path = pointerSegments(error.instancePath);
   const missing = asObject(error.params)?.missingProperty;
   if (error.keyword === 'required' && typeof missing === 'string') {
     const param = paramOf([...path, missing], body);
@@ -46,14 +48,6 @@ function paramOf(path: readonly string[], body: unknown): string {
     parent = inArray ? (parent as unknown[])[Number(segment)] : asObject(parent)?.[segment];
   }
   return name;
-}
-
-function pathOf(pointer: string): string[] {
-  if (pointer === '') return [];
-  return pointer
-    .slice(1)
-    .split('/')
-    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
 function ruleOf({ keyword, schema, params }: ErrorObject): string {
@@ -190,14 +184,6 @@ export function sourceOfUrl(url: string, fallback = 'application/octet-stream'):
 /** The `data:` URL of these bytes. */
 export function dataUrl(source: { readonly mediaType: string; readonly data: string }): string {
   return `data:${source.mediaType};base64,${source.data}`;
-}
-
-function decodePercent(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }
 
 /**

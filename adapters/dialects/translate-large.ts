@@ -1,7 +1,7 @@
 // A separate thread: decodes, translates and encodes chat requests whose size would delay all others.
 import { parentPort } from 'node:worker_threads';
 import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
-import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
 import { parseJson } from '../../core/base/json.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import type { EncodedChat, LargeChat } from '../../core/ports/large-translation.ts';
@@ -52,7 +52,7 @@ function answer(chat: LargeChat): void {
   } catch (error) {
     const told: Translated = GatewayError.is(error)
       ? { refused: { code: error.code, message: error.message, param: error.param } }
-      : { failed: error instanceof Error ? error.message : String(error) };
+      : { failed: messageOf(error) };
     parentPort?.postMessage(told);
   }
 }

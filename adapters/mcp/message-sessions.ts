@@ -5,6 +5,7 @@ import type { McpCall, McpHandler, McpRequest, McpUpstream } from '../../core/po
 import { readMessages } from './json-rpc.ts';
 import { headOf, MessageAnswer } from './message-answer.ts';
 import { answerError, type LinkReceiver, type MessageLink, MessageSession } from './message-session.ts';
+import { transportClosed } from '../transport/transport-errors.ts';
 
 /** A kind of server, as sessions see it. */
 interface SessionServer {
@@ -41,7 +42,7 @@ export class MessageSessions implements McpUpstream {
 
   send(request: McpRequest, handler: McpHandler): McpCall {
     const { method, sessionId } = request;
-    if (this.#isClosed) return this.#refuse(request, handler, (answer) => answer.fail(closedError()));
+    if (this.#isClosed) return this.#refuse(request, handler, (answer) => answer.fail(transportClosed()));
     if (method === 'POST') return this.#post(request, handler);
     const session = sessionId === undefined ? undefined : this.#sessions.get(sessionId);
     if (session === undefined) return this.#unknown(request, handler);
@@ -53,7 +54,7 @@ export class MessageSessions implements McpUpstream {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelSweep?.();
-    for (const session of [...this.#sessions.values()]) session.ended(closedError());
+    for (const session of [...this.#sessions.values()]) session.ended(transportClosed());
     await Promise.all(this.#closing);
     await this.#server.close();
   }
@@ -136,10 +137,6 @@ export class MessageSessions implements McpUpstream {
     queueMicrotask(() => refuse(answer));
     return answer;
   }
-}
-
-function closedError(): GatewayError {
-  return new GatewayError('shutting_down', 'the gateway is shutting down; send the request again');
 }
 
 function idleError(): GatewayError {

@@ -4,6 +4,7 @@ import type { FileStore, JobStore, NewId } from './stores.ts';
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { invalid } from './answer.ts';
+import { isJsonObject } from '../../core/base/json.ts';
 
 /** Upper bound of stored bytes of a request body; a longer one is counted and hashed, but not stored. */
 const maxHeldBytes = 32 * 1024 * 1024;
@@ -88,10 +89,6 @@ const maxModelLength = 256;
 
 /** A JSON object with unchecked members. */
 export type JsonObject = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** The member, or undefined when it is missing or null (OpenAI treats the two alike). */
 export function member(body: JsonObject, name: string): unknown {
@@ -178,7 +175,7 @@ export function textOfContent(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
   const texts = content.map((part: unknown) => {
-    if (!isObject(part)) return '';
+    if (!isJsonObject(part)) return '';
     return typeof part['text'] === 'string' ? part['text'] : '';
   });
   return texts.filter((text) => text !== '').join('\n');

@@ -1,7 +1,6 @@
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
 import { type MockAnswer, type MockDialect, MockProblem, notPlayed, problemAnswer } from './answer.ts';
 import {
-  isObject,
   type JsonObject,
   maskedHeaders,
   type MockContext,
@@ -43,6 +42,8 @@ import { answerModerations } from './endpoints/moderations.ts';
 import { answerRerank } from './endpoints/rerank.ts';
 import { answerResponses, countInputTokens } from './endpoints/responses.ts';
 import { answerSpeech } from './endpoints/speech.ts';
+import { isJsonObject } from '../../core/base/json.ts';
+import { decodePercent } from '../../core/base/percent.ts';
 
 const maxEchoedHeaderBytes = 8192;
 
@@ -216,7 +217,7 @@ function parseJson(body: ReceivedBody): JsonObject | string {
     return 'no object';
   try {
     const value: unknown = JSON.parse(body.held.toString('utf8'));
-    return isObject(value) ? value : 'no object';
+    return isJsonObject(value) ? value : 'no object';
   } catch {
     return 'no valid JSON';
   }
@@ -360,22 +361,13 @@ function match(pattern: readonly string[], segments: readonly string[]): string[
   const params: string[] = [];
   for (const [index, part] of pattern.entries()) {
     const segment = segments[index] as string;
-    if (part === '**') params.push(decoded(segments.slice(index).join('/')));
-    else if (part === '*') params.push(decoded(segment));
+    if (part === '**') params.push(decodePercent(segments.slice(index).join('/')));
+    else if (part === '*') params.push(decodePercent(segment));
     else if (part.startsWith('*:') && segment.endsWith(part.slice(1)))
-      params.push(decoded(segment.slice(0, 1 - part.length)));
+      params.push(decodePercent(segment.slice(0, 1 - part.length)));
     else if (part !== segment) return undefined;
   }
   return params;
-}
-
-/** A segment with invalid percent-encoding stays unchanged: it matches nothing and gets a 404. */
-function decoded(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return segment;
-  }
 }
 
 function wrongMethod(method: string, allowed: readonly string[], dialect: MockDialect): FoundRoute {

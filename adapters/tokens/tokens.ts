@@ -1,5 +1,5 @@
 import { compactVerify, type CryptoKey, decodeProtectedHeader, importJWK, type JWK } from 'jose';
-import { GatewayError, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
+import { GatewayError, messageOf, quoteClaim, tokenInvalid } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { GuardedFetch } from '../../core/ports/transport.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -404,7 +404,7 @@ function reasonOf(error: unknown): string {
   if (error instanceof SyntaxError) return 'it answered no JSON';
   if (GatewayError.is(error) && error.cause instanceof Error)
     return `${error.message} (${error.cause.message})`;
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 /** Verification is impossible: no keys have ever been read. */

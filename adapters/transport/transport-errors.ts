@@ -1,5 +1,5 @@
 import { errors } from 'undici';
-import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
 
 /** Progress of a call. `draining`: the answer is complete, but its reader has not taken all of it. */
 export type CallPhase = 'connecting' | 'head' | 'body' | 'draining' | 'done';
@@ -41,7 +41,7 @@ const tlsCode = /^(ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|H
 export function transportError(cause: unknown, place: FailurePlace): GatewayError {
   if (GatewayError.is(cause)) return cause;
   const code = errorCode(cause);
-  const text = cause instanceof Error ? cause.message : String(cause);
+  const text = messageOf(cause);
   if (code === 'UND_ERR_INVALID_ARG' || code === 'UND_ERR_NOT_SUPPORTED')
     return unsendableRequestError(text, cause);
   if (code === 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') {

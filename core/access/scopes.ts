@@ -325,3 +325,8 @@ export function managesKeys(role: Role, type: ApiKeyType): boolean {
 export function mayGrant(actor: Role, role: OrganisationRole | WorkspaceRole): boolean {
   return actor !== 'member' && ranks.indexOf(role) <= ranks.indexOf(actor);
 }
+
+/** Keys of the organisation do not end with a workspace. */
+export function isOfWorkspace({ kind }: KeyRecord): boolean {
+  return kind === 'workspace-service' || kind === 'workspace-user';
+}

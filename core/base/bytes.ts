@@ -22,3 +22,10 @@ export function wholeCharacters(bytes: Buffer): Buffer {
   }
   return bytes;
 }
+
+/** At most `length` UTF-16 units, and no half of a surrogate pair at the end. */
+export function clip(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const last = text.charCodeAt(length - 1);
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
+}

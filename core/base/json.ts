@@ -5,7 +5,7 @@ export type JsonValue =
 export type JsonObject = { [name: string]: JsonValue };
 
 /** Whether a value is a JSON object: neither a list nor a single value. */
-export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
@@ -109,4 +109,12 @@ export function pointerSegments(pointer: string): string[] {
 /** Pointer of the parent; the root's own is the root. */
 export function parentPointer(pointer: string): string {
   return pointer.slice(0, Math.max(0, pointer.lastIndexOf('/')));
+}
+
+/** A mistake at a place of a JSON value. */
+export interface Mistake {
+  /** JSON pointer into the value: `/users/3/id`; empty for the value itself. */
+  readonly path: string;
+  /** Predicate about the place, without its name: `must be below credit_limit`. */
+  readonly message: string;
 }

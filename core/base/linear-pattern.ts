@@ -1,4 +1,5 @@
 import { RE2JS, RE2Set } from 're2js';
+import { messageOf } from '../errors/gateway-error.ts';
 
 /** A regular expression whose time is linear in the text, for any expression and text. */
 export interface LinearPattern {
@@ -99,7 +100,7 @@ function tooLarge(steps: number, maxSteps: number): string {
 
 /** The engine's message, with the part of the expression that it concerns. */
 function noPattern(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return `is no valid regular expression: ${message.replace(/^error parsing regexp: /, '').slice(0, 200)}`;
 }
 

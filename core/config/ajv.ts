@@ -13,7 +13,6 @@ import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
 import {
   allowedValues,
   definitionsWithin,
-  isObject,
   requiredKeys,
   resolveReference,
   schemaMap,
@@ -22,7 +21,7 @@ import {
   unionBranches,
 } from './schema-object.ts';
 import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
-import { childPointer } from '../base/json.ts';
+import { childPointer, isJsonObject } from '../base/json.ts';
 
 /** Options of a checker. */
 interface CheckOptions {
@@ -221,7 +220,7 @@ function schemasWithin(schema: SchemaObject, keyword: string, root: SchemaObject
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     if (typeof next !== 'object' || next === null || found.has(next)) continue;
     found.add(next);
-    if (isObject(next)) pending.push(resolveReference(next, root));
+    if (isJsonObject(next)) pending.push(resolveReference(next, root));
     const members: unknown[] = Object.values(next);
     for (const member of members) pending.push(member);
   }
@@ -231,13 +230,13 @@ function schemasWithin(schema: SchemaObject, keyword: string, root: SchemaObject
 function explainOne(error: ErrorObject, context: ExplainContext, path: string): Issue[] {
   const { keyword } = error;
   const schema = schemaObject(error.parentSchema);
-  const params: Readonly<Record<string, unknown>> = isObject(error.params) ? error.params : {};
+  const params: Readonly<Record<string, unknown>> = isJsonObject(error.params) ? error.params : {};
   const issue = (message: string): Issue[] => [{ path, message, part: 'value', keyword }];
   if (keyword === 'required' || keyword === 'dependentRequired')
     return missing(params, { schema, path, context });
   if (keyword === 'additionalProperties' || keyword === 'unevaluatedProperties') {
     const key = String(params.additionalProperty ?? params.unevaluatedProperty);
-    const present = new Set(isObject(error.data) ? Object.keys(error.data) : []);
+    const present = new Set(isJsonObject(error.data) ? Object.keys(error.data) : []);
     const known = schemaMap(schema, 'properties').keys();
     return [unknownKeyIssue(childPointer(path, key), key, { known, present })];
   }
@@ -351,7 +350,7 @@ function onlyRequires(branch: SchemaObject): boolean {
 
 function missingOneOf(keys: readonly string[], error: ErrorObject, path: string): Issue[] {
   const issue = { path, part: 'key', keyword: 'required' } as const;
-  const present = keys.filter((key) => isObject(error.data) && key in error.data);
+  const present = keys.filter((key) => isJsonObject(error.data) && key in error.data);
   if (present.length > 1) {
     const names = listWords(present.map(quoted), 'and');
     return [{ ...issue, message: `only one of the keys ${names} may be given; remove the others` }];

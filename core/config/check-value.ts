@@ -7,6 +7,7 @@ import { pointerSegments } from '../base/json.ts';
 import { arrangeProblems, type Problem } from './problem.ts';
 import { validateValue } from './validate-value.ts';
 import { quoted } from '../base/did-you-mean.ts';
+import { messageOf } from '../errors/gateway-error.ts';
 
 const NoOptions = Type.Object({}, { additionalProperties: false });
 
@@ -23,7 +24,7 @@ export function validateOptions(
   try {
     return checkValue(schema ?? NoOptions, value ?? {}, { pointer, source });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     const problem = {
       ...source.locate(pointer, 'key'),
       path: pointer,

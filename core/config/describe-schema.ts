@@ -1,6 +1,5 @@
 import {
   allowedValues,
-  isObject,
   requiredKeys,
   resolveReference,
   schemaList,
@@ -10,6 +9,7 @@ import {
   unionBranches,
 } from './schema-object.ts';
 import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
+import { isJsonObject } from '../base/json.ts';
 
 const longestQuoted = 40;
 
@@ -36,7 +36,7 @@ export function describeValue(value: unknown): string {
     return value.length === 0
       ? 'an empty list'
       : `a list of ${value.length} item${value.length === 1 ? '' : 's'}`;
-  if (isObject(value)) return describeKeys(Object.keys(value));
+  if (isJsonObject(value)) return describeKeys(Object.keys(value));
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : `a ${typeof value}`;
 }
 
@@ -268,7 +268,7 @@ function score(branch: SchemaObject, value: unknown, context: BranchContext, dep
   const allowed = allowedValues(schema);
   if (typeFits(schema, value)) {
     if (allowed !== undefined) return (allowed.includes(value) ? 10 : 0) + extra;
-    return (isObject(value) ? scoreObject(schema, value) : 1) + extra;
+    return (isJsonObject(value) ? scoreObject(schema, value) : 1) + extra;
   }
   if (context.coercible && typeof value === 'string') {
     const spelled = coercions(schema, value);

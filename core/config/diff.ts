@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { GatewayConfig } from './schema.ts';
-import { isObject } from './schema-object.ts';
 import { listWords } from '../base/did-you-mean.ts';
+import { isJsonObject } from '../base/json.ts';
 
 /** Sections whose changes need a restart. */
 const fixedSections = ['server', 'storage', 'retention', 'exports'] as const;
 
 function changedKeys(before: unknown, after: unknown, path: string): string[] {
   if (isDeepStrictEqual(before, after)) return [];
-  if (!isObject(before) || !isObject(after)) return [path];
+  if (!isJsonObject(before) || !isJsonObject(after)) return [path];
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) =>
     changedKeys(before[key], after[key], `${path}.${key}`),
   );

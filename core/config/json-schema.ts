@@ -5,7 +5,6 @@ import { GatewayConfigSchema } from './schema.ts';
 import {
   allowedValues,
   definitionsWithin,
-  isObject,
   requiredKeys,
   resolveReference,
   schemaMap,
@@ -14,6 +13,7 @@ import {
   unionBranches,
   type SchemaObject,
 } from './schema-object.ts';
+import { isJsonObject } from '../base/json.ts';
 
 /** Description of a plugin for the schema of the file and the reference. */
 export interface DescribedPlugin {
@@ -46,7 +46,7 @@ export function configJsonSchema(plugins: readonly DescribedPlugin[]): Record<st
 }
 
 function asMutable(value: unknown): MutableSchema {
-  if (!isObject(value))
+  if (!isJsonObject(value))
     throw new Error('The configuration schema has lost a member that plugins are added to.');
   return value;
 }
@@ -105,7 +105,7 @@ function withReserved(schema: SchemaObject): SchemaObject {
 }
 
 /** Keywords whose value holds schemas by name, and keywords whose value is data. */
-const mapKeywords = new Set(['properties', 'patternProperties', 'dependentSchemas']);
+export const mapKeywords = new Set(['properties', 'patternProperties', 'dependentSchemas']);
 const unionKeywords = new Set(['anyOf', 'oneOf']);
 const dataKeywords = new Set(['const', 'enum', 'default', 'examples', 'required']);
 
@@ -117,7 +117,7 @@ function embed(schema: SchemaObject, prefix: string, definitions: MutableSchema)
   const own = definitionsWithin(schema);
   const copySchema = (value: unknown, alone = true): unknown => {
     if (Array.isArray(value)) return value.map((each) => copySchema(each));
-    if (!isObject(value)) return value;
+    if (!isJsonObject(value)) return value;
     const copy: MutableSchema = {};
     for (const [keyword, member] of Object.entries(value)) {
       if (keyword === '$defs' || keyword === '$id' || member === undefined) continue;
@@ -127,7 +127,7 @@ function embed(schema: SchemaObject, prefix: string, definitions: MutableSchema)
       else if (dataKeywords.has(keyword)) copy[keyword] = structuredClone(member);
       else if (mapKeywords.has(keyword))
         copy[keyword] = Object.fromEntries(
-          Object.entries(isObject(member) ? member : {}).map(([name, each]) => [name, copySchema(each)]),
+          Object.entries(isJsonObject(member) ? member : {}).map(([name, each]) => [name, copySchema(each)]),
         );
       else if (unionKeywords.has(keyword) && Array.isArray(member))
         copy[keyword] = member.map((branch) => copySchema(branch, false));

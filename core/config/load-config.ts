@@ -3,15 +3,15 @@ import { type CheckedValue, checkValue } from './check-value.ts';
 import { type ConfigNode, type MapEntry, nodeValue, type Origin, type ScalarNode } from './config-node.ts';
 import { type ConfigSource, createSource, digestOf } from './config-source.ts';
 import { gatherConfig } from './include.ts';
-import { childPointer } from '../base/json.ts';
+import { childPointer, isJsonObject } from '../base/json.ts';
 import { splitPluginEntries } from './plugin-entries.ts';
 import { arrangeProblems, isError, type Problem, problemAtNode } from './problem.ts';
 import { maxInputFileBytes, type ReadFile, type ReadResult, readText } from './read-file.ts';
-import { isObject } from './schema-object.ts';
 import { type GatewayConfig, GatewayConfigSchema } from './schema.ts';
 import type { OtlpSettings, TelemetrySettings } from '../base/trace-context.ts';
 import type { Telemetry } from './telemetry-schema.ts';
 import { dirname, isAbsolute, resolve } from 'node:path';
+import { percentDecoded } from '../base/percent.ts';
 
 /** `telemetry:` after the schema: members without a default may be absent. */
 type WrittenTelemetry = Static<typeof Telemetry>;
@@ -103,21 +103,13 @@ function pairs(env: Environment, names: readonly string[], warnings: string[]): 
     if (item.trim() === '') continue;
     const at = item.indexOf('=');
     const key = item.slice(0, at).trim();
-    const value = decoded(item.slice(at + 1).trim());
+    const value = percentDecoded(item.slice(at + 1).trim());
     // Never quotes the item: it may hold a credential.
     if (at === -1 || value === undefined || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(key))
       warnings.push(`a part of ${name} is left out: it is no key=value with a percent-encoded value`);
     else found[key] = value;
   }
   return found;
-}
-
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Options of loading, apart from the name of the file. */
@@ -220,9 +212,9 @@ function inactiveAlerts({ alerts, storage }: GatewayConfig, source: ConfigSource
 function routes({ value, problems }: CheckedValue): Omit<ConfigDraft['config'], 'pipelines'> {
   const { providers, configs, organisation, storage } = value as Partial<GatewayConfig>;
   const isSound = (section: unknown, pointer: string): boolean =>
-    isObject(section) && !problems.some(({ path }) => path.startsWith(pointer));
+    isJsonObject(section) && !problems.some(({ path }) => path.startsWith(pointer));
   return {
-    providers: isObject(providers) ? providers : {},
+    providers: isJsonObject(providers) ? providers : {},
     configs: configs !== undefined && isSound(configs, '/configs') ? configs : {},
     ...(storage !== undefined && isSound(storage, '/storage') && { storage }),
     ...(organisation !== undefined &&

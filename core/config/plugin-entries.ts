@@ -1,9 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { checkValue } from './check-value.ts';
 import type { ConfigSource } from './config-source.ts';
-import { isObject } from './schema-object.ts';
 import { knownKey } from './describe-schema.ts';
-import { childPointer } from '../base/json.ts';
+import { childPointer, isJsonObject } from '../base/json.ts';
 import type { Problem } from './problem.ts';
 import type { PluginEntry } from './schema.ts';
 import { quoted } from '../base/did-you-mean.ts';
@@ -102,12 +101,12 @@ export function splitPluginEntries(
     const place = childPointer(pointer, index);
     if (typeof plugin === 'string')
       return [entryOf({ use: plugin, options: {}, pointer: place, optionsPointer: place }, source, problems)];
-    const [named] = isObject(plugin) ? Object.entries(plugin) : [];
+    const [named] = isJsonObject(plugin) ? Object.entries(plugin) : [];
     if (named === undefined) return [];
     const [use, written] = named;
     const optionsPointer = childPointer(place, use);
     const options = written ?? {};
-    if (!isObject(options)) {
+    if (!isJsonObject(options)) {
       const message = `the options of ${quoted(use)} must be an object: keys indented below the name`;
       problems.push({ ...source.locate(optionsPointer, 'value'), path: optionsPointer, message });
       return [];
@@ -132,7 +131,7 @@ function entryOf(
   });
   problems.push(...checked.problems);
   const reservedValues: Static<typeof ReservedOptionsSchema> =
-    checked.problems.length === 0 && isObject(checked.value) ? checked.value : {};
+    checked.problems.length === 0 && isJsonObject(checked.value) ? checked.value : {};
   return {
     ...written,
     options: Object.fromEntries(own),

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../base/json.ts';
 /** Options of an object without unknown keys. */
 export const strict = { additionalProperties: false };
 /** A section that may be absent: the defaults of its keys fill it. */
@@ -6,14 +7,9 @@ export const section = { ...strict, default: {} };
 /** A JSON Schema whose keywords are read one by one. */
 export type SchemaObject = Readonly<Record<string, unknown>>;
 
-/** True for an object with named members: no null, no list. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** A schema as an object; `true` and invalid schemas allow everything, `false` nothing. */
 export function schemaObject(schema: unknown): SchemaObject {
-  if (isObject(schema)) return schema;
+  if (isJsonObject(schema)) return schema;
   return schema === false ? { not: {} } : {};
 }
 
@@ -26,7 +22,7 @@ export function schemaList(schema: SchemaObject, keyword: string): SchemaObject[
 /** Value of a keyword with schemas by name (`properties`, `$defs`, …); empty when absent. */
 export function schemaMap(schema: SchemaObject, keyword: string): Map<string, SchemaObject> {
   const members = schema[keyword];
-  if (!isObject(members)) return new Map();
+  if (!isJsonObject(members)) return new Map();
   return new Map(Object.entries(members).map(([name, member]) => [name, schemaObject(member)]));
 }
 
@@ -67,7 +63,7 @@ export function definitionsWithin(root: SchemaObject): ReadonlyMap<string, Schem
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     if (typeof next !== 'object' || next === null || seen.has(next)) continue;
     seen.add(next);
-    if (isObject(next))
+    if (isJsonObject(next))
       for (const [name, schema] of schemaMap(next, '$defs')) {
         found.set(name, schema);
         if (typeof schema.$id === 'string') found.set(schema.$id, schema);

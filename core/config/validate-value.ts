@@ -2,8 +2,8 @@ import type { TSchema } from 'typebox';
 import { compileSchema } from './ajv.ts';
 import type { Origin } from './config-node.ts';
 import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
-import { childPointer, parentPointer } from '../base/json.ts';
-import { isObject, schemaMap, schemaObject, type SchemaObject, schemaTypes } from './schema-object.ts';
+import { childPointer, isJsonObject, parentPointer } from '../base/json.ts';
+import { schemaMap, schemaObject, type SchemaObject, schemaTypes } from './schema-object.ts';
 import { coerceText, facetsOf, knownKey } from './describe-schema.ts';
 import { quoted } from '../base/did-you-mean.ts';
 
@@ -61,7 +61,7 @@ class Preparation {
       return value.map((item: unknown, index) =>
         this.walk(itemSchema(facets, index), item, childPointer(path, index)),
       );
-    return isObject(value) ? this.#object(facets, value, path) : value;
+    return isJsonObject(value) ? this.#object(facets, value, path) : value;
   }
 
   #object(
@@ -124,7 +124,7 @@ function itemSchema(facets: readonly SchemaObject[], index: number): SchemaObjec
   for (const { prefixItems, items } of facets) {
     const own: unknown = Array.isArray(prefixItems) ? prefixItems[index] : undefined;
     if (own !== undefined) return schemaObject(own);
-    if (isObject(items)) return items;
+    if (isJsonObject(items)) return items;
   }
   return {};
 }

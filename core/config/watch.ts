@@ -5,6 +5,7 @@ import { open, stat } from 'node:fs/promises';
 import { basename, dirname, join, sep } from 'node:path';
 import { expandGlob, globBase, globConcerns, isGlob } from './read-file.ts';
 import { createHash } from 'node:crypto';
+import { messageOf } from '../errors/gateway-error.ts';
 
 /** A larger file is compared by size and times only. */
 const maxBytes = 8_388_608;
@@ -175,7 +176,7 @@ class DirectoryWatch {
     this.#failed.add(path);
     this.#log.warn('A directory cannot be watched; changes in it are found by polling, a little later', {
       directory: path,
-      error: error instanceof Error ? error.message : String(error),
+      error: messageOf(error),
     });
   }
 
@@ -310,7 +311,7 @@ class FileWatch {
       try {
         await this.#lookOnce(trustStatus);
       } catch (error) {
-        this.#log.error('Looking for changed files failed', { error: describe(error) });
+        this.#log.error('Looking for changed files failed', { error: messageOf(error) });
       }
       trustStatus = false;
     } while (this.#lookAgain && !this.#stopped);
@@ -332,7 +333,7 @@ class FileWatch {
     try {
       await this.#onChange();
     } catch (error) {
-      this.#log.error('Reacting to a changed file failed', { error: describe(error) });
+      this.#log.error('Reacting to a changed file failed', { error: messageOf(error) });
     }
   }
 
@@ -367,8 +368,4 @@ class FileWatch {
     }
     return false;
   }
-}
-
-function describe(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -24,6 +24,15 @@ export const endpointIds = [
 /** One of these operations. */
 export type EndpointId = (typeof endpointIds)[number];
 
+/** The operations that request the next turn of a conversation, each in a dialect of its own; their answers end with a reason, as one document or as a stream. */
+export const chatEndpoints: ReadonlySet<EndpointId> = new Set([
+  'chat.completions',
+  'completions',
+  'responses',
+  'messages',
+  'generate-content',
+]);
+
 /** Every wire format, of clients and hosts. */
 export type DialectName =
   | 'openai-chat'

@@ -35,3 +35,8 @@ export interface StreamFrame {
 export function isEventStreamType(contentType: string): boolean {
   return /^\s*text\/event-stream/i.test(contentType);
 }
+
+/** An event with text. */
+export type TextEvent = Extract<StreamEvent, { text: string }>;
+/** A piece of the arguments of a tool call. */
+export type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;

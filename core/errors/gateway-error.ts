@@ -165,3 +165,8 @@ export function withFullStop(text: string): string {
 export function withoutFullStop(text: string): string {
   return text.endsWith('.') ? text.slice(0, -1) : text;
 }
+
+/** The message of a caught value, which may be anything. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

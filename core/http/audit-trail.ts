@@ -5,7 +5,7 @@ import { callerKey, matchedRoute } from '../pipeline/keys.ts';
 import type { Counter } from '../ports/metrics.ts';
 import type { AuditEntry, Resources } from '../ports/resources.ts';
 import { randomUUID } from 'node:crypto';
-import type { GatewayError } from '../errors/gateway-error.ts';
+import { type GatewayError, messageOf } from '../errors/gateway-error.ts';
 import type { RouteDefinition } from '../pipeline/define-route.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { HeaderList } from '../ports/header-list.ts';
@@ -289,7 +289,7 @@ export class RefusedAttempts {
     if (entries.length > room) this.dropped.inc(entries.length - room);
     this.scope.log.warn('Refused attempts could not be put into the audit trail yet', {
       waiting: this.waiting.length,
-      error: error instanceof Error ? error.message : String(error),
+      error: messageOf(error),
     });
   }
 }

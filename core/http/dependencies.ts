@@ -1,5 +1,6 @@
 import type { Clock } from '../ports/clock.ts';
 import type { Gauge, Metrics } from '../ports/metrics.ts';
+import { messageOf } from '../errors/gateway-error.ts';
 
 /** A store or server beside the gateway. Without it requests are served in a degraded way, so it never affects readiness. */
 export interface Dependency {
@@ -110,7 +111,7 @@ class Watched {
     try {
       return await Promise.race([this.#dependency.check().then(() => ok), late]);
     } catch (error) {
-      return error instanceof Error ? error.message : String(error);
+      return messageOf(error);
     } finally {
       cancel();
     }

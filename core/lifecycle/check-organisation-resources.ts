@@ -1,7 +1,6 @@
 import { accessTo } from '../access/integration-access.ts';
 import { checkIssues } from '../organisation/guardrails.ts';
 import type { Checks } from '../pipeline/plugin.ts';
-import type { LimitIssue } from '../organisation/limits.ts';
 import {
   changedUsage,
   conditionValues,
@@ -33,6 +32,7 @@ import { type ConfigsCheck, laterOr, problemOfConfig } from './check-configs.ts'
 import { FileNames, hasStore, ownedProviders } from './file-names.ts';
 import { OwnedProblems, suggestion } from './problem-at.ts';
 import { mappableFields } from '../organisation/integrations.ts';
+import type { Mistake } from '../base/json.ts';
 
 /** Configuration whose records in `organisation` are checked. */
 interface OrganisationResourcesCheck extends ConfigsCheck {
@@ -307,7 +307,7 @@ class ResourceProblems {
         this.#problems.found.push({ ...problemOfConfig(issue, base, this.#source), severity: 'warning' });
   }
 
-  #rules(block: Required<GivenRules>, issues: readonly LimitIssue[], pointer: string): void {
+  #rules(block: Required<GivenRules>, issues: readonly Mistake[], pointer: string): void {
     this.#problems.refuseAll(issues, pointer);
     block.conditions.forEach((condition, index) => {
       for (const { value, path } of conditionValues(condition, `${pointer}/conditions/${index}`))
@@ -336,7 +336,7 @@ function pointerOf(place: string): string {
  * Issues of one integration that its schema does not find, independent of other records: settings that its provider does
  * not take (checked only with its `row`), mappings, models and limits. Paths begin within the block.
  */
-function integrationIssues(block: IntegrationBlock, row: ProviderRow | undefined): LimitIssue[] {
+function integrationIssues(block: IntegrationBlock, row: ProviderRow | undefined): Mistake[] {
   const { global_workspace_access: all, workspaces } = block;
   return [
     ...(row === undefined ? [] : settingIssues(block, row)),
@@ -347,10 +347,7 @@ function integrationIssues(block: IntegrationBlock, row: ProviderRow | undefined
   ];
 }
 
-function mappingIssues({
-  ai_provider_id: provider,
-  secret_mappings: mappings,
-}: IntegrationBlock): LimitIssue[] {
+function mappingIssues({ ai_provider_id: provider, secret_mappings: mappings }: IntegrationBlock): Mistake[] {
   const fields = mappableFields(provider);
   const seen = new Set<string>();
   return (mappings ?? []).flatMap(({ target_field: target }, index) => {
@@ -362,7 +359,7 @@ function mappingIssues({
   });
 }
 
-function modelIssues({ models = [] }: IntegrationBlock): LimitIssue[] {
+function modelIssues({ models = [] }: IntegrationBlock): Mistake[] {
   const seen = new Set<string>();
   return models.flatMap(({ slug }, index) => {
     if (!seen.has(slug)) return (seen.add(slug), []);
@@ -373,7 +370,7 @@ function modelIssues({ models = [] }: IntegrationBlock): LimitIssue[] {
 function accessIssues(
   { usage_limits: usage, rate_limits: rates }: NonNullable<IntegrationBlock['global_workspace_access']>,
   pointer: string,
-): readonly LimitIssue[] {
+): readonly Mistake[] {
   return [
     ...givenUsageLimit(usage ?? null, `${pointer}/usage_limits`).issues,
     ...givenRateLimits(rates ?? null, `${pointer}/rate_limits`).issues,

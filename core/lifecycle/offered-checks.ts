@@ -2,9 +2,9 @@ import { compileSchema } from '../config/ajv.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type { Problem } from '../config/problem.ts';
 import type { PluginEntry } from '../config/schema.ts';
-import type { CheckIssue } from '../organisation/guardrails.ts';
 import type { AnyCheck, AnyPlugin, CheckResult, Checks, Judge } from '../pipeline/plugin.ts';
 import { problemAt } from './problem-at.ts';
+import type { Mistake } from '../base/json.ts';
 
 const maxExplained = 20;
 
@@ -22,7 +22,7 @@ export function guardsOf(plugins: Iterable<AnyPlugin>, { isComplete = true } = {
   return {
     ids: [...offered.keys()].sort(),
     definition: (id) => offered.get(id),
-    issues(id, parameters): readonly CheckIssue[] | undefined {
+    issues(id, parameters): readonly Mistake[] | undefined {
       const check = offered.get(id);
       if (check === undefined) return isComplete || id.startsWith(ownPrefix) ? undefined : [];
       const validate = compileSchema(check.schema, { all: true, most: maxExplained });

@@ -43,3 +43,6 @@ export const ManagedBy = Type.Union([Type.Literal('api'), Type.Literal('file')],
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && !/\p{Surrogate}/u.test(text);
 }
+
+/** `properties` repeats the name because strict ajv wants every required property declared where it is required. */
+export const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });

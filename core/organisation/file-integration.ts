@@ -6,11 +6,11 @@ import {
   modelHeaders,
   modelOf,
 } from './integrations.ts';
-import type { LimitIssue } from './limits.ts';
 import { givenRateLimits, givenUsageLimit } from './providers.ts';
 import type { IntegrationBlock } from './organisation-block.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import type { IntegrationAccess, IntegrationData, SecretMapping } from '../ports/record-kinds.ts';
+import type { Mistake } from '../base/json.ts';
 
 /** An integration of the configuration as a record; `workspaceId` resolves a name to its id. */
 export function integrationOfFile(
@@ -36,7 +36,7 @@ export function integrationOfFile(
 }
 
 /** Violations in the settings of an integration that its schema cannot detect. Paths begin within the block. */
-export function settingIssues(block: IntegrationBlock, row: ProviderRow): readonly LimitIssue[] {
+export function settingIssues(block: IntegrationBlock, row: ProviderRow): readonly Mistake[] {
   return settingsOfFile(block, row).issues;
 }
 

@@ -1,9 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { didYouMean } from '../base/did-you-mean.ts';
-import { type JsonObject, parseJson } from '../base/json.ts';
+import { type JsonObject, type Mistake, parseJson } from '../base/json.ts';
 import { checkSecret } from '../ports/guardrails.ts';
 import type { GuardrailData } from '../ports/record-kinds.ts';
-import type { LimitIssue } from './limits.ts';
 import { Name, strict } from './fields.ts';
 
 /** One check of a guardrail. */
@@ -120,8 +119,8 @@ export const guardrailFields = {
 export type GuardrailParameters = GuardrailData['checks'][number]['parameters'];
 
 /** Checks of the member `checks` that do not exist, or whose parameters do not fit. */
-export function checkIssues(given: readonly Static<typeof Check>[], guards: Guards): readonly LimitIssue[] {
-  return given.flatMap((check, index): readonly LimitIssue[] => {
+export function checkIssues(given: readonly Static<typeof Check>[], guards: Guards): readonly Mistake[] {
+  return given.flatMap((check, index): readonly Mistake[] => {
     const { id, parameters = {} } = check;
     const issues = guards.issues(id, parameters);
     if (issues === undefined) return [{ path: `/checks/${index}/id`, message: unknownCheck(id, guards.ids) }];
@@ -210,17 +209,10 @@ function unknownCheck(id: string, known: readonly string[]): string {
   return `is ${shown}, and this gateway has no such check${hint}`;
 }
 
-/** Violation in the parameters of a check. */
-export interface CheckIssue {
-  /** JSON pointer into the parameters. */
-  readonly path: string;
-  readonly message: string;
-}
-
 /** Available checks of guardrails. */
 export interface Guards {
   /** Every id, sorted: `acme.tone`, `default.addPrefix`, and other names for the same (`add-prefix`). */
   readonly ids: readonly string[];
   /** Violations in the parameters of a check; undefined for an unknown check. */
-  issues(id: string, parameters: unknown): readonly CheckIssue[] | undefined;
+  issues(id: string, parameters: unknown): readonly Mistake[] | undefined;
 }

@@ -8,21 +8,19 @@ import {
 } from '../providers/provider-fields.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import type { IntegrationData } from '../ports/record-kinds.ts';
-import type { LimitIssue } from './limits.ts';
-import { strict } from './fields.ts';
-
-const short = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
+import { Name, strict } from './fields.ts';
+import type { Mistake } from '../base/json.ts';
 
 const AzureDeployment = Type.Object(
   {
-    alias: Type.Optional(short('Model that requests name for it. Default: the name of the deployment.')),
+    alias: Type.Optional(Name('Model that requests name for it. Default: the name of the deployment.')),
     azure_api_version: Type.String({
       minLength: 1,
       maxLength: 30,
       description: 'The same as `api-version`.',
     }),
-    azure_deployment_name: short('Name of the deployment.'),
-    azure_model_slug: Type.Optional(short('Model of the deployment, for prices and logs.')),
+    azure_deployment_name: Name('Name of the deployment.'),
+    azure_model_slug: Type.Optional(Name('Model of the deployment, for prices and logs.')),
     is_default: Type.Optional(Type.Boolean({ description: 'Deployment for requests that name none.' })),
   },
   strict,
@@ -72,7 +70,7 @@ interface ReadConfigurations {
   readonly options: IntegrationData['configurations'];
   /** Secret values by the name of their option; `headers` as JSON. */
   readonly secrets: Readonly<Record<string, string>>;
-  readonly issues: readonly LimitIssue[];
+  readonly issues: readonly Mistake[];
 }
 
 /** Context for validating settings. */
@@ -134,7 +132,7 @@ export function readConfigurations(
   const pointer = '/configurations';
   const options: Record<string, IntegrationData['configurations'][string]> = {};
   const secrets: Record<string, string> = {};
-  const issues: LimitIssue[] = [...unknownFields(given, provider.name, pointer)];
+  const issues: Mistake[] = [...unknownFields(given, provider.name, pointer)];
   for (const [name, value] of Object.entries(given)) {
     const field = byName.get(name);
     if (field === undefined) continue;
@@ -157,7 +155,7 @@ export function readConfigurations(
   return { options, secrets, issues };
 }
 
-function unknownFields(given: GivenConfigurations, provider: string, pointer: string): LimitIssue[] {
+function unknownFields(given: GivenConfigurations, provider: string, pointer: string): Mistake[] {
   const known = configurationNames(provider);
   return Object.keys(given)
     .filter((name) => !known.includes(name))
@@ -188,7 +186,7 @@ function addressMistake(text: string): string | undefined {
 function addDeployments(
   { azure_deployment_config: given }: GivenConfigurations,
   options: Record<string, IntegrationData['configurations'][string]>,
-  issues: LimitIssue[],
+  issues: Mistake[],
   pointer: string,
 ): void {
   if (given === undefined) return;
@@ -217,9 +215,9 @@ function missingFields(
   { options, secrets }: Pick<ReadConfigurations, 'options' | 'secrets'>,
   { name, row, mapped, hasKey, machineIdentity }: ConfiguredProvider,
   pointer: string,
-): readonly LimitIssue[] {
+): readonly Mistake[] {
   const has = (field: string): boolean => field in options || field in secrets || mapped.has(field);
-  const issues: LimitIssue[] = [];
+  const issues: Mistake[] = [];
   const refuse = (message: string): void => void issues.push({ path: pointer, message });
   const addressed = has('base_url') || has('azure_foundry_url') || has('huggingface_base_url');
   if (row.base_url === undefined && !addressed)

@@ -11,7 +11,7 @@ import { Description, Instant, Name, orNull, strict } from './fields.ts';
 import type { DatedTokenPrice } from '../ports/prices.ts';
 import type { IntegrationData, IntegrationModel, SecretMapping } from '../ports/record-kinds.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
-import type { LimitIssue } from './limits.ts';
+import type { Mistake } from '../base/json.ts';
 
 /**
  * An integration with its secrets in clear text, by field: `key`, `configurations.<option>`, `models.<slug>.headers`.
@@ -66,7 +66,7 @@ export function changedContent(
   said: SaidOfIntegration,
   before: IntegrationContent,
   { key, configurations, secretMappings, row, machineIdentity }: IntegrationSettings,
-): { readonly content: IntegrationContent; readonly issues: readonly LimitIssue[] } {
+): { readonly content: IntegrationContent; readonly issues: readonly Mistake[] } {
   const mapped = new Set(secretMappings.map(({ targetField }) => targetField.replace('configurations.', '')));
   const { options, secrets, issues } = readConfigurations(configurations, {
     name: before.data.aiProviderId,

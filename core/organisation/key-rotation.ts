@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { budgetPeriod } from '../access/budget-period.ts';
 import type { KeyRotation } from '../ports/resources.ts';
 import { orNull, strict } from './fields.ts';
-import type { LimitIssue } from './limits.ts';
+import type { Mistake } from '../base/json.ts';
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
@@ -66,9 +66,9 @@ type GivenPolicy = Omit<Static<typeof RotationPolicy>, 'next_rotation_at'> & {
 };
 
 /** Violations in a policy of a body, with their place; `known` is the present next rotation of the key. */
-export function rotationIssues(given: GivenPolicy, now: number, known?: number): readonly LimitIssue[] {
+export function rotationIssues(given: GivenPolicy, now: number, known?: number): readonly Mistake[] {
   const { rotation_period: period, rotation_period_days: days, nextAt } = given;
-  const issues: LimitIssue[] = [];
+  const issues: Mistake[] = [];
   const refuse = (member: string, message: string): void =>
     void issues.push({ path: `/rotation_policy${member}`, message });
   if (typeof period === 'string' && typeof days === 'number')

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { sha256 } from '../base/bytes.ts';
+import { needs } from './fields.ts';
 
 /** Secret of a key in a file: one of the two fields. */
 export const keySecretProperties = {
@@ -19,9 +20,6 @@ export const keySecretProperties = {
     }),
   ),
 };
-
-/** `properties` repeats the name because strict ajv wants every required property declared where it is required. */
-const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
 
 /** For the options of the object with `keySecretProperties`: exactly one of them. */
 export const oneKeySecret = { oneOf: [needs('key'), needs('key_sha256')] };

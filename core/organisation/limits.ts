@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { RateLimit, UsageLimit } from '../ports/budgets.ts';
 import { Instant, orNull, strict } from './fields.ts';
+import type { Mistake } from '../base/json.ts';
 
 const maxAmount = Number.MAX_SAFE_INTEGER;
 
@@ -58,14 +59,6 @@ export const RateLimitSchema = Type.Object(
 /** The rate limits of a record. */
 export const RateLimits = Type.Array(RateLimitSchema, { maxItems: 10 });
 
-/** Violation in a limit that no schema can detect. */
-export interface LimitIssue {
-  /** JSON pointer. */
-  readonly path: string;
-  /** Predicate about the value: `must be below credit_limit`. */
-  readonly message: string;
-}
-
 /**
  * Violations in a usage limit that its schema cannot detect: two kinds of period, an unreachable threshold, an invalid
  * time. `pointer` is its place.
@@ -73,10 +66,10 @@ export interface LimitIssue {
 export function usageLimitIssues(
   limit: Static<typeof UsageLimitSchema>,
   pointer: string,
-): readonly LimitIssue[] {
+): readonly Mistake[] {
   const { periodic_reset: reset, periodic_reset_days: days, next_usage_reset_at: next } = limit;
   const threshold = limit.alert_threshold ?? undefined;
-  const issues: LimitIssue[] = [];
+  const issues: Mistake[] = [];
   const refuse = (key: string, message: string): void => {
     issues.push({ path: `${pointer}/${key}`, message });
   };
@@ -93,7 +86,7 @@ export function usageLimitIssues(
 export function usageLimitsIssues(
   limits: readonly Static<typeof UsageLimitSchema>[],
   pointer: string,
-): readonly LimitIssue[] {
+): readonly Mistake[] {
   const seen = new Set<string>();
   return limits.flatMap((limit, index) => {
     const { type = 'cost', periodic_reset: reset, periodic_reset_days: days } = limit;
@@ -112,7 +105,7 @@ export function usageLimitsIssues(
 export function rateLimitIssues(
   limits: readonly Static<typeof RateLimitSchema>[],
   pointer: string,
-): readonly LimitIssue[] {
+): readonly Mistake[] {
   const seen = new Set<string>();
   return limits.flatMap(({ type, unit }, index) => {
     const identity = `${type}/${unit}`;

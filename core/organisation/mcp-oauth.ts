@@ -5,6 +5,7 @@ import type { McpIntegrationData, McpOauthSettings } from '../ports/record-kinds
 import { type SecretOrigin, originOf } from '../providers/secret-origins.ts';
 import { strict } from './fields.ts';
 import { headerNameMistake } from './mcp-address.ts';
+import type { Mistake } from '../base/json.ts';
 
 /** Secrets of the OAuth settings, by their names in the settings. */
 export const oauthSecretNames = ['client_secret', 'private_key'] as const;
@@ -115,12 +116,6 @@ export function secretsOfOauth(
   });
 }
 
-/** A mistake in the settings: place below them, and the end of a sentence. */
-interface SettingsMistake {
-  readonly path: string;
-  readonly message: string;
-}
-
 /** Settings with the secrets that exist, in the record or elsewhere. */
 interface GivenOauth {
   readonly authType: McpIntegrationData['authType'];
@@ -129,8 +124,8 @@ interface GivenOauth {
 }
 
 /** Every contradiction in OAuth settings, whose members are valid by the schema. */
-export function oauthMistakes({ authType, settings, secrets }: GivenOauth): readonly SettingsMistake[] {
-  const mistakes: SettingsMistake[] = [];
+export function oauthMistakes({ authType, settings, secrets }: GivenOauth): readonly Mistake[] {
+  const mistakes: Mistake[] = [];
   const { client_id: id, token_endpoint_auth_method: method, token_exchange: exchange } = settings;
   const isOauth = authType === 'oauth_auto' || authType === 'oauth_client_credentials';
   const needsClient = authType === 'oauth_client_credentials' || exchange !== undefined;
@@ -175,10 +170,8 @@ function addressMistake(given: string): string | undefined {
 }
 
 /** Every mistake in the names of identity headers. */
-export function identityHeaderMistakes(
-  headers: Readonly<Record<string, string>>,
-): readonly SettingsMistake[] {
-  const mistakes: SettingsMistake[] = [];
+export function identityHeaderMistakes(headers: Readonly<Record<string, string>>): readonly Mistake[] {
+  const mistakes: Mistake[] = [];
   const seen = new Set<string>();
   for (const name of Object.keys(headers)) {
     const lower = name.toLowerCase();

@@ -8,8 +8,9 @@ import type {
   RateLimitPolicyData,
   UsageLimitPolicyData,
 } from '../ports/record-kinds.ts';
-import { type LimitIssue, usageLimitIssues, UsageLimitSchema } from './limits.ts';
+import { usageLimitIssues, UsageLimitSchema } from './limits.ts';
 import { Name, orNull, strict } from './fields.ts';
+import type { Mistake } from '../base/json.ts';
 
 const callerKeys = ['api_key', 'workspace_id', 'organisation_id'] as const;
 
@@ -145,7 +146,7 @@ interface GivenCount {
 }
 
 /** Violations in what a policy counts: calls of tools have neither tokens nor a cost. `pointer` is its place. */
-function countIssues({ target, type }: GivenCount, pointer: string): readonly LimitIssue[] {
+function countIssues({ target, type }: GivenCount, pointer: string): readonly Mistake[] {
   if (target !== 'mcp_tools' || type === undefined || type === 'requests') return [];
   const message = `is "${type}", and calls of MCP tools have neither tokens nor a cost that could be counted; with the target "mcp_tools" write "requests"`;
   return [{ path: `${pointer}/type`, message }];
@@ -155,9 +156,9 @@ function countIssues({ target, type }: GivenCount, pointer: string): readonly Li
  * Violations in rules that their schema cannot detect: unknown or duplicate keys, a type that the target does not have.
  * `pointer` is their place.
  */
-export function policyRuleIssues(given: GivenRules & GivenCount, pointer: string): readonly LimitIssue[] {
+export function policyRuleIssues(given: GivenRules & GivenCount, pointer: string): readonly Mistake[] {
   const { conditions = [], group_by: groupBy = [], target = 'llm' } = given;
-  const issues: LimitIssue[] = [...countIssues(given, pointer)];
+  const issues: Mistake[] = [...countIssues(given, pointer)];
   conditions.forEach((condition, index) => {
     const { key } = condition;
     const place = `${pointer}/conditions/${index}`;
@@ -286,7 +287,7 @@ export function changedUsage(said: GivenUsage, before: UsageOfPolicy): UsageOfPo
 export function usagePolicyIssues(
   said: GivenRules & GivenCount & GivenUsage,
   limit: UsageOfPolicy,
-): readonly LimitIssue[] {
+): readonly Mistake[] {
   return [
     ...policyRuleIssues(said, ''),
     ...usageLimitIssues(

@@ -2,7 +2,6 @@ import { type Static, Type } from 'typebox';
 import type { ProviderData } from '../ports/record-kinds.ts';
 import type { RateLimit, UsageLimit } from '../ports/budgets.ts';
 import {
-  type LimitIssue,
   rateLimitIssues,
   RateLimits,
   rateLimitsOf,
@@ -11,6 +10,7 @@ import {
   UsageLimitSchema,
 } from './limits.ts';
 import { Description, Instant, orNull } from './fields.ts';
+import type { Mistake } from '../base/json.ts';
 
 const OneUsageLimit = Type.Array(UsageLimitSchema, { maxItems: 1 });
 
@@ -47,7 +47,7 @@ export const plainProvider: ProviderData = {
 export function givenUsageLimit(
   given: Static<typeof GivenUsageLimit>,
   pointer: string,
-): { readonly limit: UsageLimit | undefined; readonly issues: readonly LimitIssue[] } {
+): { readonly limit: UsageLimit | undefined; readonly issues: readonly Mistake[] } {
   const isList = Array.isArray(given);
   const one = isList ? given[0] : given;
   if (one === undefined || one === null) return { limit: undefined, issues: [] };
@@ -58,7 +58,7 @@ export function givenUsageLimit(
 export function givenRateLimits(
   given: Static<typeof GivenRateLimits>,
   pointer: string,
-): { readonly limits: readonly RateLimit[]; readonly issues: readonly LimitIssue[] } {
+): { readonly limits: readonly RateLimit[]; readonly issues: readonly Mistake[] } {
   if (given === null) return { limits: [], issues: [] };
   const list = Array.isArray(given) ? given : [given];
   return { limits: rateLimitsOf(list), issues: rateLimitIssues(list, pointer) };

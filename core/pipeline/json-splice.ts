@@ -1,5 +1,5 @@
-import { stringify as stringifyLossless } from 'lossless-json';
 import type { JsonPath, JsonValue, Replacement } from './context.ts';
+import { writeJson } from '../base/json.ts';
 
 interface Span {
   /** Offset of the member's first character (its key in an object, its value in an array). */
@@ -13,7 +13,12 @@ interface Span {
  * digits beyond 2^53 survive. `text` must be valid JSON. An index equal to an array's length appends.
  * Throws a `RangeError` when a parent of the place does not exist. `write`: how the value is written, by default as JSON.
  */
-export function setAt(text: string, path: JsonPath, value: JsonValue, write = encode): string {
+export function setAt(
+  text: string,
+  path: JsonPath,
+  value: JsonValue,
+  write: (value: JsonValue) => string = writeJson,
+): string {
   const encoded = write(value);
   const last = path[path.length - 1];
   if (last === undefined) return encoded;
@@ -37,7 +42,11 @@ export function setAt(text: string, path: JsonPath, value: JsonValue, write = en
  * Replaces several values of a JSON text in one pass, however long they are. Each place must exist and none may lie
  * within another: throws a `RangeError` otherwise.
  */
-export function replaceAllAt(text: string, replacements: readonly Replacement[], write = encode): string {
+export function replaceAllAt(
+  text: string,
+  replacements: readonly Replacement[],
+  write: (value: JsonValue) => string = writeJson,
+): string {
   const edits = replacements
     .map(({ path, value }) => ({ ...valueAt(text, path), path, value }))
     .sort((a, b) => a.valueStart - b.valueStart);
@@ -73,15 +82,6 @@ export function removeAt(text: string, path: JsonPath): string {
     if (match === undefined) return result;
     result = cut(result, match);
     if (typeof last === 'number') return result;
-  }
-}
-
-/** JSON text of a value; BigInt keeps its digits. */
-export function encode(value: JsonValue): string {
-  try {
-    return JSON.stringify(value);
-  } catch {
-    return stringifyLossless(value) ?? 'null';
   }
 }
 

@@ -1,9 +1,9 @@
 import type { JsonObject, JsonPath, JsonValue, Replacement } from './context.ts';
-import { encode, removeAt, replaceAllAt, setAt } from './json-splice.ts';
+import { removeAt, replaceAllAt, setAt } from './json-splice.ts';
 import { type JsonBounds, JsonReading, type LargeValue, type MemberSpan } from './json-guard.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import { ownTurn } from '../base/turns.ts';
-import { parseJson } from '../base/json.ts';
+import { parseJson, writeJson } from '../base/json.ts';
 
 /** Longer bodies are read in pieces; reading a shorter one takes about a millisecond. */
 export const largeBytes = 262_144;
@@ -268,7 +268,7 @@ export class LargeDocument {
     if (typeof name !== 'string') throw new RangeError(`Cannot set /${path.join('/')}: this is an object.`);
     const written =
       rest.length === 0
-        ? Buffer.from(encode(value), 'utf8')
+        ? Buffer.from(writeJson(value), 'utf8')
         : this.edited(name, [rest], (text, write) => setAt(text, rest, value, write));
     return this.withMember(name, written, withValueAt(this.json, path, value) as JsonObject);
   }
@@ -290,7 +290,7 @@ export class LargeDocument {
       const written =
         whole === undefined
           ? document.edited(name, paths, (text, write) => replaceAllAt(text, inside, write))
-          : Buffer.from(encode(whole.value), 'utf8');
+          : Buffer.from(writeJson(whole.value), 'utf8');
       const json = inside.reduce<JsonValue>(
         (tree, { path, value }) => withValueAt(tree, [name, ...path], value),
         document.json,
@@ -327,8 +327,8 @@ export class LargeDocument {
   ): Buffer {
     const bytes = this.valueOf(name);
     const isPlain = paths.every((path) => path.every((step) => typeof step === 'number' || isAscii(step)));
-    if (!isPlain) return Buffer.from(edit(bytes.toString('utf8'), encode), 'utf8');
-    const write = (value: JsonValue): string => Buffer.from(encode(value), 'utf8').toString('latin1');
+    if (!isPlain) return Buffer.from(edit(bytes.toString('utf8'), writeJson), 'utf8');
+    const write = (value: JsonValue): string => Buffer.from(writeJson(value), 'utf8').toString('latin1');
     return Buffer.from(edit(bytes.toString('latin1'), write), 'latin1');
   }
 

@@ -3,6 +3,7 @@ import type { Endpoint } from '../dialects/endpoint.ts';
 import { canonicalPath } from '../dialects/match-endpoint.ts';
 import type { AttemptBody, JsonValue, NamedModels } from './context.ts';
 import { parseJson } from '../base/json.ts';
+import { decodePercent } from '../base/percent.ts';
 
 /** One field of a form, as every parser of forms reads it. */
 interface FormField {
@@ -252,11 +253,12 @@ function readPath({ path, endpoint, dialect }: NamingRequest, found: Found): voi
   }
   const segments = path.split('/').filter((one) => one !== '');
   for (const [at, raw] of segments.entries()) {
-    const word = segmentOf(raw);
-    const before = at === 0 ? undefined : markers.get(segmentOf(segments[at - 1] as string).toLowerCase());
+    const word = decodePercent(raw);
+    const before =
+      at === 0 ? undefined : markers.get(decodePercent(segments[at - 1] as string).toLowerCase());
     if (before === undefined && containsMarker(word)) found.tell('its path has a "/" that is encoded');
     const kind = markers.get(word.toLowerCase());
-    const rest = segments.slice(at + 1).map(segmentOf);
+    const rest = segments.slice(at + 1).map(decodePercent);
     if (kind === 'one' && rest[0] !== undefined) found.main.push(rest[0]);
     else if (kind === 'rest' && rest.length > 0) found.main.push(withoutMethod(rest.join('/')));
     else if (word.toLowerCase() === 'run' && rest[0]?.startsWith('@') === true)
@@ -268,14 +270,6 @@ function readPath({ path, endpoint, dialect }: NamingRequest, found: Found): voi
 function withoutMethod(name: string): string {
   const colon = name.lastIndexOf(':');
   return (colon > name.lastIndexOf('/') ? name.slice(0, colon) : name).replace(operations, '');
-}
-
-function segmentOf(raw: string): string {
-  try {
-    return decodeURIComponent(raw);
-  } catch {
-    return raw;
-  }
 }
 
 function containsMarker(word: string): boolean {

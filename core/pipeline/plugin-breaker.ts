@@ -255,13 +255,6 @@ interface LoopBlock {
   readonly at: number;
 }
 
-/** Options of `PluginWork`. */
-interface PluginWorkOptions {
-  readonly metrics: Metrics;
-  readonly log: Log;
-  readonly clock: Clock;
-}
-
 /** The series of one hook of one plugin. */
 interface HookSeries {
   readonly seconds: Histogram;
@@ -288,7 +281,7 @@ const buckets = [0.00001, 0.0001, 0.001, 0.005, 0.025, 0.1, 0.25, 1, 5, 30];
  * and the calls that hold it for too long. The gateway's own plugins are not measured, which saves the cost.
  */
 export class PluginWork {
-  readonly #options: PluginWorkOptions;
+  readonly #options: PluginBreakersOptions;
   readonly #seconds: (labels: { plugin: string; hook: string }) => Histogram;
   readonly #loopSeconds: (labels: { plugin: string; hook: string }) => Counter;
   readonly #blockCount: (labels: { plugin: string; hook: string }) => Counter;
@@ -296,7 +289,7 @@ export class PluginWork {
   readonly #blocks: LoopBlock[] = [];
   #count = 0;
 
-  constructor(options: PluginWorkOptions) {
+  constructor(options: PluginBreakersOptions) {
     this.#options = options;
     const { metrics } = options;
     const labels = ['plugin', 'hook'] as const;

@@ -3,7 +3,7 @@ import type { Emit, MaybePromise, RequestContext, ResponseContext, StreamTap } f
 import { boundedPattern, type BoundedPattern } from '../base/linear-pattern.ts';
 import { type Cut, redactCuts } from '../redaction/redact-text.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
-import type { StreamEvent } from '../dialects/stream-event.ts';
+import type { StreamEvent, TextEvent } from '../dialects/stream-event.ts';
 
 /** One pattern that is removed from answers, and its replacement. */
 export interface RedactorRule {
@@ -182,9 +182,6 @@ function runsOf(texts: readonly AnswerText[], gathered: boolean): readonly (read
   }
   return runs;
 }
-
-/** An event that carries a piece of a text. */
-export type TextEvent = Extract<StreamEvent, { text: string }>;
 
 /** One text of a stream, partly held back. */
 export interface HeldText {

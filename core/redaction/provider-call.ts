@@ -3,6 +3,7 @@ import type { HeaderList } from '../ports/header-list.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { headerNameList } from '../base/header-names.ts';
 import { RecentMap } from '../base/recent-map.ts';
+import { decodePercent } from '../base/percent.ts';
 
 const maxLength = 2048;
 /** Answer headers whose purpose excludes secrets, in addition to those of requests. */
@@ -110,7 +111,7 @@ function maskUrl(origin: string, path: string, { keyPrefix, redact, urls }: Show
   const [route = '', ...queries] = path.split('?');
   const segments = route
     .split('/')
-    .map((segment) => (looksSecret(unescaped(segment), keyPrefix) ? mask : segment))
+    .map((segment) => (looksSecret(decodePercent(segment), keyPrefix) ? mask : segment))
     .join('/');
   const query = queries.length === 0 ? '' : `?${maskQuery(queries.join('?'), keyPrefix)}`;
   // Without user name and password before the host.
@@ -127,19 +128,10 @@ function maskQuery(query: string, keyPrefix: string): string {
     .split('&')
     .map((pair) => {
       const [name = '', value] = pair.split('=', 2);
-      if (value === undefined || looksSecret(unescaped(name), keyPrefix)) return mask;
+      if (value === undefined || looksSecret(decodePercent(name), keyPrefix)) return mask;
       return `${name}=${plainQueryNames.has(name) && plainValue.test(value) ? value : mask}`;
     })
     .join('&');
-}
-
-function unescaped(segment: string): string {
-  if (!segment.includes('%')) return segment;
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return segment;
-  }
 }
 
 /** Shown in place of a masked value. */

@@ -4,6 +4,7 @@ import { descend, parsePath, type PathRule, type PathState } from './json-path.t
 import { namedPattern } from './named-patterns.ts';
 import type { RedactionRuleOption } from './redaction-options.ts';
 import { redactPieces, redactText, type TextRule } from './redact-text.ts';
+import type { Mistake } from '../base/json.ts';
 
 /** Rules for content that must not be logged. */
 interface BodyRules {
@@ -119,11 +120,6 @@ function inSlices<T>(work: Generator<void, T>, clock: Pick<Clock, 'monotonic'>):
 
 type Metadata = Readonly<Record<string, string>>;
 
-interface RuleFault {
-  readonly path: string;
-  readonly message: string;
-}
-
 const defaultReplacement = '[redacted]';
 /**
  * Length by which a truncated text is shortened further, so that no half of a pattern remains that only matches whole.
@@ -179,8 +175,8 @@ export class Redaction {
 }
 
 /** Violations in rules that their schema cannot detect: expressions that RE2 rejects. `path` is that of the option. */
-export function redactionFaults(options: readonly RedactionRuleOption[] = [], path: string): RuleFault[] {
-  const faults: RuleFault[] = [];
+export function redactionFaults(options: readonly RedactionRuleOption[] = [], path: string): Mistake[] {
+  const faults: Mistake[] = [];
   for (const [index, option] of options.entries()) {
     if (!('expression' in option)) continue;
     const found = findLinearly(option.expression, maxSteps);

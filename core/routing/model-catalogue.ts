@@ -16,6 +16,7 @@ import type { StoredProviders } from './stored-providers.ts';
 import type { KnownProvider } from './targets.ts';
 import { jsonAnswer } from '../pipeline/settle.ts';
 import { headerValue } from '../ports/header-list.ts';
+import { decodePercent } from '../base/percent.ts';
 
 /** Dialects whose clients have their own format for models. */
 type ModelsWire = 'openai' | 'anthropic' | 'gemini';
@@ -48,7 +49,7 @@ function modelsCall({ path, headers }: Pick<Exchange, 'path' | 'headers'>): Mode
   const isAnthropic = headerValue(headers, 'anthropic-version') !== undefined;
   return {
     wire: isGemini ? 'gemini' : isAnthropic ? 'anthropic' : 'openai',
-    id: id === undefined ? undefined : decoded(id),
+    id: id === undefined ? undefined : decodePercent(id),
     isPlainPath: version === undefined,
   };
 }
@@ -65,14 +66,6 @@ const hostWires: Readonly<Partial<Record<DialectName, ModelsWire>>> = {
   'anthropic-messages': 'anthropic',
   'google-gemini': 'gemini',
 };
-
-function decoded(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return segment;
-  }
-}
 
 /** Whether the header `fetch-integrated-models` asks for the models of all providers. */
 export function wantsCatalogue(exchange: Exchange): boolean {

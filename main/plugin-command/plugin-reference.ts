@@ -1,5 +1,4 @@
 import {
-  isObject,
   requiredKeys,
   resolveReference,
   schemaMap,
@@ -9,6 +8,7 @@ import {
 } from '../../core/config/schema-object.ts';
 import type { AnyPlugin, Hooks } from '../../core/pipeline/plugin.ts';
 import { describeSchema } from '../../core/config/describe-schema.ts';
+import { isJsonObject } from '../../core/base/json.ts';
 
 const hookSays: Readonly<Record<keyof Omit<Hooks, 'routes'>, string>> = {
   admit: 'once per request, before anything is read',
@@ -141,7 +141,7 @@ export function rows(
   const named = [...schemaMap(resolved, 'patternProperties').values()].flatMap((member) =>
     rows(member, `${path}.<name>`, root, within),
   );
-  const items = isObject(resolved.items) ? rows(resolved.items, `${path}[]`, root, within) : [];
+  const items = isJsonObject(resolved.items) ? rows(resolved.items, `${path}[]`, root, within) : [];
   const branches = unionBranches(resolved).flatMap((branch) => rows(branch, path, root, within));
   // A union may repeat a key to require it; its first row has the description.
   const all = [...members, ...named, ...items, ...branches];
@@ -166,6 +166,6 @@ function rowOf(
 /** The default of a section is that of its keys, which have rows of their own. */
 function defaultText(fallback: unknown, required: boolean): string {
   if (fallback === undefined) return required ? 'required' : '';
-  const isSection = isObject(fallback) && Object.keys(fallback).length === 0;
+  const isSection = isJsonObject(fallback) && Object.keys(fallback).length === 0;
   return isSection ? '' : `\`${JSON.stringify(fallback)}\``;
 }

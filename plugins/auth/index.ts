@@ -24,6 +24,8 @@ import { TokenSchema } from './token-options.ts';
 import { RefusedAttempts } from '../../core/http/audit-trail.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { sha256 } from '../../core/base/bytes.ts';
+import { isOfWorkspace } from '../../core/access/scopes.ts';
+import { Name } from '../../core/organisation/fields.ts';
 
 const maxRemembered = 10_000;
 
@@ -131,12 +133,10 @@ class CallerRefusals {
 
 const strict = { additionalProperties: false };
 
-const Identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
-
 const KeySchema = Type.Object(
   {
-    name: Identifier('Display name of the key, shown in messages.'),
-    id: Type.Optional(Identifier('Id of the key in logs, analytics and rate limits. Default: its name.')),
+    name: Name('Display name of the key, shown in messages.'),
+    id: Type.Optional(Name('Id of the key in logs, analytics and rate limits. Default: its name.')),
     ...keySecretProperties,
     kind: Type.Optional(
       Type.Union(
@@ -153,10 +153,10 @@ const KeySchema = Type.Object(
       ),
     ),
     organisation_id: Type.Optional(
-      Identifier('Organisation that it belongs to. Default: the default organisation.'),
+      Name('Organisation that it belongs to. Default: the default organisation.'),
     ),
     workspace_id: Type.Optional(
-      Identifier('Workspace that its requests are logged in. Default: the default workspace.'),
+      Name('Workspace that its requests are logged in. Default: the default workspace.'),
     ),
     scopes: Type.Optional(
       Type.Array(Type.String({ pattern: '^(\\*|[a-z_]+\\.[a-z_]+)$' }), {
@@ -296,11 +296,6 @@ function attribute({ facts }: RequestContext, key: KeyRecord): void {
   facts.workspaceId = key.workspaceId;
   facts.apiKeyId = key.id;
   facts.userId = key.userId;
-}
-
-/** Keys of the organisation do not end with a workspace. */
-function isOfWorkspace({ kind }: KeyRecord): boolean {
-  return kind === 'workspace-service' || kind === 'workspace-user';
 }
 
 /**

@@ -1,5 +1,6 @@
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
 import { tokenAlgorithms, type TokenAlgorithm } from '../../core/ports/token-verifier.ts';
+import { needs } from '../../core/organisation/fields.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 255 });
@@ -10,8 +11,6 @@ const Names = (names: readonly string[], description: string) =>
 
 const OneOrMore = (description: string) =>
   Type.Optional(Type.Union([Text, Type.Array(Text, { minItems: 1, maxItems: 20 })], { description }));
-
-const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
 
 /** Default names of claims. */
 export const defaultClaims = {

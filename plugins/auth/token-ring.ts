@@ -19,6 +19,7 @@ import {
   GivenUsageLimit,
 } from '../../core/organisation/providers.ts';
 import type { RateLimit, UsageLimit } from '../../core/ports/budgets.ts';
+import { isJsonObject } from '../../core/base/json.ts';
 
 const form = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
 
@@ -170,7 +171,7 @@ function defaultsOf(claim: Claim | undefined): ApiKeyDefaults | undefined {
   if (claim === undefined) return undefined;
   const { name, value } = claim;
   const refuse = (what: string): Error => tokenInvalid(`has a claim "${name}" ${what}.`);
-  if (!isObject(value)) throw refuse('that is no object');
+  if (!isJsonObject(value)) throw refuse('that is no object');
   const { config_id: configId, metadata } = value;
   if (configId !== undefined && !isText(configId, longestText))
     throw refuse(`whose "config_id" is no text of 1 to ${longestText} characters`);
@@ -185,16 +186,12 @@ function defaultsOf(claim: Claim | undefined): ApiKeyDefaults | undefined {
 }
 
 function isMetadata(value: unknown): value is Readonly<Record<string, string>> {
-  if (!isObject(value)) return false;
+  if (!isJsonObject(value)) return false;
   const members = Object.entries(value);
   return (
     members.length <= maxMetadata &&
     members.every(([name, text]) => isText(name, longestText) && (text === '' || isText(text, longestValue)))
   );
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Interval in which a token's key is rebuilt: users and workspaces come and go while the token is valid. */

@@ -2,21 +2,12 @@ import { type Answer, ReplayedStream, type StreamSource } from '../../core/pipel
 import type { AttemptContext } from '../../core/pipeline/context.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 import { codecFor, type FrameCodec } from '../../core/dialects/dialect.ts';
-import type { EndpointId } from '../../core/dialects/endpoint.ts';
+import { chatEndpoints } from '../../core/dialects/endpoint.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
-
-/** Endpoints whose answers are one JSON document or a stream of it, as the request asks. */
-const ofTwoForms: ReadonlySet<EndpointId> = new Set([
-  'chat.completions',
-  'completions',
-  'responses',
-  'messages',
-  'generate-content',
-]);
 
 /** True when an answer can be converted between stream and JSON document. If not, each form has a key of its own. */
 export function isConvertible({ dialect, endpoint }: AttemptContext): boolean {
-  return dialect.frames !== undefined && ofTwoForms.has(endpoint.id);
+  return dialect.frames !== undefined && chatEndpoints.has(endpoint.id);
 }
 
 /** Content type of the stream that this request requires. */

@@ -6,7 +6,7 @@ import type {
   VectorIndex,
   VectorPartition,
 } from '../../core/ports/cache.ts';
-import type { EndpointId } from '../../core/dialects/endpoint.ts';
+import { chatEndpoints } from '../../core/dialects/endpoint.ts';
 import type { ConversationText } from '../../core/dialects/dialect.ts';
 import type { AttemptContext, JsonObject, JsonValue } from '../../core/pipeline/context.ts';
 import { questionKey } from './cache-key.ts';
@@ -15,6 +15,7 @@ import type { Log } from '../../core/ports/log.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
 import { PassingMap, RecentMap } from '../../core/base/recent-map.ts';
 import { sha256 } from '../../core/base/bytes.ts';
+import { messageOf } from '../../core/errors/gateway-error.ts';
 
 /** Number of cached vectors: questions repeat. */
 const maxRemembered = 500;
@@ -103,21 +104,12 @@ export class QuestionVectors {
       provider: settings.provider,
       model: settings.model,
       failed: this.unwarned,
-      error: error instanceof Error ? error.message : String(error),
+      error: messageOf(error),
     });
     this.warnedAt = now;
     this.unwarned = 0;
   }
 }
-
-/** Endpoints whose requests are conversations. */
-const conversing: ReadonlySet<EndpointId> = new Set([
-  'chat.completions',
-  'completions',
-  'responses',
-  'messages',
-  'generate-content',
-]);
 
 /** Longer conversations are rarely repeated in other words, and the last turn would hardly affect the vector. */
 const maxMessages = 4;
@@ -150,7 +142,7 @@ export interface QuestionRules {
  */
 export function questionOf(context: AttemptContext, rules: QuestionRules): Question | undefined {
   const { json } = context.attempt.body;
-  if (!conversing.has(context.endpoint.id) || !isJsonObject(json)) return undefined;
+  if (!chatEndpoints.has(context.endpoint.id) || !isJsonObject(json)) return undefined;
   const { texts } = context.dialect.decodeConversation(context.endpoint.id, json);
   const said = texts.filter(({ role }) => role === 'user' || role === 'assistant');
   if (!said.some(({ role, text }) => role === 'user' && text.trim() !== '')) return undefined;

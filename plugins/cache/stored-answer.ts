@@ -5,17 +5,8 @@ import { type CacheArea, invalidationKey } from '../../core/base/cache-namespace
 import type { Clock } from '../../core/ports/clock.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import type { AnswerFacts } from '../../core/dialects/dialect.ts';
-import type { EndpointId } from '../../core/dialects/endpoint.ts';
+import { chatEndpoints, type EndpointId } from '../../core/dialects/endpoint.ts';
 import type { AttemptContext } from '../../core/pipeline/context.ts';
-
-/** Endpoints whose answers carry a finish reason. */
-const generating: ReadonlySet<EndpointId> = new Set([
-  'chat.completions',
-  'completions',
-  'responses',
-  'messages',
-  'generate-content',
-]);
 
 /** Finish reasons of failed answers. */
 const broken: ReadonlySet<string> = new Set(['error', 'failed', 'cancelled']);
@@ -44,7 +35,7 @@ export function wholeStream({ dialect, endpoint }: AttemptContext, bytes: Buffer
 
 function isCacheable(endpoint: EndpointId, { errorMessage, finishReason }: AnswerFacts): boolean {
   if (errorMessage !== undefined) return false;
-  if (finishReason === undefined) return !generating.has(endpoint);
+  if (finishReason === undefined) return !chatEndpoints.has(endpoint);
   return !finishReason.split(',').some((reason) => broken.has(reason));
 }
 

@@ -2,7 +2,6 @@ import {
   batchOf,
   type HeldText,
   keyOfText,
-  type TextEvent,
   TextWindow,
   withoutHalfCharacter,
 } from '../../core/pipeline/redactor.ts';
@@ -16,6 +15,7 @@ import type {
 } from '../../core/pipeline/plugin.ts';
 import type { RunningGuardrail, ShownGuardrail } from './running-guardrail.ts';
 import { StreamedSubject } from './subjects.ts';
+import type { TextEvent } from '../../core/dialects/stream-event.ts';
 
 /** Longest text that is kept of an observed stream, in UTF-16 units. */
 const mostObserved = 4 * 1024 * 1024;

@@ -457,7 +457,7 @@ function mergeChanges(before: JsonValue, one: JsonValue, other: JsonValue, depth
       mergeChanges(value, one[index] ?? null, other[index] ?? null, depth + 1),
     );
   }
-  if (!isPlain(before) || !isPlain(one) || !isPlain(other)) return other;
+  if (!isJsonObject(before) || !isJsonObject(one) || !isJsonObject(other)) return other;
   const names = Object.entries(before);
   const ones = Object.entries(one);
   const others = Object.entries(other);
@@ -475,8 +475,4 @@ function mergeChanges(before: JsonValue, one: JsonValue, other: JsonValue, depth
 /** Equal as JSON, in the same order. */
 function isSame(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
   return one === other || writeJson(one) === writeJson(other);
-}
-
-function isPlain(value: JsonValue): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -8,12 +8,11 @@ import {
   type ToldCall,
   Type,
 } from '../../core/pipeline/plugin.ts';
-import { ShownHeaders } from '../../core/redaction/provider-call.ts';
+import { type CallBody, ShownHeaders } from '../../core/redaction/provider-call.ts';
 import { keepsBodies, logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, type Redaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import {
-  clip,
   CommonMembers,
   type CommonText,
   createdAt,
@@ -24,7 +23,7 @@ import {
   redacted,
   text,
 } from './members.ts';
-import { wholeCharacters } from '../../core/base/bytes.ts';
+import { clip, wholeCharacters } from '../../core/base/bytes.ts';
 import { loggedAttempt, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { noUsage, type Usage } from '../../core/dialects/usage.ts';
 import { quoteWithin } from '../../core/base/json.ts';
@@ -104,7 +103,7 @@ export default definePlugin({
     function appendBodies(
       context: RequestContext,
       common: CommonText,
-      [request, response, call]: readonly [KeptBody, KeptBody, CallBodies],
+      [request, response, call]: readonly [CallBody, CallBody, CallBodies],
       outcome: Outcome,
     ): void {
       const {
@@ -125,7 +124,7 @@ export default definePlugin({
     async function appendRedacted(
       context: RequestContext,
       common: CommonText,
-      kept: readonly [KeptBody | Promise<KeptBody>, KeptBody | Promise<KeptBody>],
+      kept: readonly [CallBody | Promise<CallBody>, CallBody | Promise<CallBody>],
       outcome: Outcome,
     ): Promise<void> {
       const { responseContentType: type } = outcome;
@@ -201,7 +200,7 @@ function rowStart({ id, startedAt }: RequestContext, { place }: CommonText): str
   return `{"id":"${id}","created_at":"${createdAt(startedAt)}"${place}`;
 }
 
-const nothing: KeptBody = { bytes: Buffer.alloc(0), truncated: true };
+const nothing: CallBody = { bytes: Buffer.alloc(0), truncated: true };
 
 /** The part of a body row that holds the bodies of request and response. */
 type LoggedBodies = Pick<
@@ -213,7 +212,7 @@ type LoggedBodies = Pick<
  * Both bodies as text. One format holds for both: `base64` as soon as one of them is no UTF-8, `sse` when the
  * answer is an event stream, `json` when both look like JSON.
  */
-export function loggedBodies(request: KeptBody, response: KeptBody, contentType: string): LoggedBodies {
+export function loggedBodies(request: CallBody, response: CallBody, contentType: string): LoggedBodies {
   const isText = isUtf8(request.bytes) && isUtf8(response.bytes);
   const encoding = isText ? 'utf8' : 'base64';
   return {
@@ -234,11 +233,11 @@ function textFormat(request: Buffer, response: Buffer, contentType: string): Bod
  * A body after redaction. Empty for a body that is not UTF-8: redaction cannot search it.
  */
 async function redactedBody(
-  { bytes, truncated }: KeptBody,
+  { bytes, truncated }: CallBody,
   contentType: string,
   redaction: Redaction | undefined,
   clock: Pick<Clock, 'monotonic'>,
-): Promise<KeptBody> {
+): Promise<CallBody> {
   if (redaction === undefined || bytes.length === 0) return { bytes, truncated };
   if (!isUtf8(bytes)) return nothing;
   const how = { isEventStream: isEventStreamType(contentType), isTruncated: truncated };
@@ -262,14 +261,14 @@ function isEmbeddable(document: Buffer, maxBytes: number): boolean {
 /** Logged parts of the bodies of a call to a provider. */
 interface CallBodies {
   /** `own`: the same as the body of the request. */
-  readonly sent: KeptBody | 'own' | false | undefined;
-  readonly answered: KeptBody | false | undefined;
+  readonly sent: CallBody | 'own' | false | undefined;
+  readonly answered: CallBody | false | undefined;
 }
 
 /** The last body sent to a provider for a request, and the provider's answer where it was translated. */
 function callBodies(context: RequestContext, maxBytes: number): CallBodies {
   const call = context.get(providerCall);
-  const cut = (body: KeptBody | undefined) => body && cutBody(body.bytes, body.truncated, maxBytes);
+  const cut = (body: CallBody | undefined) => body && cutBody(body.bytes, body.truncated, maxBytes);
   return { sent: call?.body === 'own' ? 'own' : cut(call?.body), answered: cut(call?.answerBody) };
 }
 
@@ -285,18 +284,12 @@ function withMembers(object: string, members: string): string {
   return `${object.slice(0, -1)}${members}}`;
 }
 
-function bodyMembers(kept: KeptBody | false | undefined): string {
+function bodyMembers(kept: CallBody | false | undefined): string {
   if (kept === undefined || kept === false || (kept.bytes.length === 0 && !kept.truncated)) return '';
   const isText = isUtf8(kept.bytes);
   const base64 = isText ? '' : ',\\"base64\\":true';
   const truncated = kept.truncated ? ',\\"truncated\\":true' : '';
   return `,\\"body\\":${quoteWithin(kept.bytes.toString(isText ? 'utf8' : 'base64'))}${base64}${truncated}`;
-}
-
-/** The logged part of a body. */
-interface KeptBody {
-  readonly bytes: Buffer;
-  readonly truncated: boolean;
 }
 
 const empty = Buffer.alloc(0);
@@ -308,7 +301,7 @@ const empty = Buffer.alloc(0);
 export function keepBody(
   body: Buffer = empty,
   options: { readonly encoding: string; readonly truncated: boolean; readonly maxBytes: number },
-): KeptBody | Promise<KeptBody> {
+): CallBody | Promise<CallBody> {
   const { encoding, truncated, maxBytes } = options;
   const decoder = body.length > 0 && encoding !== '' ? decoderFor(encoding, body) : undefined;
   return decoder === undefined
@@ -317,7 +310,7 @@ export function keepBody(
 }
 
 /** At most `maxBytes` of a body, cut between characters. */
-function cutBody(body: Buffer, truncated: boolean, maxBytes: number): KeptBody {
+function cutBody(body: Buffer, truncated: boolean, maxBytes: number): CallBody {
   if (body.length > maxBytes) return { bytes: wholeCharacters(body.subarray(0, maxBytes)), truncated: true };
   return { bytes: truncated ? wholeCharacters(body) : body, truncated };
 }
@@ -336,7 +329,7 @@ function decoderFor(encoding: string, body: Buffer): Transform | undefined {
 }
 
 /** Stops at the bound, so that a small body cannot expand into a large one, and keeps the part before any damage. */
-function decode(decoder: Transform, body: Buffer, truncated: boolean, maxBytes: number): Promise<KeptBody> {
+function decode(decoder: Transform, body: Buffer, truncated: boolean, maxBytes: number): Promise<CallBody> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let length = 0;

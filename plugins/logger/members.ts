@@ -4,7 +4,7 @@ import type { Redaction } from '../../core/redaction/redaction.ts';
 import type { Outcome, RequestContext } from '../../core/pipeline/context.ts';
 import { headerNameList } from '../../core/base/header-names.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
-import { sha256 } from '../../core/base/bytes.ts';
+import { clip, sha256 } from '../../core/base/bytes.ts';
 
 let second = Number.NaN;
 let written = '';
@@ -246,13 +246,6 @@ const thousandths = Array.from({ length: 1000 }, (_, n) => `.${String(n).padStar
 export function milliseconds(ms: number): string {
   const micros = ms > 0 ? Math.round(ms * 1000) : 0;
   return `${Math.floor(micros / 1000)}${thousandths[micros % 1000]}`;
-}
-
-/** At most `length` UTF-16 units, and no half of a surrogate pair at the end. */
-export function clip(text: string, length: number): string {
-  if (text.length <= length) return text;
-  const last = text.charCodeAt(length - 1);
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
 
 /** The value after `redaction`. */

@@ -5,7 +5,8 @@ import type { StoredRecord } from '../../core/ports/records.ts';
 import type { ResourcesReader } from '../../core/ports/resources.ts';
 import { RecordResource } from './shared/record-resource.ts';
 import { newSlug, noSuchRecord } from './shared/records.ts';
-import { type BodyMistake, ManagedBy, Name, plainObject, refusedBody, strict } from './shared/fields.ts';
+import { ManagedBy, Name, plainObject, refusedBody, strict } from './shared/fields.ts';
+import type { Mistake } from '../../core/base/json.ts';
 
 const object = Type.Literal('deployment');
 const Kind = Type.Union([Type.Literal('production'), Type.Literal('non-production')]);
@@ -135,7 +136,7 @@ async function changedData(
   const named = body.allowed_workspaces;
   const allowAll =
     body.allow_all_workspaces ?? (named === undefined ? before.allowAllWorkspaces : named.length === 0);
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   const ids: string[] = [];
   for (const [index, one] of (named ?? []).entries()) {
     const workspace = await workspaces.find(organisationId, one);

@@ -2,6 +2,7 @@ import { metadataName, type PolicyKey } from '../../core/organisation/policies.t
 import type { RequestContext } from '../../core/pipeline/plugin.ts';
 import type { ToolCall } from '../../core/pipeline/tool-calls.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
+import { decodePercent } from '../../core/base/percent.ts';
 
 /** Reads the value of a rule's key from a request; empty when the request has none. */
 export type Read = (subject: Subject) => string;
@@ -109,7 +110,7 @@ export class Subject {
   private get named(): string {
     const { context } = this;
     const { endpoint, body } = context;
-    if (endpoint.id === 'generate-content') return decoded(modelOfPath.exec(context.path)?.[1] ?? '');
+    if (endpoint.id === 'generate-content') return decodePercent(modelOfPath.exec(context.path)?.[1] ?? '');
     if (endpoint.id === 'realtime') return new URLSearchParams(context.query).get('model') ?? '';
     const json = body.loaded ? body.json : undefined;
     if (typeof json !== 'object' || json === null || Array.isArray(json)) return '';
@@ -135,16 +136,7 @@ const modelOfPath = /(?:models|endpoints)\/(.+):\w+$/i;
 const promptPath = /^\/prompts\/([^/]+)\/(?:completions|render)$/;
 
 function promptOfPath(path: string): string {
-  return path.startsWith('/prompts/') ? decoded(promptPath.exec(path)?.[1] ?? '') : '';
-}
-
-function decoded(text: string): string {
-  if (!text.includes('%')) return text;
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return path.startsWith('/prompts/') ? decodePercent(promptPath.exec(path)?.[1] ?? '') : '';
 }
 
 function withoutAt(name: string): string {

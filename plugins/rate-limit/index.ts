@@ -8,14 +8,12 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { Decision, Window } from '../../core/ports/counters.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
+import { needs } from '../../core/organisation/fields.ts';
 
 const Requests = (unit: string) =>
   Type.Optional(
     Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: `Most requests within any ${unit}.` }),
   );
-
-/** `properties` repeats the name because strict ajv wants every required property declared where it is required. */
-const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });
 
 /** Options of `rate-limit`. */
 const RateLimitSchema = Type.Object(

@@ -3,6 +3,7 @@ import { Agent } from 'undici';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { ExportSettings } from '../../core/ports/request-row.ts';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
+import type { StoredBlob } from '../../core/ports/exports.ts';
 
 /**
  * Upper bound of attempts per request, and the wait before the second; the wait doubles each time, minus a random part
@@ -40,12 +41,6 @@ interface S3Answer {
   readonly text: string;
 }
 
-/** A file download. */
-interface S3Download {
-  readonly bytes: number;
-  readonly content: AsyncIterable<Buffer>;
-}
-
 type Response = Awaited<ReturnType<Agent['request']>>;
 
 /** Signed requests to a bucket, retried when the store fails or is busy. Redirects are not followed. */
@@ -75,7 +70,7 @@ export class S3Client {
   }
 
   /** Undefined when there is no such file. */
-  download(name: string): Promise<S3Download | undefined> {
+  download(name: string): Promise<StoredBlob | undefined> {
     return this.#retried({ method: 'GET', name }, async ({ statusCode: status, headers, body }) => {
       if (status === 200)
         return { bytes: Number(headers['content-length'] ?? 0), content: body as AsyncIterable<Buffer> };

@@ -68,10 +68,6 @@ function windowOf(blocks: string, { replica }: TableLayout): string {
     : `replicated_deduplication_window = ${blocks}, replicated_deduplication_window_seconds = ${rememberedSeconds}`;
 }
 
-function literal(text: string): string {
-  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
-}
-
 const piece =
   /'(?:[^'\\]|\\[^]|'')*(?:'|$)|"(?:[^"\\]|\\[^]|"")*(?:"|$)|`(?:[^`\\]|\\[^]|``)*(?:`|$)|--[^\n]*|\/\*[^]*?(?:\*\/|$)|;|[^'"`;/-]+|[/-]/gy;
 
@@ -219,4 +215,9 @@ async function apply(client: ClickHouseClient, step: Migration, log: Log): Promi
     clickhouse_settings: { async_insert: 0, insert_deduplication_token: `schema-version-${version}` },
   });
   log.info('analytics schema brought up to date', { migration: name });
+}
+
+/** A text as a literal of SQL. */
+export function literal(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }

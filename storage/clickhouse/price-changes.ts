@@ -1,3 +1,4 @@
+import { literal } from './migrate.ts';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
@@ -10,7 +11,7 @@ import type {
   UnpricedRequest,
 } from '../../core/ports/prices.ts';
 import { inWindow, moments } from './filter-sql.ts';
-import type { Select } from './select.ts';
+import { type Select } from './select.ts';
 import { queryError } from './store-errors.ts';
 
 /** Dependencies of price changes. */
@@ -324,10 +325,6 @@ async function run({ client }: RepricingParts, query: string, settings: ClickHou
   } catch (error) {
     throw queryError(error);
   }
-}
-
-function literal(text: string): string {
-  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
 
 /** The roll-ups in the order in which a batch is applied; hours propagate to days by themselves. */

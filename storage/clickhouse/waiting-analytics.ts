@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
 import type { Analytics, LogRecord } from '../../core/ports/analytics.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
@@ -154,7 +154,7 @@ class WaitingAnalytics implements Analytics {
     // Once per reason: a store that is unavailable for a night must not fill the log.
     if (reason !== this.#reason) {
       log[isPermanent(error) ? 'error' : 'warn'](
-        `${error instanceof Error ? error.message : String(error)} It is tried again; requests are served, and their rows wait in the journal.`,
+        `${messageOf(error)} It is tried again; requests are served, and their rows wait in the journal.`,
       );
     }
     this.#reason = reason;

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { type AttemptResult, JobRegistry } from '../../core/administration/jobs/job-registry.ts';
@@ -206,7 +206,7 @@ class LocalJobs implements Jobs {
       await this.file.rewrite();
     } catch (cause) {
       throw new Error(
-        `Jobs cannot be kept in ${directory}: ${sentence(cause)}. Mend it, or name another data folder.`,
+        `Jobs cannot be kept in ${directory}: ${messageOf(cause)}. Mend it, or name another data folder.`,
         {
           cause,
         },
@@ -280,7 +280,7 @@ class LocalJobs implements Jobs {
       },
       (cause: unknown) => {
         this.jobs.delete(key);
-        const message = `The job "${name}" could not be stored: ${sentence(cause)}. Free the disk of the data folder or repair it.`;
+        const message = `The job "${name}" could not be stored: ${messageOf(cause)}. Free the disk of the data folder or repair it.`;
         throw new GatewayError('store_unavailable', message, { cause });
       },
     );
@@ -410,12 +410,8 @@ class LocalJobs implements Jobs {
   private store(record: JobRecord): void {
     this.file.append(record).catch((error: unknown) => {
       this.options.log.error(
-        `The result of a job cannot be stored in ${this.options.directory} (${sentence(error)}); after a restart the job runs again. Free the disk or repair it.`,
+        `The result of a job cannot be stored in ${this.options.directory} (${messageOf(error)}); after a restart the job runs again. Free the disk or repair it.`,
       );
     });
   }
-}
-
-function sentence(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -2,6 +2,7 @@ import type { ClientBase } from 'pg';
 import type { Log } from '../../core/ports/log.ts';
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
+import { messageOf } from '../../core/errors/gateway-error.ts';
 
 /** One numbered step of the schema. */
 export interface Migration {
@@ -85,7 +86,7 @@ export class SchemaMismatch extends Error {
 /** A failed step, fully rolled back. `cause` is the database's error. */
 export class MigrationFailed extends Error {
   constructor(migration: Migration, cause: unknown) {
-    super(`migration ${migration.name} failed: ${cause instanceof Error ? cause.message : String(cause)}`, {
+    super(`migration ${migration.name} failed: ${messageOf(cause)}`, {
       cause,
     });
     this.name = 'MigrationFailed';

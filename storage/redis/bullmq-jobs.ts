@@ -1,5 +1,5 @@
 import { type Job, type JobsOptions, Queue, WaitingError, Worker } from 'bullmq';
-import { GatewayError } from '../../core/errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
 import { JobRegistry } from '../../core/administration/jobs/job-registry.ts';
 import type { JobDefinition, Jobs, RepeatedJob } from '../../core/ports/jobs.ts';
 import { Redis, type RedisOptions } from 'ioredis';
@@ -80,7 +80,7 @@ class JobConnection {
     } catch (error) {
       if (GatewayError.is(error)) throw error;
       this.failed(error);
-      throw unavailable(error instanceof Error ? error.message : String(error));
+      throw unavailable(messageOf(error));
     } finally {
       cancel();
     }

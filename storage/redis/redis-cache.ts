@@ -39,7 +39,7 @@ const longestTtlMs = 315_360_000_000;
 export function createRedisCache({ redis, clock, maxValueBytes }: RedisCacheOptions): Cache {
   let unansweredBytes = 0;
 
-  function store(key: string, value: PackedValue): Promise<void> {
+  function store(key: string, value: CachedValue): Promise<void> {
     const { length } = value.bytes;
     const done = (): void => void (unansweredBytes -= length);
     unansweredBytes += length;
@@ -84,13 +84,6 @@ function nothing(): undefined {
   return undefined;
 }
 
-/** A value in stored form. */
-interface PackedValue {
-  readonly bytes: Uint8Array;
-  readonly storedAt: number;
-  readonly expiresAt: number;
-}
-
 const namePrefix = 'weir:cache:';
 const getStart = encodeCount(2) + encodeParts(['GET']);
 const deleteStart = encodeCount(2) + encodeParts(['DEL']);
@@ -108,7 +101,7 @@ function keyCommand(start: string, key: string): string {
 }
 
 /** In one piece, copied once. */
-function setCommand(key: string, { bytes, storedAt, expiresAt }: PackedValue): Buffer {
+function setCommand(key: string, { bytes, storedAt, expiresAt }: CachedValue): Buffer {
   const lifeMs = Math.min(Math.max(1, Math.ceil(expiresAt - storedAt)), longestTtlMs);
   const length = headBytes + bytes.length;
   const keyBytes = Buffer.byteLength(key);

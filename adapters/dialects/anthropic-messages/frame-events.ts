@@ -1,5 +1,5 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame, writeSseFrame } from '../../../core/base/sse.ts';
 import {
   asArray,
@@ -77,8 +77,6 @@ export function newBlock(type: string, index: number, start: JsonObject): Block 
 /** Events of a frame that carries nothing for a tap. */
 export const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 
-type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
-
 /** An event of this wire as a frame. */
 export function eventFrame(type: string, members: JsonObject, events: readonly StreamEvent[]): StreamFrame {
   return { bytes: writeSseFrame(stringifyExact({ type, ...members }), type), events };
@@ -144,9 +142,6 @@ export function errorFrame(event: Extract<StreamEvent, { type: 'error' }>): Stre
   const error = { type: event.code === '' ? 'api_error' : event.code, message: event.message };
   return eventFrame('error', { error }, [event]);
 }
-
-/** The events that carry text. */
-export type TextEvent = Extract<StreamEvent, { text: string }>;
 
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);
 

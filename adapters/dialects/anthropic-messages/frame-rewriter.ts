@@ -1,5 +1,5 @@
 import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
 import { replaceSseData } from '../../../core/base/sse.ts';
 import {
   asBuffer,
@@ -27,7 +27,6 @@ import {
   opaque,
   startFrame,
   stopFrame,
-  type TextEvent,
   type TextSlot,
   textSlots,
   usageHolder,
@@ -82,8 +81,6 @@ export const messageFrames: FrameCodec = {
   assemble: assembleAnswer,
   disassemble: disassembleAnswer,
 };
-
-type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
 /**
  * Writes the frames of one stream with other events. Late text goes into its block while the block is open; the end of

@@ -1,5 +1,5 @@
 import type { AnswerTextPlace, FrameReader } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import type { StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
 import {
   defaultMaxFrameBytes,
   readSseFrame,
@@ -188,9 +188,6 @@ export const aboutTheText = [
   ...['logprobsResult', 'logprobs_result', 'avgLogprobs', 'avg_logprobs'],
   ...['groundingMetadata', 'grounding_metadata', 'citationMetadata', 'citation_metadata'],
 ];
-
-/** The events that carry text. */
-export type TextEvent = Extract<StreamEvent, { text: string }>;
 
 /** A part of an answer that holds generated text. */
 export interface FrameSlot {

@@ -1,5 +1,5 @@
 import type { FrameCodec, FrameRewriter, StreamFramings } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { encodeArguments, member, memberObject } from './parts.ts';
 import {
@@ -14,7 +14,6 @@ import {
   type FrameSlot,
   frameSlots,
   opaque,
-  type TextEvent,
 } from './frame-reader.ts';
 import { candidateIndex, partsOf } from './join-calls.ts';
 import { errorJson } from './errors.ts';
@@ -46,8 +45,6 @@ export const geminiArrayFrames: FrameCodec = {
     Buffer.from(`${begun ? ',\n' : '['}${errorJson(error, requestId)}\n]\n`),
   framings,
 };
-
-type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
 /** Members of every object of a stream. */
 const commonMembers = ['modelVersion', 'model_version', 'responseId', 'response_id', 'createTime'];

@@ -1,3 +1,4 @@
+import { decodePercent, encodeSegment } from '../../../core/base/percent.ts';
 /** Components of a path of this wire: `/v1beta/models/gemini-2.5-pro:generateContent`. */
 interface ModelPath {
   /** `v1beta`, `v1`, … or empty when the path starts with the collection. */
@@ -24,7 +25,7 @@ export function readModelPath(path: string): ModelPath | undefined {
   const versionSegment = first !== undefined && version.test(first) ? first : '';
   if (versionSegment !== '') segments.shift();
   if (segments.length < 2 || !collections.includes(segments[0] as string)) return undefined;
-  const name = decode(segments.join('/'));
+  const name = decodePercent(segments.join('/'));
   const slash = name.lastIndexOf('/');
   const colon = name.lastIndexOf(':');
   const resource = colon > slash ? name.slice(0, colon) : name;
@@ -46,12 +47,6 @@ export function encodeResource(resource: string): string {
   return resource.split('/').map(encodeSegment).join('/');
 }
 
-/** One path segment. A colon is allowed; a dot segment is not, because it would lead to another resource. */
-export function encodeSegment(segment: string): string {
-  if (segment === '.' || segment === '..') return segment.replaceAll('.', '%252E');
-  return encodeURIComponent(segment).replaceAll('%3A', ':').replaceAll('%40', '@');
-}
-
 /** The raw query without the client's `key`: the host gets its configured credential, never the caller's. */
 export function withoutKey(query: string): string {
   if (!query.includes('key=')) return query;
@@ -61,12 +56,4 @@ export function withoutKey(query: string): string {
     .filter((pair) => !pair.startsWith('key='))
     .join('&');
   return kept === '' ? '' : `?${kept}`;
-}
-
-function decode(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return path;
-  }
 }

@@ -6,7 +6,7 @@ import type {
   UpstreamCallFacts,
   UpstreamPlan,
 } from '../../../core/dialects/upstream-plan.ts';
-import { chatEndpoints, embeddingsAnswer, passOn, refusedPlan } from '../host-endpoints.ts';
+import { embeddingsAnswer, passOn, refusedPlan } from '../host-endpoints.ts';
 import {
   createGeminiImages,
   createGeminiSpeech,
@@ -14,7 +14,7 @@ import {
   requireAnswer,
   textsOf,
 } from '../google-gemini/operations.ts';
-import { encodeResource, encodeSegment, readModelPath, withoutKey } from '../google-gemini/model-path.ts';
+import { encodeResource, readModelPath, withoutKey } from '../google-gemini/model-path.ts';
 import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import { createAnthropicProvider } from '../anthropic-messages/host.ts';
 import { createGeminiProvider } from '../google-gemini/host.ts';
@@ -22,6 +22,8 @@ import { openAiChatProvider } from '../openai-chat/host.ts';
 import { asArray, asCount, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { decodeGeminiError } from '../google-gemini/errors.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
+import { encodeSegment } from '../../../core/base/percent.ts';
+import { chatEndpoints } from '../../../core/dialects/endpoint.ts';
 
 /** A model of Vertex AI with its publisher. */
 interface VertexModel {

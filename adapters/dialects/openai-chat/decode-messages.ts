@@ -12,6 +12,7 @@ import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.
 import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { decodeAnnotations } from './answer.ts';
 import { cacheMember, given, sourceOfUrl, unknownMembers, unreadable } from '../request-members.ts';
+import { typeOfName } from '../openai-shapes.ts';
 
 const knownPartMembers: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   Object.entries({
@@ -187,11 +188,6 @@ function decodeFile(value: unknown, place: string): FilePart {
   }
   const mediaType = asText(file.mime_type);
   return given<FilePart>({ type: 'file', source: sourceOfUrl(url), filename, mediaType });
-}
-
-/** OpenAI accepts only PDFs without a media type. */
-function typeOfName(filename: string | undefined): string {
-  return filename === undefined || /\.pdf$/i.test(filename) ? 'application/pdf' : 'application/octet-stream';
 }
 
 function blockCitations(value: unknown): readonly Citation[] | undefined {

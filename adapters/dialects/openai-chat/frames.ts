@@ -1,5 +1,5 @@
 import type { FrameReader, UsageStripper } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import type { StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame, replaceSseData, SseSplitter, writeSseFrame } from '../../../core/base/sse.ts';
 import {
   asArray,
@@ -269,9 +269,6 @@ function errorCode(json: JsonObject): string {
   const code = error.code ?? error.type;
   return typeof code === 'string' || typeof code === 'number' ? String(code) : '';
 }
-
-/** The events that carry text. */
-type TextEvent = Extract<StreamEvent, { text: string }>;
 
 /** Position of a text in a chunk. */
 interface TextSlot {

@@ -58,7 +58,7 @@ export const watchedMembers: readonly Watch[] = [
   watch('response', 'object'),
 ];
 
-const finalEvents: ReadonlySet<unknown> = new Set([
+export const finalEvents: ReadonlySet<unknown> = new Set([
   'response.completed',
   'response.incomplete',
   'response.failed',

@@ -42,6 +42,7 @@ import {
   phaseExtras,
   providerItem,
 } from './output-parts.ts';
+import { typeOfName } from '../openai-shapes.ts';
 
 const functionMembers: ReadonlySet<string> = new Set(['type', 'name', 'description', 'parameters', 'strict']);
 
@@ -355,11 +356,6 @@ function audioOf(part: JsonObject, place: string): AudioPart {
 
 function uploaded(id: string): MediaSource {
   return { kind: 'file-id', id, dialect };
-}
-
-/** Documents without a type are PDFs. */
-function typeOfName(filename: string | undefined): string {
-  return filename === undefined || /\.pdf$/i.test(filename) ? 'application/pdf' : 'application/octet-stream';
 }
 
 /** An explicit end of a reusable prompt prefix. */

@@ -1,5 +1,5 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import type { StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
 import { defaultMaxFrameBytes, readSseFrame, replaceSseData, writeSseFrame } from '../../../core/base/sse.ts';
 import {
   asArray,
@@ -13,10 +13,7 @@ import {
 } from '../json-reading.ts';
 import { decodeOpenAiUsage } from '../openai-shapes.ts';
 import { createSseFrameReader, opaqueEvents } from '../frame-scanner.ts';
-import { eventError, responseError, responseFacts } from './answer.ts';
-
-/** The events that carry text. */
-export type TextEvent = Extract<StreamEvent, { text: string }>;
+import { eventError, finalEvents, responseError, responseFacts } from './answer.ts';
 
 /** Replacement texts of a frame, joined per channel; each is taken once. */
 export class WantedTexts {
@@ -181,12 +178,6 @@ export function newText(place: FrameSlot, said: string): string {
 
 const done: StreamEvent = Object.freeze({ type: 'done' });
 
-const finals: ReadonlySet<unknown> = new Set([
-  'response.completed',
-  'response.incomplete',
-  'response.failed',
-]);
-
 /** Splits a Responses stream into frames with their events. A repeated text is emitted once. */
 export function createFrameReader(maxFrameBytes?: number): FrameReader {
   const said = new SaidTexts(maxFrameBytes ?? defaultMaxFrameBytes);
@@ -260,7 +251,7 @@ function addEnd(events: StreamEvent[], json: JsonObject): void {
     events.push({ type: 'error', message, code: code ?? '' });
     return;
   }
-  if (!finals.has(json.type)) return;
+  if (!finalEvents.has(json.type)) return;
   const response = asObject(json.response) ?? {};
   if (json.type === 'response.failed') {
     const { message, code } = responseError(response);

@@ -1,5 +1,5 @@
 import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
 import { readSseFrame } from '../../../core/base/sse.ts';
 import { asArray, asBuffer, asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
 import {
@@ -20,7 +20,6 @@ import {
   rewritten,
   slotText,
   textEvent,
-  type TextEvent,
   textKeyOf,
   WantedTexts,
 } from './frame-reader.ts';
@@ -36,8 +35,6 @@ export const responsesFrames: FrameCodec = {
   assemble: assembleResponse,
   disassemble: disassembleResponse,
 };
-
-type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;
 
 const opaque: readonly StreamEvent[] = Object.freeze([{ type: 'opaque' } as const]);
 

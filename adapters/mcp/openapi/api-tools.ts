@@ -9,9 +9,9 @@ import { type ApiAnswer, ApiCall, type ApiPlace } from './api-call.ts';
 import { type ApiRequest, ArgumentRefused, buildRequest } from './build-request.ts';
 import type { Catalogue, CatalogueTool } from './catalogue.ts';
 import type { OpenapiTarget, SourceSurroundings } from './catalogue-source.ts';
-import { isRecord, type JsonRecord } from './document.ts';
+import { type JsonRecord } from './document.ts';
 import { isOfConnection } from './read-arguments.ts';
-import { isJsonType, parseJson } from '../../../core/base/json.ts';
+import { isJsonObject, isJsonType, parseJson } from '../../../core/base/json.ts';
 
 /** Largest page of `tools/list`, in characters. */
 const maxPage = 1_048_576;
@@ -307,7 +307,7 @@ function toolResult(answer: ApiAnswer, method: string, uri: string): ToolResult 
 function jsonResult(text: string): ToolResult {
   const content = [{ type: 'text', text }];
   const value = parseJson(text);
-  return isRecord(value) ? { content, structuredContent: value } : { content };
+  return isJsonObject(value) ? { content, structuredContent: value } : { content };
 }
 
 function failureText(answer: ApiAnswer): string {

@@ -1,6 +1,6 @@
-import { writeJson } from '../../../core/base/json.ts';
+import { isJsonObject, writeJson } from '../../../core/base/json.ts';
 import { quoted } from '../../../core/base/did-you-mean.ts';
-import { isRecord, type JsonRecord } from './document.ts';
+import { type JsonRecord } from './document.ts';
 import type { CallPlan } from './catalogue.ts';
 import type { BodyPlan, ParameterPlan, ValueStyle } from './read-arguments.ts';
 
@@ -85,7 +85,7 @@ function pathText({ parameter, value }: GivenParameter): string {
     return encoded(argument, plain);
   };
   if (Array.isArray(value)) return value.map(text).join(',');
-  if (isRecord(value))
+  if (isJsonObject(value))
     return Object.entries(value)
       .map(([name, one]) => `${text(name)}${explode ? '=' : ','}${text(one)}`)
       .join(',');
@@ -111,7 +111,7 @@ function queryPairs(
 ): readonly string[] {
   const key = encoded(argument, name);
   if (isJson) return [`${key}=${encoded(argument, writeJson(value))}`];
-  if (style.style === 'form' && style.explode && isRecord(value)) {
+  if (style.style === 'form' && style.explode && isJsonObject(value)) {
     const allowed = new Set(members);
     const unknown = Object.keys(value).find((member) => !allowed.has(member));
     if (unknown !== undefined) throw refused(argument, `has no member ${quoted(unknown)}`);
@@ -136,7 +136,7 @@ function valuePairs(
     if (explode) return value.map((one) => `${key}=${text(one)}`);
     return [`${key}=${value.map(text).join(separators[style])}`];
   }
-  if (isRecord(value) && !explode) {
+  if (isJsonObject(value) && !explode) {
     const flat = Object.entries(value).flat();
     return flat.length === 0 ? [] : [`${key}=${flat.map(text).join(separators[style])}`];
   }
@@ -149,7 +149,7 @@ const separators = { simple: ',', form: ',', spaceDelimited: '%20', pipeDelimite
 function deepPairs(argument: string, key: string, value: unknown, depth = 0): readonly string[] {
   if (depth > maxDepth) throw refused(argument, `is nested more than ${maxDepth} deep`);
   if (Array.isArray(value)) return value.flatMap((one) => deepPairs(argument, `${key}[]`, one, depth + 1));
-  if (isRecord(value))
+  if (isJsonObject(value))
     return Object.entries(value).flatMap(([member, one]) => {
       if (/[[\]]/.test(member))
         throw refused(argument, `has a member ${quoted(member)}, which holds a bracket`);
@@ -171,7 +171,7 @@ function headerText({ argument, explode, isJson }: ParameterPlan, value: unknown
 
 function joined(value: unknown, explode: boolean): string {
   if (Array.isArray(value)) return value.map(scalarText).join(',');
-  if (!isRecord(value)) return scalarText(value);
+  if (!isJsonObject(value)) return scalarText(value);
   return Object.entries(value)
     .map(([name, one]) => `${name}${explode ? '=' : ','}${scalarText(one)}`)
     .join(',');
@@ -182,9 +182,9 @@ function bodyOf(plan: BodyPlan | undefined, args: JsonRecord): Buffer | null {
   const { argument, form } = plan;
   const value = args[argument];
   if (form === undefined) return Buffer.from(writeJson(value));
-  if (!isRecord(value)) throw refused(argument, 'is sent as a form and must be an object');
+  if (!isJsonObject(value)) throw refused(argument, 'is sent as a form and must be an object');
   const pairs = Object.entries(value).flatMap(([name, one]) => {
-    const fallback = { style: isRecord(one) ? 'deepObject' : 'form', explode: true } as const;
+    const fallback = { style: isJsonObject(one) ? 'deepObject' : 'form', explode: true } as const;
     const style = Object.hasOwn(form, name) ? (form[name] ?? fallback) : fallback;
     return valuePairs(argument, encoded(argument, name), one, style);
   });

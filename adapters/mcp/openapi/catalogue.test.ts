@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { compileSchema } from '../../../core/config/ajv.ts';
 import { type Catalogue, type CatalogueSettings, type ListedTool, readCatalogue } from './catalogue.ts';
-import { isRecord } from './document.ts';
 import { libraryDocument } from './openapi.test-support.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 const settings: CatalogueSettings = {
   documentUrl: undefined,
@@ -36,7 +36,7 @@ const listed = ({ tools }: Catalogue, name: string): ListedTool => {
 /** A schema within the arguments of a tool. */
 function within(tool: ListedTool, ...path: readonly string[]): unknown {
   let value: unknown = tool.inputSchema;
-  for (const name of path) value = isRecord(value) ? value[name] : undefined;
+  for (const name of path) value = isJsonObject(value) ? value[name] : undefined;
   return value;
 }
 

@@ -1,7 +1,7 @@
 import { sha256 } from '../../../core/base/bytes.ts';
-import { childPointer } from '../../../core/base/json.ts';
+import { childPointer, isJsonObject } from '../../../core/base/json.ts';
 import { quoted } from '../../../core/base/did-you-mean.ts';
-import { ApiDocument, DocumentMistake, isRecord, type JsonRecord } from './document.ts';
+import { ApiDocument, DocumentMistake, type JsonRecord } from './document.ts';
 import { clipped } from './inline-schema.ts';
 import { readArguments, type BodyPlan, type ParameterPlan } from './read-arguments.ts';
 
@@ -78,7 +78,8 @@ interface Operation {
 export function readCatalogue(text: string, settings: CatalogueSettings): Catalogue {
   const document = new ApiDocument(text);
   const { info, paths } = document.root;
-  if (!isRecord(paths)) throw new DocumentMistake('/paths', 'it must be an object with the paths of the API');
+  if (!isJsonObject(paths))
+    throw new DocumentMistake('/paths', 'it must be an object with the paths of the API');
   const reasons: string[] = [];
   const found = operationsOf(document, paths, reasons);
   const wanted = wantedOf(found, settings, reasons);
@@ -105,7 +106,7 @@ export function readCatalogue(text: string, settings: CatalogueSettings): Catalo
     const why = leftOut.length === 0 ? 'it has none' : leftOut.slice(0, 5).join('; ');
     throw new DocumentMistake('/paths', `no operation becomes a tool: ${why}`);
   }
-  const { title, version } = isRecord(info) ? info : {};
+  const { title, version } = isJsonObject(info) ? info : {};
   return {
     title: typeof title === 'string' ? clipped(title, maxTitle) : '',
     version: typeof version === 'string' ? clipped(version, maxTitle) : '',
@@ -123,11 +124,12 @@ function operationsOf(document: ApiDocument, paths: JsonRecord, reasons: string[
     try {
       if (!path.startsWith('/')) throw new DocumentMistake(at, 'a path begins with "/"; correct it');
       const { value: item, pointer: itemPointer } = document.resolved(raw, at);
-      if (!isRecord(item)) throw new DocumentMistake(at, 'a path holds an object of operations; correct it');
+      if (!isJsonObject(item))
+        throw new DocumentMistake(at, 'a path holds an object of operations; correct it');
       for (const method of methods) {
         const operation = item[method];
         const pointer = childPointer(itemPointer, method);
-        if (isRecord(operation)) found.push({ method, path, item, itemPointer, operation, pointer });
+        if (isJsonObject(operation)) found.push({ method, path, item, itemPointer, operation, pointer });
       }
     } catch (error) {
       if (!(error instanceof DocumentMistake)) throw error;
@@ -189,10 +191,12 @@ interface SecurityNames {
 
 function securityNames({ components }: JsonRecord): SecurityNames {
   const schemes =
-    isRecord(components) && isRecord(components['securitySchemes']) ? components['securitySchemes'] : {};
+    isJsonObject(components) && isJsonObject(components['securitySchemes'])
+      ? components['securitySchemes']
+      : {};
   const found: { readonly header: string[]; readonly query: string[] } = { header: [], query: [] };
   for (const scheme of Object.values(schemes)) {
-    if (!isRecord(scheme) || typeof scheme['name'] !== 'string') continue;
+    if (!isJsonObject(scheme) || typeof scheme['name'] !== 'string') continue;
     if (scheme['in'] === 'header') found.header.push(scheme['name'].toLowerCase());
     if (scheme['in'] === 'query') found.query.push(scheme['name']);
   }
@@ -292,7 +296,7 @@ function serverOf(
   const given = places.find(({ servers }) => Array.isArray(servers) && servers.length > 0);
   const first: unknown = Array.isArray(given?.servers) ? given.servers[0] : { url: '/' };
   const at = given === undefined ? '/servers' : `${given.at}/0/url`;
-  const url = isRecord(first) && typeof first['url'] === 'string' ? first['url'] : undefined;
+  const url = isJsonObject(first) && typeof first['url'] === 'string' ? first['url'] : undefined;
   if (url === undefined) throw new DocumentMistake(at, 'the URL of the server is missing; set "base_url"');
   const filled = url.replace(/\{([^{}]*)\}/g, (variable, name: string) => defaultOf(first, name) ?? variable);
   if (filled.includes('{')) {
@@ -305,8 +309,8 @@ function serverOf(
 }
 
 function defaultOf(server: unknown, name: string): string | undefined {
-  const variables = isRecord(server) ? server['variables'] : undefined;
-  const variable = isRecord(variables) && Object.hasOwn(variables, name) ? variables[name] : undefined;
-  const text = isRecord(variable) ? variable['default'] : undefined;
+  const variables = isJsonObject(server) ? server['variables'] : undefined;
+  const variable = isJsonObject(variables) && Object.hasOwn(variables, name) ? variables[name] : undefined;
+  const text = isJsonObject(variable) ? variable['default'] : undefined;
   return typeof text === 'string' ? text : undefined;
 }

@@ -1,18 +1,14 @@
 import { LineCounter, parseDocument } from 'yaml';
-import { childPointer, pointerSegments } from '../../../core/base/json.ts';
+import { childPointer, isJsonObject, pointerSegments } from '../../../core/base/json.ts';
 import { scanYaml } from '../../../core/base/scan-yaml.ts';
 import { boundedPlace } from '../../../core/errors/gateway-error.ts';
+import { percentDecoded } from '../../../core/base/percent.ts';
 
 /** Deepest nesting of a document, and most values in it, those counted that aliases of YAML repeat. */
 const maxNesting = 100;
 const maxValues = 1_000_000;
 
 export type JsonRecord = Readonly<Record<string, unknown>>;
-
-/** True for an object with named members: no null, no list. */
-export function isRecord(value: unknown): value is JsonRecord {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** A mistake in a document: `pointer` is its place, `reason` says what is wrong and how to mend it. */
 export class DocumentMistake extends Error {
@@ -37,7 +33,8 @@ export class ApiDocument {
   constructor(text: string) {
     const value = text.trimStart().startsWith('{') ? parsedJson(text) : parsedYaml(text);
     checkSize(value);
-    if (!isRecord(value)) throw new DocumentMistake('', 'it is no object with "openapi", "info" and "paths"');
+    if (!isJsonObject(value))
+      throw new DocumentMistake('', 'it is no object with "openapi", "info" and "paths"');
     this.root = value;
     this.version = versionOf(value);
   }
@@ -46,7 +43,7 @@ export class ApiDocument {
   resolved(value: unknown, pointer: string): Placed {
     let placed: Placed = { value, pointer };
     const seen = new Set<string>();
-    while (isRecord(placed.value) && typeof placed.value['$ref'] === 'string') {
+    while (isJsonObject(placed.value) && typeof placed.value['$ref'] === 'string') {
       const at = childPointer(placed.pointer, '$ref');
       placed = this.target(placed.value['$ref'], at);
       if (seen.has(placed.pointer)) throw new DocumentMistake(at, 'the reference leads back to itself');
@@ -62,7 +59,7 @@ export class ApiDocument {
         'only references within the document ("#/…") are followed; bundle it into one file, or leave the operation out with "exclude"';
       throw new DocumentMistake(pointer, `it refers to another document; ${remedy}`);
     }
-    const path = decoded(reference.slice(1));
+    const path = percentDecoded(reference.slice(1));
     if (path === undefined || !path.startsWith('/')) {
       throw new DocumentMistake(pointer, 'the reference is no JSON pointer; write "#/components/…"');
     }
@@ -86,14 +83,6 @@ function versionOf({ openapi, swagger }: JsonRecord): '3.0' | '3.1' {
     '/openapi',
     'the version must be a text such as "3.0.3" or "3.1.0"; others are not read',
   );
-}
-
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Messages of the parser repeat the text, which may be no document at all; its place suffices. */

@@ -1,5 +1,5 @@
-import { childPointer, pointerSegments } from '../../../core/base/json.ts';
-import { type ApiDocument, DocumentMistake, isRecord, type JsonRecord } from './document.ts';
+import { childPointer, isJsonObject, pointerSegments } from '../../../core/base/json.ts';
+import { type ApiDocument, DocumentMistake, type JsonRecord } from './document.ts';
 
 /** Longest description of one part of a schema, and longest pattern, in characters. */
 const maxDescription = 600;
@@ -44,7 +44,7 @@ const plainKeywords: Readonly<Record<string, (value: unknown) => boolean>> = {
   maxContains: isCount,
   minProperties: isCount,
   maxProperties: isCount,
-  dependentRequired: (value) => isRecord(value) && Object.values(value).every(isTexts),
+  dependentRequired: (value) => isJsonObject(value) && Object.values(value).every(isTexts),
   deprecated: isFlag,
   contentEncoding: isText,
   contentMediaType: isText,
@@ -93,7 +93,7 @@ export class SchemaInliner {
 
   #inline(schema: unknown, pointer: string, depth: number): Schema {
     if (typeof schema === 'boolean') return schema;
-    if (!isRecord(schema)) throw new DocumentMistake(pointer, 'a schema is an object; correct it');
+    if (!isJsonObject(schema)) throw new DocumentMistake(pointer, 'a schema is an object; correct it');
     this.#schemas += 1;
     if (depth > this.#bounds.maxDepth || this.#schemas > this.#bounds.maxSchemas) return this.#cut(schema);
     const { $ref: reference } = schema;
@@ -139,7 +139,7 @@ export class SchemaInliner {
     if (schema['uniqueItems'] === true && isOfScalars(schema['items'])) add('uniqueItems', true);
     for (const keyword of schemaKeywords) {
       const inner = schema[keyword];
-      if (isRecord(inner) || typeof inner === 'boolean')
+      if (isJsonObject(inner) || typeof inner === 'boolean')
         add(keyword, this.#inline(inner, childPointer(pointer, keyword), depth + 1));
     }
     for (const keyword of listKeywords) {
@@ -154,7 +154,7 @@ export class SchemaInliner {
     const readOnly = this.#readOnlyOf(properties, childPointer(pointer, 'properties'));
     for (const keyword of mapKeywords) {
       const map = schema[keyword];
-      if (!isRecord(map)) continue;
+      if (!isJsonObject(map)) continue;
       const at = childPointer(pointer, keyword);
       const members = Object.entries(map)
         .filter(([name]) => keyword !== 'properties' || !readOnly.has(name))
@@ -171,10 +171,10 @@ export class SchemaInliner {
   /** Names of the members that only answers have. */
   #readOnlyOf(properties: unknown, pointer: string): ReadonlySet<string> {
     const names = new Set<string>();
-    if (!isRecord(properties)) return names;
+    if (!isJsonObject(properties)) return names;
     for (const [name, property] of Object.entries(properties)) {
       const { value } = this.#document.resolved(property, childPointer(pointer, name));
-      if (isRecord(value) && value['readOnly'] === true) names.add(name);
+      if (isJsonObject(value) && value['readOnly'] === true) names.add(name);
     }
     return names;
   }
@@ -213,7 +213,7 @@ function exampleOf({ example, examples }: JsonRecord): unknown {
 }
 
 function isOfScalars(items: unknown): boolean {
-  if (!isRecord(items) || typeof items['type'] !== 'string') return false;
+  if (!isJsonObject(items) || typeof items['type'] !== 'string') return false;
   return items['type'] !== 'object' && items['type'] !== 'array';
 }
 

@@ -1,10 +1,10 @@
-import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { McpCall, McpHandler, McpRequest, McpUpstream } from '../../../core/ports/mcp.ts';
 import type { ApiCall } from './api-call.ts';
 import { ApiTools, type ToolSurroundings } from './api-tools.ts';
 import { CatalogueSource, type OpenapiTarget } from './catalogue-source.ts';
-import { isRecord, type JsonRecord } from './document.ts';
+import { type JsonRecord } from './document.ts';
 
 /** Protocol versions, the newest first. */
 const versions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
@@ -161,7 +161,7 @@ class OpenapiCall implements McpCall {
     if (typeof method !== 'string' || id === undefined) return undefined;
     const { params = {} } = message;
     try {
-      if (!isRecord(params)) throw new RpcError(invalidParams, '"params" must be an object.');
+      if (!isJsonObject(params)) throw new RpcError(invalidParams, '"params" must be an object.');
       return `{"jsonrpc":"2.0","id":${writeJson(id)},"result":${await this.#result(method, params, load)}}`;
     } catch (error) {
       if (error instanceof RpcError) return errorTo(id, error);
@@ -194,7 +194,7 @@ class OpenapiCall implements McpCall {
 
   async #callTool({ name, arguments: args = {} }: JsonRecord, tools: ApiTools): Promise<string> {
     if (typeof name !== 'string') throw new RpcError(invalidParams, '"name" of the tool is missing.');
-    if (!isRecord(args)) throw new RpcError(invalidParams, '"arguments" must be an object.');
+    if (!isJsonObject(args)) throw new RpcError(invalidParams, '"arguments" must be an object.');
     const tool = tools.find(name);
     if (tool === undefined) throw new RpcError(invalidParams, `Unknown tool: ${name.slice(0, 200)}`);
     const onCall = (call: ApiCall): void => {
@@ -213,7 +213,7 @@ function internal(cause: unknown): GatewayError {
 
 /** Requests, notifications and responses of JSON-RPC 2.0, with ids as the protocol has them. */
 function isMessage(value: unknown): value is JsonRecord {
-  if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false;
+  if (!isJsonObject(value) || value['jsonrpc'] !== '2.0') return false;
   const { id, method } = value;
   const hasId = typeof id === 'string' || typeof id === 'number' || typeof id === 'bigint';
   if (method === undefined) return hasId && ('result' in value || 'error' in value);

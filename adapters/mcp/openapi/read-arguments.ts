@@ -4,9 +4,9 @@ import {
   credentialHeaders,
   isHeaderName,
 } from '../../../core/base/header-names.ts';
-import { childPointer, isJsonType } from '../../../core/base/json.ts';
+import { childPointer, isJsonObject, isJsonType } from '../../../core/base/json.ts';
 import { quoted } from '../../../core/base/did-you-mean.ts';
-import { type ApiDocument, DocumentMistake, isRecord, type JsonRecord, type Placed } from './document.ts';
+import { type ApiDocument, DocumentMistake, type JsonRecord, type Placed } from './document.ts';
 import { clipped, SchemaInliner } from './inline-schema.ts';
 
 /** Depths of schemas that are tried until the arguments of a tool fit. */
@@ -147,7 +147,7 @@ function parametersOf(source: ArgumentSource): readonly Placed[] {
     if (!Array.isArray(list)) throw new DocumentMistake(at, 'it must be a list of parameters; correct it');
     list.forEach((raw: unknown, index) => {
       const placed = document.resolved(raw, childPointer(at, index));
-      if (!isRecord(placed.value))
+      if (!isJsonObject(placed.value))
         throw new DocumentMistake(placed.pointer, 'a parameter is an object; correct it');
       const { name, in: where } = placed.value;
       if (typeof name !== 'string' || name === '' || typeof where !== 'string')
@@ -206,11 +206,11 @@ function parameterSchema(
   const none = { schema: { value: {}, pointer }, isJson: false };
   if (schema !== undefined)
     return { schema: { value: schema, pointer: childPointer(pointer, 'schema') }, isJson: false };
-  const [type] = isRecord(content) ? Object.entries(content) : [];
+  const [type] = isJsonObject(content) ? Object.entries(content) : [];
   if (type === undefined) return none;
   const [name, media] = type;
   const at = childPointer(childPointer(childPointer(pointer, 'content'), name), 'schema');
-  const value = isRecord(media) ? (media['schema'] ?? {}) : {};
+  const value = isJsonObject(media) ? (media['schema'] ?? {}) : {};
   return { schema: { value, pointer: at }, isJson: isJsonType(name) };
 }
 
@@ -232,8 +232,8 @@ function styleOf(parameter: JsonRecord, pointer: string): ValueStyle {
 /** Names of the members that a schema describes, those of its parts included. */
 function membersOf({ value, pointer }: Placed, document: ApiDocument, depth = 0): readonly string[] {
   const { value: schema, pointer: at } = document.resolved(value, pointer);
-  if (!isRecord(schema) || depth > 8) return [];
-  const own = isRecord(schema['properties']) ? Object.keys(schema['properties']) : [];
+  if (!isJsonObject(schema) || depth > 8) return [];
+  const own = isJsonObject(schema['properties']) ? Object.keys(schema['properties']) : [];
   const parts = ['allOf', 'anyOf', 'oneOf'].flatMap((keyword) => {
     const list: unknown = schema[keyword];
     const place = childPointer(at, keyword);
@@ -281,8 +281,8 @@ function bodyOf(
   const raw = operation.value['requestBody'];
   if (raw === undefined) return undefined;
   const { value, pointer } = document.resolved(raw, childPointer(operation.pointer, 'requestBody'));
-  const content = isRecord(value) ? value['content'] : undefined;
-  if (!isRecord(value) || !isRecord(content))
+  const content = isJsonObject(value) ? value['content'] : undefined;
+  if (!isJsonObject(value) || !isJsonObject(content))
     throw new DocumentMistake(pointer, 'a body has "content" by media type; add it');
   const offered = Object.keys(content);
   const type = offered.find((one) => isJsonType(one)) ?? offered.find((one) => isForm(one) || one === '*/*');
@@ -293,7 +293,7 @@ function bodyOf(
     throw new DocumentMistake(pointer, `the body is ${types}, and tools send JSON or a form; ${remedy}`);
   }
   const media = content[type];
-  const schema = isRecord(media) ? (media['schema'] ?? {}) : {};
+  const schema = isJsonObject(media) ? (media['schema'] ?? {}) : {};
   const at = childPointer(childPointer(pointer, 'content'), type);
   const { description } = value;
   const name = argumentName('body', 'request', names);
@@ -317,9 +317,9 @@ function isForm(type: string): boolean {
 }
 
 function formStyles(media: unknown, pointer: string): Readonly<Record<string, ValueStyle>> {
-  const encoding = isRecord(media) && isRecord(media['encoding']) ? media['encoding'] : {};
+  const encoding = isJsonObject(media) && isJsonObject(media['encoding']) ? media['encoding'] : {};
   const styles = Object.entries(encoding).flatMap(([name, one]) =>
-    isRecord(one) && one['style'] !== undefined
+    isJsonObject(one) && one['style'] !== undefined
       ? [
           [
             name,

@@ -2,7 +2,6 @@ import { cutTokens, groupTokens, limitText, mockSentence, type AnswerText } from
 import { dataFrame, invalid, jsonAnswer, type MockAnswer, streamAnswer } from '../answer.ts';
 import { maxAnswerTokens } from '../faults.ts';
 import {
-  isObject,
   type JsonObject,
   member,
   type MockContext,
@@ -15,6 +14,7 @@ import {
 } from '../request.ts';
 import { chunkEnding, logprobOf } from './chat/chat.ts';
 import { promptCount, readPrompts, type Prompt } from './embeddings.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxChoices = 128;
 /** Default token limit of this older endpoint. */
@@ -61,7 +61,8 @@ export function answerCompletions(request: MockRequest, context: MockContext): M
     });
   }
   const options = member(body, 'stream_options');
-  if (options !== undefined && !isObject(options)) throw wrongType('stream_options', 'an object', options);
+  if (options !== undefined && !isJsonObject(options))
+    throw wrongType('stream_options', 'an object', options);
   const asked = options !== undefined && optionalBoolean(options, 'include_usage', false);
   const withUsage = asked && faults.usage !== 'none';
   const pieces = steps(choices, faults.chunk_tokens ?? 1, top);

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
 import {
-  isObject,
   type JsonObject,
   member,
   missing,
@@ -12,6 +11,7 @@ import {
   wrongType,
 } from '../request.ts';
 import { countTokens } from '../answer-text.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxInputs = 2048;
 const maxDimensions = 3072;
@@ -84,7 +84,7 @@ function base64(vector: Float32Array): string {
 /** POST /v1beta/models/{model}:countTokens: of `contents`, or of a whole request. */
 export function countGeminiTokens({ json }: MockRequest): MockAnswer {
   const whole = member(json, 'generateContentRequest');
-  const request = isObject(whole) ? whole : json;
+  const request = isJsonObject(whole) ? whole : json;
   const given = member(request, 'contents');
   if (given === undefined) throw missing('contents');
   if (!Array.isArray(given)) throw wrongType('contents', 'an array', given);
@@ -94,7 +94,7 @@ export function countGeminiTokens({ json }: MockRequest): MockAnswer {
   const tools = member(request, 'tools');
   let tokens = 3 + (tools === undefined ? 0 : countTokens(JSON.stringify(tools)));
   for (const [index, content] of all.entries()) {
-    if (!isObject(content)) throw wrongType(`contents[${index}]`, 'an object', content);
+    if (!isJsonObject(content)) throw wrongType(`contents[${index}]`, 'an object', content);
     tokens += 4 + countTokens(textOfContent(content['parts']));
   }
   return jsonAnswer({
@@ -118,7 +118,7 @@ export function embedGeminiContents({ json }: MockRequest): MockAnswer {
   let numbers = 0;
   return jsonAnswer({
     embeddings: requests.map((one: unknown, index) => {
-      if (!isObject(one)) throw wrongType(`requests[${index}]`, 'an object', one);
+      if (!isJsonObject(one)) throw wrongType(`requests[${index}]`, 'an object', one);
       requireRoom((numbers += dimensionsOf(one)), 'requests');
       return embeddingOf(one);
     }),
@@ -129,7 +129,7 @@ export function embedGeminiContents({ json }: MockRequest): MockAnswer {
 function embeddingOf(request: JsonObject): { values: number[] } {
   const content = member(request, 'content');
   if (content === undefined) throw missing('content');
-  if (!isObject(content)) throw wrongType('content', 'an object', content);
+  if (!isJsonObject(content)) throw wrongType('content', 'an object', content);
   const text = textOfContent(content['parts']);
   if (text === '') throw invalid('content', "Invalid 'content': a text must not be empty.");
   return { values: Array.from(unitVector(text, dimensionsOf(request))) };

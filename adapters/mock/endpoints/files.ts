@@ -1,7 +1,6 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
 import { bytesAnswer, invalid, jsonAnswer, type MockAnswer, MockProblem, unknownId } from '../answer.ts';
 import {
-  isObject,
   type JsonObject,
   member,
   missing,
@@ -16,6 +15,7 @@ import {
   wrongType,
 } from '../request.ts';
 import type { FineTuningJob, JobIntegration, JobStatus } from '../stores.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 const defaultLimit = 20;
 const maxLimit = 100;
@@ -84,7 +84,7 @@ function readValidationFile(body: JsonObject, context: MockContext): string | nu
 function readEpochs(body: JsonObject): number | 'auto' {
   const given = member(body, 'hyperparameters');
   if (given === undefined) return 'auto';
-  if (!isObject(given)) throw wrongType('hyperparameters', 'an object', given);
+  if (!isJsonObject(given)) throw wrongType('hyperparameters', 'an object', given);
   const epochs = member(given, 'n_epochs') ?? 'auto';
   if (epochs === 'auto') return epochs;
   if (typeof epochs === 'number' && Number.isInteger(epochs) && epochs >= 1 && epochs <= 50) return epochs;
@@ -103,12 +103,12 @@ function readIntegrations(body: JsonObject): readonly JobIntegration[] | null {
   }
   return list.map((item: unknown, index) => {
     const place = `integrations[${index}]`;
-    if (!isObject(item)) throw wrongType(place, 'an object', item);
+    if (!isJsonObject(item)) throw wrongType(place, 'an object', item);
     if (item['type'] !== 'tracker') {
       throw invalid(`${place}.type`, `Invalid '${place}.type': expected 'tracker'.`);
     }
     const tracker = member(item, 'tracker');
-    if (!isObject(tracker)) throw missing(`${place}.tracker`);
+    if (!isJsonObject(tracker)) throw missing(`${place}.tracker`);
     return {
       type: 'tracker',
       tracker: {

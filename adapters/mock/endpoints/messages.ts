@@ -9,7 +9,6 @@ import {
   streamAnswer,
 } from '../answer.ts';
 import {
-  isObject,
   type JsonObject,
   member,
   missing,
@@ -22,6 +21,7 @@ import {
   textOfContent,
   wrongType,
 } from '../request.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 const midStream = new MockProblem(500, 'The mock provider failed in mid-stream, as it was asked to.');
 
@@ -67,7 +67,7 @@ export function countMessageTokens({ json: body }: MockRequest): MockAnswer {
   if (tools === undefined) return jsonAnswer({ input_tokens: inputTokens });
   if (!Array.isArray(tools)) throw wrongType('tools', 'an array', tools);
   const asInChat = tools.map((tool: unknown) => {
-    const { name, description, input_schema: parameters } = isObject(tool) ? tool : {};
+    const { name, description, input_schema: parameters } = isJsonObject(tool) ? tool : {};
     return { type: 'function', function: { name, description, parameters } };
   });
   return jsonAnswer({ input_tokens: inputTokens + countTokens(JSON.stringify(asInChat)) });
@@ -82,8 +82,8 @@ function readConversation(body: JsonObject): { said: string; inputTokens: number
   const system = textOfContent(body['system']);
   let inputTokens = 3 + (system === '' ? 0 : 4 + countTokens(system));
   for (const [index, message] of (messages as readonly unknown[]).entries()) {
-    const role = isObject(message) ? message['role'] : undefined;
-    if (!isObject(message) || (role !== 'user' && role !== 'assistant')) {
+    const role = isJsonObject(message) ? message['role'] : undefined;
+    if (!isJsonObject(message) || (role !== 'user' && role !== 'assistant')) {
       throw invalid(`messages[${index}].role`, `messages.${index}.role: expected 'user' or 'assistant'.`);
     }
     const text = textOfContent(message['content']);

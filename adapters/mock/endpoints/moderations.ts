@@ -1,6 +1,5 @@
 import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
 import {
-  isObject,
   member,
   missing,
   type MockContext,
@@ -9,6 +8,7 @@ import {
   textOfContent,
   wrongType,
 } from '../request.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxInputs = 1000;
 
@@ -44,7 +44,7 @@ function readInputs(input: unknown): readonly string[] {
   if (!Array.isArray(input)) throw wrongType('input', 'a string or an array', input);
   if (input.length === 0) throw invalid('input', "Invalid 'input': empty array.", 'empty_array');
   if (input.length > maxInputs) throw invalid('input', `Invalid 'input': at most ${maxInputs} items.`);
-  if (input.every(isObject)) return [textOfContent(input)];
+  if (input.every(isJsonObject)) return [textOfContent(input)];
   return input.map((item: unknown, index) => {
     if (typeof item !== 'string') throw wrongType(`input[${index}]`, 'a string', item);
     return item;

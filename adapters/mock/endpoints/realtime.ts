@@ -1,14 +1,8 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
 import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
-import {
-  isObject,
-  type JsonObject,
-  member,
-  type MockContext,
-  type MockRequest,
-  textOfContent,
-} from '../request.ts';
+import { type JsonObject, member, type MockContext, type MockRequest, textOfContent } from '../request.ts';
 import type { SocketSession } from '../web-socket.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 /** Longest stored session settings, in characters of JSON. */
 const maxSessionLength = 262_144;
@@ -78,7 +72,7 @@ export class RealtimeSession implements SocketSession {
     } catch {
       return this.#only(this.#error('invalid_json', 'The event is no valid JSON.', null));
     }
-    if (!isObject(event) || typeof event['type'] !== 'string')
+    if (!isJsonObject(event) || typeof event['type'] !== 'string')
       return this.#only(this.#error('invalid_event', 'An event is an object with a "type".', null));
     return this.#answer(event, event['type']);
   }
@@ -114,7 +108,7 @@ export class RealtimeSession implements SocketSession {
 
   #update(event: JsonObject): Iterable<string> {
     const { session } = event;
-    if (!isObject(session))
+    if (!isJsonObject(session))
       return this.#only(this.#error('missing_required_parameter', "Missing 'session'.", event));
     const { id, object, expires_at } = this.#session;
     const changed = { ...this.#session, ...session, id, object, expires_at };
@@ -128,7 +122,7 @@ export class RealtimeSession implements SocketSession {
 
   *#hear(event: JsonObject): Iterable<string> {
     const { item } = event;
-    if (!isObject(item)) {
+    if (!isJsonObject(item)) {
       yield this.#error('missing_required_parameter', "Missing 'item'.", event);
       return;
     }
@@ -166,9 +160,9 @@ export class RealtimeSession implements SocketSession {
   }
 
   *#respond(event: JsonObject): Iterable<string> {
-    const asked = isObject(event['response']) ? event['response'] : {};
+    const asked = isJsonObject(event['response']) ? event['response'] : {};
     const input = member(asked, 'input');
-    if (Array.isArray(input)) for (const item of input) if (isObject(item)) this.#listen(item);
+    if (Array.isArray(input)) for (const item of input) if (isJsonObject(item)) this.#listen(item);
     const most = member(asked, 'max_output_tokens');
     const { faults } = this.#request;
     const draft: Draft = {

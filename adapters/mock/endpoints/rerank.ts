@@ -1,7 +1,6 @@
 import { countTokens } from '../answer-text.ts';
 import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
 import {
-  isObject,
   type JsonObject,
   member,
   missing,
@@ -13,6 +12,7 @@ import {
   requiredText,
   wrongType,
 } from '../request.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxDocuments = 1000;
 
@@ -51,7 +51,7 @@ function readDocuments(body: JsonObject): string[] {
     throw invalid('documents', `Invalid 'documents': expected 1 to ${maxDocuments} items.`);
   }
   return documents.map((document: unknown, index) => {
-    const text = isObject(document) ? document['text'] : document;
+    const text = isJsonObject(document) ? document['text'] : document;
     if (typeof text !== 'string') throw wrongType(`documents[${index}]`, 'a string', document);
     return text;
   });

@@ -1,7 +1,6 @@
 import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
 import { jsonAnswer, namedFrame, streamAnswer, type MockAnswer } from '../answer.ts';
 import {
-  isObject,
   type JsonObject,
   member,
   missing,
@@ -14,6 +13,7 @@ import {
   textOfContent,
   wrongType,
 } from '../request.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 interface Draft {
   readonly body: JsonObject;
@@ -68,7 +68,7 @@ function readInput(body: JsonObject): { said: string; promptTokens: number } {
   let said = '';
   let promptTokens = before;
   for (const [index, item] of (input as readonly unknown[]).entries()) {
-    if (!isObject(item)) throw wrongType(`input[${index}]`, 'an object', item);
+    if (!isJsonObject(item)) throw wrongType(`input[${index}]`, 'an object', item);
     const text = textOfContent(item['content'] ?? item['output']);
     promptTokens += 4 + countTokens(text);
     if (item['role'] === 'user' || item['type'] === 'function_call_output') said = text;

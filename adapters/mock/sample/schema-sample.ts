@@ -1,4 +1,5 @@
-import { isObject, type JsonObject } from '../request.ts';
+import { type JsonObject } from '../request.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxLength = 400;
 
@@ -76,7 +77,7 @@ class Sampler {
   value(schema: unknown, depth: number, variant: number): unknown {
     this.#left -= 1;
     if (this.#left < 0 || depth > maxDepth) return null;
-    if (!isObject(schema)) return 'mock';
+    if (!isJsonObject(schema)) return 'mock';
     const flat = this.#flat(schema, depth);
     if (Object.hasOwn(flat, 'const')) return flat['const'];
     const { enum: values } = flat;
@@ -100,7 +101,7 @@ class Sampler {
   }
 
   #object(schema: JsonObject, depth: number): JsonObject {
-    const properties = isObject(schema['properties']) ? schema['properties'] : {};
+    const properties = isJsonObject(schema['properties']) ? schema['properties'] : {};
     const names = new Set<string>();
     for (const name of listOf(schema['required'])) if (typeof name === 'string') names.add(name);
     const least = typeof schema['minProperties'] === 'number' ? schema['minProperties'] : 0;
@@ -146,7 +147,7 @@ class Sampler {
     for (const part of reference.slice(1).split('/').slice(1)) {
       const name = part.replace(/~1/g, '/').replace(/~0/g, '~');
       if (Array.isArray(found)) found = found[Number(name)];
-      else if (isObject(found) && Object.hasOwn(found, name)) found = found[name];
+      else if (isJsonObject(found) && Object.hasOwn(found, name)) found = found[name];
       else return {};
     }
     return found;
@@ -156,7 +157,7 @@ class Sampler {
 /** The first alternative, or at depth one that ends: preferably `null`, then one without a reference. */
 function alternative(alternatives: readonly unknown[], depth: number): unknown {
   if (depth < endingDepth) return alternatives[0];
-  const objects = alternatives.filter(isObject);
+  const objects = alternatives.filter(isJsonObject);
   return (
     objects.find((schema) => schema['type'] === 'null') ??
     objects.find((schema) => schema['$ref'] === undefined) ??
@@ -166,10 +167,10 @@ function alternative(alternatives: readonly unknown[], depth: number): unknown {
 
 /** Merges both schemas; the second wins in conflicts. */
 function merged(first: JsonObject, second: unknown): JsonObject {
-  if (!isObject(second)) return first;
+  if (!isJsonObject(second)) return first;
   const kept = Object.fromEntries(Object.entries(first).filter(([, value]) => value !== undefined));
   const both: Record<string, unknown> = { ...kept, ...second };
-  if (isObject(kept['properties']) && isObject(second['properties'])) {
+  if (isJsonObject(kept['properties']) && isJsonObject(second['properties'])) {
     both['properties'] = { ...kept['properties'], ...second['properties'] };
   }
   if (Array.isArray(kept['required']) && Array.isArray(second['required'])) {

@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { sha256 } from '../../base/bytes.ts';
 import type { AlertSettings } from '../../config/alerts-schema.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../errors/gateway-error.ts';
 import type { UsageAlerts, UsageCrossing, UsageLedger } from '../../ports/budgets.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { GuardedFetch } from '../../ports/transport.ts';
@@ -136,7 +136,7 @@ class JobAlerts implements StoredUsageAlerts {
           return;
         }
         this.#unstored.delete(id);
-        this.#giveUp(crossing, error instanceof Error ? error.message : String(error));
+        this.#giveUp(crossing, messageOf(error));
       }
     }
     if (this.#isFailing) log.info('Usage alerts are stored again');

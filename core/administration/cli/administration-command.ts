@@ -2,7 +2,7 @@ import type { AdministrationTools, KeyRotation, RotationTools } from './administ
 import type { AdministrationCommand, StorePlace } from './command-arguments.ts';
 import type { AuditEntry, OrganisationRecord, Resources, ResourcesWriter } from '../../ports/resources.ts';
 import { randomUUID } from 'node:crypto';
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
@@ -181,7 +181,7 @@ export async function runAdministrationCommand(
     if (command.name === 'rotate-secrets') return await runRotateSecretsCommand(command, tools);
     return await runAuditCommand(command, tools);
   } catch (error) {
-    tools.complain(error instanceof Error ? error.message : String(error));
+    tools.complain(messageOf(error));
     return 1;
   }
 }
@@ -357,7 +357,7 @@ type ImportTools = Pick<AdministrationTools, 'atStore' | 'secretBox' | 'clock' |
 async function runImportCommand(command: ImportCommand, tools: ImportTools): Promise<number> {
   const file = path.resolve(command.file);
   const { head, lines } = await readHead(file, maxImportBytes).catch((error: unknown) => {
-    throw new Error(`${command.file} ${textOf(error)}.`, { cause: error });
+    throw new Error(`${command.file} ${messageOf(error)}.`, { cause: error });
   });
   const parsed = readImport(head, command.file);
   const problems = parsed.ok ? [] : [...parsed.problems];
@@ -410,7 +410,7 @@ async function importOne(
       isLine && error.first !== start
         ? `What stands before line ${error.first} was imported, and nothing from there on: correct it, and import the file again`
         : `Nothing of the organisation "${data.name}" was imported`;
-    const message = `${textOf(error).replace(/\.$/, '')}. ${outcome}`;
+    const message = `${messageOf(error).replace(/\.$/, '')}. ${outcome}`;
     tools.complain(formatProblem({ ...place, path: at, message }));
     return undefined;
   }
@@ -429,10 +429,6 @@ async function recordsOf(
   const records = { start, lines, box: await tools.secretBox(command) };
   await requireOpenable(records);
   return records;
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function reportText({ organisation, added, equal, replaced, kept }: ImportReport): string {

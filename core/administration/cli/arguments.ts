@@ -21,6 +21,7 @@ import {
   type ReconcileCommand,
   type RepriceCommand,
 } from './command-arguments.ts';
+import { messageOf } from '../../errors/gateway-error.ts';
 
 /** Version of the package; `weir --version` prints it. */
 export const version = '0.1.0';
@@ -133,7 +134,7 @@ export function readArguments(
       return { name: 'schema' };
     }
   } catch (error) {
-    return { name: 'help', problem: error instanceof Error ? error.message : String(error) };
+    return { name: 'help', problem: messageOf(error) };
   }
   return { name: 'help', problem: `There is no command "${name}".` };
 }
@@ -171,7 +172,7 @@ function withTopic(topic: HelpTopic, args: readonly string[], env: Environment):
   try {
     return readers[topic](args, env);
   } catch (error) {
-    return { name: 'help', topic, problem: error instanceof Error ? error.message : String(error) };
+    return { name: 'help', topic, problem: messageOf(error) };
   }
 }
 

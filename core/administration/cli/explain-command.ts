@@ -2,7 +2,7 @@ import type { LoadResult } from '../../config/load-config.ts';
 import { formatProblem, isError, type Problem } from '../../config/problem.ts';
 import { maxConfigFileBytes, readText } from '../../config/read-file.ts';
 import { type GatewayConfig, servicePrefixes } from '../../config/schema.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../errors/gateway-error.ts';
 import type { OfflinePlan } from '../../routing/explain/offline-plan.ts';
 import { readRequestFile, type RequestFile } from '../../routing/explain/request-file.ts';
 import type { Checks } from '../../pipeline/plugin.ts';
@@ -241,7 +241,7 @@ async function readRequest(file: string): Promise<RequestFile | string> {
   try {
     return readRequestFile(read.text);
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   }
 }
 

@@ -11,6 +11,7 @@ import type {
 } from '../../ports/journal-inspection.ts';
 import type { JournalCommand } from './command-arguments.ts';
 import { alignColumns } from './in-columns.ts';
+import { messageOf } from '../../errors/gateway-error.ts';
 
 /** Store and bounds of a replay, once the data folder is locked. */
 interface ReplayPlace {
@@ -60,7 +61,7 @@ export async function runJournalCommand(command: JournalCommand, tools: JournalT
     tools.print(command.json ? verdictJson(verdict) : verdictText(verdict, await tools.holder(data)));
     return verdict.faultCount === 0 ? 0 : 1;
   } catch (error) {
-    tools.complain(error instanceof Error ? error.message : String(error));
+    tools.complain(messageOf(error));
     return 1;
   }
 }

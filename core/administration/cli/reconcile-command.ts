@@ -18,6 +18,7 @@ import type {
   StorePlace,
 } from './command-arguments.ts';
 import { alignColumns } from './in-columns.ts';
+import { messageOf } from '../../errors/gateway-error.ts';
 
 /** Store and prices of a command about costs, while the store is open. */
 export interface CostPlace {
@@ -79,7 +80,7 @@ export async function runReconcileCommand(command: ReconcileCommand, tools: Cost
       return 0;
     });
   } catch (error) {
-    tools.complain(error instanceof Error ? error.message : String(error));
+    tools.complain(messageOf(error));
     return 1;
   }
 }
@@ -89,7 +90,7 @@ async function billedOf({ provider, file }: ReconcileBillsCommand): Promise<Bill
     return await readBilled(provider, path.resolve(file));
   } catch (error) {
     const { line, column } = error instanceof FileMistake ? error : { line: 0, column: 0 };
-    const says = error instanceof Error ? error.message : String(error);
+    const says = messageOf(error);
     throw new Error(formatProblem({ file, line, column, path: '', message: says }), { cause: error });
   }
 }

@@ -3,6 +3,7 @@ import { type RepricedModel, type RepriceReport, repriceRequests } from '../cost
 import type { RepriceCommand } from './command-arguments.ts';
 import { alignColumns } from './in-columns.ts';
 import type { CostPlace, CostTools, RowsPlace } from './reconcile-command.ts';
+import { messageOf } from '../../errors/gateway-error.ts';
 
 const dayMs = 86_400_000;
 const defaultDays = 30;
@@ -40,7 +41,7 @@ export async function runRepriceCommand(command: RepriceCommand, tools: CostTool
       ? tools.atCosts(command, (place) => list(command, days, place, tools))
       : tools.atRows(command, (place) => reprice(command, days, place, tools)));
   } catch (error) {
-    tools.complain(error instanceof Error ? error.message : String(error));
+    tools.complain(messageOf(error));
     return 1;
   }
 }

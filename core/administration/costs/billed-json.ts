@@ -5,6 +5,7 @@ import { quoted } from '../../base/did-you-mean.ts';
 import { type BilledCost, type Biller, dayOf, modelOfLineItem } from './billed-costs.ts';
 import { readAmount, type ExactAmount } from './exact-amount.ts';
 import { FileMistake } from './file-mistake.ts';
+import { messageOf } from '../../errors/gateway-error.ts';
 
 /** Names and readers of the members in a provider's answer about costs. */
 interface Shape {
@@ -71,7 +72,7 @@ function parsed(text: string): unknown {
   try {
     return parse(text, null, { parseNumber: (digits) => digits, onDuplicateKey: ({ newValue }) => newValue });
   } catch (error) {
-    const says = error instanceof Error ? error.message : String(error);
+    const says = messageOf(error);
     const [, position] = /position (\d+)/.exec(says) ?? [];
     const before = text.slice(0, Number(position ?? 0));
     const line = before.split('\n').length;

@@ -1,4 +1,4 @@
-import { hasScope, type Role, roleOf } from '../../access/scopes.ts';
+import { hasScope, isOfWorkspace, type Role, roleOf } from '../../access/scopes.ts';
 import type { Visibility } from '../../ports/analytics.ts';
 import type { Directory, KeyRecord } from '../../ports/directory.ts';
 import type { ExportCreator } from '../../ports/record-kinds.ts';
@@ -102,10 +102,6 @@ function presentKey(
     scopes: [exportScope],
     expiresAt: null,
   };
-}
-
-function isOfWorkspace({ kind }: KeyRecord): boolean {
-  return kind === 'workspace-service' || kind === 'workspace-user';
 }
 
 function rightsLostError(why: string): ExportFailure {

@@ -4,7 +4,7 @@ import { rotationBehind } from '../../organisation/key-rotation.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { JobRun, Jobs } from '../../ports/jobs.ts';
 import type { ApiKeyRecord, AuditEntry, Resources, ResourcesWriter } from '../../ports/resources.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, messageOf } from '../../errors/gateway-error.ts';
 
 const everyMs = 60_000;
 const hourMs = 3_600_000;
@@ -170,7 +170,7 @@ async function expireAll(
     }
   }
   if (failures.length > 0)
-    throw new Error(`${failures.length} organisations could not be served: ${reasonOf(failures[0])}`, {
+    throw new Error(`${failures.length} organisations could not be served: ${messageOf(failures[0])}`, {
       cause: failures[0],
     });
 }
@@ -216,10 +216,6 @@ function auditEntry(
     clientIp: '',
     details: JSON.stringify(details),
   };
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /**

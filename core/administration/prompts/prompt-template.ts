@@ -5,7 +5,7 @@ import type { PromptData } from '../../ports/record-kinds.ts';
 import type { FoundPrompt } from './find-prompt.ts';
 import { includedPartials } from './included-partials.ts';
 import type { PromptSource } from './prompt-source.ts';
-import { encode } from '../../pipeline/json-splice.ts';
+import { writeJson } from '../../base/json.ts';
 
 const maxBytes = 4_194_304;
 const maxSteps = 200_000;
@@ -131,7 +131,7 @@ function isFalsy(value: JsonValue | undefined): boolean {
 function textOf(value: JsonValue): string {
   if (typeof value === 'string') return value;
   if (value === null) return '';
-  return typeof value === 'object' ? encode(value) : String(value);
+  return typeof value === 'object' ? writeJson(value) : String(value);
 }
 
 function renderError(what: string): GatewayError {

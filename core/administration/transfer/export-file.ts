@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import type { Problem } from '../../config/problem.ts';
 import { unreadableReason } from '../../config/read-file.ts';
 import { lineStart, maxLineBytes, readLine, type ReadLine } from './record-lines.ts';
+import { messageOf } from '../../errors/gateway-error.ts';
 
 /** A place in a file. */
 export interface LinePlace {
@@ -86,7 +87,7 @@ export async function indexRecords(
         sections.set(read.organisationId, { start: { offset, number }, hasSecrets });
       } else section.hasSecrets ||= hasSecrets;
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       problems.push({ file, line: line.number, column: 1, path: '', message });
       if (problems.length === maxProblems) break;
     }

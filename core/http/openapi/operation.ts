@@ -1,14 +1,14 @@
 import { type TObject, type TProperties, type TSchema, Type } from 'typebox';
 import type { EndpointId } from '../../dialects/endpoint.ts';
 import { expectedKeyword } from '../../config/describe-schema.ts';
-import { definitionsWithin, isObject, schemaObject } from '../../config/schema-object.ts';
+import { definitionsWithin, schemaObject } from '../../config/schema-object.ts';
+import { isJsonObject } from '../../base/json.ts';
+import { mapKeywords } from '../../config/json-schema.ts';
 
 const prefix = '#/components/schemas/';
 
 /** Keywords whose value is data, not a schema; copied unchanged. */
 const dataKeywords = new Set(['const', 'enum', 'default', 'examples', 'required', 'example']);
-/** Keywords whose value holds schemas by name. */
-const mapKeywords = new Set(['properties', 'patternProperties', 'dependentSchemas']);
 
 /** Refers to a component of the document from a schema. */
 export function componentReference(name: string): string {
@@ -24,7 +24,7 @@ export function embedSchema(schema: unknown, owner: string, components: Map<stri
   const own = definitionsWithin(root);
   const copy = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(copy);
-    return isObject(value) ? copyMembers(value) : value;
+    return isJsonObject(value) ? copyMembers(value) : value;
   };
   const copyMembers = (value: Readonly<Record<string, unknown>>): Record<string, unknown> => {
     const members: Record<string, unknown> = {};

@@ -1,6 +1,5 @@
 import {
   allowedValues,
-  isObject,
   requiredKeys,
   schemaMap,
   schemaObject,
@@ -11,6 +10,7 @@ import {
 import type { OpenApiDocument } from './document-writer.ts';
 import type { DocumentObject } from './operation.ts';
 import { createHash } from 'node:crypto';
+import { isJsonObject } from '../../base/json.ts';
 
 /** The style of the reference. */
 export const style = `
@@ -94,7 +94,7 @@ function membersHtml(schema: SchemaObject, depth = 0): string {
   if (depth > deepest) return '';
   const branches = unionBranches(schema);
   const items = schema['items'];
-  const within = [...branches, ...(isObject(items) ? [items] : [])];
+  const within = [...branches, ...(isJsonObject(items) ? [items] : [])];
   const nested = within.map((each) => membersHtml(each, depth + 1)).join('');
   const properties = schemaMap(schema, 'properties');
   if (properties.size === 0) return nested;
@@ -159,7 +159,7 @@ function operationHtml({ method, path, operation }: PlacedOperation): string {
   const id = text(operation['operationId']);
   return `<details><summary><span class="method ${method}">${method.toUpperCase()}</span> <code>${escapeHtml(path)}</code> <span class="quiet">${sentenceHtml(text(summary))}</span></summary>
 <div class="inside" id="${anchorOf('operation', id)}"><p class="quiet">${escapeHtml(id)}</p>
-${typeof description === 'string' ? `<p>${sentenceHtml(description)}</p>` : ''}${parametersHtml(listed(operation['parameters']))}${isObject(requestBody) ? `<h3>Body</h3>${contentHtml(requestBody['content'])}` : ''}${responsesHtml(schemaObject(responses))}</div></details>`;
+${typeof description === 'string' ? `<p>${sentenceHtml(description)}</p>` : ''}${parametersHtml(listed(operation['parameters']))}${isJsonObject(requestBody) ? `<h3>Body</h3>${contentHtml(requestBody['content'])}` : ''}${responsesHtml(schemaObject(responses))}</div></details>`;
 }
 
 /** The headers that control the gateway are the same for all operations, so the page describes them once. */

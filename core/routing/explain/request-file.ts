@@ -1,8 +1,7 @@
 import { describeValue } from '../../config/describe-schema.ts';
 import { didYouMean, quoted } from '../../base/did-you-mean.ts';
-import { isObject } from '../../config/schema-object.ts';
 import type { JsonValue } from '../../pipeline/context.ts';
-import { parseJson } from '../../base/json.ts';
+import { isJsonObject, parseJson } from '../../base/json.ts';
 
 /** A request for `weir explain`. */
 export interface RequestFile {
@@ -20,7 +19,7 @@ const members = ['method', 'path', 'headers', 'body'];
 /** Reads `{ method?, path?, headers?, body? }`. Throws an error that names the problem. */
 export function readRequestFile(text: string): RequestFile {
   const value = parseJson(text);
-  if (!isObject(value))
+  if (!isJsonObject(value))
     throw new Error('is no JSON object; write { "path": "/v1/chat/completions", "headers": {}, "body": {} }');
   const stray = Object.keys(value).find((name) => !members.includes(name));
   if (stray !== undefined) {
@@ -33,7 +32,7 @@ export function readRequestFile(text: string): RequestFile {
   if (typeof method !== 'string') throw new Error(`"method" is a text, not ${describeValue(method)}`);
   if (typeof path !== 'string' || !path.startsWith('/'))
     throw new Error('"path" is a text that begins with "/"');
-  if (!isObject(headers)) throw new Error(`"headers" is an object, not ${describeValue(headers)}`);
+  if (!isJsonObject(headers)) throw new Error(`"headers" is an object, not ${describeValue(headers)}`);
   return {
     method: method.toUpperCase(),
     path,
@@ -46,7 +45,7 @@ export function readRequestFile(text: string): RequestFile {
 function textsOf(headers: Readonly<Record<string, unknown>>): Record<string, string> {
   const texts: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
-    if (isObject(value)) texts[name] = JSON.stringify(value);
+    if (isJsonObject(value)) texts[name] = JSON.stringify(value);
     else if (typeof value === 'string') texts[name] = value;
     else if (typeof value === 'number' || typeof value === 'boolean') texts[name] = String(value);
     else throw new Error(`the header ${quoted(name)} is a text, not ${describeValue(value)}`);

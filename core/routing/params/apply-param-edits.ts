@@ -8,7 +8,9 @@ import {
   type ParamEdits,
   withoutDropped,
 } from './param-edits.ts';
-import { encode, keyAt, skipSpace, skipString, skipValue } from '../../pipeline/json-splice.ts';
+import { keyAt, skipSpace, skipString, skipValue } from '../../pipeline/json-splice.ts';
+import { writeJson } from '../../base/json.ts';
+import { decodePercent, encodeSegment } from '../../base/percent.ts';
 
 /** A member to set, after the drops within it. */
 interface PreparedMember {
@@ -55,7 +57,7 @@ function membersOf(members: ParamEdits['defaults'], tree: Drops | undefined): Pr
     const drops = dropsBelow(tree, name);
     if (isDropped(drops)) continue;
     const value = drops === undefined ? whole : withoutDropped(whole, drops);
-    const text = encode(value);
+    const text = writeJson(value);
     kept.push({ name, value, text, member: `${JSON.stringify(name)}:${text}` });
   }
   return kept;
@@ -263,7 +265,7 @@ function methodAt(path: string): number {
 /** Offset of the resource with the name `model`, including its collection `models/`. */
 function resourceAt(path: string, model: string): number | undefined {
   for (const start of segmentStarts(path)) {
-    const resource = decoded(path.slice(start));
+    const resource = decodePercent(path.slice(start));
     if (resource === model || resource === `models/${model}`) return start;
   }
   return undefined;
@@ -279,7 +281,7 @@ function segmentStarts(path: string): number[] {
 function replaced(resource: string, to: string): string {
   const first = to.slice(0, Math.max(0, to.indexOf('/')));
   if (collections.has(first)) return encoded(to);
-  const name = decoded(resource);
+  const name = decodePercent(resource);
   const models = lastMatch(inModels, name);
   if (models !== undefined) {
     const kept = name.slice(0, name.indexOf('models/', models) + 'models/'.length);
@@ -297,18 +299,5 @@ function lastMatch(pattern: RegExp, text: string): number | undefined {
 
 /** Percent-encodes each segment, dot segments included, which would lead to another resource. */
 function encoded(name: string): string {
-  return name.split('/').map(encodedSegment).join('/');
-}
-
-function encodedSegment(segment: string): string {
-  if (segment === '.' || segment === '..') return segment.replaceAll('.', '%252E');
-  return encodeURIComponent(segment).replaceAll('%3A', ':').replaceAll('%40', '@');
-}
-
-function decoded(raw: string): string {
-  try {
-    return decodeURIComponent(raw);
-  } catch {
-    return raw;
-  }
+  return name.split('/').map(encodeSegment).join('/');
 }

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
-import { encode } from '../../pipeline/json-splice.ts';
 import type { ParamEdits } from './param-edits.ts';
+import { isJsonObject, writeJson } from '../../base/json.ts';
 
 /** Upper bound of digits of an index; no list of a request is longer. */
 const maxIndexDigits = 9;
@@ -90,7 +90,7 @@ type Member = readonly [name: string, value: JsonValue];
 
 function readMembers(path: string, source: unknown, issues: ParamIssue[]): Member[] {
   if (source === undefined || source === null) return [];
-  if (!isObject(source)) {
+  if (!isJsonObject(source)) {
     issues.push({ path, message: `${path} must be an object of parameters and their values.` });
     return [];
   }
@@ -139,10 +139,6 @@ function tooLong(path: readonly unknown[]): string {
   return `This path has ${path.length} steps; it may have ${maxSteps}.`;
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function isJson(value: unknown, depth: number): value is JsonValue {
   if (value === null || typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint')
     return true;
@@ -154,5 +150,5 @@ function isJson(value: unknown, depth: number): value is JsonValue {
 
 function sizeOf(members: readonly Member[]): number {
   const object: JsonObject = Object.fromEntries(members);
-  return members.length === 0 ? 0 : Buffer.byteLength(encode(object));
+  return members.length === 0 ? 0 : Buffer.byteLength(writeJson(object));
 }

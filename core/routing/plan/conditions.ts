@@ -1,9 +1,9 @@
 import { describeValue } from '../../config/describe-schema.ts';
 import { didYouMean, listWords } from '../../base/did-you-mean.ts';
-import { isObject } from '../../config/schema-object.ts';
 import type { Condition } from './plan-node.ts';
 import { describeFieldPath, type FieldPath, parseFieldPath } from './field-path.ts';
 import { linearPattern } from '../../base/linear-pattern.ts';
+import { isJsonObject } from '../../base/json.ts';
 
 const longestPattern = 1000;
 /** Upper bound of the steps of all expressions of one config together, which bounds the cost of compiling them. */
@@ -108,8 +108,8 @@ function deepEqual(expected: unknown, value: unknown): boolean {
       value.length === expected.length &&
       expected.every((item, index) => deepEqual(item, value[index]))
     );
-  if (isObject(expected)) {
-    if (!isObject(value)) return false;
+  if (isJsonObject(expected)) {
+    if (!isJsonObject(value)) return false;
     const names = Object.keys(expected);
     return (
       names.length === Object.keys(value).length &&
@@ -128,7 +128,7 @@ function problemOf(operand: unknown, depth = 1): string | undefined {
     return `goes more than ${maxComparedDepth} levels deep; compare a field further down`;
   const items: readonly unknown[] | undefined = Array.isArray(operand)
     ? operand
-    : isObject(operand)
+    : isJsonObject(operand)
       ? Object.values(operand)
       : undefined;
   if (items === undefined)
@@ -249,7 +249,7 @@ class ConditionCompiler {
 
   /** All members of one object of fields. */
   group(query: unknown, path: string, depth: number): Condition | undefined {
-    if (!isObject(query))
+    if (!isJsonObject(query))
       return this.#refuse(
         path,
         `must be an object of fields such as { "metadata.user": "a" }, not ${describeValue(query)}`,
@@ -293,7 +293,7 @@ class ConditionCompiler {
   }
 
   #field(field: FieldPath, value: unknown, path: string): Condition | undefined {
-    if (!isObject(value)) return this.#operator(field, '$eq', { operand: value, path });
+    if (!isJsonObject(value)) return this.#operator(field, '$eq', { operand: value, path });
     const members = Object.entries(value);
     if (members.length === 0)
       return this.#refuse(path, 'has no operator; write a value or for example { "$eq": "a" }');

@@ -1,7 +1,7 @@
 /** Checks that ask a server: webhooks, an operator's log, tokens, and URLs that must answer. */
 import { lookup } from 'node:dns/promises';
 import { isPublicAddress } from '../../../core/base/host-rules.ts';
-import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { type TokenAlgorithm, tokenAlgorithms } from '../../../core/ports/token-verifier.ts';
@@ -19,7 +19,7 @@ import {
   Type,
   verdictOf,
 } from '../../../core/pipeline/plugin.ts';
-import { inTurns, isObject, Not, strict, Timeout, viewsOfAll } from './shared.ts';
+import { inTurns, Not, strict, Timeout, viewsOfAll } from './shared.ts';
 
 /** Bytes of an answer that are read. */
 export const mostBytes = 1_048_576;
@@ -65,7 +65,7 @@ const ownHeaders = new Set(['host', 'content-length', 'content-type', 'transfer-
 function headersOf(given: GivenHeaders): readonly string[] | string {
   if (given === undefined || given === '') return [];
   const headers = typeof given === 'string' ? parseJson(given) : given;
-  if (!isObject(headers)) return 'is no JSON object; write {"name":"value"}';
+  if (!isJsonObject(headers)) return 'is no JSON object; write {"name":"value"}';
   const list: string[] = [];
   for (const [name, value] of Object.entries(headers)) {
     if (!headerName.test(name))
@@ -136,10 +136,10 @@ class NoVerdict extends Error {}
 /** Applies the changes of a webhook to the subject: top-level members that it adds or replaces. */
 function transform(subject: CheckSubject, answer: JsonObject): boolean {
   const data = answer['transformedData'];
-  const part = isObject(data) ? data[subject.phase === 'input' ? 'request' : 'response'] : undefined;
-  const changed = isObject(part) ? part['json'] : undefined;
+  const part = isJsonObject(data) ? data[subject.phase === 'input' ? 'request' : 'response'] : undefined;
+  const changed = isJsonObject(part) ? part['json'] : undefined;
   const { json } = subject;
-  if (!isObject(changed) || !isObject(json)) return false;
+  if (!isJsonObject(changed) || !isJsonObject(json)) return false;
   let isChanged = false;
   for (const [name, value] of Object.entries(changed)) {
     if (Object.hasOwn(json, name) && writeJson(json[name]) === writeJson(value)) continue;
@@ -177,8 +177,8 @@ export const webhook = defineCheck({
         const { status, body } = await post(subject);
         if (status < 200 || status > 299) throw new NoVerdict(`The webhook answered with status ${status}.`);
         const answer = parseJson(body.toString('utf8'));
-        const said = isObject(answer) ? answer['verdict'] : undefined;
-        if (!isObject(answer) || typeof said !== 'boolean')
+        const said = isJsonObject(answer) ? answer['verdict'] : undefined;
+        if (!isJsonObject(answer) || typeof said !== 'boolean')
           throw new NoVerdict('The webhook answered without a "verdict" that is true or false.');
         const isChanged = transform(subject, answer);
         const explanation = `The webhook says ${said ? 'yes' : 'no'}${isChanged ? ', and changed something' : ''}.`;

@@ -1,5 +1,5 @@
 /** A check that asks a model, through the gateway like any other request. */
-import { asciiOnly, parseJson, writeJson } from '../../../core/base/json.ts';
+import { asciiOnly, isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import { providerFields } from '../../../core/providers/provider-fields.ts';
 import {
   type CheckSubject,
@@ -11,7 +11,7 @@ import {
   Type,
   verdictOf,
 } from '../../../core/pipeline/plugin.ts';
-import { isObject, messagesOf, Not, strict, Threshold } from './shared.ts';
+import { messagesOf, Not, strict, Threshold } from './shared.ts';
 
 /** Bytes of an answer that are read, and characters that a judge is shown. */
 const mostBytes = 1_048_576;
@@ -93,7 +93,7 @@ export const judge = defineCheck({
   phases: ['input', 'output'],
   timeoutMs: 61_000,
   schema: JudgeSchema,
-  check: ({ config }) => (isObject(config) ? credentialFaults(config, '/config') : []),
+  check: ({ config }) => (isJsonObject(config) ? credentialFaults(config, '/config') : []),
   create(parameters, scope) {
     const { threshold = 0.5, not } = parameters;
     return async (subject) => {
@@ -208,7 +208,7 @@ function judgementIn(status: number, json: unknown): Judgement {
 function objectIn(text: string): JsonObject | undefined {
   const from = text.indexOf('{');
   const whole = parseJson(text.slice(from, text.lastIndexOf('}') + 1));
-  return from >= 0 && isObject(whole) ? whole : undefined;
+  return from >= 0 && isJsonObject(whole) ? whole : undefined;
 }
 
 function memberOf(value: unknown, name: string): unknown {

@@ -1,5 +1,5 @@
 /** Shared by the checks of several files: schema pieces, and functions that look at a text or change one. */
-import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import {
   type CheckSubject,
   type JsonObject,
@@ -86,10 +86,6 @@ export function compiledOf<T extends object>(rule: string, compile: (source: str
   return compiled;
 }
 
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /**
  * The forms of a text that a check looks at. Strings within the arguments of a tool call may be escaped (`\u0040`):
  * where there is an escape, the check also looks at each of them unescaped.
@@ -107,7 +103,7 @@ function leavesOf(json: JsonValue): readonly string[] {
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
     if (typeof value === 'string') leaves.push(value);
     else if (Array.isArray(value)) for (const one of value) open.push(one);
-    else if (isObject(value)) {
+    else if (isJsonObject(value)) {
       for (const [key, one] of Object.entries(value)) {
         leaves.push(key);
         open.push(one);

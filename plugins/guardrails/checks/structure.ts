@@ -2,7 +2,7 @@
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
-import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import {
   type CheckSubject,
   defineCheck,
@@ -12,7 +12,8 @@ import {
   Type,
   verdictOf,
 } from '../../../core/pipeline/plugin.ts';
-import { isObject, mostSteps, Not, type Operator, OperatorOf, strict, viewsOfAll } from './shared.ts';
+import { mostSteps, Not, type Operator, OperatorOf, strict, viewsOfAll } from './shared.ts';
+import { messageOf } from '../../../core/errors/gateway-error.ts';
 
 const nothing = 'There is no text to look at.';
 
@@ -22,7 +23,7 @@ const nothing = 'There is no text to look at.';
  */
 function wholes({ endpoint, phase, text, texts, json }: CheckSubject): readonly string[] {
   if (endpoint === 'mcp') {
-    const whole = phase === 'input' ? json : isObject(json) ? json['structuredContent'] : undefined;
+    const whole = phase === 'input' ? json : isJsonObject(json) ? json['structuredContent'] : undefined;
     const written = whole === undefined ? text : writeJson(whole);
     return written === '' ? [] : [written];
   }
@@ -148,7 +149,7 @@ export const jsonSchema = defineCheck({
       compileSchema(schema);
       return [];
     } catch (error) {
-      const reason = (error instanceof Error ? error.message : String(error)).slice(0, 300);
+      const reason = messageOf(error).slice(0, 300);
       return [{ path: '/schema', message: `cannot be used: ${reason}` }];
     }
   },
@@ -188,7 +189,7 @@ export const jsonKeys = defineCheck({
     return (subject) => {
       const texts = wholes(subject);
       if (texts.length === 0) return skipped(nothing);
-      const found = texts.map((text) => jsonIn(text).filter(isObject));
+      const found = texts.map((text) => jsonIn(text).filter(isJsonObject));
       if (operator === 'none' && found.every((objects) => objects.length === 0))
         return skipped('There is no JSON object in the text.');
       const holds = found.every((objects) => holdsForOne(objects, keys, operator));

@@ -1,6 +1,6 @@
 /** Asks services for checks: from a row of data to requests, and from answers to a verdict. */
 import type { Credentials } from '../../../core/ports/credentials.ts';
-import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import { isAllowedIn } from '../../../core/ports/secret-managers.ts';
 import { maySend, originOf } from '../../../core/providers/secret-origins.ts';
 import {
@@ -16,7 +16,7 @@ import {
   skipped,
 } from '../../../core/pipeline/plugin.ts';
 import { fetchWithin, mostBytes } from '../checks/calls.ts';
-import { inTurns, isObject, messagesOf } from '../checks/shared.ts';
+import { inTurns, messagesOf } from '../checks/shared.ts';
 import { replaceTexts } from './replace-texts.ts';
 import {
   type Finding,
@@ -251,7 +251,7 @@ interface SecretReference {
 }
 
 function isReference(value: unknown): value is SecretReference {
-  return isObject(value) && typeof value['secret_reference'] === 'string';
+  return isJsonObject(value) && typeof value['secret_reference'] === 'string';
 }
 
 /** TypeBox marks optional members. */

@@ -1,7 +1,6 @@
 /** Replaces texts with those of a service. */
-import { parseJson, writeJson } from '../../../core/base/json.ts';
+import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import type { CheckSubject, JsonObject } from '../../../core/pipeline/plugin.ts';
-import { isObject } from '../checks/shared.ts';
 import type { Replacement } from './service.ts';
 import { findAt, firstAt, valueAt, type Values } from './template.ts';
 
@@ -100,9 +99,9 @@ function put({ subject }: Replacing, fresh: readonly string[]): Replaced {
 
 /** Replaces top-level members of the JSON whose values differ at the service. */
 function replaceJson({ replaces, subject, answers }: Replacing): Replaced {
-  const fresh = replaces.at.map((at) => firstAt(answers[0], at)).find(isObject);
+  const fresh = replaces.at.map((at) => firstAt(answers[0], at)).find(isJsonObject);
   const { json } = subject;
-  if (fresh === undefined || !isObject(json)) return { isChanged: false, isWhole: false };
+  if (fresh === undefined || !isJsonObject(json)) return { isChanged: false, isWhole: false };
   let isChanged = false;
   for (const [name, value] of Object.entries(fresh)) {
     if (Object.hasOwn(json, name) && writeJson(json[name]) === writeJson(value)) continue;
@@ -117,14 +116,14 @@ function addContext({ replaces, subject, answers, values }: Replacing): Replaced
   const { prefix = '', suffix = '' } = Object(values['parameters']) as { prefix?: string; suffix?: string };
   const found = replaces.at.flatMap((at) => findAt(answers[0], at));
   const { json } = subject;
-  if (found.length === 0 || !isObject(json)) return { isChanged: false, isWhole: true };
+  if (found.length === 0 || !isJsonObject(json)) return { isChanged: false, isWhole: true };
   const lines = found.map(({ value }, index) => contextOf(value, index, replaces));
   const context = `${prefix}\n${lines.join('\n')}${suffix}`;
   const { messages, prompt } = json;
   if (Array.isArray(messages)) {
-    const at = messages.findIndex((one) => isObject(one) && one['role'] === 'system');
+    const at = messages.findIndex((one) => isJsonObject(one) && one['role'] === 'system');
     const system = messages[at];
-    if (isObject(system) && typeof system['content'] === 'string')
+    if (isJsonObject(system) && typeof system['content'] === 'string')
       subject.set(['messages', at, 'content'], system['content'] + context);
     else subject.set(['messages'], [{ role: 'system', content: context }, ...messages]);
     return { isChanged: true, isWhole: true };

@@ -1,7 +1,6 @@
 /** Services that judge content and style, and those that search. */
-import { parseJson } from '../../../core/base/json.ts';
+import { isJsonObject, parseJson } from '../../../core/base/json.ts';
 import { type JsonObject, type JsonValue, Type } from '../../../core/pipeline/plugin.ts';
-import { isObject } from '../checks/shared.ts';
 import { address, Redact, secret, type ServiceRow, text } from './service.ts';
 import { type Values, valueAt } from './template.ts';
 
@@ -99,7 +98,7 @@ function argumentsOf({ arguments: said }: JsonObject): JsonValue | undefined {
 function functionsIn(list: unknown): readonly { id?: JsonValue; function: JsonObject }[] {
   if (!Array.isArray(list)) return [];
   return list.flatMap((one: unknown) =>
-    isObject(one) && isObject(one['function'])
+    isJsonObject(one) && isJsonObject(one['function'])
       ? [{ ...(one['id'] !== undefined && { id: one['id'] }), function: one['function'] }]
       : [],
   );

@@ -1,6 +1,6 @@
 /** Requests to services as data: JSON with places for the judged texts, parameters and credentials. */
 import type { JsonObject, JsonValue } from '../../../core/pipeline/plugin.ts';
-import { isObject } from '../checks/shared.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
 
 /**
  * JSON in which strings have places: `{text}`, `{parameters.recipe}`, `{credentials.apiKey}`. A string that is one place
@@ -129,5 +129,5 @@ export function withDefaults(properties: Readonly<Record<string, object>>, given
   for (const [name, schema] of Object.entries(properties)) {
     if ('default' in schema) whole[name] = schema.default as JsonValue;
   }
-  return isObject(given) ? { ...whole, ...given } : whole;
+  return isJsonObject(given) ? { ...whole, ...given } : whole;
 }

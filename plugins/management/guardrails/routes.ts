@@ -19,15 +19,7 @@ import {
   requireOwn,
 } from '../shared/records.ts';
 import { isReading, type RecordAction, RecordResource } from '../shared/record-resource.ts';
-import {
-  type BodyMistake,
-  ManagedBy,
-  Name,
-  orNull,
-  plainObject,
-  refusedBody,
-  strict,
-} from '../shared/fields.ts';
+import { ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import {
   Actions,
   actionsOf,
@@ -38,7 +30,7 @@ import {
   withoutSecrets,
   withSecrets,
 } from '../../../core/organisation/guardrails.ts';
-import { writeJson } from '../../../core/base/json.ts';
+import { type Mistake, writeJson } from '../../../core/base/json.ts';
 import type { SecretBox } from '../../../core/ports/secret-managers.ts';
 import { headersOf } from '../../../core/organisation/mcp-address.ts';
 import {
@@ -118,7 +110,7 @@ function sealChecks(
   box: SecretBox,
   before?: StoredRecord<'guardrail'>,
 ): { readonly checks: GuardrailData['checks']; readonly secrets: PlainSecrets } {
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   const earlier = before === undefined ? [] : wholeChecks(before, box);
   const whole = given.map((check, index) => {
     const own = [earlier[index], ...earlier]
@@ -144,7 +136,7 @@ type Parameters = StoredCheck['parameters'];
 function keptCredentials(
   { parameters }: StoredCheck,
   earlier: readonly StoredCheck[],
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
   place: string,
 ): Parameters {
   const { credentials } = parameters;
@@ -168,7 +160,7 @@ function keptCredentials(
 function keptHeaders(
   { parameters }: StoredCheck,
   earlier: readonly StoredCheck[],
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
   place: string,
 ): Parameters {
   const origin = originOf(parameters);

@@ -32,7 +32,8 @@ import {
   unmasked,
   unmaskedHeaders,
 } from '../shared/sealed-secrets.ts';
-import { type BodyMistake, Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 const Price = Type.Object({ price: Type.Number({ description: 'US cents for a token.' }) });
 const Optional = Type.Optional(Price);
@@ -138,7 +139,7 @@ function changedModels(
   const models = new Map(before.map((model) => [model.slug, model]));
   const headers: Record<string, string> = {};
   for (const [field, text] of Object.entries(plain)) if (field.startsWith('models.')) headers[field] = text;
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   const seen = new Set<string>();
   const inClear = new Set<string>();
   given.forEach((one, index) => {
@@ -278,7 +279,7 @@ function updateRoute({ clock, router, secrets }: Scope): RouteDefinition {
         const allowAllModels = body.allow_all_models ?? before.data.allowAllModels;
         const after = changed(before, key, clock.now(), { models, allowAllModels });
         const plain = { ...withoutHeaders(opened), ...headers };
-        const mistakes: BodyMistake[] = [];
+        const mistakes: Mistake[] = [];
         if (body.key !== undefined) {
           plain['key'] = unmasked(body.key, opened['key'], mistakes, '/key');
           if (plain['key'] === body.key) given.add('key');

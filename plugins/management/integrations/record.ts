@@ -16,7 +16,7 @@ import {
 } from '../shared/sealed-secrets.ts';
 import { showUsageLimit } from '../../../core/organisation/limits.ts';
 import { shownRateLimits, ShownRateLimits, UsageLimitSchema } from '../shared/limits.ts';
-import { type BodyMistake, ManagedBy, Name, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { ManagedBy, Name, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
 import {
   changedContent,
   type IntegrationContent,
@@ -41,6 +41,7 @@ import type { ProviderRow } from '../../../core/providers/provider-row.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { isAllowedIn } from '../../../core/ports/secret-managers.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 const access = sharedAccess('integration', { noun: 'integration', resource: 'integrations' });
 
@@ -73,7 +74,7 @@ export async function readMappings(
   { records }: Pick<ResourcesReader, 'records'>,
   given: readonly Static<typeof SecretMappingSchema>[],
   { organisationId, workspaceId, fields }: MappedRecord,
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
 ): Promise<readonly SecretMapping[]> {
   const mappings: SecretMapping[] = [];
   for (const [index, one] of given.entries()) {
@@ -170,7 +171,7 @@ export async function changedIntegration(
   { owner, row }: { readonly owner: IntegrationOwner; readonly row: ProviderRow },
 ): Promise<IntegrationContent> {
   const { aiProviderId } = before.data;
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   const given = body.secret_mappings;
   const secretMappings =
     given === undefined
@@ -216,7 +217,7 @@ function equalsStored(value: unknown, text: string): boolean {
 function changedKey(
   given: string | null | undefined,
   before: string | undefined,
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
 ): string | undefined {
   if (given === undefined) return before;
   return given === null ? undefined : unmasked(given, before, mistakes, '/key');
@@ -376,9 +377,9 @@ interface SecretsChange {
  * Mistakes for secrets that a change would send to a new origin, unless the body gives them again: a caller who may
  * change an address need not know the secrets, and must not learn them through the change.
  */
-export function movedSecrets({ before, after, row, given }: SecretsChange): readonly BodyMistake[] {
+export function movedSecrets({ before, after, row, given }: SecretsChange): readonly Mistake[] {
   const [was, is] = [originsOf(before.data, row), originsOf(after.data, row)];
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   for (const field of Object.keys(after.plain)) {
     if (before.plain[field] === undefined || given.has(field)) continue;
     const known = new Set(originsOfField(field, was).map(({ origin }) => origin));
@@ -388,7 +389,7 @@ export function movedSecrets({ before, after, row, given }: SecretsChange): read
   return mistakes;
 }
 
-function movedMistake(field: string, { origin }: SecretOrigin): BodyMistake {
+function movedMistake(field: string, { origin }: SecretOrigin): Mistake {
   const reason = `the stored secret would go to ${origin}, for which it was not stored`;
   if (field.startsWith('models.')) {
     const model = JSON.stringify(field.slice('models.'.length, -'.headers'.length));
@@ -410,8 +411,8 @@ export async function unboundReferences(
   mappings: readonly SecretMapping[],
   originsOf: (mapping: SecretMapping) => readonly SecretOrigin[],
   { organisationId, workspaceId }: IntegrationOwner,
-): Promise<readonly BodyMistake[]> {
-  const mistakes: BodyMistake[] = [];
+): Promise<readonly Mistake[]> {
+  const mistakes: Mistake[] = [];
   for (const [index, mapping] of mappings.entries()) {
     const { secretReferenceId: id } = mapping;
     const reference = await records.find('secret_reference', { organisationId, workspaceId }, id);

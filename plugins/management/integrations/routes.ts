@@ -37,7 +37,7 @@ import {
 import { integrationModelRoutes } from './models.ts';
 import { openSecrets, sealSecrets, shownSecrets } from '../shared/sealed-secrets.ts';
 import { addDefaultProvider, requireUnused } from '../providers/record.ts';
-import { Identifier, Name, strict } from '../shared/fields.ts';
+import { Identifier, Name, Place, strict } from '../shared/fields.ts';
 import { accessTo } from '../../../core/access/integration-access.ts';
 import { integrationBudgetKey } from '../../../core/access/limit-charges.ts';
 import { accessLimits } from '../../../core/organisation/providers.ts';
@@ -240,8 +240,6 @@ async function providedWorkspaces(
   }
   return wanted;
 }
-
-const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 
 /** The routes of integrations, with those of their models and workspaces. */
 export function integrationRoutes(scope: Scope): readonly RouteDefinition[] {

@@ -6,7 +6,7 @@ import {
   readWorkspaceRole,
   WorkspaceRoleSchema,
 } from '../users/record.ts';
-import { type BodyMistake, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import { canonicalScope, refuseScopes, type Role } from '../../../core/access/scopes.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
@@ -14,6 +14,7 @@ import { requireGrant } from '../users/visible.ts';
 import { randomBytes } from 'node:crypto';
 import { sha256 } from '../../../core/base/bytes.ts';
 import { publicOrigin } from '../shared/replies.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 /** Lifetime of an invite: 7 days. */
 export const inviteLifeMs = 7 * 24 * 3_600_000;
@@ -103,7 +104,7 @@ export async function invitedWorkspaces(
   { body, role: actor }: Invitation,
 ): Promise<InviteRecord['workspaces']> {
   const found = new Map<string, InviteRecord['workspaces'][number]>();
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   for (const [index, { id: named, role = 'member' }] of (body.workspaces ?? []).entries()) {
     const path = `/workspaces/${index}/id`;
     const shown = named.slice(0, 64);

@@ -7,6 +7,7 @@ import type { Redaction } from '../../../core/redaction/redaction.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { Journal, JournalTable } from '../../../core/ports/journal.ts';
 import { noUsage, type Usage } from '../../../core/dialects/usage.ts';
+import { clip } from '../../../core/base/bytes.ts';
 
 /**
  * A row of a reported request, which did not pass through the gateway: its known columns. Reporter, acceptance time and
@@ -66,7 +67,7 @@ export function reportedLine(row: ReportedRow): string {
 function keptValue(name: keyof RequestRow, value: unknown): unknown {
   switch (typeof value) {
     case 'string':
-      return value === '' ? undefined : clipText(value, longest[name] ?? 255);
+      return value === '' ? undefined : clip(value, longest[name] ?? 255);
     case 'number':
       return Number.isFinite(value) && (value > 0 || name === 'retries') && value !== 0 ? value : undefined;
     case 'boolean':
@@ -76,13 +77,6 @@ function keptValue(name: keyof RequestRow, value: unknown): unknown {
     default:
       return undefined;
   }
-}
-
-/** At most `length` UTF-16 units, and no half of a surrogate pair at the end. */
-export function clipText(text: string, length: number): string {
-  if (text.length <= length) return text;
-  const last = text.charCodeAt(length - 1);
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
 
 /** A reported entry of the log; `bodies` is undefined when none are stored. */

@@ -4,8 +4,9 @@ import type { McpCapability, McpCapabilityType } from '../../../core/ports/recor
 import { changeRecord } from '../shared/records.ts';
 import { mcpIntegrationAccess as access } from './record.ts';
 import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
-import { type BodyMistake, Identifier, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { Identifier, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { Page } from '../../../core/ports/page.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 /** Type of a capability. */
 const CapabilityType = Type.Union([
@@ -236,7 +237,7 @@ export function givenCapabilities<Given extends Static<typeof GivenCapability>>(
 ): ReadonlyMap<string, Given> {
   const known = new Map(offered.map((one) => [capabilityKey(one), one]));
   const said = new Map<string, Given>();
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   for (const [index, one] of given.entries()) {
     if (mistakes.length === maxMistakes) break;
     const path = `/capabilities/${index}`;

@@ -14,11 +14,11 @@ import type { HeaderList } from '../../../core/ports/header-list.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { MappableFields } from '../integrations/record.ts';
-import type { BodyMistake } from '../shared/fields.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 /** Every mistake in the names and values of headers. */
-export function headerMistakes(headers: Readonly<Record<string, string>>, path: string): BodyMistake[] {
-  const mistakes: BodyMistake[] = [];
+export function headerMistakes(headers: Readonly<Record<string, string>>, path: string): Mistake[] {
+  const mistakes: Mistake[] = [];
   const seen = new Set<string>();
   for (const [name, value] of Object.entries(headers)) {
     const message = headerNameMistake(name) ?? headerValueMistake(value);

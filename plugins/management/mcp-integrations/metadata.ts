@@ -7,15 +7,12 @@ import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../
 import type { McpCapability, McpIntegrationData } from '../../../core/ports/record-kinds.ts';
 import { type Handshake, type HandshakeScope, shakeHands, withReferences } from './connection.ts';
 import { CapabilityCounts, capabilityKey, countCapabilities, countsExample } from './capabilities.ts';
-import { mcpIntegrationAccess as access, mcpIntegrationNoun } from './record.ts';
+import { type McpIntegration, mcpIntegrationAccess as access, mcpIntegrationNoun } from './record.ts';
 import { Identifier, orNull, strict } from '../shared/fields.ts';
 import { mergedCapabilities, visibleServer } from '../mcp-servers/record.ts';
 import { noSuchRecord, visibleWorkspace } from '../shared/records.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { McpDescription, McpOffer } from '../../../core/ports/mcp.ts';
-import type { StoredRecord } from '../../../core/ports/records.ts';
-
-type McpIntegration = StoredRecord<'mcp_integration'>;
 
 /** Lifetime of a server's description. */
 const freshMs = 5 * 60_000;

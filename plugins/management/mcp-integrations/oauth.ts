@@ -11,8 +11,8 @@ import {
 } from '../../../core/organisation/mcp-oauth.ts';
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { McpIntegrationData, McpOauthSettings } from '../../../core/ports/record-kinds.ts';
-import type { BodyMistake } from '../shared/fields.ts';
 import { maskOf, type PlainSecrets, unmasked } from '../shared/sealed-secrets.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 const path = '/configurations/oauth';
 
@@ -40,7 +40,7 @@ interface ChangedOauth {
  * The settings after a change. Stored secrets stay valid only for the place that they were given for: a caller who does
  * not know them must not send them elsewhere.
  */
-export function changedOauth(change: OauthChange, mistakes: BodyMistake[]): ChangedOauth {
+export function changedOauth(change: OauthChange, mistakes: Mistake[]): ChangedOauth {
   const { given, before, plain, after } = change;
   const settings = given === undefined ? (before.oauth ?? {}) : withoutOauthSecrets(given);
   const placeBefore = oauthSecretOrigin(before.oauth ?? {}, before.url).origin;
@@ -67,7 +67,7 @@ function contradictions(
   settings: McpOauthSettings,
   plain: PlainSecrets,
   { authType, secretMappings }: OauthChange['after'],
-): readonly BodyMistake[] {
+): readonly Mistake[] {
   const mapped = secretMappings.flatMap(({ targetField }) => oauthSecretName(targetField) ?? []);
   const own = oauthSecretNames.filter((name) => plain[oauthField(name)] !== undefined);
   const secrets: ReadonlySet<OauthSecretName> = new Set([...mapped, ...own]);
@@ -80,7 +80,7 @@ function contradictions(
 /** The headers of claims after a change. */
 export function changedIdentityHeaders(
   given: Readonly<Record<string, string>> | undefined,
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
 ): Readonly<Record<string, string>> {
   const headers = given ?? {};
   for (const one of identityHeaderMistakes(headers))

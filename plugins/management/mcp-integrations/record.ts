@@ -20,20 +20,13 @@ import {
 } from '../../../core/organisation/mcp-oauth.ts';
 import { headerMistakes, mappableHeaders } from './connection.ts';
 import { changedIdentityHeaders, changedOauth, McpOauthReply, showOauth } from './oauth.ts';
-import {
-  type BodyMistake,
-  Description,
-  Name,
-  orNull,
-  plainObject,
-  refusedBody,
-  strict,
-} from '../shared/fields.ts';
+import { Description, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationsSchema } from '../../../core/organisation/integration-configurations.ts';
 import { originOf } from '../../../core/providers/secret-origins.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 /** Noun in messages. */
 export const mcpIntegrationNoun = 'MCP integration';
@@ -160,7 +153,7 @@ export async function changedMcpIntegration(
   before: McpIntegrationContent,
   owner: IntegrationOwner,
 ): Promise<McpIntegrationContent> {
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   const given = body.secret_mappings;
   const secretMappings =
     given === undefined
@@ -242,7 +235,7 @@ function changedHeaders(
   { configurations }: Static<typeof UpdateMcpIntegration>,
   { plain }: McpIntegrationContent,
   { isMoved }: { readonly isMoved: boolean },
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
 ): Readonly<Record<string, string>> {
   const path = '/configurations/custom_headers';
   const before = headersOf(plain[customHeadersField]);
@@ -262,7 +255,7 @@ function changedHeaders(
 function changedPassthrough(
   { configurations }: Static<typeof UpdateMcpIntegration>,
   before: McpIntegrationData,
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
 ): McpIntegrationData['passthroughHeader'] {
   if (configurations === undefined) return before.passthroughHeader;
   const path = '/configurations/passthrough_header';
@@ -312,7 +305,7 @@ export const McpIntegrationReply = Type.Object({
   object: Type.Literal('mcp-integration'),
 });
 
-type McpIntegration = StoredRecord<'mcp_integration'>;
+export type McpIntegration = StoredRecord<'mcp_integration'>;
 
 /** Converts an MCP integration with opened secrets to the API's shape, with the secrets masked. */
 export function showMcpIntegration(

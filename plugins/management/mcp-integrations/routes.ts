@@ -24,10 +24,9 @@ import {
   UpdateMcpIntegration,
 } from './record.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
-import { Identifier, Name, strict } from '../shared/fields.ts';
+import { Identifier, Name, Place, strict } from '../shared/fields.ts';
 
 const path = '/mcp-integrations';
-const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 
 /** The routes of MCP integrations: external servers of the Model Context Protocol. */
 export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {

@@ -30,7 +30,7 @@ import {
   wholeMcpServerExample,
 } from './record.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
-import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
+import { Identifier, Name, orNull, Place, strict } from '../shared/fields.ts';
 import { requireNoVirtualServer } from '../mcp-virtual-servers/routes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
 import { type Handshake, shakeHands, withReferences } from '../mcp-integrations/connection.ts';
@@ -38,7 +38,6 @@ import { type Handshake, shakeHands, withReferences } from '../mcp-integrations/
 const path = '/mcp-servers';
 const onePath = `${path}/{mcpServerId}`;
 const Params = Type.Object({ mcpServerId: Identifier });
-const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 const Description = Type.Optional(orNull(Type.String({ maxLength: 500, description: 'For people.' })));
 
 /** The routes of MCP servers: MCP integrations within a workspace. */

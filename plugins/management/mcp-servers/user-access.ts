@@ -7,10 +7,11 @@ import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
 import { changeRecord, eachOf } from '../shared/records.ts';
 import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
-import { type BodyMistake, Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
+import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
 import { connectedUsers } from './connections.ts';
 import { visibleServer } from './record.ts';
 import { findUser } from '../users/visible.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 const path = '/mcp-servers/{mcpServerId}/user-access';
 const Params = Type.Object({ mcpServerId: Identifier });
@@ -187,7 +188,7 @@ async function givenAccess(
   { user_access: given = [] }: Static<typeof Body>,
 ): Promise<Readonly<Record<string, boolean>>> {
   const said = new Map<string, boolean>();
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   for (const [index, one] of given.entries()) {
     const path = `/user_access/${index}/user_id`;
     const named = one.user_id ?? one.id;

@@ -12,9 +12,10 @@ import { GatewayError, type Scope, type Static, Type } from '../../../core/pipel
 import type { McpVirtualServerData } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import { type BodyMistake, Identifier, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { Identifier, Name, orNull, Place, refusedBody, strict } from '../shared/fields.ts';
 import { RecordResource } from '../shared/record-resource.ts';
 import { eachRecord, newSlug, requiredWorkspace, visibleWorkspace } from '../shared/records.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 const object = Type.Literal('mcp-virtual-server');
 const workspaceOfBody = Type.Optional(Name('Id or slug. Default: the workspace of the key.'));
@@ -48,8 +49,6 @@ const Update = Type.Object(
   { name: Type.Optional(Name('For people.')), workspace_id: workspaceOfBody, ...fields },
   strict,
 );
-
-const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 
 const Reply = Type.Object({
   id: Type.String(),
@@ -217,8 +216,8 @@ interface Member {
 async function membersMistakes(
   { servers = [], tools = [] }: McpVirtualServerData,
   place: VirtualPlace,
-): Promise<readonly BodyMistake[]> {
-  const mistakes: BodyMistake[] = [];
+): Promise<readonly Mistake[]> {
+  const mistakes: Mistake[] = [];
   const members = new Map<string, Member | undefined>();
   const memberAt = async (slug: string, path: string): Promise<Member | undefined> => {
     if (!members.has(slug)) members.set(slug, await memberOf(slug, place));

@@ -23,10 +23,8 @@ import {
   visibleTemplate,
 } from './templates.ts';
 import { namedCollection } from './collections.ts';
-import { statusOf, TemplateText } from './record.ts';
+import { Status, statusOf, TemplateText } from './record.ts';
 import { Description, Identifier, Name, orNull, strict } from '../shared/fields.ts';
-
-const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
 
 /** A partial in a list. */
 const PartialEntry = Type.Object({

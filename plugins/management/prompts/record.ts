@@ -153,7 +153,7 @@ export async function requireProvider(
   }
 }
 
-const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
+export const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);
 /** `active` for the default version, used by requests that name none. */
 const VersionStatus = Type.Union([Type.Literal('active'), Type.Literal('archived')], {
   description: '`active`: the version for requests that name none.',

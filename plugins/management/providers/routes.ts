@@ -18,9 +18,7 @@ import {
   showProvider,
   UpdateProvider,
 } from './record.ts';
-import { Identifier, strict } from '../shared/fields.ts';
-
-const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
+import { Identifier, Place } from '../shared/fields.ts';
 const Changed = Type.Object({
   ...{ id: Type.String(), slug: Type.String(), object: Type.Literal('provider') },
 });

@@ -43,7 +43,7 @@ import {
   showShared,
 } from './record.ts';
 import { seenProviders, visibleProvider } from './routes.ts';
-import { Identifier, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { Identifier, Name, orNull, Place, refusedBody, strict } from '../shared/fields.ts';
 import {
   ConfigurationsSchema,
   type GivenConfigurations,
@@ -211,7 +211,6 @@ function deploymentOf({ apiVersion, deploymentName, alias, is_default }: Static<
 }
 
 const Params = Type.Object({ slug: Identifier });
-const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);
 
 /** The routes of virtual keys: the older API of integrations and providers. */
 export function virtualKeyRoutes(scope: Scope): readonly RouteDefinition[] {

@@ -1,7 +1,8 @@
 import { Type, type Static } from '../../../core/pipeline/plugin.ts';
 import type { SecretReferenceData } from '../../../core/ports/record-kinds.ts';
 import { maskOf, unmasked, type PlainSecrets } from '../shared/sealed-secrets.ts';
-import { type BodyMistake, strict } from '../shared/fields.ts';
+import { strict } from '../shared/fields.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 /** Secret manager, or local source, that holds the secret. */
 export const ManagerType = Type.Union([
@@ -112,7 +113,7 @@ export function splitAuth(
   given: GivenAuth,
   managerType: SecretReferenceData['managerType'],
   before: SplitAuth | undefined,
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
 ): SplitAuth {
   const fields: [string, string][] = Object.entries(given).filter(
     (pair): pair is [string, string] => typeof pair[1] === 'string',

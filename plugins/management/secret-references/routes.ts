@@ -8,9 +8,10 @@ import { RecordResource } from '../shared/record-resource.ts';
 import { eachRecord, newSlug, requireNoUsers, requireOrganisation } from '../shared/records.ts';
 import { openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
 import { AuthConfig, ManagerType, maskedAuth, splitAuth, type SplitAuth } from './auth.ts';
-import { type BodyMistake, Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { SecretReferenceData } from '../../../core/ports/record-kinds.ts';
 import type { SharedKind } from '../shared/workspace-access.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 const ReferenceName = Name('For people.');
 const SecretPath = Type.String({
@@ -98,7 +99,7 @@ async function changedReference(
   before: ReferenceContent,
   { organisationId, managers }: { organisationId: string; managers: Scope['secretManagers'] },
 ): Promise<ReferenceContent> {
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   const { managerType } = before.data;
   const auth =
     body.auth_config === undefined
@@ -136,7 +137,7 @@ function unknownGrants(
   { allowed_hosts: hosts, auth_config: given }: Static<typeof UpdateSecretReference>,
   { data, plain: stored }: ReferenceContent,
   plain: PlainSecrets,
-): readonly BodyMistake[] {
+): readonly Mistake[] {
   const before = data.allowedHosts;
   if (hosts === undefined || before === undefined) return [];
   const isWider = hosts.length === 0 ? before.length > 0 : hosts.some((host) => !before.includes(host));
@@ -164,7 +165,7 @@ async function allowedWorkspaces(
   { workspaces }: Pick<ResourcesReader, 'workspaces'>,
   { allow_all_workspaces: all, allowed_workspaces: named }: Static<typeof UpdateSecretReference>,
   { before, organisationId }: { before: Allowed; organisationId: string },
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
 ): Promise<Allowed> {
   if (named === undefined) {
     if (all === true) return { allowAllWorkspaces: true, allowedWorkspaces: [] };

@@ -1,7 +1,9 @@
 import { boundedPlace, withFullStop } from '../../../core/errors/gateway-error.ts';
-import { GatewayError } from '../../../core/pipeline/plugin.ts';
+import { GatewayError, Type } from '../../../core/pipeline/plugin.ts';
+import { Identifier, strict } from '../../../core/organisation/fields.ts';
 import type { DeploymentData } from '../../../core/ports/record-kinds.ts';
 import type { TimeWindow } from '../../../core/ports/analytics.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 const dayMs = 86_400_000;
 const longestMs = 366 * dayMs;
@@ -62,17 +64,10 @@ function invalidParamError(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', `"${param}" ${message}.`, { param });
 }
 
-/** A mistake in one field of a body. */
-export interface BodyMistake {
-  /** JSON pointer: `/users/3/id`. */
-  readonly path: string;
-  readonly message: string;
-}
-
 const maxShown = 20;
 
 /** `invalid_request` with every mistake and its place, for fields that pass their schema but are invalid. */
-export function refusedBody(mistakes: readonly BodyMistake[]): GatewayError {
+export function refusedBody(mistakes: readonly Mistake[]): GatewayError {
   return new GatewayError(
     'invalid_request',
     withFullStop(`The body is not valid: ${shownMistakes(mistakes)}`),
@@ -84,7 +79,7 @@ export function refusedBody(mistakes: readonly BodyMistake[]): GatewayError {
 }
 
 /** The first 20 mistakes as text. */
-export function shownMistakes(mistakes: readonly BodyMistake[]): string {
+export function shownMistakes(mistakes: readonly Mistake[]): string {
   const named = mistakes.slice(0, maxShown).map(({ path, message }) => `${boundedPlace(path)} ${message}`);
   const rest = mistakes.length - named.length;
   return `${named.join('; ')}${rest === 0 ? '' : `; and ${rest} more`}`;
@@ -151,3 +146,6 @@ function editDistance(left: string, right: string): number {
   }
   return previous[right.length] as number;
 }
+
+/** Query of routes that need a workspace where the key has none. */
+export const Place = Type.Object({ workspace_id: Type.Optional(Identifier) }, strict);

@@ -1,5 +1,4 @@
 import {
-  type LimitIssue,
   rateLimitIssues,
   RateLimits,
   type RateLimitSchema,
@@ -22,6 +21,7 @@ import {
   givenUsageLimit,
   type GivenUsageLimit,
 } from '../../../core/organisation/providers.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 /** A usage limit in answers. A body may repeat the read-only members, which change nothing. */
 export const UsageLimitSchema = Type.Object(
@@ -84,7 +84,7 @@ export function readRateLimits(body: readonly Static<typeof RateLimitSchema>[]):
 }
 
 /** Throws `invalid_request` for the first issue. */
-function refuseFirst([issue]: readonly LimitIssue[]): void {
+function refuseFirst([issue]: readonly Mistake[]): void {
   if (issue !== undefined) throw refusedBody([issue]);
 }
 

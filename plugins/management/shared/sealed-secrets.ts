@@ -2,7 +2,7 @@ import { headersOf } from '../../../core/organisation/mcp-address.ts';
 import type { GivenConfigurations } from '../../../core/organisation/integration-configurations.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { secretContext, type SecretBox } from '../../../core/ports/secret-managers.ts';
-import type { BodyMistake } from './fields.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 /** Secret values by field: `key`, `configurations.<option>`, `models.<slug>.headers`. */
 export type PlainSecrets = Readonly<Record<string, string>>;
@@ -58,7 +58,7 @@ export function maskedHeaders(headers: Readonly<Record<string, string>>): Record
 export function unmasked(
   given: string,
   before: string | undefined,
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
   path: string,
 ): string {
   if (!given.includes(mark)) return given;
@@ -71,7 +71,7 @@ export function unmasked(
 export function unmaskedConfigurations(
   given: GivenConfigurations,
   before: PlainSecrets,
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
 ): GivenConfigurations {
   const whole: Record<string, unknown> = { ...given };
   for (const [name, value] of Object.entries(given)) {
@@ -96,7 +96,7 @@ export function unmaskedConfigurations(
 export function unmaskedHeaders(
   given: Readonly<Record<string, string>>,
   before: Readonly<Record<string, string>>,
-  mistakes: BodyMistake[],
+  mistakes: Mistake[],
   path: string,
 ): Record<string, string> {
   return Object.fromEntries(

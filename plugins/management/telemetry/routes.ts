@@ -13,7 +13,6 @@ import { RecentMap } from '../../../core/base/recent-map.ts';
 import type { Redaction } from '../../../core/redaction/redaction.ts';
 import {
   acceptance,
-  clipText,
   keepRows,
   type KeptRow,
   reportedLines,
@@ -32,7 +31,7 @@ import {
 import { noUsage, type Usage } from '../../../core/dialects/usage.ts';
 import { endpointOfOperation, serviceOfGenAiProvider } from '../../../core/dialects/gen-ai-names.ts';
 import type { Price, Prices } from '../../../core/ports/prices.ts';
-import { sha256 } from '../../../core/base/bytes.ts';
+import { clip, sha256 } from '../../../core/base/bytes.ts';
 import type { BodyRow } from '../../../core/ports/request-row.ts';
 
 const maxBodyBytes = 4_194_304;
@@ -259,11 +258,11 @@ function spanMetadata(span: ReportedSpan, { asked }: SpanReader): Record<string,
   const metadata: Record<string, string> = {};
   let keys = 0;
   const add = (name: string, value: AttributeValue | undefined): void => {
-    const key = clipText(name, longestMetadata);
+    const key = clip(name, longestMetadata);
     if (value === undefined || keys >= maxKeys || Object.hasOwn(metadata, key)) return;
     const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
     if (text === '') return;
-    metadata[key] = clipText(text, longestMetadata);
+    metadata[key] = clip(text, longestMetadata);
     keys++;
   };
   const { attributes, resource } = span;
@@ -321,8 +320,8 @@ function spanBodies(span: ReportedSpan): SpanBodies | undefined {
   });
   const response = answers === undefined ? '' : JSON.stringify({ messages: answers });
   return {
-    request: clipText(request, longestBody),
-    response: clipText(response, longestBody),
+    request: clip(request, longestBody),
+    response: clip(response, longestBody),
     request_truncated: request.length > longestBody,
     response_truncated: response.length > longestBody,
     log_format: 'json',

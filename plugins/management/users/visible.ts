@@ -2,9 +2,10 @@ import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { Member, OrganisationRole, UserRecord, WorkspaceRole } from '../../../core/ports/people.ts';
 import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import { type BodyMistake, refusedBody } from '../shared/fields.ts';
+import { refusedBody } from '../shared/fields.ts';
 import { visibleWorkspace } from '../shared/records.ts';
 import { mayGrant, type Role } from '../../../core/access/scopes.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 type Reader = Pick<ResourcesReader, 'users'>;
 
@@ -49,7 +50,7 @@ export async function namedUsers(
   named: readonly NamedUser[],
 ): Promise<readonly UserRecord[]> {
   const found = new Map<string, UserRecord>();
-  const mistakes: BodyMistake[] = [];
+  const mistakes: Mistake[] = [];
   for (const { path, idOrEmail } of named) {
     const user = await findUser(reader, organisationId, idOrEmail);
     if (user === undefined) {

@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises';
+import { messageOf } from '../../../core/errors/gateway-error.ts';
 
 const leadingCode = /^(?:Error: )?Code: (\d+)\./;
 
@@ -16,14 +17,14 @@ export class EngineError extends Error {
 /** The engine's error number of anything thrown; 1002 (unknown exception) when it has none. */
 export function engineCodeOf(error: unknown): number {
   if (error instanceof EngineError) return error.engineCode;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   const code = leadingCode.exec(message)?.[1];
   return code === undefined ? 1002 : Number(code);
 }
 
 /** Body of a failed answer: always starts with `Code: N.`, as clients expect. */
 export function engineMessageOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return leadingCode.test(message) ? message : `Code: 1002. DB::Exception: ${message}. (UNKNOWN_EXCEPTION)`;
 }
 

@@ -1,6 +1,5 @@
 import { countTokens } from '../../answer-text.ts';
 import {
-  isObject,
   type JsonObject,
   member,
   missing,
@@ -12,6 +11,7 @@ import {
   wrongType,
 } from '../../request.ts';
 import { invalid } from '../../answer.ts';
+import { isJsonObject } from '../../../../core/base/json.ts';
 
 const maxTools = 128;
 
@@ -52,7 +52,7 @@ function readTools(body: JsonObject, said: string): ToolPlan {
 function readToolList(body: JsonObject): OfferedTool[] {
   const tools = readList(body, 'tools');
   return tools.flatMap((tool, index) => {
-    if (!isObject(tool)) throw wrongType(`tools[${index}]`, 'an object', tool);
+    if (!isJsonObject(tool)) throw wrongType(`tools[${index}]`, 'an object', tool);
     const type = member(tool, 'type');
     if (type === undefined) throw missing(`tools[${index}].type`);
     // Other kinds of tools (`custom` …) are accepted and never called.
@@ -76,7 +76,7 @@ function readList(body: JsonObject, name: string): readonly unknown[] {
 }
 
 function readFunction(value: unknown, place: string): OfferedTool {
-  if (!isObject(value)) throw missing(place);
+  if (!isJsonObject(value)) throw missing(place);
   const name = member(value, 'name');
   if (name === undefined) throw missing(`${place}.name`);
   if (typeof name !== 'string' || !/^[a-zA-Z0-9_.-]{1,64}$/.test(name)) {
@@ -98,7 +98,7 @@ function readChoice(
     if (offered.length === 0) throw invalid(param, `'${param}' needs 'tools'.`);
     return choice;
   }
-  const named = isObject(choice) ? nameIn(choice, legacy) : undefined;
+  const named = isJsonObject(choice) ? nameIn(choice, legacy) : undefined;
   if (named === undefined) {
     throw invalid(param, `Invalid '${param}': expected none, auto, required or an object with a function.`);
   }
@@ -109,7 +109,7 @@ function readChoice(
 
 function nameIn(choice: JsonObject, legacy: boolean): string | undefined {
   const holder = legacy ? choice : member(choice, 'function');
-  const name = isObject(holder) ? member(holder, 'name') : undefined;
+  const name = isJsonObject(holder) ? member(holder, 'name') : undefined;
   return typeof name === 'string' ? name : undefined;
 }
 
@@ -180,7 +180,7 @@ function readMessages(body: JsonObject): JsonObject[] {
     throw invalid('messages', "Invalid 'messages': empty array. Expected at least 1 message.", 'empty_array');
   }
   return messages.map((message: unknown, index) => {
-    if (!isObject(message)) throw wrongType(`messages[${index}]`, 'an object', message);
+    if (!isJsonObject(message)) throw wrongType(`messages[${index}]`, 'an object', message);
     const role = member(message, 'role');
     if (typeof role !== 'string' || !roles.includes(role)) {
       throw invalid(
@@ -206,7 +206,7 @@ function toolTokens(body: JsonObject): number {
 function readIncludeUsage(body: JsonObject, stream: boolean): boolean {
   const options = member(body, 'stream_options');
   if (options === undefined) return false;
-  if (!isObject(options)) throw wrongType('stream_options', 'an object', options);
+  if (!isJsonObject(options)) throw wrongType('stream_options', 'an object', options);
   if (!stream) {
     throw invalid(
       'stream_options',
@@ -228,7 +228,7 @@ function readTopLogprobs(body: JsonObject): number | undefined {
 function readFormat(body: JsonObject): AnswerFormat {
   const format = member(body, 'response_format');
   if (format === undefined) return { type: 'text' };
-  if (!isObject(format)) throw wrongType('response_format', 'an object', format);
+  if (!isJsonObject(format)) throw wrongType('response_format', 'an object', format);
   const type = member(format, 'type');
   if (type === 'text' || type === 'json_object') return { type };
   if (type !== 'json_schema') {
@@ -238,7 +238,7 @@ function readFormat(body: JsonObject): AnswerFormat {
     );
   }
   const described = member(format, 'json_schema');
-  if (!isObject(described)) throw missing('response_format.json_schema');
+  if (!isJsonObject(described)) throw missing('response_format.json_schema');
   if (typeof member(described, 'name') !== 'string') throw missing('response_format.json_schema.name');
   return { type, schema: member(described, 'schema') ?? {} };
 }

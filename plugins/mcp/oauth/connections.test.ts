@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { recordingLog } from '../../../core/lifecycle/recording-services.test-support.ts';
 import { connectionSlug } from '../../../core/organisation/mcp-connection.ts';
+import type { OauthClient } from '../../../core/ports/oauth.ts';
 import type { McpClients } from '../../../core/ports/mcp.ts';
 import { openResourcesOfFile } from '../../../tests/kit/administration-kit.ts';
 import { Browser } from '../../../tests/kit/browser.ts';
@@ -49,6 +50,44 @@ async function start(t: TestContext) {
     authority.tokenRequests.filter((form) => form.get('grant_type') === 'refresh_token').length;
   return { ...around, account, one, two, tokens, stored, refreshes };
 }
+
+test('an account that is connected again with another client: the tokens of the earlier one are revoked', async (t) => {
+  const { account, one, tokens, mcp, stored, authority } = await start(t);
+  const before = await stored();
+  assert.ok(before);
+  const { issuer, tokenEndpoint, revocationEndpoint } = before.data;
+  const told = { issuer, tokenEndpoint, revocationEndpoint, resource: account.server.url, audience: '' };
+  const { server } = await mcp.oauth.discover({ url: account.server.url });
+  const again = async (client: OauthClient) => {
+    const asked = { clientId: client.id, redirectUri, scope: 'tickets:read', resource: account.server.url };
+    const { url, verifier } = await mcp.oauth.authorize(server, asked);
+    const end = await new Browser(redirectUri).open(url);
+    assert.ok('left' in end);
+    const made = await mcp.oauth.token(server, client, {
+      ...{ grant_type: 'authorization_code', code: end.left.searchParams.get('code') ?? '' },
+      ...{ redirect_uri: redirectUri, code_verifier: verifier, resource: account.server.url },
+    });
+    await one.save(account, { ...told, isRegistered: true, client, tokens: made, scope: asked.scope });
+    return made;
+  };
+  const revocations = () => authority.requests.filter((asked) => asked === 'POST /token/revocation').length;
+  const { client } = await mcp.oauth.register(server, { redirectUri, scope: '' });
+  const second = await again(client);
+  assert.equal(revocations(), 1);
+  assert.equal((await one.token(account))?.accessToken, second.accessToken);
+  const renew = { grant_type: 'refresh_token', refresh_token: tokens.refreshToken };
+  const secret = testScope().scope.secrets.open(
+    before.secrets['client_secret'] ?? '',
+    `${before.id}/client_secret`,
+  );
+  const { clientId: id, clientMethod: method } = before.data;
+  const refused = await failure(mcp.oauth.token(server, { id, method, secret }, renew));
+  assert.deepEqual(refused.extra, { oauth_error: 'invalid_grant' });
+  // The same client has the same grant at many servers: it would end with its earlier tokens.
+  const third = await again(client);
+  assert.equal(revocations(), 1);
+  assert.equal((await one.token(account))?.accessToken, third.accessToken);
+});
 
 test('a token is kept sealed, and found by every gateway for its user and server alone', async (t) => {
   const { account, two, tokens, stored } = await start(t);

@@ -4,6 +4,7 @@ import {
   clientOfConnection,
   connectionSecret,
   connectionSlug,
+  revokeConnection,
   sealedConnection,
 } from '../../../core/organisation/mcp-connection.ts';
 import { GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
@@ -111,7 +112,10 @@ export class Connections {
     );
   }
 
-  /** Keeps the tokens of a user, in place of earlier ones. */
+  /**
+   * Keeps the tokens of a user, in place of earlier ones. Those of another client are revoked; those of the same client
+   * are forgotten alone, since many authorization servers would end the new grant with them.
+   */
   async save(account: Account, made: NewConnection): Promise<void> {
     const { server, organisationId, userId } = account;
     const { client, tokens, scope, ...told } = made;
@@ -134,11 +138,10 @@ export class Connections {
       refresh_token: tokens.refreshToken,
       client_secret: made.isRegistered ? client.secret : '',
     };
-    await this.#put(
-      { kind: 'mcp_connection', slug: connectionSlug(server.id, userId), data },
-      account,
-      plain,
-    );
+    const slug = connectionSlug(server.id, userId);
+    const before = await this.#put({ kind: 'mcp_connection', slug, data }, account, plain);
+    if (before !== undefined && (before.data.clientId !== client.id || before.data.issuer !== told.issuer))
+      await this.#revoke(before);
     this.#scope.log.info('A user has connected an account at an MCP server', {
       server: server.slug,
       organisation: organisationId,
@@ -221,17 +224,24 @@ export class Connections {
     // The connection may have been ended meanwhile: then its tokens are not used any more.
     const stored = await this.#replace(record, { data: after, secrets: kept });
     if (stored !== undefined) return tokenOf(after, tokens.accessToken);
-    const { issuer, revocationEndpoint } = data;
-    if (revocationEndpoint === '') return undefined;
+    await this.#revoke({ ...record, secrets: kept }, client);
+    return undefined;
+  }
+
+  /** Without a `client`: the one that the connection was made with, where its secret is known; not that of new settings. */
+  async #revoke(record: StoredRecord<'mcp_connection'>, client?: OauthClient): Promise<void> {
+    const { mcp, secrets, log } = this.#scope;
+    const { isRegistered, clientMethod } = record.data;
+    if (client === undefined && !isRegistered && clientMethod !== 'none') return;
     try {
-      await mcp.oauth.revoke({ issuer, revocationEndpoint }, client, plain.refresh_token);
+      const by = client ?? clientOfConnection(record, '', secrets);
+      await revokeConnection(mcp.oauth, record, by, secrets);
     } catch (error) {
-      this.#scope.log.warn('The tokens of a connection that was ended meanwhile are not revoked', {
-        server: account.server.slug,
+      log.warn('The tokens of an earlier connection to an MCP server are not revoked', {
+        server: record.name,
         error: GatewayError.is(error) ? error.message : 'internal',
       });
     }
-    return undefined;
   }
 
   async #find(account: Account): Promise<StoredRecord<'mcp_connection'> | undefined> {
@@ -266,15 +276,16 @@ export class Connections {
     await this.#resources.write(organisationId, ({ records }) => records.remove(kind, organisationId, id));
   }
 
+  /** Resolves with the record that was there before. */
   async #put<K extends 'mcp_connection' | 'mcp_client'>(
     { kind, slug, data }: Pick<StoredRecord<K>, 'kind' | 'slug' | 'data'> & { readonly kind: K },
     { server, organisationId, userId }: Account,
     plain: Parameters<typeof sealedConnection>[1],
-  ): Promise<void> {
+  ): Promise<StoredRecord<K> | undefined> {
     const { workspaceId } = server;
     const { secrets, clock } = this.#scope;
     const now = clock.now();
-    await this.#resources.write(organisationId, async ({ records }) => {
+    return this.#resources.write(organisationId, async ({ records }) => {
       const found = await records.find(kind, { organisationId, workspaceId }, slug);
       const before = found?.slug === slug && found.workspaceId === workspaceId ? found : undefined;
       const id = before?.id ?? randomUUID();
@@ -292,6 +303,7 @@ export class Connections {
       };
       if (before === undefined) await records.insert(record);
       else await records.replace(record);
+      return before;
     });
   }
 }

@@ -125,7 +125,7 @@ async function start(t: TestContext, revoke?: () => Promise<void>) {
           )
         ).total,
     );
-  return { ok, refused, call, key, revoked, connect, count, clock };
+  return { ok, refused, call, key, owner, organisationId, revoked, connect, count, clock };
 }
 
 test('connections are listed without their tokens, also by user, and shown in the access of users', async (t) => {
@@ -191,4 +191,45 @@ test('a server is deleted with the connections of its users, whether or not thei
   await ok({ method: 'DELETE', path: '/mcp-servers/mine' });
   assert.equal(revoked.length, 2);
   assert.equal(await count(), 0);
+});
+
+test('a user who is removed leaves no connection behind, at servers of the YAML neither, and others keep theirs', async (t) => {
+  const { ok, owner, organisationId, revoked, connect, count } = await start(t);
+  const [ann, bob] = [await connect('ann', true), await connect('bob', false)];
+  const [{ data: shown }] = [await ok({ path })];
+  assert.equal(shown.length, 2);
+  const all = async () => {
+    const page = { offset: 0, limit: 10 };
+    const found = await resources.read(({ records }) =>
+      records.list('mcp_connection', organisationId, {}, page),
+    );
+    return found.data;
+  };
+  const ofAnn = (await all()).find(({ data }) => data.userId === ann);
+  assert.ok(ofAnn);
+  const id = randomUUID();
+  const { secrets } = testScope().scope;
+  const slug = connectionSlug('file:wiki', ann);
+  const data = { ...ofAnn.data, server: 'file:wiki' };
+  const sealed = sealedConnection(
+    id,
+    { access_token: `${planted}-of-the-wiki`, client_secret: `${planted}-client` },
+    secrets,
+  );
+  await resources.write(organisationId, ({ records }) =>
+    records.insert({
+      ...ofAnn,
+      ...{ id, slug, data, workspaceId: undefined, parentId: '', secrets: sealed },
+    }),
+  );
+  await ok({ method: 'DELETE', path: `/admin/users/${ann}` }, owner);
+  assert.deepEqual(
+    (await all()).map((one) => one.data.userId),
+    [bob],
+  );
+  assert.deepEqual(revoked.map(({ token }) => token).sort(), [
+    `${planted}-of-the-wiki`,
+    `${planted}-refresh-ann`,
+  ]);
+  assert.equal(await count(), 1);
 });

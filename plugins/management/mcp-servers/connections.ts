@@ -7,15 +7,16 @@ import { oauthSecretOf } from '../../../core/organisation/mcp-token.ts';
 import type { ReferringIntegration } from '../../../core/organisation/mcp-address.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { UserRecord } from '../../../core/ports/people.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { withReferences } from '../mcp-integrations/connection.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
-import { everyRecord } from '../shared/records.ts';
+import { eachRecord, everyRecord } from '../shared/records.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
 import { findUser } from '../users/visible.ts';
-import { visibleServer } from './record.ts';
+import { integrationOf, visibleServer } from './record.ts';
 
 type Connection = StoredRecord<'mcp_connection'>;
 type Server = StoredRecord<'mcp_server'>;
@@ -156,12 +157,20 @@ function isConnected({ data, now }: Pick<Connection, 'data'> & { readonly now: n
 /** The connection of a user by id or e-mail address; of one who is not in the store, by the id of their tokens. */
 async function connectionOf(
   reader: Pick<ResourcesReader, 'records' | 'users'>,
-  { organisationId, workspaceId, id }: Server,
+  server: Server,
   idOrEmail: string,
 ): Promise<Connection | undefined> {
-  const userId = (await findUser(reader, organisationId, idOrEmail))?.id ?? idOrEmail;
-  const slug = connectionSlug(id, userId);
-  const found = await reader.records.find('mcp_connection', { organisationId, workspaceId }, slug);
+  const user = await findUser(reader, server.organisationId, idOrEmail);
+  return connectionById(reader, server, user?.id ?? idOrEmail);
+}
+
+async function connectionById(
+  { records }: Pick<ResourcesReader, 'records'>,
+  { organisationId, workspaceId, id }: Server,
+  userId: string,
+): Promise<Connection | undefined> {
+  const place = { organisationId, workspaceId };
+  const found = await records.find('mcp_connection', place, connectionSlug(id, userId));
   return found?.parentId === id ? found : undefined;
 }
 
@@ -171,20 +180,17 @@ export async function connectedUsers(
   server: Server,
   userIds: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const { organisationId, workspaceId, id } = server;
-  const place = { organisationId, workspaceId };
   const connected = new Set<string>();
-  for (const userId of userIds) {
-    const found = await reader.records.find('mcp_connection', place, connectionSlug(id, userId));
-    if (found?.parentId === id) connected.add(userId);
-  }
+  for (const userId of userIds)
+    if ((await connectionById(reader, server, userId)) !== undefined) connected.add(userId);
   return connected;
 }
 
 /** Connections that are not in the store any more, with what their revocation needs. */
 interface EndedConnections {
   readonly connections: readonly Connection[];
-  readonly integration: ReferringIntegration;
+  /** Undefined for servers of the YAML. */
+  readonly integration: ReferringIntegration | undefined;
 }
 
 /** Removes the connections of a user, or of all. Hand the result to `revokeEnded` behind the transaction. */
@@ -208,34 +214,61 @@ export async function endConnections(
 }
 
 /**
+ * Removes all connections of a user of the organisation who is removed. Hand the result to `revokeEnded` behind the
+ * transaction.
+ */
+export async function endConnectionsOfUser(
+  writer: Pick<ResourcesWriter, 'records'>,
+  { organisationId, id: userId }: Pick<UserRecord, 'organisationId' | 'id'>,
+): Promise<readonly EndedConnections[]> {
+  const ended: EndedConnections[] = [];
+  for await (const server of eachRecord(writer, 'mcp_server', organisationId, {})) {
+    const one = await connectionById(writer, server, userId);
+    if (one === undefined) continue;
+    const integration = await integrationOf(writer, server);
+    ended.push({ connections: [one], integration: await withReferences(writer, integration) });
+  }
+  for await (const one of eachRecord(writer, 'mcp_connection', organisationId, { ofOrganisation: true }))
+    if (one.data.userId === userId) ended.push({ connections: [one], integration: undefined });
+  for (const { id } of ended.flatMap(({ connections }) => connections))
+    await writer.records.remove('mcp_connection', organisationId, id);
+  return ended;
+}
+
+/**
  * Has authorization servers revoke the tokens of connections that were removed; one that fails is logged, since the gateway
  * has forgotten the tokens all the same. Waits for the first ten; others go on in the background.
  */
-export async function revokeEnded(
-  scope: Scope,
-  { connections, integration }: EndedConnections,
-): Promise<void> {
+export async function revokeEnded(scope: Scope, ...ended: readonly EndedConnections[]): Promise<void> {
+  const all = ended.flatMap(({ connections, integration }) =>
+    connections.map((connection) => ({ connection, integration })),
+  );
   const revokeFrom = async (start: number): Promise<void> => {
-    const some = connections.slice(start, start + maxAtOnce);
-    await Promise.all(some.map((one) => revokeOne(scope, integration, one)));
+    const some = all.slice(start, start + maxAtOnce);
+    await Promise.all(some.map((one) => revokeOne(scope, one.integration, one.connection)));
   };
   await revokeFrom(0);
-  if (connections.length <= maxAtOnce) return;
+  if (all.length <= maxAtOnce) return;
   void (async () => {
-    for (let start = maxAtOnce; start < connections.length; start += maxAtOnce) await revokeFrom(start);
+    for (let start = maxAtOnce; start < all.length; start += maxAtOnce) await revokeFrom(start);
   })();
 }
 
 async function revokeOne(
   scope: Scope,
-  integration: ReferringIntegration,
+  integration: ReferringIntegration | undefined,
   connection: Connection,
 ): Promise<void> {
   const { secrets, mcp, log } = scope;
   try {
     const { isRegistered } = connection.data;
-    const secret = isRegistered ? undefined : await oauthSecretOf(integration, connection.workspaceId, scope);
+    const secret =
+      isRegistered || integration === undefined
+        ? undefined
+        : await oauthSecretOf(integration, connection.workspaceId, scope);
     const client = clientOfConnection(connection, secret?.value ?? '', secrets);
+    if (client.secret === '' && client.method !== 'none')
+      throw new GatewayError('credentials_failed', 'The secret of the client is not known here.');
     await revokeConnection(mcp.oauth, connection, client, secrets);
   } catch (error) {
     log.warn('An authorization server did not revoke the token of a connection that was ended', {

@@ -4,6 +4,7 @@ import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipel
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { UserFilter, UserRecord } from '../../../core/ports/people.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { endConnectionsOfUser, revokeEnded } from '../mcp-servers/connections.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { requireGrant, visibleUser } from './visible.ts';
 import { GivenOrganisationRole, OrganisationRoleSchema, showUser, userExample, UserReply } from './record.ts';
@@ -16,7 +17,7 @@ const PersonName = Type.Optional(Type.String({ maxLength: 255, description: 'May
 
 /** The routes of the organisation's users. */
 export function userRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [listRoute(), getRoute(), updateRoute(scope), removeRoute()];
+  return [listRoute(), getRoute(), updateRoute(scope), removeRoute(scope)];
 }
 
 function listRoute(): RouteDefinition {
@@ -118,27 +119,29 @@ function updateRoute({ clock }: Scope): RouteDefinition {
   });
 }
 
-function removeRoute(): RouteDefinition {
+function removeRoute(scope: Scope): RouteDefinition {
   return defineRoute({
     id: 'users.delete',
     method: 'DELETE',
     path: `${path}/{userId}`,
-    summary: 'Removes a user from the organisation and its workspaces, with all of their keys',
+    summary:
+      'Removes a user from the organisation and its workspaces, with all of their keys and connections to MCP servers',
     scope: 'organisation_users.delete',
     audit: 'delete',
     params: Params,
     reply: Type.Object({}),
     examples: { response: {} },
     async handle({ params, key, role, write, requireVersion }) {
-      await write(async (writer) => {
+      const ended = await write(async (writer) => {
         const before = await visibleUser(writer, key, params.userId);
         requireVersion(before.version);
         requireGrant(role, before.role);
         await requireOtherOwner(writer, before);
         if (!(await writer.users.remove(key.organisationId, before.id))) throw staleVersion();
         await writer.apiKeys.removeOfUser(key.organisationId, before.id);
-        return { id: before.id, result: undefined };
+        return { id: before.id, result: await endConnectionsOfUser(writer, before) };
       });
+      await revokeEnded(scope, ...ended);
       return {};
     },
   });

@@ -8,7 +8,6 @@ import {
   fieldOf,
   fieldProblem,
   requireField,
-  requireMachineIdentity,
   type TokenRequest,
   type TokenStep,
 } from './credential-context.ts';
@@ -285,4 +284,13 @@ function assertionOf({ email, privateKey, privateKeyId, tokenUri }: ServiceAccou
 
 function encoded(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');
+}
+
+/** Throws `invalid_request` when fields from a request would use the identity of the machine. */
+function requireMachineIdentity({ machineIdentity }: CredentialContext, what: string): void {
+  if (machineIdentity) return;
+  throw fieldProblem(
+    'azure_auth_mode',
+    `asks for ${what}, which only a provider of the configuration may use. Send credentials of your own.`,
+  );
 }

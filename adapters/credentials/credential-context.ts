@@ -99,15 +99,6 @@ export interface CredentialContext {
   readonly machineIdentity: boolean;
 }
 
-/** Throws `invalid_request` when fields from a request would use the identity of the machine. */
-export function requireMachineIdentity({ machineIdentity }: CredentialContext, what: string): void {
-  if (machineIdentity) return;
-  throw fieldProblem(
-    'azure_auth_mode',
-    `asks for ${what}, which only a provider of the configuration may use. Send credentials of your own.`,
-  );
-}
-
 /**
  * An environment variable that names a host or URL. Throws `invalid_request` for one that is neither https nor loopback.
  */

@@ -3,7 +3,10 @@ import { ByteWriter, ParquetWriter, type ColumnSource, type SchemaElement } from
 import type { LogRecord } from '../../core/ports/analytics.ts';
 import type { FileFormat } from '../../core/ports/exports.ts';
 import type { ExportField } from '../../core/ports/request-row.ts';
-import { costDigits, columns, type Column } from './text-formats.ts';
+import { columns, type Column } from './text-formats.ts';
+
+/** Decimal places of a cost in US dollars, as in the store. */
+const costDigits = 12;
 
 /** `PAR1`, which the writer puts at the start by itself, and at the end after the length of the footer. */
 const magicBytes = 4;

@@ -103,9 +103,6 @@ export type Column =
   | { readonly kind: 'flag'; of(record: LogRecord): boolean }
   | { readonly kind: 'body'; of(record: LogRecord): BodyCell | undefined };
 
-/** Decimal places of a cost in US dollars, as in the store. */
-export const costDigits = 12;
-
 /** Every column by its name. */
 export const columns: { readonly [F in ExportField]: Column } = {
   id: { kind: 'text', of: ({ request }) => request.id },

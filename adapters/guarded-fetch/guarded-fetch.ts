@@ -14,7 +14,7 @@ import {
   GuardedHop,
   type HopSurroundings,
   isEncoded,
-  networkFailure,
+  networkReason,
   redirectOf,
 } from './guarded-hop.ts';
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
@@ -265,4 +265,9 @@ class FetchTask {
     this.#heldBytes += bytes;
     return true;
   }
+}
+
+/** The caller's error for a failure of the network, of TLS or of undici. */
+function networkFailure(host: string, cause: unknown): GatewayError {
+  return GatewayError.is(cause) ? cause : fetchFailed(host, networkReason(cause), cause);
 }

@@ -184,11 +184,6 @@ export function fetchFailed(host: string, why: string, cause?: unknown): Gateway
   return new GatewayError('fetch_failed', `"${host.slice(0, 255)}" could not be fetched: ${why}.`, { cause });
 }
 
-/** The caller's error for a failure of the network, of TLS or of undici. */
-export function networkFailure(host: string, cause: unknown): GatewayError {
-  return GatewayError.is(cause) ? cause : fetchFailed(host, networkReason(cause), cause);
-}
-
 /** Same in general terms, for the end of a sentence that names the host. */
 export function networkReason(cause: unknown): string {
   const code =

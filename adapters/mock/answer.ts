@@ -1,5 +1,3 @@
-import { wordOfStatus } from '../dialects/google-gemini/errors.ts';
-
 /** Members of an error answer in addition to its status and message. */
 interface ProblemDetails {
   readonly param?: string;
@@ -33,15 +31,6 @@ export function invalid(param: string, message: string, code = 'invalid_value'):
 /** A 404 for an unknown identifier. */
 export function unknownId(what: string, id: string): MockProblem {
   return new MockProblem(404, `No such ${what}: '${id.slice(0, 200)}'.`, { param: 'id', code: 'not_found' });
-}
-
-/** A 501 for a route that providers have and the mock provider does not simulate. It tells SDKs not to retry. */
-export function notPlayed(method: string, path: string): MockProblem {
-  return new MockProblem(
-    501,
-    `The mock provider does not play ${method} ${path.slice(0, 200)}. docs/mock-provider.md lists what it plays; name another provider for this request.`,
-    { code: 'not_played', headers: ['x-should-retry', 'false'] },
-  );
 }
 
 const openaiTypes: Readonly<Record<number, string>> = {
@@ -86,11 +75,6 @@ export function anthropicError(problem: MockProblem): object {
     type: 'error',
     error: { type: anthropicTypes[problem.status] ?? fallback, message: problem.message },
   };
-}
-
-/** The body of an error answer in Gemini's shape. */
-function geminiError({ status, message }: MockProblem): object {
-  return { error: { code: status, message, status: wordOfStatus(status) } };
 }
 
 /** A whole answer. */
@@ -143,13 +127,6 @@ export function streamAnswer(
   ending: { readonly closing: string; readonly errorFrame: string },
 ): StreamAnswer {
   return { kind: 'stream', status: 200, headers: streamHeaders, frames, ...ending };
-}
-
-const errors = { openai: openaiError, anthropic: anthropicError, gemini: geminiError };
-
-/** An error answer in the shape of the dialect. */
-export function problemAnswer(problem: MockProblem, dialect: MockDialect): PlainAnswer {
-  return jsonAnswer(errors[dialect](problem), problem.status, problem.headers);
 }
 
 /** A frame with data only, the form of OpenAI's chat stream. */

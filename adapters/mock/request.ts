@@ -1,13 +1,8 @@
 import type { HeaderList } from '../../core/ports/header-list.ts';
 import type { Faults } from './faults.ts';
 import type { FileStore, JobStore, NewId } from './stores.ts';
-import { createHash } from 'node:crypto';
-import type { Readable } from 'node:stream';
 import { invalid } from './answer.ts';
 import { isJsonObject } from '../../core/base/json.ts';
-
-/** Upper bound of stored bytes of a request body; a longer one is counted and hashed, but not stored. */
-const maxHeldBytes = 32 * 1024 * 1024;
 
 /** A received request body. */
 export interface ReceivedBody {
@@ -16,32 +11,6 @@ export interface ReceivedBody {
   readonly size: number;
   /** SHA-256 of all bytes, in hex. */
   digest(): string;
-}
-
-/** Wraps a body that is already in memory. */
-export function bodyFromBytes(bytes: Uint8Array): ReceivedBody {
-  const held = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return { held, size: held.length, digest: () => createHash('sha256').update(held).digest('hex') };
-}
-
-/** Reads a stream to its end. Rejects when the stream fails or is destroyed before its end. */
-export async function bodyFromStream(stream: Readable): Promise<ReceivedBody> {
-  const hash = createHash('sha256');
-  let chunks: Buffer[] = [];
-  let size = 0;
-  for await (const piece of stream as AsyncIterable<Uint8Array | string>) {
-    const chunk = typeof piece === 'string' ? Buffer.from(piece) : Buffer.from(piece);
-    size += chunk.length;
-    hash.update(chunk);
-    if (size <= maxHeldBytes) chunks.push(chunk);
-    else chunks = [];
-  }
-  const digest = hash.digest('hex');
-  return {
-    held: size <= maxHeldBytes ? Buffer.concat(chunks) : undefined,
-    size,
-    digest: () => digest,
-  };
 }
 
 /** State that the endpoints of one mock provider share. */

@@ -1,5 +1,13 @@
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
-import { type MockAnswer, type MockDialect, MockProblem, notPlayed, problemAnswer } from './answer.ts';
+import {
+  anthropicError,
+  jsonAnswer,
+  type MockAnswer,
+  type MockDialect,
+  MockProblem,
+  openaiError,
+  type PlainAnswer,
+} from './answer.ts';
 import {
   type JsonObject,
   maskedHeaders,
@@ -44,6 +52,19 @@ import { answerResponses, countInputTokens } from './endpoints/responses.ts';
 import { answerSpeech } from './endpoints/speech.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 import { decodePercent } from '../../core/base/percent.ts';
+import { wordOfStatus } from '../dialects/google-gemini/errors.ts';
+
+/** The body of an error answer in Gemini's shape. */
+function geminiError({ status, message }: MockProblem): object {
+  return { error: { code: status, message, status: wordOfStatus(status) } };
+}
+
+const errors = { openai: openaiError, anthropic: anthropicError, gemini: geminiError };
+
+/** An error answer in the shape of the dialect. */
+function problemAnswer(problem: MockProblem, dialect: MockDialect): PlainAnswer {
+  return jsonAnswer(errors[dialect](problem), problem.status, problem.headers);
+}
 
 const maxEchoedHeaderBytes = 8192;
 
@@ -386,4 +407,13 @@ function json(path: string, answer: Endpoint, dialect: MockDialect = 'openai'): 
 
 function plain(method: string, path: string, answer: Endpoint): Route {
   return { method, pattern: path.slice(1).split('/'), body: 'any', answer, dialect: 'openai' };
+}
+
+/** A 501 for a route that providers have and the mock provider does not simulate. It tells SDKs not to retry. */
+function notPlayed(method: string, path: string): MockProblem {
+  return new MockProblem(
+    501,
+    `The mock provider does not play ${method} ${path.slice(0, 200)}. docs/mock-provider.md lists what it plays; name another provider for this request.`,
+    { code: 'not_played', headers: ['x-should-retry', 'false'] },
+  );
 }

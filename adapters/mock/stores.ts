@@ -1,19 +1,5 @@
-import { randomInt } from 'node:crypto';
-
-const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
-
 /** Creates an identifier with the prefix: `chatcmpl-` and 24 letters and digits. */
 export type NewId = (prefix: string) => string;
-
-/** Creates identifiers from `random` (numbers from 0 to below 1); without it from the system's random source. */
-export function idsFrom(random: (() => number) | undefined): NewId {
-  const pick = random === undefined ? randomInt : (below: number) => Math.floor(random() * below);
-  return (prefix) => {
-    let id = prefix;
-    for (let i = 0; i < 24; i++) id += alphabet.charAt(pick(alphabet.length));
-    return id;
-  };
-}
 
 const maxCreated = 1000;
 /** Creation time of the oldest initial job: 2025-10-02T00:00:00Z. */

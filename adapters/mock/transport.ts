@@ -8,15 +8,51 @@ import type {
   UpstreamHandler,
   UpstreamRequest,
 } from '../../core/ports/transport.ts';
-import { FileStore, idsFrom, JobStore } from './stores.ts';
+import { FileStore, JobStore, type NewId } from './stores.ts';
 import { type Conversation, MockService, type ServedAnswer } from './service.ts';
 import { Readable } from 'node:stream';
-import { bodyFromBytes, bodyFromStream, type ReceivedBody } from './request.ts';
+import { type ReceivedBody } from './request.ts';
 import type { Faults } from './faults.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import { acceptOf, MockSocket } from './web-socket.ts';
 import { brotliCompressSync, constants, createBrotliCompress, createGzip, gzipSync } from 'node:zlib';
 import type { MockAnswer, PlainAnswer, StreamAnswer } from './answer.ts';
+import { createHash, randomInt } from 'node:crypto';
+
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+
+/** Creates identifiers from `random` (numbers from 0 to below 1); without it from the system's random source. */
+function idsFrom(random: (() => number) | undefined): NewId {
+  const pick = random === undefined ? randomInt : (below: number) => Math.floor(random() * below);
+  return (prefix) => {
+    let id = prefix;
+    for (let i = 0; i < 24; i++) id += alphabet.charAt(pick(alphabet.length));
+    return id;
+  };
+}
+
+/** Upper bound of stored bytes of a request body; a longer one is counted and hashed, but not stored. */
+const maxHeldBytes = 32 * 1024 * 1024;
+
+/** Reads a stream to its end. Rejects when the stream fails or is destroyed before its end. */
+async function bodyFromStream(stream: Readable): Promise<ReceivedBody> {
+  const hash = createHash('sha256');
+  let chunks: Buffer[] = [];
+  let size = 0;
+  for await (const piece of stream as AsyncIterable<Uint8Array | string>) {
+    const chunk = typeof piece === 'string' ? Buffer.from(piece) : Buffer.from(piece);
+    size += chunk.length;
+    hash.update(chunk);
+    if (size <= maxHeldBytes) chunks.push(chunk);
+    else chunks = [];
+  }
+  const digest = hash.digest('hex');
+  return {
+    held: size <= maxHeldBytes ? Buffer.concat(chunks) : undefined,
+    size,
+    digest: () => digest,
+  };
+}
 
 /** Dependencies of a mock provider. */
 interface MockTransportOptions {
@@ -414,4 +450,10 @@ function reset(when: string, word: string): GatewayError {
     'upstream_reset',
     `The mock provider cut the connection ${when}, as \`${word}\` asks.`,
   );
+}
+
+/** Wraps a body that is already in memory. */
+function bodyFromBytes(bytes: Uint8Array): ReceivedBody {
+  const held = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return { held, size: held.length, digest: () => createHash('sha256').update(held).digest('hex') };
 }

@@ -14,7 +14,6 @@ import type {
 import {
   exactPrice,
   type ExactPrice,
-  findModelName,
   findModelPrices,
   formatAmount,
   type ModelPrices,
@@ -23,9 +22,9 @@ import {
   picosPerUnit,
   plainPrice,
   type PriceList,
-  pricesAt,
   type TokenPrice,
 } from './model-prices.ts';
+import { calcPrice } from '@pydantic/genai-prices';
 
 /** Factors have a precision of six decimal places. */
 const parts = 1_000_000;
@@ -385,4 +384,19 @@ function charge(tally: Tally, tokens: number, price: TokenPrice | undefined, con
 /** Sanitises a provider's number: an integer, not negative, finite. */
 function count(tokens: number): number {
   return tokens > 0 ? Math.min(Math.round(tokens), Number.MAX_SAFE_INTEGER) : 0;
+}
+
+/** Name of a model in the data of genai-prices, or undefined when it lists none. */
+function findModelName(provider: string, model: string): string | undefined {
+  const found = calcPrice({}, model, { providerId: provider });
+  return found === null || found.provider.id !== provider ? undefined : found.model.id;
+}
+
+/** The list in effect at `at` (milliseconds since the epoch); undefined before the first one. */
+function pricesAt(prices: ModelPrices, at: number): PriceList | undefined {
+  for (let i = prices.length - 1; i >= 0; i -= 1) {
+    const entry = prices[i];
+    if (entry?.applies(at) === true) return entry.list;
+  }
+  return undefined;
 }

@@ -85,21 +85,6 @@ export function findModelPrices(provider: string, model: string): ModelPrices | 
   return compiled.map((entry, index) => (index === 0 ? { ...entry, applies: always } : entry));
 }
 
-/** Name of a model in the data of genai-prices, or undefined when it lists none. */
-export function findModelName(provider: string, model: string): string | undefined {
-  const found = calcPrice({}, model, { providerId: provider });
-  return found === null || found.provider.id !== provider ? undefined : found.model.id;
-}
-
-/** The list in effect at `at` (milliseconds since the epoch); undefined before the first one. */
-export function pricesAt(prices: ModelPrices, at: number): PriceList | undefined {
-  for (let i = prices.length - 1; i >= 0; i -= 1) {
-    const entry = prices[i];
-    if (entry?.applies(at) === true) return entry.list;
-  }
-  return undefined;
-}
-
 function priceList(prices: ModelPrice, model: string): PriceList {
   // The data has an empty list both for free and for unknown prices; only the name distinguishes them.
   const free: ModelPrice = model.endsWith(':free') ? { input_mtok: 0, output_mtok: 0 } : {};

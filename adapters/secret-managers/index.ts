@@ -20,7 +20,6 @@ import {
   refusedFailure,
   type SecretSource,
   type SourceContext,
-  type SourceMaker,
   type SourceRules,
 } from './secret-source.ts';
 import { createVaultSource } from './vault-secret.ts';
@@ -403,3 +402,6 @@ function noMember(path: string, why: string, name: string): GatewayError {
     `The secret "${path}" ${why}, and "${name}" of it is asked for. Check secret_key.`,
   );
 }
+
+/** Creates a source. Throws `invalid_request`, with the field as its `param`, for invalid settings. */
+type SourceMaker = (question: SecretQuestion, context: SourceContext) => SecretSource;

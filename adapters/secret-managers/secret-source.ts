@@ -1,7 +1,7 @@
 import type { CredentialFactory } from '../../core/ports/credentials.ts';
 import type { GuardedFetch } from '../../core/ports/transport.ts';
 import type { TrustedHosts } from '../../core/base/host-rules.ts';
-import type { SecretQuestion, SecretSources } from '../../core/ports/secret-managers.ts';
+import type { SecretSources } from '../../core/ports/secret-managers.ts';
 import {
   credentialsFailed,
   fieldProblem,
@@ -116,9 +116,6 @@ export interface SecretSource {
    */
   read(rules: SourceRules): Promise<string>;
 }
-
-/** Creates a source. Throws `invalid_request`, with the field as its `param`, for invalid settings. */
-export type SourceMaker = (question: SecretQuestion, context: SourceContext) => SecretSource;
 
 /**
  * The address of a manager, without a trailing slash: https, or http for a host of `security.trusted_hosts`. Throws

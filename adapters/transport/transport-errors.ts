@@ -74,11 +74,6 @@ export function answerTimedOut(place: FailurePlace, timeoutMs: number): GatewayE
   return new GatewayError('upstream_timeout', message);
 }
 
-/** The bound of requests in flight, or of origins in use, is reached. */
-export function transportBusy(what: string): GatewayError {
-  return new GatewayError('upstream_busy', `${what}; try again when some of them have ended`);
-}
-
 /** The transport is closed. */
 export function transportClosed(): GatewayError {
   return new GatewayError('shutting_down', 'the gateway is shutting down; send the request again');

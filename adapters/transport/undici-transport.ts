@@ -19,7 +19,6 @@ import {
   answerTimedOut,
   connectTimedOut,
   type FailurePlace,
-  transportBusy,
   transportClosed,
   transportError,
 } from './transport-errors.ts';
@@ -422,4 +421,9 @@ function declinedTooLargeError(peer: string): GatewayError {
     `${peer} declined WebSocket with an answer of more than ${maxDeclinedBytes} bytes; check that base_url and path serve WebSocket`,
     { source: 'provider' },
   );
+}
+
+/** The bound of requests in flight, or of origins in use, is reached. */
+function transportBusy(what: string): GatewayError {
+  return new GatewayError('upstream_busy', `${what}; try again when some of them have ended`);
 }

@@ -4,10 +4,10 @@ import type { TSchema } from 'typebox';
 import { linearPattern } from '../base/linear-pattern.ts';
 import {
   chooseBranch,
+  coerceText,
   describeSchema,
   describeValue,
   expectedKeyword,
-  typeRemedy,
 } from './describe-schema.ts';
 import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
 import {
@@ -18,6 +18,7 @@ import {
   schemaMap,
   schemaObject,
   type SchemaObject,
+  schemaTypes,
   unionBranches,
 } from './schema-object.ts';
 import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
@@ -357,4 +358,16 @@ function missingOneOf(keys: readonly string[], error: ErrorObject, path: string)
   }
   const message = `one of the keys ${listWords(keys.map(quoted), 'or')} is missing`;
   return [{ ...issue, message, missing: keys.map((key) => childPointer(path, key)) }];
+}
+
+/** Remedy for a value of the wrong type, when it is clear; else an empty text. */
+function typeRemedy(schema: SchemaObject, value: unknown): string {
+  const types = schemaTypes(schema);
+  if (value === null) return '; give it a value or remove the key';
+  if (typeof value === 'string') {
+    const spelled = types.find((type) => coerceText(value, type) !== undefined);
+    return spelled === undefined ? '' : '; remove the quotes';
+  }
+  const scalar = typeof value === 'number' || typeof value === 'boolean';
+  return scalar && types.includes('string') ? '; put it in quotes' : '';
 }

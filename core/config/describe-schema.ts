@@ -40,18 +40,6 @@ export function describeValue(value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : `a ${typeof value}`;
 }
 
-/** Remedy for a value of the wrong type, when it is clear; else an empty text. */
-export function typeRemedy(schema: SchemaObject, value: unknown): string {
-  const types = schemaTypes(schema);
-  if (value === null) return '; give it a value or remove the key';
-  if (typeof value === 'string') {
-    const spelled = types.find((type) => coerceText(value, type) !== undefined);
-    return spelled === undefined ? '' : '; remove the quotes';
-  }
-  const scalar = typeof value === 'number' || typeof value === 'boolean';
-  return scalar && types.includes('string') ? '; put it in quotes' : '';
-}
-
 /**
  * Annotation with which a schema describes the expected value, where its keywords would not read well: `Type.String({
  * pattern: '…', 'x-expected': 'a host name' })`.

@@ -2,7 +2,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import type { ConfigFile, ConfigNode, MapEntry, MapNode, NodePlace } from './config-node.ts';
 import { expandGlob, isGlob, maxConfigFileBytes, type ReadFile, readText } from './read-file.ts';
 import { parseYaml } from './parse-yaml.ts';
-import { isError, placeText, type Problem, problemAtNode, problemOfFile } from './problem.ts';
+import { isError, placeText, type Problem, problemAtNode } from './problem.ts';
 import { childPointer } from '../base/json.ts';
 
 const kinds = { map: 'an object', list: 'a list', scalar: 'a single value' } as const;
@@ -216,4 +216,9 @@ class Gathering {
       return [{ path, name }];
     });
   }
+}
+
+/** A problem of a file as a whole. */
+function problemOfFile(file: string, message: string): Problem {
+  return { file, line: 0, column: 0, path: '', message };
 }

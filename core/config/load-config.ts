@@ -6,12 +6,15 @@ import { gatherConfig } from './include.ts';
 import { childPointer, isJsonObject } from '../base/json.ts';
 import { splitPluginEntries } from './plugin-entries.ts';
 import { arrangeProblems, isError, type Problem, problemAtNode } from './problem.ts';
-import { maxInputFileBytes, type ReadFile, type ReadResult, readText } from './read-file.ts';
+import { type ReadFile, type ReadResult, readText } from './read-file.ts';
 import { type GatewayConfig, GatewayConfigSchema } from './schema.ts';
 import type { OtlpSettings, TelemetrySettings } from '../base/trace-context.ts';
 import type { Telemetry } from './telemetry-schema.ts';
 import { dirname, isAbsolute, resolve } from 'node:path';
 import { percentDecoded } from '../base/percent.ts';
+
+/** Largest `${file:…}` input, in bytes: secrets and certificates. */
+const maxInputFileBytes = 65_536;
 
 /** `telemetry:` after the schema: members without a default may be absent. */
 type WrittenTelemetry = Static<typeof Telemetry>;

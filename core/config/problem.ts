@@ -8,11 +8,6 @@ export function problemAtNode(place: NodePlace, path: string, message: string): 
   return { file: place.file.name, line: place.line, column: place.column, path, message };
 }
 
-/** A problem of a file as a whole. */
-export function problemOfFile(file: string, message: string): Problem {
-  return { file, line: 0, column: 0, path: '', message };
-}
-
 /** `gateway.config.yaml:12:7`, for a second place in a message. */
 export function placeText(place: NodePlace): string {
   return `${place.file.name}:${place.line}:${place.column}`;

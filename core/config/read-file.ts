@@ -94,8 +94,6 @@ export type ReadResult =
 
 /** Largest YAML file, in bytes. */
 export const maxConfigFileBytes = 1_048_576;
-/** Largest `${file:…}` input, in bytes: secrets and certificates. */
-export const maxInputFileBytes = 65_536;
 
 class UnreadableFile extends Error {}
 

@@ -8,7 +8,7 @@ import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { type StreamNotes, streamNotes } from './keys.ts';
-import { activeTaps, buildStages, type RefusalPlace, TapChain } from './tap-chain.ts';
+import { buildStages, type RefusalPlace, TapChain } from './tap-chain.ts';
 
 /** Enough for the first event of a stream, behind which it may stay silent for long. */
 const firstBytes = 512;
@@ -277,4 +277,9 @@ function endsFrame(chunk: Buffer): boolean {
   const before = chunk[length - 2];
   if (before === lineFeed) return true;
   return before === carriageReturn && chunk[length - 3] === lineFeed && chunk[length - 4] === carriageReturn;
+}
+
+/** The taps of plugins before `upTo`, nearest the provider first. */
+function activeTaps(exchange: Exchange, upTo: number): readonly TapStep[] {
+  return exchange.pipeline.taps.filter((step) => step.index < upTo);
 }

@@ -457,8 +457,3 @@ export function buildStages(
   place.upTo = upTo;
   return stages;
 }
-
-/** The taps of plugins before `upTo`, nearest the provider first. */
-export function activeTaps(exchange: Exchange, upTo: number): readonly TapStep[] {
-  return exchange.pipeline.taps.filter((step) => step.index < upTo);
-}

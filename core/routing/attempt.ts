@@ -21,12 +21,12 @@ import {
   sentBody,
   type AttemptParts,
 } from './upstream-request.ts';
-import { CurrentAttempt, type EarlyAnswer, runAttemptHooks } from './current-attempt.ts';
+import { CurrentAttempt, type EarlyAnswer } from './current-attempt.ts';
 import { noteCall } from './collected-answer.ts';
 import { type Sending, sendRequest } from './upstream-answer.ts';
 import { translatedAnswer, type Translation } from './translation.ts';
 import { asGatewayError } from '../pipeline/settle.ts';
-import { callStep } from '../pipeline/call-step.ts';
+import { callStep, loadBody } from '../pipeline/call-step.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';
 import { applyParamEdits, withModelInPath } from './params/apply-param-edits.ts';
@@ -36,6 +36,7 @@ import { limitsOnStoreFailure } from '../pipeline/keys.ts';
 import { guardrailsOf, runsNone } from './request-guardrails.ts';
 import type { Clock } from '../ports/clock.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
+import type { AttemptStep } from '../pipeline/compile.ts';
 
 /** Dependencies of attempts; one per generation. */
 export interface AttemptSetup extends PrepareSetup {
@@ -432,4 +433,25 @@ async function sendUpgrade(sending: UpgradeSending): Promise<Answer> {
 /** The model in the query of a request for WebSocket (`/realtime?model=…`), or an empty text. */
 function queryModel(query: string): string {
   return new URLSearchParams(query).get('model') ?? '';
+}
+
+/** Runs the hooks from index `from` until one answers. A promise only when a hook returns one, or a body must be read. */
+function runAttemptHooks(
+  exchange: Exchange,
+  runtime: HookRuntime,
+  from: number,
+): MaybePromise<EarlyAnswer | undefined> {
+  const steps = exchange.pipeline.attempt;
+  for (let i = from; i < steps.length; i++) {
+    const step = steps[i] as AttemptStep;
+    const loading = loadBody(exchange, step.loadsBody);
+    if (loading !== undefined) return loading.then(() => runAttemptHooks(exchange, runtime, i));
+    const answer = callStep(step, exchange, runtime, () => step.run(exchange));
+    if (isPromise(answer))
+      return answer.then((came) =>
+        came === undefined ? runAttemptHooks(exchange, runtime, i + 1) : { answer: came, index: step.index },
+      );
+    if (answer !== undefined) return { answer, index: step.index };
+  }
+  return undefined;
 }

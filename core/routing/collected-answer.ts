@@ -54,13 +54,6 @@ export function collectUpstream(
   });
 }
 
-/** Whether this content type is a stream of the client's dialect: events, or the framing that its request asks for. */
-export function isStreamType({ dialect, facts, query }: Exchange, contentType: string): boolean {
-  if (contentType.startsWith('text/event-stream')) return true;
-  const framings = facts.stream ? dialect.frames?.framings : undefined;
-  return framings !== undefined && contentType.startsWith(framings.contentTypeFor(query));
-}
-
 /** Copies the facts of an answer for metrics, limits and the log; facts that it lacks stay unchanged. */
 export function learnFacts({ facts }: Exchange, found: AnswerFacts): void {
   if (found.usage) facts.usage = found.usage;

@@ -1,10 +1,7 @@
 import type { EndpointId } from '../dialects/endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
-import { isPromise, type HookRuntime } from '../pipeline/call-hook.ts';
-import { callStep, loadBody } from '../pipeline/call-step.ts';
-import type { AttemptStep } from '../pipeline/compile.ts';
-import type { AttemptBody, AttemptView, MaybePromise } from '../pipeline/context.ts';
+import type { AttemptBody, AttemptView } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { CacheSettings } from '../ports/cache.ts';
 import type { GuardrailSpecs } from '../ports/guardrails.ts';
@@ -107,25 +104,4 @@ export interface EarlyAnswer {
   readonly answer: Answer;
   /** Position of the plugin. */
   readonly index: number;
-}
-
-/** Runs the hooks from index `from` until one answers. A promise only when a hook returns one, or a body must be read. */
-export function runAttemptHooks(
-  exchange: Exchange,
-  runtime: HookRuntime,
-  from: number,
-): MaybePromise<EarlyAnswer | undefined> {
-  const steps = exchange.pipeline.attempt;
-  for (let i = from; i < steps.length; i++) {
-    const step = steps[i] as AttemptStep;
-    const loading = loadBody(exchange, step.loadsBody);
-    if (loading !== undefined) return loading.then(() => runAttemptHooks(exchange, runtime, i));
-    const answer = callStep(step, exchange, runtime, () => step.run(exchange));
-    if (isPromise(answer))
-      return answer.then((came) =>
-        came === undefined ? runAttemptHooks(exchange, runtime, i + 1) : { answer: came, index: step.index },
-      );
-    if (answer !== undefined) return { answer, index: step.index };
-  }
-  return undefined;
 }

@@ -35,11 +35,6 @@ function defaultConfigSlug(
   return slug === '' ? undefined : slug;
 }
 
-/** Whether requests of this key may bring their own config, or skip the default one by naming a provider. */
-export function mayOverride(key: KeyRecord | undefined): boolean {
-  return key?.defaults?.allowConfigOverride !== false;
-}
-
 /** The refusal of a request whose key forbids it to choose its config. */
 export function overrideDenied(key: KeyRecord): GatewayError {
   return new GatewayError(

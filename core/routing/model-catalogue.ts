@@ -67,11 +67,6 @@ const hostWires: Readonly<Partial<Record<DialectName, ModelsWire>>> = {
   'google-gemini': 'gemini',
 };
 
-/** Whether the header `fetch-integrated-models` asks for the models of all providers. */
-export function wantsCatalogue(exchange: Exchange): boolean {
-  return exchange.service('fetch-integrated-models')?.toLowerCase() === 'true';
-}
-
 /**
  * Whether neither the request's headers nor the options name a provider or config. A default provider with `isOpen`
  * counts as none.

@@ -3,13 +3,7 @@ import type { Answer } from '../pipeline/answer.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
-import {
-  defaultConfigOf,
-  defaultMissing,
-  type Defaults,
-  mayOverride,
-  overrideDenied,
-} from './default-config.ts';
+import { defaultConfigOf, defaultMissing, type Defaults, overrideDenied } from './default-config.ts';
 import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import { addressedProvider, callerKey, ownRequest } from '../pipeline/keys.ts';
 import type { ExpectedPrice } from '../pipeline/estimated-usage.ts';
@@ -34,13 +28,7 @@ import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { Transport } from '../ports/transport.ts';
 import type { Breakers } from './attempts/breakers.ts';
 import { PlanRun, type PlanRunSetup, type TargetPlace } from './attempts/plan-run.ts';
-import {
-  isModelListRequest,
-  ModelCatalogue,
-  type ModelListings,
-  isUnaddressed,
-  wantsCatalogue,
-} from './model-catalogue.ts';
+import { isModelListRequest, ModelCatalogue, type ModelListings, isUnaddressed } from './model-catalogue.ts';
 import type { ProviderDialects, AttemptParts } from './upstream-request.ts';
 import type { CompiledConfig, LeafProvider, PlanLeaf } from './plan/plan-node.ts';
 import { modelAt } from './plan/environment.ts';
@@ -477,4 +465,14 @@ function notServed({ path, pipeline }: Exchange): GatewayError {
 function asExchange(context: RequestContext): Exchange {
   if (context instanceof Exchange) return context;
   throw new TypeError('The router carries only requests of the pipeline.');
+}
+
+/** Whether requests of this key may bring their own config, or skip the default one by naming a provider. */
+function mayOverride(key: KeyRecord | undefined): boolean {
+  return key?.defaults?.allowConfigOverride !== false;
+}
+
+/** Whether the header `fetch-integrated-models` asks for the models of all providers. */
+function wantsCatalogue(exchange: Exchange): boolean {
+  return exchange.service('fetch-integrated-models')?.toLowerCase() === 'true';
 }

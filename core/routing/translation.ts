@@ -287,12 +287,6 @@ function newId(prefix: string): string {
   return prefix + randomBytes(12).toString('hex');
 }
 
-/** The JSON object of the request, which translation needs. Throws `invalid_json`. */
-export function bodyObject(json: unknown): JsonObject {
-  if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json as JsonObject;
-  throw new GatewayError('invalid_json', 'The request body is no JSON object. Send one.');
-}
-
 /** Inputs for the translation of an exchange, beside the codecs. */
 interface TranslationSetup {
   readonly exchange: Exchange;

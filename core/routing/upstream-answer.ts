@@ -20,7 +20,7 @@ import type {
 } from '../ports/transport.ts';
 import { AttemptTimers } from './attempts/attempt-times.ts';
 import { forwardAnswerHeaders } from './forward-headers.ts';
-import { isStreamType, learnFacts } from './collected-answer.ts';
+import { learnFacts } from './collected-answer.ts';
 import type { AnswerFacts, Dialect, StreamScanner, UsageStripper } from '../dialects/dialect.ts';
 import type { Transform } from 'node:stream';
 import type { AttemptOptions } from '../pipeline/router.ts';
@@ -453,4 +453,11 @@ function abortOf(exchange: Exchange, call: UpstreamCall): () => void {
 
 function isResendable({ request: { body } }: Sending): boolean {
   return body === null || body instanceof Uint8Array;
+}
+
+/** Whether this content type is a stream of the client's dialect: events, or the framing that its request asks for. */
+function isStreamType({ dialect, facts, query }: Exchange, contentType: string): boolean {
+  if (contentType.startsWith('text/event-stream')) return true;
+  const framings = facts.stream ? dialect.frames?.framings : undefined;
+  return framings !== undefined && contentType.startsWith(framings.contentTypeFor(query));
 }

@@ -15,13 +15,7 @@ import { type ForwardedTrace, forwardedTrace } from '../base/trace-context.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { guardrailsOf } from './request-guardrails.ts';
 import { type ForwardOptions, forwardRequestHeaders } from './forward-headers.ts';
-import {
-  bodyObject,
-  translateChat,
-  translateLargeChat,
-  translateOperation,
-  type Translation,
-} from './translation.ts';
+import { translateChat, translateLargeChat, translateOperation, type Translation } from './translation.ts';
 import type { CacheSettings } from '../ports/cache.ts';
 import type { GuardrailSpecs } from '../ports/guardrails.ts';
 import type { ParamEdits } from './params/param-edits.ts';
@@ -32,6 +26,7 @@ import type { GatewayConfig } from '../config/schema.ts';
 import { runsNoModel } from '../pipeline/named-models.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { LargeTranslation } from '../ports/large-translation.ts';
+import type { JsonObject } from '../dialects/canonical/chat-part.ts';
 
 /** Dependencies for the preparation of requests; one per generation. */
 export interface PrepareSetup {
@@ -399,4 +394,10 @@ function callFacts(
   host: HostFacts,
 ): UpstreamCallFacts {
   return { endpoint: endpoint.id, spoken: dialect.name, method, path, query, stream: facts.stream, host };
+}
+
+/** The JSON object of the request, which translation needs. Throws `invalid_json`. */
+function bodyObject(json: unknown): JsonObject {
+  if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json as JsonObject;
+  throw new GatewayError('invalid_json', 'The request body is no JSON object. Send one.');
 }

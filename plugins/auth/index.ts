@@ -18,7 +18,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { keyExpiredError, invalid, missing } from './refusals.ts';
-import { isTokenForm, TokenRing } from './token-ring.ts';
+import { TokenRing } from './token-ring.ts';
 import { keySecretHash, keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret.ts';
 import { TokenSchema } from './token-options.ts';
 import { RefusedAttempts } from '../../core/http/audit-trail.ts';
@@ -26,6 +26,16 @@ import type { Resources } from '../../core/ports/resources.ts';
 import { sha256 } from '../../core/base/bytes.ts';
 import { isOfWorkspace } from '../../core/access/scopes.ts';
 import { Name } from '../../core/organisation/fields.ts';
+
+const form = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
+
+/**
+ * True for text in the form of a JSON Web Token: three base64url parts, of which the first starts like an encoded JSON
+ * object. A token with an empty signature has this form, too, and is refused later.
+ */
+function isTokenForm(text: string): boolean {
+  return text.startsWith('eyJ') && form.test(text);
+}
 
 const maxRemembered = 10_000;
 

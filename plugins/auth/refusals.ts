@@ -1,6 +1,5 @@
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { GatewayError } from '../../core/pipeline/plugin.ts';
-import { tokenInvalid } from '../../core/errors/gateway-error.ts';
 
 const challenge = { headers: ['www-authenticate', 'Bearer'] };
 
@@ -35,9 +34,4 @@ export function keyExpiredError({ id, name, isReplaced }: KeyRecord, at: number)
       : `The service key "${name}" expired at ${when}. Ask for a new one.`,
     challenge,
   );
-}
-
-/** A cached token has expired. */
-export function tokenExpired(at: number): GatewayError {
-  return tokenInvalid(`expired at ${new Date(at).toISOString()}. Get a new one.`);
 }

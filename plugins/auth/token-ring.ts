@@ -8,7 +8,7 @@ import type { Counter } from '../../core/ports/metrics.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { sha256 } from '../../core/base/bytes.ts';
 import type { TokenVerifier, VerifiedToken } from '../../core/ports/token-verifier.ts';
-import { tokenExpired } from './refusals.ts';
+
 import { defaultAlgorithms, defaultClaims, type TokenOptions } from './token-options.ts';
 import { isStorable } from '../../core/organisation/fields.ts';
 import type { ApiKeyDefaults } from '../../core/ports/resources.ts';
@@ -20,16 +20,6 @@ import {
 } from '../../core/organisation/providers.ts';
 import type { RateLimit, UsageLimit } from '../../core/ports/budgets.ts';
 import { isJsonObject } from '../../core/base/json.ts';
-
-const form = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
-
-/**
- * True for text in the form of a JSON Web Token: three base64url parts, of which the first starts like an encoded JSON
- * object. A token with an empty signature has this form, too, and is refused later.
- */
-export function isTokenForm(text: string): boolean {
-  return text.startsWith('eyJ') && form.test(text);
-}
 
 const possible = scopesByType['workspace-user'];
 /** Every token may see what workspace keys may see. */
@@ -433,4 +423,9 @@ function workspaceOf(organisationId: string, named: string | undefined, director
       ? `names the workspace ${quoteClaim(named)}, which does not exist. Use the id or slug of one that does.`
       : `names the workspace ${quoteClaim(named)} of the organisation ${quoteClaim(organisationId)}, which does not exist. Use ids of ones that do.`,
   );
+}
+
+/** A cached token has expired. */
+function tokenExpired(at: number): GatewayError {
+  return tokenInvalid(`expired at ${new Date(at).toISOString()}. Get a new one.`);
 }

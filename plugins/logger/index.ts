@@ -16,8 +16,6 @@ import {
   CommonMembers,
   type CommonText,
   createdAt,
-  duration,
-  list,
   milliseconds,
   number,
   redacted,
@@ -31,7 +29,7 @@ import zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
 import { isUtf8 } from 'node:buffer';
 import { isEventStreamType } from '../../core/dialects/stream-event.ts';
-import type { BodyRow } from '../../core/ports/request-row.ts';
+import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 
 /** Upper bound of logged bytes of one body; the pipeline keeps as much of an answer. */
@@ -441,4 +439,12 @@ function metadata(values: RequestFacts['metadata']): string {
 
 function since(start: number, at: number): number {
   return at > 0 && start > 0 ? at - start : 0;
+}
+
+function duration(name: keyof RequestRow, ms: number): string {
+  return ms < 0.0005 ? '' : `,"${name}":${milliseconds(ms)}`;
+}
+
+function list(name: keyof RequestRow, values: readonly string[]): string {
+  return values.length === 0 ? '' : `,"${name}":${JSON.stringify(values.map((value) => clip(value, 128)))}`;
 }

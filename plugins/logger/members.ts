@@ -231,14 +231,6 @@ function flag(name: keyof RequestRow, value: boolean): string {
   return value ? `,"${name}":true` : '';
 }
 
-export function list(name: keyof RequestRow, values: readonly string[]): string {
-  return values.length === 0 ? '' : `,"${name}":${JSON.stringify(values.map((value) => clip(value, 128)))}`;
-}
-
-export function duration(name: keyof RequestRow, ms: number): string {
-  return ms < 0.0005 ? '' : `,"${name}":${milliseconds(ms)}`;
-}
-
 /** `.000` to `.999`: formatting a fraction costs many times its look-up. */
 const thousandths = Array.from({ length: 1000 }, (_, n) => `.${String(n).padStart(3, '0')}`);
 

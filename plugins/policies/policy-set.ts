@@ -1,11 +1,57 @@
-import { listOfValues } from '../../core/organisation/policies.ts';
+import { listOfValues, metadataName, type PolicyKey } from '../../core/organisation/policies.ts';
 import type { PolicyCondition, PolicyTarget } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Window } from '../../core/ports/counters.ts';
 import { budgetOfPolicy, limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
 import type { Budget } from '../../core/ports/budgets.ts';
-import { isInvented, isOfBody, type Read, readerOf, type Subject } from './subject.ts';
+import { type Read, type Subject } from './subject.ts';
 import { sha256 } from '../../core/base/bytes.ts';
+
+const reads: Readonly<Record<PolicyKey, Read>> = {
+  api_key: ({ key }) => key.id,
+  workspace_id: ({ key }) => key.workspaceId,
+  organisation_id: ({ key }) => key.organisationId,
+  virtual_key: (subject) => subject.virtualKey,
+  provider: (subject) => subject.provider,
+  config: (subject) => subject.config,
+  prompt: (subject) => subject.prompt,
+  model: (subject) => subject.model,
+  endpoint_type: ({ context }) => context.endpoint.id,
+  mcp_server: ({ call }) => call?.server ?? '',
+  mcp_tool: ({ call }) => call?.tool ?? '',
+};
+
+/** Reader for a rule's key; undefined for an unknown key. */
+function readerOf(key: string): Read | undefined {
+  const name = metadataName(key);
+  if (name !== undefined) return ({ context }) => ownValue(context.facts.metadata, name);
+  return Object.hasOwn(reads, key) ? reads[key as PolicyKey] : undefined;
+}
+
+function ownValue(values: Readonly<Record<string, string>>, name: string): string {
+  return Object.hasOwn(values, name) ? (values[name] ?? '') : '';
+}
+
+const ofBody: ReadonlySet<string> = new Set<PolicyKey>(['virtual_key', 'provider', 'model']);
+
+/** True for keys whose value may be in the body. */
+function isOfBody(key: string): boolean {
+  return ofBody.has(key);
+}
+
+const ofGateway: ReadonlySet<string> = new Set<PolicyKey>([
+  'api_key',
+  'workspace_id',
+  'organisation_id',
+  'endpoint_type',
+  // Only servers that exist have calls.
+  'mcp_server',
+]);
+
+/** True for keys whose value callers choose freely. */
+function isInvented(key: string): boolean {
+  return !ofGateway.has(key);
+}
 
 /** Longer group names are replaced by a digest, so that values of callers take little memory. */
 const longestName = 128;

@@ -1,4 +1,3 @@
-import { metadataName, type PolicyKey } from '../../core/organisation/policies.ts';
 import type { RequestContext } from '../../core/pipeline/plugin.ts';
 import type { ToolCall } from '../../core/pipeline/tool-calls.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
@@ -6,46 +5,6 @@ import { decodePercent } from '../../core/base/percent.ts';
 
 /** Reads the value of a rule's key from a request; empty when the request has none. */
 export type Read = (subject: Subject) => string;
-
-const reads: Readonly<Record<PolicyKey, Read>> = {
-  api_key: ({ key }) => key.id,
-  workspace_id: ({ key }) => key.workspaceId,
-  organisation_id: ({ key }) => key.organisationId,
-  virtual_key: (subject) => subject.virtualKey,
-  provider: (subject) => subject.provider,
-  config: (subject) => subject.config,
-  prompt: (subject) => subject.prompt,
-  model: (subject) => subject.model,
-  endpoint_type: ({ context }) => context.endpoint.id,
-  mcp_server: ({ call }) => call?.server ?? '',
-  mcp_tool: ({ call }) => call?.tool ?? '',
-};
-const ofBody: ReadonlySet<string> = new Set<PolicyKey>(['virtual_key', 'provider', 'model']);
-const ofGateway: ReadonlySet<string> = new Set<PolicyKey>([
-  'api_key',
-  'workspace_id',
-  'organisation_id',
-  'endpoint_type',
-  // Only servers that exist have calls.
-  'mcp_server',
-]);
-
-/** Reader for a rule's key; undefined for an unknown key. */
-export function readerOf(key: string): Read | undefined {
-  const name = metadataName(key);
-  if (name !== undefined) return ({ context }) => ownValue(context.facts.metadata, name);
-  return Object.hasOwn(reads, key) ? reads[key as PolicyKey] : undefined;
-}
-
-/** True for keys whose value may be in the body. */
-export function isOfBody(key: string): boolean {
-  return ofBody.has(key);
-}
-
-/** True for keys whose value callers choose freely. */
-export function isInvented(key: string): boolean {
-  return !ofGateway.has(key);
-}
 
 /** A request as policies see it, before routing, or one call of a tool within it. */
 export class Subject {
@@ -141,8 +100,4 @@ function promptOfPath(path: string): string {
 
 function withoutAt(name: string): string {
   return name.startsWith('@') ? name.slice(1) : name;
-}
-
-function ownValue(values: Readonly<Record<string, string>>, name: string): string {
-  return Object.hasOwn(values, name) ? (values[name] ?? '') : '';
 }

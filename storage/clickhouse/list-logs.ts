@@ -1,5 +1,6 @@
 import type {
   Analytics,
+  LogCursor,
   LogQuery,
   LogRecord,
   NewLogs,
@@ -12,9 +13,18 @@ import type {
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import { between, checkRange, filterSql, moments, visible } from './filter-sql.ts';
 import { bodyColumns, requestColumns } from './row-columns.ts';
-import { inPairs, pairsAtOnce, pairsOf, type Select } from './select.ts';
+import { type Select } from './select.ts';
 import { timeSlices } from './bucket-starts.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
+
+/** They are sent in the query string, whose limit is about a megabyte. */
+const pairsAtOnce = 1000;
+
+/**
+ * `(created_at, id)` of known rows: a sub-select, so that the primary key finds them. `pairsOf` fills its placeholders.
+ */
+const inPairs =
+  "(created_at, id) IN (SELECT fromUnixTimestamp64Milli(pair.1, 'UTC'), pair.2 FROM (SELECT arrayJoin(arrayZip({times:Array(Int64)}, {ids:Array(UUID)})) AS pair))";
 
 /** Position of a client that follows the log. */
 interface Mark {
@@ -369,5 +379,14 @@ function summaryOf(row: TraceRow): TraceSummary {
     errors: row.group_errors,
     totalTokens: row.group_tokens,
     cost: row.group_cost,
+  };
+}
+
+/** The shortest window of these rows, at least one, and the parameters of `inPairs`. */
+function pairsOf(rows: readonly LogCursor[]) {
+  const times = rows.map((row) => row.createdAt);
+  return {
+    window: { from: Math.min(...times), to: Math.max(...times) + 1 },
+    parameters: { times, ids: rows.map((row) => row.id) },
   };
 }

@@ -1,25 +1,6 @@
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
 import { mapInTurns } from '../../core/base/turns.ts';
 import { queryError } from './store-errors.ts';
-import type { LogCursor } from '../../core/ports/analytics.ts';
-
-/**
- * `(created_at, id)` of known rows: a sub-select, so that the primary key finds them. `pairsOf` fills its placeholders.
- */
-export const inPairs =
-  "(created_at, id) IN (SELECT fromUnixTimestamp64Milli(pair.1, 'UTC'), pair.2 FROM (SELECT arrayJoin(arrayZip({times:Array(Int64)}, {ids:Array(UUID)})) AS pair))";
-
-/** They are sent in the query string, whose limit is about a megabyte. */
-export const pairsAtOnce = 1000;
-
-/** The shortest window of these rows, at least one, and the parameters of `inPairs`. */
-export function pairsOf(rows: readonly LogCursor[]) {
-  const times = rows.map((row) => row.createdAt);
-  return {
-    window: { from: Math.min(...times), to: Math.max(...times) + 1 },
-    parameters: { times, ids: rows.map((row) => row.id) },
-  };
-}
 
 /** Limits of one query. */
 export interface QueryBounds {

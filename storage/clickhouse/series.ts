@@ -11,14 +11,7 @@ import type {
 } from '../../core/ports/analytics.ts';
 import { bucketSql, bucketStarts } from './bucket-starts.ts';
 import type { Select } from './select.ts';
-import {
-  type Computed,
-  latencyQuantile,
-  ratio,
-  total,
-  type UsageColumn,
-  type UsageReach,
-} from './usage-plan.ts';
+import { type Computed, latencyQuantile, type UsageColumn, type UsageReach } from './usage-plan.ts';
 import { splitColumn, usageSettings, usageSql } from './usage-sql.ts';
 import {
   checkRange,
@@ -358,3 +351,17 @@ const columnSql: Readonly<
   last_seen: total('last_at'),
   first_seen: total('first_at'),
 };
+
+/** Quotient of two totals; null when the divisor is 0. */
+function ratio(column: UsageColumn, ...of: readonly UsageColumn[]): Computed {
+  const divisor = of.map((one) => `sum(${one})`).join(' + ');
+  return { sql: `if(${divisor} = 0, NULL, sum(${column}) / (${divisor}))`, needs: [column, ...of] };
+}
+
+/** A column, summed or merged. */
+function total(column: UsageColumn): Computed {
+  if (column === 'first_at') return { sql: 'toUnixTimestamp64Milli(min(first_at))', needs: [column] };
+  if (column === 'last_at') return { sql: 'toUnixTimestamp64Milli(max(last_at))', needs: [column] };
+  if (column === 'users') return { sql: 'uniqCombinedMerge(16)(users)', needs: [column] };
+  return { sql: `sum(${column})`, needs: [column] };
+}

@@ -39,20 +39,6 @@ export interface Computed {
   readonly needs: readonly UsageColumn[];
 }
 
-/** A column, summed or merged. */
-export function total(column: UsageColumn): Computed {
-  if (column === 'first_at') return { sql: 'toUnixTimestamp64Milli(min(first_at))', needs: [column] };
-  if (column === 'last_at') return { sql: 'toUnixTimestamp64Milli(max(last_at))', needs: [column] };
-  if (column === 'users') return { sql: 'uniqCombinedMerge(16)(users)', needs: [column] };
-  return { sql: `sum(${column})`, needs: [column] };
-}
-
-/** Quotient of two totals; null when the divisor is 0. */
-export function ratio(column: UsageColumn, ...of: readonly UsageColumn[]): Computed {
-  const divisor = of.map((one) => `sum(${one})`).join(' + ');
-  return { sql: `if(${divisor} = 0, NULL, sum(${column}) / (${divisor}))`, needs: [column, ...of] };
-}
-
 /** A quantile of the latency in milliseconds, null without requests; within 1 % of the rank. */
 export function latencyQuantile(level: QuantileLevel): Computed {
   const place = quantileLevels.indexOf(level) + 1;

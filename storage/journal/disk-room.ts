@@ -1,8 +1,4 @@
 import { statfs } from 'node:fs/promises';
-import type { Clock } from '../../core/ports/clock.ts';
-import type { Log } from '../../core/ports/log.ts';
-import type { Bounds } from './bounds.ts';
-import { sentenceOf } from './back-off.ts';
 
 const mebibyte = 1024 * 1024;
 /** Bound of a journal without information about its disk, or without a store. */
@@ -10,7 +6,6 @@ export const fixedBound = 2048 * mebibyte;
 /** Bound on an almost full disk: the store drains rows continuously. */
 const minBytes = 64 * mebibyte;
 const maxReservedBytes = 1024 * mebibyte;
-const lookEveryMs = 5000;
 
 /** A disk, bytes. */
 export interface Disk {
@@ -33,36 +28,4 @@ export function boundForDisk(disk: Disk, held: number, minFree?: number): number
   const room = held + disk.free;
   const reserved = minFree ?? Math.min(maxReservedBytes, disk.total / 10);
   return Math.floor(Math.max(room - reserved, Math.min(minBytes, room / 2), 1));
-}
-
-/** Options of `followDisk`. */
-interface DiskRoomParts {
-  readonly bounds: Bounds;
-  readonly disk: () => Promise<Disk>;
-  readonly minFreeBytes: number | undefined;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-/** Updates a bound from the free space on the disk, every five seconds. Returns the function that ends it. */
-export function followDisk({ bounds, disk, minFreeBytes, clock, log }: DiskRoomParts): () => void {
-  let cancel = (): void => undefined;
-  let isEnded = false;
-  let failed = false;
-  const look = async (): Promise<void> => {
-    try {
-      bounds.resize(boundForDisk(await disk(), bounds.onDiskBytes, minFreeBytes));
-      failed = false;
-    } catch (error) {
-      if (!failed)
-        log.warn(`journal: the system does not say what is free on the disk (${sentenceOf(error)})`);
-      failed = true;
-    }
-    if (!isEnded) cancel = clock.after(lookEveryMs, () => void look());
-  };
-  cancel = clock.after(lookEveryMs, () => void look());
-  return () => {
-    isEnded = true;
-    cancel();
-  };
 }

@@ -11,13 +11,47 @@ import type {
 } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { Admission, Bounds } from './bounds.ts';
-import { boundForDisk, type Disk, diskUnder, fixedBound, followDisk } from './disk-room.ts';
+import { boundForDisk, type Disk, diskUnder, fixedBound } from './disk-room.ts';
 import { sentenceOf } from './back-off.ts';
 import { Quarantine, SegmentFolder } from './segment-folder.ts';
 import { recoverSegments } from './recover.ts';
 import { Ledger, parseSegmentName, type Segment } from './segment.ts';
 import { type Insert, SegmentShipper } from './segment-shipper.ts';
 import { SegmentWriter } from './segment-writer.ts';
+
+const lookEveryMs = 5000;
+
+/** Options of `followDisk`. */
+interface DiskRoomParts {
+  readonly bounds: Bounds;
+  readonly disk: () => Promise<Disk>;
+  readonly minFreeBytes: number | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Updates a bound from the free space on the disk, every five seconds. Returns the function that ends it. */
+function followDisk({ bounds, disk, minFreeBytes, clock, log }: DiskRoomParts): () => void {
+  let cancel = (): void => undefined;
+  let isEnded = false;
+  let failed = false;
+  const look = async (): Promise<void> => {
+    try {
+      bounds.resize(boundForDisk(await disk(), bounds.onDiskBytes, minFreeBytes));
+      failed = false;
+    } catch (error) {
+      if (!failed)
+        log.warn(`journal: the system does not say what is free on the disk (${sentenceOf(error)})`);
+      failed = true;
+    }
+    if (!isEnded) cancel = clock.after(lookEveryMs, () => void look());
+  };
+  cancel = clock.after(lookEveryMs, () => void look());
+  return () => {
+    isEnded = true;
+    cancel();
+  };
+}
 
 const mebibyte = 1024 * 1024;
 

@@ -113,11 +113,6 @@ export function driverError(error: unknown): Error | undefined {
   return error.cause instanceof Error ? error.cause : new Error('the statement failed');
 }
 
-/** True when the database itself answered, so that its connection remains usable. */
-export function isAnswer(error: Error): boolean {
-  return error instanceof pg.DatabaseError && error.severity !== 'FATAL' && error.severity !== 'PANIC';
-}
-
 /** The unique index or constraint that refused a row, or undefined for any other error. */
 export function violatedConstraint(error: unknown): string | undefined {
   const cause = GatewayError.is(error) ? error.cause : undefined;

@@ -10,7 +10,6 @@ import {
   checkVersion,
   driverError,
   explainStart,
-  isAnswer,
   reasonOf,
   storeError,
   unavailable,
@@ -422,4 +421,9 @@ class Connections {
 
 function isTimeout(error: Error): boolean {
   return error.message === 'Query read timeout';
+}
+
+/** True when the database itself answered, so that its connection remains usable. */
+function isAnswer(error: Error): boolean {
+  return error instanceof pg.DatabaseError && error.severity !== 'FATAL' && error.severity !== 'PANIC';
 }

@@ -8,15 +8,10 @@ import {
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { EncodedCommand } from './encoded-command.ts';
-import { budgetKey } from './limit-commands.ts';
-import {
-  type BudgetPosition,
-  type Place,
-  presenceCommand,
-  reportCommand,
-  type ToldBudget,
-} from './prepared-charges.ts';
+import { budgetKey, presenceKey, runScript } from './limit-commands.ts';
+import { type BudgetPosition, type Place, reportCommand, type ToldBudget } from './prepared-charges.ts';
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
+import { presenceScript } from './limit-scripts.ts';
 
 /** Interval of a gateway's heartbeats. */
 const heartbeatMs = 2000;
@@ -278,4 +273,10 @@ class Telling implements ReplyHandling<void> {
 
 function nothing(): void {
   // The answer carries nothing.
+}
+
+/** Heartbeat of a gateway, or its sign-off. */
+function presenceCommand(gateway: string, now: number | undefined, isLeaving = false): EncodedCommand {
+  const parts = [1, presenceKey, gateway, now ?? '', isLeaving ? 'leaves' : ''];
+  return runScript(presenceScript, parts);
 }

@@ -8,13 +8,12 @@ import {
   type FixedCall,
   gatewaysKey,
   type Numbers,
-  presenceKey,
   runPacked,
   runScript,
   runWhole,
   windowKey,
 } from './limit-commands.ts';
-import { adjustScript, admitScript, presenceScript, settleScript } from './limit-scripts.ts';
+import { adjustScript, admitScript, settleScript } from './limit-scripts.ts';
 
 /** Owner of budgets, and the time for which they are kept. */
 export interface Place {
@@ -216,12 +215,6 @@ function settledNumbers({ delta, now, session, positions }: SettleCall, isEntere
   for (const { epoch, used, added, amount, certain } of positions)
     numbers += ` ${epoch} ${used} ${added} ${amount} ${certain}`;
   return numbers;
-}
-
-/** Heartbeat of a gateway, or its sign-off. */
-export function presenceCommand(gateway: string, now: number | undefined, isLeaving = false): EncodedCommand {
-  const parts = [1, presenceKey, gateway, now ?? '', isLeaving ? 'leaves' : ''];
-  return runScript(presenceScript, parts);
 }
 
 /** Reports the state of budgets to the server. `isEntered`: the gateway's session starts with it. */

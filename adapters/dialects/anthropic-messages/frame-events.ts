@@ -29,44 +29,9 @@ export interface Block {
   ended: boolean;
 }
 
-const impliedTypes: Readonly<Record<string, string>> = {
-  'reasoning-delta': 'thinking',
-  'tool-arguments-delta': 'tool_use',
-};
-
-/** The open block, when text of this kind can continue in it. */
-export function ofType(block: Block | undefined, type: 'text-delta' | 'reasoning-delta'): Block | undefined {
-  return block?.type === (type === 'text-delta' ? 'text' : 'thinking') ? block : undefined;
-}
-
-/** True for a delta of a block, not its start; checked without parsing. */
-export function isPlainDelta(bytes: Buffer, events: readonly StreamEvent[]): boolean {
-  return events.length === 1 && 'text' in (events[0] as StreamEvent) && !bytes.includes('_start"');
-}
-
-/** The JSON of a frame, with its type; undefined for a comment and for invalid JSON. */
-export function frameJson(bytes: Buffer): JsonObject | undefined {
-  const { data, event } = readSseFrame(bytes);
-  const json = data === undefined ? undefined : parseExactObject(data);
-  if (json !== undefined && asText(json.type) === undefined && event !== '') json.type = event;
-  return json;
-}
-
 /** Block number of an event. */
 export function blockNumber(json: JsonObject): number {
   return typeof json.index === 'number' ? json.index : 0;
-}
-
-/** Number of blocks in the event that starts a message. */
-export function contentLength(json: JsonObject): number {
-  const content = asObject(json.message)?.content;
-  return Array.isArray(content) ? content.length : 0;
-}
-
-/** A block whose first known event is this one. */
-export function impliedBlock(json: JsonObject): Block {
-  const type = impliedTypes[textSlots(json)[0]?.event.type ?? ''] ?? 'text';
-  return newBlock(type, blockNumber(json), {});
 }
 
 /** A block that has just started. */
@@ -99,23 +64,6 @@ export function stopFrame(index: number): StreamFrame {
   return eventFrame('content_block_stop', { index }, opaque);
 }
 
-/** A whole block with this content alone. */
-export function wholeBlock(index: number, event: TextEvent): readonly StreamFrame[] {
-  const more = event.type === 'tool-arguments-delta' ? argumentsOnly(event) : event;
-  return [startFrame(index, emptyBlock(event), event), deltaFrame(index, more), stopFrame(index)];
-}
-
-function emptyBlock(event: TextEvent): JsonObject {
-  switch (event.type) {
-    case 'text-delta':
-      return { type: 'text', text: '' };
-    case 'reasoning-delta':
-      return { type: 'thinking', thinking: '', signature: '' };
-    case 'tool-arguments-delta':
-      return { type: 'tool_use', id: event.id ?? '', name: event.name ?? '', input: {} };
-  }
-}
-
 function deltaOf(event: TextEvent): JsonObject {
   switch (event.type) {
     case 'text-delta':
@@ -135,12 +83,6 @@ export function numbered(event: TextEvent, index: number): TextEvent {
 /** The arguments alone: id and name are in the start event of the block. */
 export function argumentsOnly({ choice, call, text }: CallEvent): CallEvent {
   return { type: 'tool-arguments-delta', choice, call, text };
-}
-
-/** An error in the stream. */
-export function errorFrame(event: Extract<StreamEvent, { type: 'error' }>): StreamFrame {
-  const error = { type: event.code === '' ? 'api_error' : event.code, message: event.message };
-  return eventFrame('error', { error }, [event]);
 }
 
 const done: readonly StreamEvent[] = Object.freeze([{ type: 'done' } as const]);

@@ -1,6 +1,6 @@
 import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
 import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
-import { replaceSseData } from '../../../core/base/sse.ts';
+import { readSseFrame, replaceSseData } from '../../../core/base/sse.ts';
 import {
   asBuffer,
   asObject,
@@ -13,27 +13,31 @@ import {
   argumentsOnly,
   type Block,
   blockNumber,
-  contentLength,
   createFrameReader,
   deltaFrame,
-  errorFrame,
   eventFrame,
-  frameJson,
-  impliedBlock,
-  isPlainDelta,
   newBlock,
   numbered,
-  ofType,
   opaque,
   startFrame,
   stopFrame,
   type TextSlot,
   textSlots,
   usageHolder,
-  wholeBlock,
 } from './frame-events.ts';
 import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
 import { decodeAnthropicUsage, encodeAnthropicUsage } from './answer.ts';
+
+const impliedTypes: Readonly<Record<string, string>> = {
+  'reasoning-delta': 'thinking',
+  'tool-arguments-delta': 'tool_use',
+};
+
+/** A block whose first known event is this one. */
+function impliedBlock(json: JsonObject): Block {
+  const type = impliedTypes[textSlots(json)[0]?.event.type ?? ''] ?? 'text';
+  return newBlock(type, blockNumber(json), {});
+}
 
 /** Replacement texts of a frame, joined per channel; each is taken once. */
 class WantedTexts {
@@ -437,5 +441,52 @@ function writeUsage(json: JsonObject, events: readonly StreamEvent[], told: Json
     const counts = encodeAnthropicUsage(undefined);
     for (const name of Object.keys(holder)) delete holder[name];
     Object.assign(holder, { input_tokens: counts.input_tokens, output_tokens: counts.output_tokens });
+  }
+}
+
+/** Number of blocks in the event that starts a message. */
+function contentLength(json: JsonObject): number {
+  const content = asObject(json.message)?.content;
+  return Array.isArray(content) ? content.length : 0;
+}
+
+/** An error in the stream. */
+function errorFrame(event: Extract<StreamEvent, { type: 'error' }>): StreamFrame {
+  const error = { type: event.code === '' ? 'api_error' : event.code, message: event.message };
+  return eventFrame('error', { error }, [event]);
+}
+
+/** The JSON of a frame, with its type; undefined for a comment and for invalid JSON. */
+function frameJson(bytes: Buffer): JsonObject | undefined {
+  const { data, event } = readSseFrame(bytes);
+  const json = data === undefined ? undefined : parseExactObject(data);
+  if (json !== undefined && asText(json.type) === undefined && event !== '') json.type = event;
+  return json;
+}
+
+/** True for a delta of a block, not its start; checked without parsing. */
+function isPlainDelta(bytes: Buffer, events: readonly StreamEvent[]): boolean {
+  return events.length === 1 && 'text' in (events[0] as StreamEvent) && !bytes.includes('_start"');
+}
+
+/** The open block, when text of this kind can continue in it. */
+function ofType(block: Block | undefined, type: 'text-delta' | 'reasoning-delta'): Block | undefined {
+  return block?.type === (type === 'text-delta' ? 'text' : 'thinking') ? block : undefined;
+}
+
+/** A whole block with this content alone. */
+function wholeBlock(index: number, event: TextEvent): readonly StreamFrame[] {
+  const more = event.type === 'tool-arguments-delta' ? argumentsOnly(event) : event;
+  return [startFrame(index, emptyBlock(event), event), deltaFrame(index, more), stopFrame(index)];
+}
+
+function emptyBlock(event: TextEvent): JsonObject {
+  switch (event.type) {
+    case 'text-delta':
+      return { type: 'text', text: '' };
+    case 'reasoning-delta':
+      return { type: 'thinking', thinking: '', signature: '' };
+    case 'tool-arguments-delta':
+      return { type: 'tool_use', id: event.id ?? '', name: event.name ?? '', input: {} };
   }
 }

@@ -9,7 +9,7 @@ import type {
 } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
 import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
-import { asArray, asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
+import { asObject, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { isOpenAiSignature } from '../openai-shapes.ts';
 import { type BedrockModel, hasPromptCache } from './bedrock-model.ts';
 import { createHash } from 'node:crypto';
@@ -424,19 +424,4 @@ function trimPrefill(turn: { role: string; content: JsonObject[] } | undefined):
   if (turn?.role !== 'assistant') return;
   const last = turn.content.at(-1);
   if (typeof last?.text === 'string') last.text = last.text.trimEnd();
-}
-
-/** Names of the tools called in the conversation, in order; undefined when it holds neither calls nor results. */
-export function namesOfCalledTools(messages: readonly JsonObject[]): readonly string[] | undefined {
-  const names = new Set<string>();
-  let found = false;
-  for (const message of messages) {
-    for (const value of asArray(message.content)) {
-      const block = asObject(value);
-      const name = asObject(block?.toolUse)?.name;
-      if (typeof name === 'string') names.add(name);
-      found ||= block?.toolUse !== undefined || block?.toolResult !== undefined;
-    }
-  }
-  return found ? [...names] : undefined;
 }

@@ -9,16 +9,11 @@ import type {
   ResponseFormat,
 } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { asArray, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { abilitiesOf, type ModelAbilities, planThinking } from '../anthropic-messages/model-abilities.ts';
 import { applyQuirks, effortOfBudget, reportUnsayable, type Setting } from '../request-settings.ts';
 import { type BedrockModel, hasStructuredOutput, isNova2, modelOfHost, modelPath } from './bedrock-model.ts';
-import {
-  type ContentContext,
-  DocumentNames,
-  encodeConversation,
-  namesOfCalledTools,
-} from './encode-messages.ts';
+import { type ContentContext, DocumentNames, encodeConversation } from './encode-messages.ts';
 import { encodeTools, type ToolSituation } from './encode-tools.ts';
 import { answerTool, answerToolName } from '../anthropic-messages/content-blocks.ts';
 
@@ -342,4 +337,19 @@ function answerDefinition(
   if (name === undefined || tool === undefined) return undefined;
   const { description, input_schema: schema } = tool;
   return { name, definition: { toolSpec: { name, description, inputSchema: { json: schema } } } };
+}
+
+/** Names of the tools called in the conversation, in order; undefined when it holds neither calls nor results. */
+function namesOfCalledTools(messages: readonly JsonObject[]): readonly string[] | undefined {
+  const names = new Set<string>();
+  let found = false;
+  for (const message of messages) {
+    for (const value of asArray(message.content)) {
+      const block = asObject(value);
+      const name = asObject(block?.toolUse)?.name;
+      if (typeof name === 'string') names.add(name);
+      found ||= block?.toolUse !== undefined || block?.toolResult !== undefined;
+    }
+  }
+  return found ? [...names] : undefined;
 }

@@ -5,12 +5,12 @@ import type {
   FinishReason,
   TokenLogprob,
 } from '../../../core/dialects/canonical/chat-answer.ts';
-import type { DecodeContext, EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { ChatPart, Citation, TextPart } from '../../../core/dialects/canonical/chat-part.ts';
+import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { ChatPart, Citation } from '../../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
-import type { ChatRequest, ToolDefinition } from '../../../core/dialects/canonical/chat-request.ts';
+import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 
 /** Number in the id that Cohere gives a document without one: `doc:3`. */
 const numberedDocument = /^doc:(\d+)$/;
@@ -28,16 +28,6 @@ export function decodeCitations(value: JsonObject, text: string): Citation[] {
   const sources = asArray(value.sources);
   if (sources.length === 0) return [oneCitation(value, undefined, text)];
   return sources.map((source) => oneCitation(value, asObject(source), text));
-}
-
-/** Citations of a text that Cohere itself wrote; the others are reported as dropped. */
-export function citationsToSend({ citations }: TextPart, at: string, report: EncodeReport): JsonObject[] {
-  const own: JsonObject[] = [];
-  for (const { raw } of citations ?? []) {
-    if (raw?.dialect === 'cohere-v2') own.push(raw.value);
-    else report.drop(`${at}.citations`);
-  }
-  return own;
 }
 
 function oneCitation(value: JsonObject, source: JsonObject | undefined, text: string): Citation {
@@ -256,15 +246,6 @@ function billedInput(text: unknown, images: unknown): number | undefined {
   const words = asCount(text);
   const pictures = asCount(images);
   return words === undefined && pictures === undefined ? undefined : (words ?? 0) + (pictures ?? 0);
-}
-
-/** A tool with free input as a function with one argument: the wire has functions only. */
-export function customAsFunction(tool: Extract<ToolDefinition, { type: 'custom' }>): JsonObject {
-  const definition: JsonObject = { name: tool.name };
-  if (tool.description !== undefined) definition.description = tool.description;
-  const input = { type: 'string', description: 'The whole input of the tool.' };
-  definition.parameters = { type: 'object', properties: { input }, required: ['input'] };
-  return { type: 'function', function: definition };
 }
 
 /** Names of the tools whose calls become free input. */

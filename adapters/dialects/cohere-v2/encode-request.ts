@@ -9,6 +9,7 @@ import type {
   ReasoningSettings,
   ResponseFormat,
   ToolChoice,
+  ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { asArray, type JsonObject, stringifyExact } from '../json-reading.ts';
@@ -24,7 +25,6 @@ import type {
   ToolResultPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import { dataUrl } from '../request-members.ts';
-import { citationsToSend, customAsFunction } from './answer.ts';
 
 const readable = /^(text\/|application\/(json|xml|yaml|x-yaml)\b)/i;
 
@@ -393,4 +393,23 @@ function reportPartRest(part: ChatPart, report: EncodeReport, place: string): vo
   if (part.cache !== undefined) report.drop(`${place}.cache_control`);
   if (part.signature !== undefined) report.drop(`${place}.signature`);
   if (part.extras !== undefined) reportExtras(part.extras, report, `${place}.`);
+}
+
+/** Citations of a text that Cohere itself wrote; the others are reported as dropped. */
+function citationsToSend({ citations }: TextPart, at: string, report: EncodeReport): JsonObject[] {
+  const own: JsonObject[] = [];
+  for (const { raw } of citations ?? []) {
+    if (raw?.dialect === 'cohere-v2') own.push(raw.value);
+    else report.drop(`${at}.citations`);
+  }
+  return own;
+}
+
+/** A tool with free input as a function with one argument: the wire has functions only. */
+function customAsFunction(tool: Extract<ToolDefinition, { type: 'custom' }>): JsonObject {
+  const definition: JsonObject = { name: tool.name };
+  if (tool.description !== undefined) definition.description = tool.description;
+  const input = { type: 'string', description: 'The whole input of the tool.' };
+  definition.parameters = { type: 'object', properties: { input }, required: ['input'] };
+  return { type: 'function', function: definition };
 }

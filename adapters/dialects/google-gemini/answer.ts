@@ -215,32 +215,11 @@ function groundingOf(parts: readonly ChatPart[]): JsonObject | undefined {
   return cited === undefined ? undefined : encodeGrounding(cited.citations, cited.text);
 }
 
-/** `logprobsResult` of a candidate; undefined when it holds no tokens. */
-export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
-  const result = asObject(value);
-  if (result === undefined) return undefined;
-  const tops = asArray(member(result, 'topCandidates'));
-  const tokens = asArray(member(result, 'chosenCandidates')).map((chosen, i) => ({
-    ...decodeToken(chosen),
-    top: asArray(asObject(tops[i])?.candidates).map(decodeToken),
-  }));
-  return tokens.length === 0 ? undefined : tokens;
-}
-
 /** Inverse of `decodeLogprobs`. The wire has no bytes of a token. */
 export function encodeLogprobs(tokens: readonly TokenLogprob[]): JsonObject {
   return {
     chosenCandidates: tokens.map(encodeToken),
     topCandidates: tokens.map(({ top }) => ({ candidates: top.map(encodeToken) })),
-  };
-}
-
-function decodeToken(value: unknown): Omit<TokenLogprob, 'top'> {
-  const token = asObject(value) ?? {};
-  const probability = member(token, 'logProbability');
-  return {
-    token: typeof token.token === 'string' ? token.token : '',
-    logprob: typeof probability === 'number' ? probability : 0,
   };
 }
 
@@ -288,11 +267,6 @@ export function encodeGeminiUsage(usage: Usage): JsonObject {
   if (usage.outputAudioTokens > 0)
     written.candidatesTokensDetails = byModality(candidates, usage.outputAudioTokens);
   return written;
-}
-
-/** Merges a later usage into an earlier one: members absent from the later one keep their value. */
-export function joinUsage(earlier: JsonObject | undefined, later: JsonObject): JsonObject {
-  return earlier === undefined ? later : Object.assign(earlier, later);
 }
 
 function audioTokens(details: unknown): number {

@@ -7,15 +7,19 @@ import type {
   ToolDefinition,
 } from '../../../core/dialects/canonical/chat-request.ts';
 import type { DialectName, EndpointId } from '../../../core/dialects/endpoint.ts';
-import type { ChatPart, Extras, ToolCallPart } from '../../../core/dialects/canonical/chat-part.ts';
-import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import type {
+  ChatPart,
+  Extras,
+  ToolCallPart,
+  ToolResultPart,
+} from '../../../core/dialects/canonical/chat-part.ts';
+import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { decodeGenerationConfig } from './generation-config.ts';
 import {
   decodeArguments,
   decodeFileData,
   decodeInlineData,
   decodeOwnPart,
-  decodeResult,
   knownMembers,
   member,
   memberObject,
@@ -422,4 +426,36 @@ function withOptions(own: JsonObject, options: JsonObject | undefined): Extras |
       extras[dialect] = { ...extras[dialect], ...members };
   }
   return Object.keys(extras).length === 0 ? undefined : extras;
+}
+
+/** The result in a `functionResponse` part; the caller of this function supplies the call id. */
+function decodeResult(response: JsonObject, callId: string): ToolResultPart {
+  const name = asText(response.name);
+  const answer = memberObject(response, 'response') ?? {};
+  const failure = onlyText(answer, 'error');
+  const text = failure ?? onlyText(answer, 'output') ?? onlyText(answer, 'result') ?? stringifyExact(answer);
+  const result: { -readonly [key in keyof ToolResultPart]: ToolResultPart[key] } = {
+    type: 'tool-result',
+    callId,
+    kind: 'function',
+    content: [{ type: 'text', text }, ...asArray(response.parts).flatMap(decodeMedia)],
+  };
+  if (name !== undefined) result.name = name;
+  if (failure !== undefined) result.isError = true;
+  return result;
+}
+
+function decodeMedia(value: unknown): ToolResultPart['content'] {
+  const part = asObject(value);
+  if (part === undefined) return [];
+  const blob = memberObject(part, 'inlineData');
+  if (blob !== undefined) return [decodeInlineData(blob)];
+  const file = memberObject(part, 'fileData');
+  return file === undefined ? [] : [decodeFileData(file)];
+}
+
+/** The text of an object that has only this member. */
+function onlyText(answer: JsonObject, name: string): string | undefined {
+  const value = answer[name];
+  return typeof value === 'string' && Object.keys(answer).length === 1 ? value : undefined;
 }

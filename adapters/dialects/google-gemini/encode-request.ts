@@ -11,12 +11,12 @@ import type {
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
+import { asObject, type JsonObject, parseExactObject, stringifyExact } from '../json-reading.ts';
 import { applyQuirks, reportUnsayable, type Setting } from '../request-settings.ts';
-import { encodeGenerationConfig, isGemini3 } from './generation-config.ts';
+import { encodeGenerationConfig } from './generation-config.ts';
 import type { ChatPart, ToolResultPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { nameToolResults } from '../../../core/dialects/canonical/name-tool-results.ts';
-import { encodeMedia, encodeModelPart, encodeResponse, encodeResultMedia, siblings } from './parts.ts';
+import { encodeMedia, encodeModelPart, siblings } from './parts.ts';
 import { toGeminiSchema } from './schema.ts';
 import type { TokenCounting } from '../host-endpoints.ts';
 import { decodeGeminiError } from './errors.ts';
@@ -316,4 +316,36 @@ export function geminiTokenCounting(pathOf: ModelPathOf): TokenCounting {
     member: 'totalTokens',
     decodeError: decodeGeminiError,
   };
+}
+
+/** True for Gemini 3 and later. */
+function isGemini3(model: string): boolean {
+  return /gemini-(?:[3-9]|\d{2})/.test(model);
+}
+
+/**
+ * `functionResponse.response` for a result: the object itself when the tool answered with one, else its text under
+ * `output`, or under `error` when it failed, the names that Google documents.
+ */
+function encodeResponse(result: ToolResultPart): JsonObject {
+  const text = result.content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+  if (result.isError === true) return { error: text };
+  const object = text.trimStart().startsWith('{') ? parseExactObject(text) : undefined;
+  return object ?? { output: text };
+}
+
+/** Content of a result other than text, as parts of this wire, and the number of parts that it cannot express. */
+function encodeResultMedia(result: ToolResultPart): {
+  readonly parts: readonly JsonObject[];
+  readonly lost: number;
+} {
+  const parts: JsonObject[] = [];
+  let lost = 0;
+  for (const part of result.content) {
+    if (part.type === 'text') continue;
+    const media = encodeMedia(part);
+    if (media === undefined) lost++;
+    else parts.push(media);
+  }
+  return { parts, lost };
 }

@@ -15,13 +15,7 @@ import {
   type ToolNumbers,
   unsigned,
 } from './parts.ts';
-import {
-  decodeFinishReason,
-  decodeGeminiUsage,
-  decodeGrounding,
-  decodeLogprobs,
-  joinUsage,
-} from './answer.ts';
+import { decodeFinishReason, decodeGeminiUsage, decodeGrounding } from './answer.ts';
 import type { ToolCallPart } from '../../../core/dialects/canonical/chat-part.ts';
 import { PartialArguments } from './join-calls.ts';
 import type { TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
@@ -369,4 +363,30 @@ export class AnswerReader {
     }
     return candidate;
   }
+}
+
+/** `logprobsResult` of a candidate; undefined when it holds no tokens. */
+function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
+  const result = asObject(value);
+  if (result === undefined) return undefined;
+  const tops = asArray(member(result, 'topCandidates'));
+  const tokens = asArray(member(result, 'chosenCandidates')).map((chosen, i) => ({
+    ...decodeToken(chosen),
+    top: asArray(asObject(tops[i])?.candidates).map(decodeToken),
+  }));
+  return tokens.length === 0 ? undefined : tokens;
+}
+
+function decodeToken(value: unknown): Omit<TokenLogprob, 'top'> {
+  const token = asObject(value) ?? {};
+  const probability = member(token, 'logProbability');
+  return {
+    token: typeof token.token === 'string' ? token.token : '',
+    logprob: typeof probability === 'number' ? probability : 0,
+  };
+}
+
+/** Merges a later usage into an earlier one: members absent from the later one keep their value. */
+function joinUsage(earlier: JsonObject | undefined, later: JsonObject): JsonObject {
+  return earlier === undefined ? later : Object.assign(earlier, later);
 }

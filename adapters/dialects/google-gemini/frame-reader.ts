@@ -17,11 +17,31 @@ import {
   stringifyExact,
 } from '../json-reading.ts';
 import { readError, streamErrorFrame } from './errors.ts';
-import { candidateIndex, joinCalls, OpenCalls, partsOf } from './join-calls.ts';
+import { candidateIndex, joinCalls, partsOf } from './join-calls.ts';
 import { member, memberObject } from './parts.ts';
 import { decodeGeminiUsage } from './answer.ts';
 import { ByteStore } from '../../framing/stream-payload.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
+
+/** Tracks the candidates whose call continues in the next object. */
+class OpenCalls {
+  private readonly open = new Set<number>();
+
+  /** Reads an object; true while a call is open. */
+  learn(json: JsonObject): boolean {
+    asArray(json.candidates).forEach((value, position) => {
+      const candidate = asObject(value) ?? {};
+      const index = candidateIndex(candidate, position);
+      for (const part of partsOf(candidate)) {
+        const call = memberObject(part, 'functionCall');
+        if (call !== undefined && member(call, 'willContinue') === true) this.open.add(index);
+        else this.open.delete(index);
+      }
+      if (member(candidate, 'finishReason') !== undefined) this.open.delete(index);
+    });
+    return this.open.size > 0;
+  }
+}
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -226,11 +246,6 @@ export function frameSlots(json: JsonObject, numbers: CallNumbers): readonly Fra
     }
   });
   return slots;
-}
-
-/** Key of texts that belong together. */
-export function channelOf(event: TextEvent): string {
-  return `${event.type}:${event.choice}:${event.type === 'tool-arguments-delta' ? event.call : ''}`;
 }
 
 function callEvent(call: JsonObject, choice: number, number: number): TextEvent {

@@ -1,12 +1,11 @@
 import type { FrameCodec, FrameRewriter, StreamFramings } from '../../../core/dialects/dialect.ts';
 import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
-import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { asArray, asBuffer, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { encodeArguments, member, memberObject } from './parts.ts';
 import {
   aboutTheText,
   arrayFraming,
   CallNumbers,
-  channelOf,
   createArrayReader,
   createEventReader,
   eventFraming,
@@ -17,9 +16,13 @@ import {
 } from './frame-reader.ts';
 import { candidateIndex, partsOf } from './join-calls.ts';
 import { errorJson } from './errors.ts';
-import { arrayEnd, assembleAnswer, disassembleAnswer } from './replay-answer.ts';
+import { assembleAnswer } from './replay-answer.ts';
 import { streamContentType } from './event-writer.ts';
 import { decodeGeminiUsage, encodeGeminiUsage } from './answer.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
+
+/** End of the array framing, of which `disassembleAnswer` writes one element. */
+const arrayEnd: Uint8Array = Buffer.from('\n]\n');
 
 const framings: StreamFramings = {
   contentTypeFor: streamContentType,
@@ -374,4 +377,25 @@ function writeError(json: JsonObject, events: readonly StreamEvent[]): boolean {
   if (error.message === event.message) return false;
   json.error = { ...error, message: event.message };
   return true;
+}
+
+/** Key of texts that belong together. */
+function channelOf(event: TextEvent): string {
+  return `${event.type}:${event.choice}:${event.type === 'tool-arguments-delta' ? event.call : ''}`;
+}
+
+/**
+ * A complete answer as one object of a stream, which this wire allows. Throws `upstream_invalid` for anything but a
+ * JSON object.
+ */
+function disassembleAnswer(framing: FrameFraming, answer: Uint8Array): Uint8Array {
+  const json = parseExactObject(asBuffer(answer).toString('utf8'));
+  if (json === undefined) {
+    throw new GatewayError(
+      'upstream_invalid',
+      'The answer is no JSON object and cannot be replayed as a stream.',
+      { source: 'provider' },
+    );
+  }
+  return framing.write(json, false);
 }

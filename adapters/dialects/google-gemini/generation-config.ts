@@ -24,11 +24,6 @@ function budgetBounds(model: string): { readonly least: number; readonly most: n
   return { least: 0, most: 24_576 };
 }
 
-/** True for Gemini 3 and later. */
-export function isGemini3(model: string): boolean {
-  return /gemini-(?:[3-9]|\d{2})/.test(model);
-}
-
 /** `generationConfig.thinkingConfig` for these settings; undefined when there are none. */
 function encodeThinking(
   settings: ReasoningSettings | undefined,

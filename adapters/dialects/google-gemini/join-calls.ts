@@ -131,26 +131,6 @@ export function partsOf(candidate: JsonObject): readonly JsonObject[] {
   return asArray(asObject(candidate.content)?.parts).flatMap<JsonObject>((part) => asObject(part) ?? []);
 }
 
-/** Tracks the candidates whose call continues in the next object. */
-export class OpenCalls {
-  private readonly open = new Set<number>();
-
-  /** Reads an object; true while a call is open. */
-  learn(json: JsonObject): boolean {
-    asArray(json.candidates).forEach((value, position) => {
-      const candidate = asObject(value) ?? {};
-      const index = candidateIndex(candidate, position);
-      for (const part of partsOf(candidate)) {
-        const call = memberObject(part, 'functionCall');
-        if (call !== undefined && member(call, 'willContinue') === true) this.open.add(index);
-        else this.open.delete(index);
-      }
-      if (member(candidate, 'finishReason') !== undefined) this.open.delete(index);
-    });
-    return this.open.size > 0;
-  }
-}
-
 /** Merges consecutive objects into one: the members of the last, all parts, calls whole. */
 export function joinCalls(objects: readonly JsonObject[]): JsonObject {
   const joined: JsonObject = {};

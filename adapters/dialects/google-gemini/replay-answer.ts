@@ -1,15 +1,7 @@
 import type { StreamFrame } from '../../../core/dialects/stream-event.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import {
-  asArray,
-  asBuffer,
-  asObject,
-  asText,
-  type JsonObject,
-  parseExactObject,
-  stringifyExact,
-} from '../json-reading.ts';
+import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import type { FrameFraming } from './frame-reader.ts';
 import { joinCalls, partsOf } from './join-calls.ts';
 import { member } from './parts.ts';
@@ -40,25 +32,6 @@ export function assembleAnswer(
     answer.usageMetadata = encodeGeminiUsage(usage);
   return Buffer.from(stringifyExact(answer));
 }
-
-/**
- * A complete answer as one object of a stream, which this wire allows. Throws `upstream_invalid` for anything but a
- * JSON object.
- */
-export function disassembleAnswer(framing: FrameFraming, answer: Uint8Array): Uint8Array {
-  const json = parseExactObject(asBuffer(answer).toString('utf8'));
-  if (json === undefined) {
-    throw new GatewayError(
-      'upstream_invalid',
-      'The answer is no JSON object and cannot be replayed as a stream.',
-      { source: 'provider' },
-    );
-  }
-  return framing.write(json, false);
-}
-
-/** End of the array framing, of which `disassembleAnswer` writes one element. */
-export const arrayEnd: Uint8Array = Buffer.from('\n]\n');
 
 /** Later objects repeat the usage; counts that one omits keep their value. Log probabilities are appended. */
 function joinedCounts(objects: readonly JsonObject[]): readonly JsonObject[] {

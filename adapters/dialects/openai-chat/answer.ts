@@ -1,9 +1,4 @@
-import type {
-  ChatAnswer,
-  Finish,
-  FinishReason,
-  TokenLogprob,
-} from '../../../core/dialects/canonical/chat-answer.ts';
+import type { ChatAnswer, Finish, TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
 import type { AnswerContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import type {
   AudioPart,
@@ -17,55 +12,6 @@ import type { Usage } from '../../../core/dialects/usage.ts';
 import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { encodeOpenAiUsage } from '../openai-shapes.ts';
 import { dataUrl, given } from '../request-members.ts';
-
-/** Finish reasons of the hosts of the family, in lower case. */
-const reasons: ReadonlyMap<string, FinishReason> = new Map(
-  Object.entries({
-    stop: 'stop',
-    eos: 'stop',
-    eos_token: 'stop',
-    end_turn: 'stop',
-    end: 'stop',
-    complete: 'stop',
-    completed: 'stop',
-    stop_sequence: 'stop',
-    length: 'length',
-    max_tokens: 'length',
-    max_output_tokens: 'length',
-    model_length: 'length',
-    max_length: 'length',
-    error_limit: 'length',
-    tool_calls: 'tool-calls',
-    tool_call: 'tool-calls',
-    tool_use: 'tool-calls',
-    function_call: 'tool-calls',
-    content_filter: 'content-filter',
-    safety: 'content-filter',
-    sensitive: 'content-filter',
-    recitation: 'content-filter',
-    pause_turn: 'pause',
-    error: 'error',
-    error_toxic: 'content-filter',
-    network_error: 'error',
-    abort: 'error',
-    aborted: 'error',
-    malformed_function_call: 'error',
-    insufficient_system_resource: 'error',
-  } satisfies Record<string, FinishReason>),
-);
-
-/**
- * Finish of a choice. The calls, not the reason, decide whether the client must answer calls: hosts write `stop` beside
- * calls, and `tool_calls` for tools that they ran themselves. `choice` may name the matched stop sequence.
- */
-export function decodeFinish(raw: string, hasCalls: boolean, choice: JsonObject): Finish {
-  const word = reasons.get(raw.toLowerCase()) ?? 'unknown';
-  let reason = word;
-  if (hasCalls && (word === 'stop' || word === 'unknown')) reason = 'tool-calls';
-  else if (!hasCalls && word === 'tool-calls') reason = 'stop';
-  const stopSequence = asText(choice.stop_sequence) ?? asText(choice.stop_reason);
-  return stopSequence === undefined ? { reason, raw } : { reason, raw, stopSequence };
-}
 
 /**
  * The reasons that OpenAI documents, and the status of a complete response, which carries no reason: they are written
@@ -356,21 +302,6 @@ export function decodeAnnotations(value: unknown): readonly Citation[] | undefin
     );
   }
   return citations.length === 0 ? undefined : citations;
-}
-
-/** The sources that search hosts list beside the answer: `citations` (URLs) and `search_results` (objects). */
-export function listedSources(json: JsonObject): readonly Citation[] {
-  const results = asArray(json.search_results);
-  const list = results.length > 0 ? results : asArray(json.citations);
-  const sources: Citation[] = [];
-  for (const item of list) {
-    const source = asObject(item);
-    const url = asText(item) ?? asText(source?.url);
-    if (url === undefined) continue;
-    const title = asText(source?.title);
-    sources.push(title === undefined ? { kind: 'url', url } : { kind: 'url', url, title });
-  }
-  return sources;
 }
 
 /**

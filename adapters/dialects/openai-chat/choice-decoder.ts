@@ -4,8 +4,58 @@ import type { ChatPart, Citation, Extras } from '../../../core/dialects/canonica
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { given, sourceOfUrl, unknownMembers } from '../request-members.ts';
 import { asArray, asCount, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { decodeAnnotations, decodeFinish, decodeLogprobs } from './answer.ts';
+import { decodeAnnotations, decodeLogprobs } from './answer.ts';
 import { decodeBlock, decodeContentBlock, thinkingText, thoughtSignature } from './decode-messages.ts';
+import type { Finish, FinishReason } from '../../../core/dialects/canonical/chat-answer.ts';
+
+/** Finish reasons of the hosts of the family, in lower case. */
+const reasons: ReadonlyMap<string, FinishReason> = new Map(
+  Object.entries({
+    stop: 'stop',
+    eos: 'stop',
+    eos_token: 'stop',
+    end_turn: 'stop',
+    end: 'stop',
+    complete: 'stop',
+    completed: 'stop',
+    stop_sequence: 'stop',
+    length: 'length',
+    max_tokens: 'length',
+    max_output_tokens: 'length',
+    model_length: 'length',
+    max_length: 'length',
+    error_limit: 'length',
+    tool_calls: 'tool-calls',
+    tool_call: 'tool-calls',
+    tool_use: 'tool-calls',
+    function_call: 'tool-calls',
+    content_filter: 'content-filter',
+    safety: 'content-filter',
+    sensitive: 'content-filter',
+    recitation: 'content-filter',
+    pause_turn: 'pause',
+    error: 'error',
+    error_toxic: 'content-filter',
+    network_error: 'error',
+    abort: 'error',
+    aborted: 'error',
+    malformed_function_call: 'error',
+    insufficient_system_resource: 'error',
+  } satisfies Record<string, FinishReason>),
+);
+
+/**
+ * Finish of a choice. The calls, not the reason, decide whether the client must answer calls: hosts write `stop` beside
+ * calls, and `tool_calls` for tools that they ran themselves. `choice` may name the matched stop sequence.
+ */
+function decodeFinish(raw: string, hasCalls: boolean, choice: JsonObject): Finish {
+  const word = reasons.get(raw.toLowerCase()) ?? 'unknown';
+  let reason = word;
+  if (hasCalls && (word === 'stop' || word === 'unknown')) reason = 'tool-calls';
+  else if (!hasCalls && word === 'tool-calls') reason = 'stop';
+  const stopSequence = asText(choice.stop_sequence) ?? asText(choice.stop_reason);
+  return stopSequence === undefined ? { reason, raw } : { reason, raw, stopSequence };
+}
 
 interface CallState {
   readonly key: string;

@@ -5,8 +5,8 @@ import { collectAnswer, mergeExtras } from '../../../core/dialects/canonical/col
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { decodeOpenAiUsage, openAiErrorMessage, openAiStreamError } from '../openai-shapes.ts';
-import type { Extras } from '../../../core/dialects/canonical/chat-part.ts';
-import { listedSources } from './answer.ts';
+import type { Citation, Extras } from '../../../core/dialects/canonical/chat-part.ts';
+
 import { ChoiceDecoder } from './choice-decoder.ts';
 import { unknownMembers } from '../request-members.ts';
 import { choiceIndex } from './answer-facts.ts';
@@ -203,4 +203,19 @@ export function parseAnswer(body: Buffer): JsonObject {
       : `The provider reported an error inside its answer: ${said}`,
     { source: 'provider' },
   );
+}
+
+/** The sources that search hosts list beside the answer: `citations` (URLs) and `search_results` (objects). */
+function listedSources(json: JsonObject): readonly Citation[] {
+  const results = asArray(json.search_results);
+  const list = results.length > 0 ? results : asArray(json.citations);
+  const sources: Citation[] = [];
+  for (const item of list) {
+    const source = asObject(item);
+    const url = asText(item) ?? asText(source?.url);
+    if (url === undefined) continue;
+    const title = asText(source?.title);
+    sources.push(title === undefined ? { kind: 'url', url } : { kind: 'url', url, title });
+  }
+  return sources;
 }

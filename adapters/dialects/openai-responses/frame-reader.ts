@@ -1,63 +1,10 @@
 import type { FrameReader } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
-import { defaultMaxFrameBytes, readSseFrame, replaceSseData, writeSseFrame } from '../../../core/base/sse.ts';
-import {
-  asArray,
-  asBuffer,
-  asObject,
-  asText,
-  type JsonObject,
-  parseExactObject,
-  parseObject,
-  stringifyExact,
-} from '../json-reading.ts';
+import type { StreamEvent, StreamFrame } from '../../../core/dialects/stream-event.ts';
+import { defaultMaxFrameBytes, readSseFrame } from '../../../core/base/sse.ts';
+import { asArray, asObject, asText, type JsonObject, parseObject } from '../json-reading.ts';
 import { decodeOpenAiUsage } from '../openai-shapes.ts';
 import { createSseFrameReader, opaqueEvents } from '../frame-scanner.ts';
 import { eventError, finalEvents, responseError, responseFacts } from './answer.ts';
-
-/** Replacement texts of a frame, joined per channel; each is taken once. */
-export class WantedTexts {
-  private readonly texts = new Map<string, TextEvent>();
-
-  constructor(events: readonly StreamEvent[]) {
-    for (const event of events) {
-      if (!('text' in event)) continue;
-      const key = keyOf(event);
-      const before = this.texts.get(key);
-      this.texts.set(key, before === undefined ? event : { ...before, text: before.text + event.text });
-    }
-  }
-
-  /** The replacement for the slot's text. The first slot of a channel in a frame takes all of it. */
-  take({ channel, outputIndex }: FrameSlot): string {
-    const key = channel === 'arguments' ? `arguments:${outputIndex}` : `${channel}-delta`;
-    const text = this.texts.get(key)?.text ?? '';
-    this.texts.delete(key);
-    return text;
-  }
-
-  /** True when an event adds the name or more arguments of this call. */
-  tellsCall(outputIndex: number): boolean {
-    return this.texts.has(`arguments:${outputIndex}`);
-  }
-
-  /** Takes the start of a call; its arguments remain. */
-  takeCall(outputIndex: number): TextEvent | undefined {
-    const key = `arguments:${outputIndex}`;
-    const event = this.texts.get(key);
-    if (event?.text === '') this.texts.delete(key);
-    return event;
-  }
-
-  /** Replacements that no slot has taken. */
-  rest(): readonly TextEvent[] {
-    return [...this.texts.values()].filter(({ text }) => text !== '');
-  }
-}
-
-function keyOf(event: TextEvent): string {
-  return event.type === 'tool-arguments-delta' ? `arguments:${event.call}` : event.type;
-}
 
 /** Kind of the events that carry a slot's text. */
 export type Channel = 'text' | 'reasoning' | 'arguments';
@@ -262,68 +209,4 @@ function addEnd(events: StreamEvent[], json: JsonObject): void {
   const usage = decodeOpenAiUsage(response.usage);
   if (usage !== undefined) events.push({ type: 'usage', usage });
   events.push(done);
-}
-
-/** The event of a frame; undefined for a comment and for unreadable frames. */
-export function jsonOf(frame: StreamFrame): JsonObject | undefined {
-  const { data } = readSseFrame(asBuffer(frame.bytes));
-  return data === undefined || frame.unread === true ? undefined : parseExactObject(data);
-}
-
-/** True for an event with text. */
-export function isText(event: StreamEvent): event is TextEvent {
-  return 'text' in event;
-}
-
-/** Output index of the item in an event. */
-export function outputIndexOf(json: JsonObject): number | undefined {
-  return typeof json.output_index === 'number' ? json.output_index : undefined;
-}
-
-/** True for the start of a call that the client has to answer. */
-export function beginsCall(json: JsonObject): boolean {
-  const type = asObject(json.item)?.type;
-  if (json.type !== 'response.output_item.added') return false;
-  return type === 'function_call' || type === 'custom_tool_call';
-}
-
-/** True for the end of a text, a part or an item. */
-export function closes(json: JsonObject): boolean {
-  const type = asText(json.type) ?? '';
-  return type.endsWith('.done');
-}
-
-/** True for an event with the final response. */
-export function isFinal(json: JsonObject): boolean {
-  return ['response.completed', 'response.incomplete', 'response.failed'].includes(String(json.type));
-}
-
-/** Replaces the text and removes its companions, which refer to the old text. */
-export function replaceText({ holder, member }: FrameSlot, text: string): void {
-  holder[member] = text;
-  if ('annotations' in holder) holder.annotations = [];
-  if ('logprobs' in holder) holder.logprobs = [];
-  delete holder.obfuscation;
-}
-
-/** The frame with this event; its event name follows the type when that has changed. */
-export function rewritten(bytes: Buffer, json: JsonObject): Buffer {
-  const data = stringifyExact(json);
-  const { event } = readSseFrame(bytes);
-  const type = typeof json.type === 'string' ? json.type : event;
-  return event === '' || event === type ? replaceSseData(bytes, data) : writeSseFrame(data, type);
-}
-
-/** Another delta after one of the provider's. */
-export function deltaFrame(delta: JsonObject, text: string): Buffer {
-  const json: JsonObject = { ...delta, delta: text };
-  if ('logprobs' in json) json.logprobs = [];
-  delete json.obfuscation;
-  return writeSseFrame(stringifyExact(json), String(json.type));
-}
-
-/** The arguments delta of a call whose arguments the provider sent only as a whole. */
-export function argumentsDelta({ holder, member }: FrameSlot, output_index: number): JsonObject {
-  const kind = member === 'input' ? 'custom_tool_call_input' : 'function_call_arguments';
-  return { type: `response.${kind}.delta`, item_id: holder.item_id ?? holder.id, output_index };
 }

@@ -278,11 +278,6 @@ export function decodeLogprobs(value: unknown): readonly TokenLogprob[] | undefi
   }));
 }
 
-/** The inverse of `decodeLogprobs`. */
-export function encodeLogprobs(logprobs: readonly TokenLogprob[]): readonly JsonObject[] {
-  return logprobs.map((one) => ({ ...encodeToken(one), top_logprobs: one.top.map(encodeToken) }));
-}
-
 function decodeToken(value: JsonObject): Omit<TokenLogprob, 'top'> {
   const { token, logprob, bytes } = value;
   const read = {
@@ -291,10 +286,6 @@ function decodeToken(value: JsonObject): Omit<TokenLogprob, 'top'> {
   };
   if (bytes === null) return { ...read, bytes };
   return Array.isArray(bytes) ? { ...read, bytes: bytes as number[] } : read;
-}
-
-function encodeToken({ token, logprob, bytes }: Omit<TokenLogprob, 'top'>): JsonObject {
-  return { token, logprob, bytes: bytes ?? [...Buffer.from(token)] };
 }
 
 /** The citation of an annotation of an `output_text`; undefined for anything but an object. */

@@ -8,7 +8,7 @@ import type {
   ToolCallPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import { asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { dialect, encodeAnnotation, encodeCarried, encodeLogprobs } from './output-parts.ts';
+import { dialect, encodeAnnotation, encodeCarried } from './output-parts.ts';
 
 /** Collects the frames of a Responses stream, each with its name and number. */
 export class EventLines {
@@ -365,4 +365,13 @@ function webSearchCall(part: ProviderToolPart, newId: (prefix: string) => string
   const query = asText(asObject(part.value.input)?.query) ?? '';
   const action = { type: 'search', query };
   return { type: 'web_search_call', id: newId('ws_'), status: 'completed', action };
+}
+
+/** The inverse of `decodeLogprobs`. */
+function encodeLogprobs(logprobs: readonly TokenLogprob[]): readonly JsonObject[] {
+  return logprobs.map((one) => ({ ...encodeToken(one), top_logprobs: one.top.map(encodeToken) }));
+}
+
+function encodeToken({ token, logprob, bytes }: Omit<TokenLogprob, 'top'>): JsonObject {
+  return { token, logprob, bytes: bytes ?? [...Buffer.from(token)] };
 }

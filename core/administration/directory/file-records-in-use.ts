@@ -1,5 +1,5 @@
 import type { Clock } from '../../ports/clock.ts';
-import { type FileRecords, fileRecordsOf, type FileRecordsPlace } from './file-records.ts';
+import { FileRecords, type FileRecordsPlace } from './file-records.ts';
 import type { OwnedFile } from './owned-file.ts';
 import type { Log } from '../../ports/log.ts';
 import type { RecordKind } from '../../ports/records.ts';
@@ -159,4 +159,14 @@ export class FileRecordsInUse {
     this.#changed = changed;
     changed(this.current());
   }
+}
+
+/** Makes the records of each configuration once. */
+function fileRecordsOf(place: FileRecordsPlace, clock: Pick<Clock, 'now'>): (file: OwnedFile) => FileRecords {
+  const made = new WeakMap<OwnedFile['config'], FileRecords>();
+  return (file) => {
+    let records = made.get(file.config);
+    if (records === undefined) made.set(file.config, (records = new FileRecords(file, place, clock.now())));
+    return records;
+  };
 }

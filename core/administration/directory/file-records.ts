@@ -12,12 +12,11 @@ import {
   type UsageLimitPolicyBlock,
   type WorkspaceBlock,
 } from '../../organisation/organisation-block.ts';
-import type { Clock } from '../../ports/clock.ts';
 import type { Directory, KeyRecord } from '../../ports/directory.ts';
 import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
 import type { ApiKeyRecord, WorkspaceDefaults, WorkspaceRecord } from '../../ports/resources.ts';
 import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
-import { fileId, type OwnedFile, ownedPlace, ownerAt } from './owned-file.ts';
+import { fileId, type OwnedFile, ownedPlace } from './owned-file.ts';
 import { KeyTable } from './key-table.ts';
 import { actionsOf, checksOf, withoutSecrets } from '../../organisation/guardrails.ts';
 import {
@@ -37,6 +36,7 @@ import type { RecordKind, StoredRecord } from '../../ports/records.ts';
 import { integrationOfFile } from '../../organisation/file-integration.ts';
 import { RecordTable } from './organisation-table.ts';
 import { providerFields } from '../../providers/provider-fields.ts';
+import { basename } from 'node:path';
 
 /** Organisation and workspace of the file's records. */
 export interface FileRecordsPlace extends Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'> {
@@ -137,19 +137,6 @@ export class FileRecords {
   get defaultsOwner(): string {
     return ownerAt('/organisation/defaults', this.#source);
   }
-}
-
-/** Makes the records of each configuration once. */
-export function fileRecordsOf(
-  place: FileRecordsPlace,
-  clock: Pick<Clock, 'now'>,
-): (file: OwnedFile) => FileRecords {
-  const made = new WeakMap<OwnedFile['config'], FileRecords>();
-  return (file) => {
-    let records = made.get(file.config);
-    if (records === undefined) made.set(file.config, (records = new FileRecords(file, place, clock.now())));
-    return records;
-  };
 }
 
 type Unmade<T> = Omit<T, 'createdAt' | 'updatedAt' | 'version'>;
@@ -474,4 +461,10 @@ class FileResources {
     const kinds: { [One in K]?: StoredRecord<One>[] } = this.#kinds;
     (kinds[record.kind] ??= []).push(record);
   }
+}
+
+/** File and place of a JSON pointer: `gateway.config.yaml (organisation.workspaces[2])`. */
+function ownerAt(pointer: string, source: OwnedFile['source']): string {
+  const file = source === undefined ? 'gateway.config.yaml' : basename(source.fileOf(pointer));
+  return `${file} (${ownedPlace(pointer)})`;
 }

@@ -1,4 +1,3 @@
-import { basename } from 'node:path';
 import type { ConfigSource } from '../../config/config-source.ts';
 import { pointerSegments } from '../../base/json.ts';
 import type { GatewayConfig } from '../../config/schema.ts';
@@ -19,12 +18,6 @@ export function ownedPlace(pointer: string): string {
     .map((name) => (isList && /^\d+$/.test(name) ? `[${name}]` : `.${name}`))
     .join('')
     .slice(1);
-}
-
-/** File and place of a JSON pointer: `gateway.config.yaml (organisation.workspaces[2])`. */
-export function ownerAt(pointer: string, source: OwnedFile['source']): string {
-  const file = source === undefined ? 'gateway.config.yaml' : basename(source.fileOf(pointer));
-  return `${file} (${ownedPlace(pointer)})`;
 }
 
 /**

@@ -3,10 +3,7 @@ import { Value } from 'typebox/value';
 import type { Blobs } from '../../ports/exports.ts';
 import type { ExportFormat } from '../../ports/request-row.ts';
 import { strict } from '../../config/schema-object.ts';
-import type { Clock } from '../../ports/clock.ts';
-import type { LogExportData } from '../../ports/record-kinds.ts';
 import type { StoredRecord } from '../../ports/records.ts';
-import type { Resources } from '../../ports/resources.ts';
 
 /** Ends an export for good: a retry would not help. The message is shown to people. */
 export class ExportFailure extends Error {
@@ -31,32 +28,9 @@ export class ExportStopped extends Error {
   }
 }
 
-/** Present record of the export. */
-export function findExport(
-  resources: Pick<Resources, 'read'>,
-  { organisationId, exportId }: Pick<ExportRun, 'organisationId' | 'exportId'>,
-): Promise<StoredRecord<'log_export'> | undefined> {
-  return resources.read(({ records }) => records.find('log_export', { organisationId }, exportId));
-}
-
 /** Whether the run is still in progress. */
 export function isUnderWay(record: StoredRecord<'log_export'> | undefined, { run }: ExportRun): boolean {
   return record?.data.state === 'in_progress' && record.data.run === run;
-}
-
-/** Writes the progress of a run. Returns false and writes nothing when it is no longer in progress. */
-export function writeProgress(
-  { resources, clock }: { readonly resources: Pick<Resources, 'write'>; readonly clock: Pick<Clock, 'now'> },
-  run: ExportRun,
-  change: Partial<LogExportData>,
-): Promise<boolean> {
-  const { organisationId, exportId } = run;
-  return resources.write(organisationId, async ({ records }) => {
-    const record = await records.find('log_export', { organisationId }, exportId);
-    if (record === undefined || !isUnderWay(record, run)) return false;
-    const stamp = { updatedAt: clock.now(), version: record.version + 1 };
-    return records.replace({ ...record, ...stamp, data: { ...record.data, ...change } });
-  });
 }
 
 const Count = Type.Integer({ minimum: 0 });

@@ -7,7 +7,6 @@ import {
   exportFolder,
   type ExportRun,
   ExportStopped,
-  findExport,
   finishedFile,
   isUnderWay,
   type Manifest,
@@ -15,7 +14,6 @@ import {
   partsFolder,
   readManifest,
   writeManifest,
-  writeProgress,
 } from './manifest.ts';
 import type { ExportPlace } from './export-place.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -25,6 +23,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Analytics, LogCursor, LogQuery, LogRecord } from '../../ports/analytics.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { Readable } from 'node:stream';
+import type { Resources } from '../../ports/resources.ts';
+import type { LogExportData } from '../../ports/record-kinds.ts';
 
 /** Pieces of the file that are not stored yet. */
 class PartBuffer {
@@ -388,4 +388,27 @@ function damagedPartError(): ExportFailure {
   return new ExportFailure(
     'A part of the export is not as it was stored, or gone. Start the export again; if that does not help, look at the store that exports.url names.',
   );
+}
+
+/** Present record of the export. */
+function findExport(
+  resources: Pick<Resources, 'read'>,
+  { organisationId, exportId }: Pick<ExportRun, 'organisationId' | 'exportId'>,
+): Promise<StoredRecord<'log_export'> | undefined> {
+  return resources.read(({ records }) => records.find('log_export', { organisationId }, exportId));
+}
+
+/** Writes the progress of a run. Returns false and writes nothing when it is no longer in progress. */
+function writeProgress(
+  { resources, clock }: { readonly resources: Pick<Resources, 'write'>; readonly clock: Pick<Clock, 'now'> },
+  run: ExportRun,
+  change: Partial<LogExportData>,
+): Promise<boolean> {
+  const { organisationId, exportId } = run;
+  return resources.write(organisationId, async ({ records }) => {
+    const record = await records.find('log_export', { organisationId }, exportId);
+    if (record === undefined || !isUnderWay(record, run)) return false;
+    const stamp = { updatedAt: clock.now(), version: record.version + 1 };
+    return records.replace({ ...record, ...stamp, data: { ...record.data, ...change } });
+  });
 }

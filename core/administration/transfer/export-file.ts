@@ -2,8 +2,11 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { Problem } from '../../config/problem.ts';
 import { unreadableReason } from '../../config/read-file.ts';
-import { lineStart, maxLineBytes, readLine, type ReadLine } from './record-lines.ts';
+import { lineStart, readLine, type ReadLine } from './record-lines.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
+
+/** Longest line that is read, in bytes. */
+const maxLineBytes = 8_388_608;
 
 /** A place in a file. */
 export interface LinePlace {

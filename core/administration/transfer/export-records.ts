@@ -267,23 +267,6 @@ export function showMapping(record: GroupMappingRecord): Static<typeof ExportedM
   };
 }
 
-/** A group mapping of the file. */
-export function readMapping(
-  shown: Static<typeof ExportedMapping>,
-  organisationId: string,
-): GroupMappingRecord {
-  const { id, workspace_id: workspaceId, role, group_id: groupId = '', group_name: groupName = '' } = shown;
-  return {
-    id,
-    organisationId,
-    workspaceId,
-    role,
-    groupId,
-    groupName,
-    createdAt: Date.parse(shown.created_at),
-  };
-}
-
 type ShownSecurity = Static<typeof ExportedSettings>['security'];
 type ShownRules = ShownSecurity['user_api_keys'];
 

@@ -4,7 +4,6 @@ import type { Resources, ResourcesWriter } from '../../ports/resources.ts';
 import {
   readInvite,
   readKey,
-  readMapping,
   readMember,
   readOverrides,
   readSettings,
@@ -19,10 +18,12 @@ import {
   showUser,
   showWorkspace,
 } from './export-records.ts';
-import type { ExportedOrganisationData } from './export-schema.ts';
+import type { ExportedMapping, ExportedOrganisationData } from './export-schema.ts';
 import { RecordsImport, type ImportedRecords, type RecordsPlace } from './import-records.ts';
 import { ImportTally, withoutDates, type ImportOptions, type ImportReport } from './import-tally.ts';
 import { readOrganisation, type StoredOrganisation } from './stored-organisation.ts';
+import type { Static } from 'typebox';
+import type { GroupMappingRecord } from '../../ports/people.ts';
 
 /** A membership of a user that neither the file nor the store has. `pointer` leads to it within the organisation. */
 export class UnknownMember extends Error {
@@ -279,4 +280,18 @@ class OrganisationImport {
   #after<T extends Dated>(record: T, { createdAt, version }: Dated): T {
     return { ...record, createdAt, updatedAt: this.#options.now, version: version + 1 };
   }
+}
+
+/** A group mapping of the file. */
+function readMapping(shown: Static<typeof ExportedMapping>, organisationId: string): GroupMappingRecord {
+  const { id, workspace_id: workspaceId, role, group_id: groupId = '', group_name: groupName = '' } = shown;
+  return {
+    id,
+    organisationId,
+    workspaceId,
+    role,
+    groupId,
+    groupName,
+    createdAt: Date.parse(shown.created_at),
+  };
 }

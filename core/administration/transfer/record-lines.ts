@@ -56,9 +56,6 @@ async function* versionsOf(
  */
 export const lineStart = '--- ';
 
-/** Longest line that is read, in bytes. */
-export const maxLineBytes = 8_388_608;
-
 const Id = Type.String({ minLength: 1, maxLength: 255 });
 const Moment = Instant('ISO 8601 with a time zone.');
 const Data = Type.Record(Type.String(), Type.Unknown());

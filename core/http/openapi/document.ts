@@ -10,13 +10,12 @@ import {
   type Operation,
   type OperationBody,
   type OperationParameter,
-  routedOperation,
 } from './operation.ts';
 import { jobOperations } from './job-operations.ts';
 import { modelOperations } from './model-operations.ts';
 import { Type } from 'typebox';
 import { staticPage, type StaticPage } from '../home-page.ts';
-import { renderReference, styleHash } from './render-reference.ts';
+import { renderReference, style } from './render-reference.ts';
 import { featureVariables } from '../../access/features.ts';
 import {
   allowedValues,
@@ -29,6 +28,10 @@ import {
   unionBranches,
 } from '../../config/schema-object.ts';
 import type { RouteDefinition } from '../../pipeline/define-route.ts';
+import { createHash } from 'node:crypto';
+
+/** Name of that style in a content security policy. */
+const styleHash = `sha256-${createHash('sha256').update(style).digest('base64')}`;
 
 interface Page extends Pick<Operation, 'id' | 'path' | 'summary' | 'access'> {
   readonly answer: string;
@@ -466,4 +469,20 @@ function parametersOf(schema: RouteDefinition['params'], place: 'path' | 'query'
       ...(typeof description === 'string' ? { description } : {}),
     };
   });
+}
+
+/** The complete operation: tag, headers that control the gateway, and errors of its dialect. */
+function routedOperation(one: GatewayOperation, tag: string): Operation {
+  const { endpoint, errors = 'openai', answer = 'Answer of the provider.', ...rest } = one;
+  const { requestRequired = true } = one;
+  return {
+    ...rest,
+    tag,
+    errors,
+    answer,
+    steered: true,
+    access: 'key',
+    requestRequired,
+    extensions: { 'x-endpoint': endpoint },
+  };
 }

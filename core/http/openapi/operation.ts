@@ -179,19 +179,3 @@ export function inPath(name: string, example: string, description: string): Oper
 export function inQuery(name: string, description: string, schema: DocumentObject): OperationParameter {
   return { name, in: 'query', required: false, description, schema };
 }
-
-/** The complete operation: tag, headers that control the gateway, and errors of its dialect. */
-export function routedOperation(one: GatewayOperation, tag: string): Operation {
-  const { endpoint, errors = 'openai', answer = 'Answer of the provider.', ...rest } = one;
-  const { requestRequired = true } = one;
-  return {
-    ...rest,
-    tag,
-    errors,
-    answer,
-    steered: true,
-    access: 'key',
-    requestRequired,
-    extensions: { 'x-endpoint': endpoint },
-  };
-}

@@ -9,7 +9,6 @@ import {
 } from '../../config/schema-object.ts';
 import type { OpenApiDocument } from './document-writer.ts';
 import type { DocumentObject } from './operation.ts';
-import { createHash } from 'node:crypto';
 import { isJsonObject } from '../../base/json.ts';
 
 /** The style of the reference. */
@@ -34,9 +33,6 @@ dl { margin: .25rem 0; } dt { margin-top: .5rem; overflow-wrap: anywhere; } dd {
 .deprecated > code { text-decoration: line-through; }
 .mark { padding: 0 .35rem; border: 1px solid var(--line); border-radius: .25rem; font-size: .75rem; }
 `;
-
-/** Name of that style in a content security policy. */
-export const styleHash = `sha256-${createHash('sha256').update(style).digest('base64')}`;
 
 export function escapeHtml(text: string): string {
   return text

@@ -166,8 +166,3 @@ export function usesWeights(mode: StrategyMode): boolean {
 export function namesTarget(mode: StrategyMode): boolean {
   return mode === 'single' || mode === 'conditional';
 }
-
-/** Whether targets with an open breaker are skipped; a single target is tried even then. */
-export function usesBreakers(mode: StrategyMode): boolean {
-  return !namesTarget(mode);
-}

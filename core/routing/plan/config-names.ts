@@ -6,39 +6,6 @@ import { didYouMean, quoted } from '../../base/did-you-mean.ts';
 import { inProcessProvider } from '../../providers/provider-row.ts';
 import type { LeafProvider } from './plan-node.ts';
 
-/**
- * Names in a config of the configuration that the configuration does not define. Each may belong to a saved record,
- * which is looked up when a request uses the config. Providers are assumed to exist; configs are not, because nothing
- * can be compiled without them.
- */
-export class LaterNames implements SavedConfigs, SavedProviders {
-  /** Configs and guardrails. */
-  readonly configs = new Set<string>();
-  readonly providers = new Set<string>();
-
-  find(name: string): undefined {
-    this.configs.add(name);
-  }
-
-  slugs(): readonly string[] {
-    return [];
-  }
-
-  findGuardrail(name: string): string {
-    this.configs.add(name);
-    return unknownGuardrail(name, []);
-  }
-
-  hasProvider(name: string): boolean {
-    this.providers.add(name);
-    return true;
-  }
-
-  providerSlugs(): readonly string[] {
-    return [];
-  }
-}
-
 /** In-memory source of saved configs and providers. */
 export type SavedRecords = Pick<Directory, 'standing' | 'record' | 'records'>;
 

@@ -15,10 +15,45 @@ import type { CompiledConfig } from './plan-node.ts';
 import {
   configOfRecord,
   type KnowsProvider,
-  LaterNames,
+  type SavedConfigs,
   SavedNames,
+  type SavedProviders,
   type SavedRecords,
+  unknownGuardrail,
 } from './config-names.ts';
+
+/**
+ * Names in a config of the configuration that the configuration does not define. Each may belong to a saved record,
+ * which is looked up when a request uses the config. Providers are assumed to exist; configs are not, because nothing
+ * can be compiled without them.
+ */
+class LaterNames implements SavedConfigs, SavedProviders {
+  /** Configs and guardrails. */
+  readonly configs = new Set<string>();
+  readonly providers = new Set<string>();
+
+  find(name: string): undefined {
+    this.configs.add(name);
+  }
+
+  slugs(): readonly string[] {
+    return [];
+  }
+
+  findGuardrail(name: string): string {
+    this.configs.add(name);
+    return unknownGuardrail(name, []);
+  }
+
+  hasProvider(name: string): boolean {
+    this.providers.add(name);
+    return true;
+  }
+
+  providerSlugs(): readonly string[] {
+    return [];
+  }
+}
 
 /** Options of `ConfigStore`. */
 interface ConfigStoreOptions {

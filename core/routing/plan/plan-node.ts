@@ -157,31 +157,6 @@ export function isNodeOpen(environment: PlanEnvironment, node: PlanNode): boolea
   return true;
 }
 
-/**
- * The target that represents a node in comparisons: its first one with a closed breaker, else its first one.
- */
-export function leadingLeaf(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
-  return firstClosed(environment, node) ?? firstLeaf(node);
-}
-
-function firstClosed(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
-  if (node.kind === 'leaf') return isNodeOpen(environment, node) ? undefined : node;
-  for (const child of node.children) {
-    const found = firstClosed(environment, child);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-function firstLeaf(node: PlanNode): PlanLeaf | undefined {
-  if (node.kind === 'leaf') return node;
-  for (const child of node.children) {
-    const found = firstLeaf(child);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
 /** A compiled query: whether the fields of a request match it. Pure, never throws. */
 export type Condition = (field: (path: FieldPath) => unknown) => boolean;
 

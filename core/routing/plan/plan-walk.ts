@@ -19,9 +19,10 @@ import {
   type PlanEnvironment,
   type PlanLeaf,
   type PlanNode,
+  type StrategyMode,
 } from './plan-node.ts';
 import type { PlanStep, StepResult } from './environment.ts';
-import { namesTarget, usesBreakers, usesWeights } from './compile-strategy.ts';
+import { namesTarget, usesWeights } from './compile-strategy.ts';
 import type { BranchDecision, CandidateNote } from '../../pipeline/decision-trace.ts';
 
 type Race = PlanStep['hedge'];
@@ -291,4 +292,9 @@ function scoreOf(choice: BranchChoice, branch: PlanBranch, index: number): numbe
     default:
       return undefined;
   }
+}
+
+/** Whether targets with an open breaker are skipped; a single target is tried even then. */
+function usesBreakers(mode: StrategyMode): boolean {
+  return !namesTarget(mode);
 }

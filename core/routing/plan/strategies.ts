@@ -1,8 +1,9 @@
 import {
   isNodeOpen,
-  leadingLeaf,
   type PlanBranch,
   type PlanEnvironment,
+  type PlanLeaf,
+  type PlanNode,
   type StickySettings,
   type Strategy,
 } from './plan-node.ts';
@@ -403,4 +404,29 @@ export function costOfChild(choice: BranchChoice, branch: PlanBranch, index: num
   const child = branch.children[index];
   const leaf = child === undefined ? undefined : leadingLeaf(choice.environment, child);
   return leaf === undefined ? undefined : choice.environment.cost(leaf);
+}
+
+/**
+ * The target that represents a node in comparisons: its first one with a closed breaker, else its first one.
+ */
+function leadingLeaf(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
+  return firstClosed(environment, node) ?? firstLeaf(node);
+}
+
+function firstClosed(environment: PlanEnvironment, node: PlanNode): PlanLeaf | undefined {
+  if (node.kind === 'leaf') return isNodeOpen(environment, node) ? undefined : node;
+  for (const child of node.children) {
+    const found = firstClosed(environment, child);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function firstLeaf(node: PlanNode): PlanLeaf | undefined {
+  if (node.kind === 'leaf') return node;
+  for (const child of node.children) {
+    const found = firstLeaf(child);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }

@@ -18,13 +18,7 @@ import {
 import { fetchWithin, mostBytes } from '../checks/calls.ts';
 import { inTurns, messagesOf } from '../checks/shared.ts';
 import { replaceTexts } from './replace-texts.ts';
-import {
-  type Finding,
-  type Need,
-  parametersSchema,
-  type ServiceParameters,
-  type ServiceRow,
-} from './service.ts';
+import { type Finding, type Need, parametersSchema, type ServiceRow } from './service.ts';
 import {
   filled,
   filledText,
@@ -34,8 +28,8 @@ import {
   type Template,
   valueAt,
   type Values,
-  withDefaults,
 } from './template.ts';
+import type { Static } from 'typebox';
 
 /** Requests for one judgement, and how many of them are under way at once. */
 const mostRequests = 100;
@@ -366,3 +360,15 @@ function nameOf({ key, element, value }: Found, { at, named, called }: Finding):
   // For an element of a list, or a fixed place: the last member name in the path.
   return at.split('.').findLast((step) => !/^(\d+|\*)$/.test(step));
 }
+
+/** Parameters with the defaults of their schema. */
+function withDefaults(properties: Readonly<Record<string, object>>, given: unknown): JsonObject {
+  const whole: JsonObject = {};
+  for (const [name, schema] of Object.entries(properties)) {
+    if ('default' in schema) whole[name] = schema.default as JsonValue;
+  }
+  return isJsonObject(given) ? { ...whole, ...given } : whole;
+}
+
+/** Parameters of a service, as its check gets them. */
+type ServiceParameters = Static<ReturnType<typeof parametersSchema>>;

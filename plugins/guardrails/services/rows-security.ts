@@ -1,8 +1,12 @@
 /** Services that look for attacks, secrets and personal data. */
 import { Type } from '../../../core/pipeline/plugin.ts';
 import { Threshold } from '../checks/shared.ts';
-import { address, host, Redact, secret, type ServiceRow, setting, text } from './service.ts';
+import { address, Redact, secret, type ServiceRow, setting, text } from './service.ts';
 import { type Values, valueAt } from './template.ts';
+
+/** A host name, with a port at most. */
+const host = (description: string, more: { readonly default?: string } = {}) =>
+  Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9.-]+(:[0-9]{1,5})?$', description, ...more });
 
 const bearer = { authorization: 'Bearer {credentials.apiKey}' };
 /** Detectors of Pangea that make a text fail, as existing guardrails expect. */

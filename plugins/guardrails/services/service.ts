@@ -1,5 +1,5 @@
 /** Services as data: one row for each check that asks one. */
-import type { Static, TObject, TProperties } from 'typebox';
+import type { TObject, TProperties } from 'typebox';
 import type { CredentialKind } from '../../../core/ports/credentials.ts';
 import { type CheckPhase, Type } from '../../../core/pipeline/plugin.ts';
 import { strict, Timeout } from '../checks/shared.ts';
@@ -139,10 +139,6 @@ export const setting = (description: string, more: { readonly default?: string }
 export const address = (description: string, more: { readonly default?: string } = {}) =>
   Type.String({ maxLength: 2048, pattern: '^[hH][tT][tT][pP][sS]?://[^\\s?#]+$', description, ...more });
 
-/** A host name, with a port at most. */
-export const host = (description: string, more: { readonly default?: string } = {}) =>
-  Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9.-]+(:[0-9]{1,5})?$', description, ...more });
-
 /** An optional parameter with text. */
 export const text = (description: string, more: { readonly default?: string } = {}) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description, ...more }));
@@ -187,6 +183,3 @@ export function parametersSchema(row: ServiceRow) {
     strict,
   );
 }
-
-/** Parameters of a service, as its check gets them. */
-export type ServiceParameters = Static<ReturnType<typeof parametersSchema>>;

@@ -1,6 +1,5 @@
 /** Requests to services as data: JSON with places for the judged texts, parameters and credentials. */
 import type { JsonObject, JsonValue } from '../../../core/pipeline/plugin.ts';
-import { isJsonObject } from '../../../core/base/json.ts';
 
 /**
  * JSON in which strings have places: `{text}`, `{parameters.recipe}`, `{credentials.apiKey}`. A string that is one place
@@ -121,13 +120,4 @@ export function findAt(answer: unknown, path: string): readonly Found[] {
 /** The first of them. */
 export function firstAt(answer: unknown, path: string): unknown {
   return findAt(answer, path)[0]?.value;
-}
-
-/** Parameters with the defaults of their schema. */
-export function withDefaults(properties: Readonly<Record<string, object>>, given: unknown): JsonObject {
-  const whole: JsonObject = {};
-  for (const [name, schema] of Object.entries(properties)) {
-    if ('default' in schema) whole[name] = schema.default as JsonValue;
-  }
-  return isJsonObject(given) ? { ...whole, ...given } : whole;
 }

@@ -101,11 +101,6 @@ export const Timestamp = Type.String({
   description: 'Start of the point, ISO 8601; it may lie before the window.',
 });
 
-/** One count of the measures; 0 when absent. */
-export function counted(values: Measures, measure: Measure): number {
-  return measured(values, measure) ?? 0;
-}
-
 /** One number of the measures; null when absent. The store returns sums as text. */
 export function measured(values: Measures, measure: Measure): number | null {
   const value = values[measure] ?? null;

@@ -4,7 +4,6 @@ import { analyticsQuestion } from '../shared/data-visibility.ts';
 import {
   bucketsOf,
   Count,
-  counted,
   dataPoints,
   dollars,
   feedbackOverTime,
@@ -22,7 +21,7 @@ import {
 } from './graph.ts';
 import { filterQuery } from '../shared/request-filter.ts';
 import { strict } from '../shared/fields.ts';
-import type { Measures } from '../../../core/ports/analytics.ts';
+import type { Measure, Measures } from '../../../core/ports/analytics.ts';
 
 const Reply = Type.Object({
   object: Type.Literal('analytics-summary'),
@@ -403,3 +402,8 @@ const graphs: readonly Graph[] = [
   },
   ...feedbackGraphs,
 ];
+
+/** One count of the measures; 0 when absent. */
+function counted(values: Measures, measure: Measure): number {
+  return measured(values, measure) ?? 0;
+}

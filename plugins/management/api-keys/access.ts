@@ -1,23 +1,14 @@
-import {
-  type ApiKeyType,
-  canonicalScope,
-  hasScope,
-  managesKeys,
-  reachOf,
-  refuseScopes,
-} from '../../../core/access/scopes.ts';
-import { dailyRotation, rotatesWithin } from '../../../core/organisation/key-rotation.ts';
-import { withFullStop } from '../../../core/errors/gateway-error.ts';
+import { type ApiKeyType, hasScope, managesKeys, reachOf } from '../../../core/access/scopes.ts';
+import { dailyRotation } from '../../../core/organisation/key-rotation.ts';
 import type { RouteInput } from '../../../core/pipeline/define-route.ts';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
-import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type {
   ApiKeyFilter,
   ApiKeyRecord,
   KeyRotation,
   ResourcesReader,
 } from '../../../core/ports/resources.ts';
-import { refusedBody, shownMistakes } from '../shared/fields.ts';
+import { refusedBody } from '../shared/fields.ts';
 import type { UserKeyRules } from '../../../core/ports/organisation-settings.ts';
 import { namedUsers, requireGrant } from '../users/visible.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
@@ -50,17 +41,6 @@ export async function ownerOfKey(
   }
   if (user.id !== userId) requireGrant(actor.role, user.role);
   return user.id;
-}
-
-/** Throws `scope_missing` for a key of a user above the caller: the caller would receive its new secret. */
-export async function requireNotAbove(
-  { users }: Pick<ResourcesReader, 'users'>,
-  { key, role }: Actor,
-  { organisationId, userId }: ApiKeyRecord,
-): Promise<void> {
-  if (userId === '' || userId === key.userId) return;
-  const user = await users.find(organisationId, userId);
-  if (user !== undefined) requireGrant(role, user.role);
 }
 
 /** Workspace whose keys are counted. */
@@ -106,22 +86,6 @@ export function endOfKey(
   if (latest === undefined || (wanted !== null && wanted <= latest)) return wanted ?? undefined;
   const message = `must be ${new Date(latest).toISOString()} or earlier: the settings let keys of people live for ${maxDays} days`;
   throw refusedBody([{ path: '/expires_at', message }]);
-}
-
-/**
- * When the secret of a key of somebody is replaced. `wanted`: what its maker said, null for never and undefined for
- * nothing, with `before` as it was. Throws `invalid_request` where the settings want it more often.
- */
-export function rotationOfKey(
-  wanted: KeyRotation | null | undefined,
-  before: KeyRotation | undefined,
-  { rotationDays }: UserKeyRules,
-): KeyRotation | undefined {
-  if (wanted === undefined) return before;
-  if (rotationDays === undefined || (wanted !== null && rotatesWithin(wanted, rotationDays)))
-    return wanted ?? undefined;
-  const message = `must replace the secret every ${rotationDays} days or more often, as the settings want it of keys of people; give rotation_period_days of ${rotationDays} at the most, or leave it out`;
-  throw refusedBody([{ path: '/rotation_policy', message }]);
 }
 
 /** The same for a key that is new. */
@@ -199,22 +163,6 @@ export async function visibleKey(
     throw new GatewayError('scope_missing', `The key "${actor.key.name}" lacks the scope "${scope}".`);
   if (action !== 'read') requireManager(actor, found.type);
   return found;
-}
-
-/**
- * The scopes of a body, in canonical spelling and without duplicates. Throws `invalid_request` for unknown scopes and
- * for those that keys of this type cannot hold, `scope_missing` for those that the actor cannot grant.
- */
-export function readScopes(actor: KeyRecord, type: ApiKeyType, scopes: readonly string[]): readonly string[] {
-  const issues = refuseScopes(actor, type, scopes);
-  if (issues.length === 0) return [...new Set(scopes.map((scope) => canonicalScope(scope)))];
-  const errors = issues.map(({ path, message }) => ({ path: `/scopes${path}`, message }));
-  if (issues.some(({ kind }) => kind !== 'escalation')) throw refusedBody(errors);
-  throw new GatewayError(
-    'scope_missing',
-    withFullStop(`A key gives no more than it has: ${shownMistakes(errors)}`),
-    { param: errors[0]?.path ?? null, extra: { errors } },
-  );
 }
 
 /** Input for a key that an invite promised. */

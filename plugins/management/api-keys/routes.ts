@@ -1,9 +1,16 @@
-import { type ApiKeyType, hasScope, reachOf } from '../../../core/access/scopes.ts';
+import {
+  type ApiKeyType,
+  canonicalScope,
+  hasScope,
+  reachOf,
+  refuseScopes,
+} from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type {
   ApiKeyFilter,
   ApiKeyRecord,
+  KeyRotation,
   ResourcesReader,
   ResourcesWriter,
 } from '../../../core/ports/resources.ts';
@@ -16,11 +23,8 @@ import {
   keyScopes,
   newSecret,
   ownerOfKey,
-  readScopes,
   requireManager,
-  requireNotAbove,
   requireRoom,
-  rotationOfKey,
   visibleKey,
   visibleKeys,
 } from './access.ts';
@@ -42,11 +46,13 @@ import { namesIn } from '../configs/uses.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { settingsInForce } from '../settings/record.ts';
 import { staleVersion, visibleWorkspace } from '../shared/records.ts';
-import { Identifier, refusedBody, strict } from '../shared/fields.ts';
-import { requireSamePath } from '../users/visible.ts';
+import { Identifier, refusedBody, shownMistakes, strict } from '../shared/fields.ts';
+import { requireGrant, requireSamePath } from '../users/visible.ts';
 import { randomUUID } from 'node:crypto';
-import { rotationBehind, transition } from '../../../core/organisation/key-rotation.ts';
+import { rotatesWithin, rotationBehind, transition } from '../../../core/organisation/key-rotation.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
+import { withFullStop } from '../../../core/errors/gateway-error.ts';
+import type { UserKeyRules } from '../../../core/ports/organisation-settings.ts';
 
 const Body = Type.Object(
   {
@@ -439,4 +445,47 @@ function deleteRoute(): RouteDefinition {
       return {};
     },
   });
+}
+
+/**
+ * The scopes of a body, in canonical spelling and without duplicates. Throws `invalid_request` for unknown scopes and
+ * for those that keys of this type cannot hold, `scope_missing` for those that the actor cannot grant.
+ */
+function readScopes(actor: KeyRecord, type: ApiKeyType, scopes: readonly string[]): readonly string[] {
+  const issues = refuseScopes(actor, type, scopes);
+  if (issues.length === 0) return [...new Set(scopes.map((scope) => canonicalScope(scope)))];
+  const errors = issues.map(({ path, message }) => ({ path: `/scopes${path}`, message }));
+  if (issues.some(({ kind }) => kind !== 'escalation')) throw refusedBody(errors);
+  throw new GatewayError(
+    'scope_missing',
+    withFullStop(`A key gives no more than it has: ${shownMistakes(errors)}`),
+    { param: errors[0]?.path ?? null, extra: { errors } },
+  );
+}
+
+/** Throws `scope_missing` for a key of a user above the caller: the caller would receive its new secret. */
+async function requireNotAbove(
+  { users }: Pick<ResourcesReader, 'users'>,
+  { key, role }: Actor,
+  { organisationId, userId }: ApiKeyRecord,
+): Promise<void> {
+  if (userId === '' || userId === key.userId) return;
+  const user = await users.find(organisationId, userId);
+  if (user !== undefined) requireGrant(role, user.role);
+}
+
+/**
+ * When the secret of a key of somebody is replaced. `wanted`: what its maker said, null for never and undefined for
+ * nothing, with `before` as it was. Throws `invalid_request` where the settings want it more often.
+ */
+function rotationOfKey(
+  wanted: KeyRotation | null | undefined,
+  before: KeyRotation | undefined,
+  { rotationDays }: UserKeyRules,
+): KeyRotation | undefined {
+  if (wanted === undefined) return before;
+  if (rotationDays === undefined || (wanted !== null && rotatesWithin(wanted, rotationDays)))
+    return wanted ?? undefined;
+  const message = `must replace the secret every ${rotationDays} days or more often, as the settings want it of keys of people; give rotation_period_days of ${rotationDays} at the most, or leave it out`;
+  throw refusedBody([{ path: '/rotation_policy', message }]);
 }

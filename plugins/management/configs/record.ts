@@ -1,33 +1,7 @@
-import { GatewayError, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
-import { ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
-import { parseJson, writeJson } from '../../../core/base/json.ts';
-import type { ConfigData } from '../../../core/ports/record-kinds.ts';
-import type { ConfigAccess } from '../../../core/ports/organisation-settings.ts';
-import type { Actor } from '../api-keys/access.ts';
-import { settingsFor, type SettingsSource } from '../shared/data-visibility.ts';
-
-const settings = {
-  manager: { view: 'managersViewConfigs', write: 'managersWriteConfigs' },
-  member: { view: 'membersViewConfigs', write: 'membersWriteConfigs' },
-} as const satisfies Readonly<Record<string, Readonly<Record<string, keyof ConfigAccess>>>>;
-
-/** Throws `scope_missing`, naming the setting, when the caller's role may not do this with configs of its workspace. */
-export function requireConfigAccess(
-  { key, role }: Actor,
-  directory: SettingsSource,
-  wanted: 'view' | 'write',
-): void {
-  const inForce = settingsFor({ key, role }, directory);
-  if (inForce === undefined) return;
-  const name = settings[role === 'manager' ? 'manager' : 'member'][wanted];
-  if (inForce.configs[name]) return;
-  const what = wanted === 'view' ? 'shown to' : 'changed by';
-  throw new GatewayError(
-    'scope_missing',
-    `The key "${key.name}" acts as ${role}, and configs are not ${what} ${role}s of its workspace: the setting ${name} is off. An owner or admin of the organisation changes it.`,
-  );
-}
+import { ManagedBy, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { writeJson } from '../../../core/base/json.ts';
 
 const Config = Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.String({ maxLength: 65_536 })], {
   description:
@@ -78,11 +52,6 @@ export const UpdateConfig = Type.Object(
 /** The config of a body as JSON, for the router to check. */
 export function configText(config: Static<typeof Config>): string {
   return typeof config === 'string' ? config : writeJson(config);
-}
-
-/** Stored form of a valid config's text. Throws `invalid_request` for whole numbers beyond 2^53. */
-export function storedConfig(text: string): ConfigData['config'] {
-  return plainObject(parseJson(text) as Readonly<Record<string, unknown>>, '/config');
 }
 
 /** Default flag of the body; undefined when absent. Throws when its two spellings contradict each other. */

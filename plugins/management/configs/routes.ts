@@ -8,33 +8,61 @@ import {
   configText,
   ConfigVersionReply,
   CreateConfig,
-  requireConfigAccess,
   readDefaultFlag,
   showConfig,
   showConfigVersion,
   showWholeConfig,
-  storedConfig,
   UpdateConfig,
 } from './record.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import {
   changedRecord,
   changeRecord,
+  eachOf,
   eachRecord,
   keepVersion,
   newRecord,
   newSlug,
   placeOfList,
   requiredWorkspace,
+  requireNobody,
   requireOwn,
   staleVersion,
   visibleRecord,
 } from '../shared/records.ts';
-import { Identifier, Name, strict } from '../shared/fields.ts';
+import { Identifier, Name, plainObject, strict } from '../shared/fields.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
-import { requireUnused } from './uses.ts';
+import type { ApiKeyFilter, ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
+
 import { requireSamePath } from '../users/visible.ts';
+import type { ConfigAccess } from '../../../core/ports/organisation-settings.ts';
+import type { Actor } from '../api-keys/access.ts';
+import { settingsFor, type SettingsSource } from '../shared/data-visibility.ts';
+import { parseJson } from '../../../core/base/json.ts';
+import type { ConfigData } from '../../../core/ports/record-kinds.ts';
+import { someNode } from './uses.ts';
+
+const settings = {
+  manager: { view: 'managersViewConfigs', write: 'managersWriteConfigs' },
+  member: { view: 'membersViewConfigs', write: 'membersWriteConfigs' },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, keyof ConfigAccess>>>>;
+
+/** Throws `scope_missing`, naming the setting, when the caller's role may not do this with configs of its workspace. */
+function requireConfigAccess(
+  { key, role }: Actor,
+  directory: SettingsSource,
+  wanted: 'view' | 'write',
+): void {
+  const inForce = settingsFor({ key, role }, directory);
+  if (inForce === undefined) return;
+  const name = settings[role === 'manager' ? 'manager' : 'member'][wanted];
+  if (inForce.configs[name]) return;
+  const what = wanted === 'view' ? 'shown to' : 'changed by';
+  throw new GatewayError(
+    'scope_missing',
+    `The key "${key.name}" acts as ${role}, and configs are not ${what} ${role}s of its workspace: the setting ${name} is off. An owner or admin of the organisation changes it.`,
+  );
+}
 
 /** The path of a config. */
 const ConfigParams = Type.Object({ slug: Identifier });
@@ -347,4 +375,44 @@ function archiveConfigRoute({ clock, directory }: Scope): RouteDefinition {
       return {};
     },
   });
+}
+
+/** Stored form of a valid config's text. Throws `invalid_request` for whole numbers beyond 2^53. */
+function storedConfig(text: string): ConfigData['config'] {
+  return plainObject(parseJson(text) as Readonly<Record<string, unknown>>, '/config');
+}
+
+type Reader = Pick<ResourcesReader, 'apiKeys' | 'records' | 'settings' | 'workspaces'>;
+
+/**
+ * Throws `resource_conflict`, listing up to 10 uses, when keys, workspaces, the organisation or other configs of its
+ * workspace name the config. Keys expired at `now` do not count.
+ */
+async function requireUnused(reader: Reader, record: StoredRecord<'config'>, now: number): Promise<void> {
+  const users = usersOf(reader, record, now);
+  await requireNobody(`The config "${record.slug}"`, users, 'Let them name another one first.');
+}
+
+async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: number): AsyncGenerator<string> {
+  const { organisationId, workspaceId, id, slug } = record;
+  const isMeant = (name: unknown): boolean => name === id || name === slug;
+  const { defaults } = await reader.settings.ofOrganisation(organisationId);
+  if (isMeant(defaults.configId)) yield 'the organisation';
+  const workspace =
+    workspaceId === undefined ? undefined : await reader.workspaces.find(organisationId, workspaceId);
+  if (workspace !== undefined && isMeant(workspace.defaults.configId))
+    yield `the workspace "${workspace.name}"`;
+  const filters: readonly ApiKeyFilter[] = [
+    { ...(workspaceId !== undefined && { workspaceId }), aliveAt: now },
+    { types: ['organisation-service'], aliveAt: now },
+  ];
+  for (const filter of filters)
+    for await (const { name, defaults } of eachOf((page) =>
+      reader.apiKeys.list(organisationId, filter, page),
+    ))
+      if (isMeant(defaults.configId)) yield `the key "${name}"`;
+  const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
+  for await (const other of eachRecord(reader, 'config', organisationId, alike))
+    if (other.id !== id && someNode(other.data.config, ({ config }) => isMeant(config)))
+      yield `the config "${other.slug}"`;
 }

@@ -6,7 +6,6 @@ import { type ExportFilters, requireFile } from './record.ts';
 import { Identifier, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import type { Visibility } from '../../../core/ports/analytics.ts';
 import type { LogExports } from '../../../core/ports/exports.ts';
-import type { ExportField } from '../../../core/ports/request-row.ts';
 import type { LogExportData } from '../../../core/ports/record-kinds.ts';
 import { readFilter } from '../shared/request-filter.ts';
 import type { StreamSource, StreamTarget } from '../../../core/pipeline/answer.ts';
@@ -143,20 +142,6 @@ export function planOf(filters: ExportFilters, now: number, { maxRows }: LogExpo
     skip: (page ?? 0) * (size ?? 0),
     limit: Math.min(size ?? maxRows, maxRows),
   };
-}
-
-/** Throws 403 `feature_disabled`, naming them, for fields whose export the operator has disabled. */
-export function requireAllowedFields(
-  requested: readonly ExportField[],
-  { deniedFields }: LogExports['rules'],
-): void {
-  const denied = requested.filter((field) => deniedFields.includes(field));
-  if (denied.length === 0) return;
-  throw new GatewayError(
-    'feature_disabled',
-    `These fields cannot be exported here (exports.denied_fields): ${denied.map((field) => `"${field}"`).join(', ')}. Leave them out of requested_data.`,
-    { param: '/requested_data' },
-  );
 }
 
 /**

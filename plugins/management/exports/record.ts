@@ -1,18 +1,8 @@
 import { GatewayError, type Static, Type } from '../../../core/pipeline/plugin.ts';
-import {
-  type ExportField,
-  exportFields,
-  exportFormats,
-  exportStates,
-} from '../../../core/ports/request-row.ts';
+import { exportFields, exportFormats, exportStates } from '../../../core/ports/request-row.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { Identifier, Name, orNull, strict } from '../shared/fields.ts';
 import { filterBody } from '../shared/request-filter.ts';
-import { covers, exportVisibility } from '../../../core/administration/exports/export-rights.ts';
-import type { ResourcesReader } from '../../../core/ports/resources.ts';
-import type { Actor } from '../api-keys/access.ts';
-import { dataVisibility, type SettingsSource } from '../shared/data-visibility.ts';
-import { noSuchRecord, visibleRecord } from '../shared/records.ts';
 
 export const Field = Type.Enum([...exportFields]);
 const Format = Type.Enum([...exportFormats]);
@@ -72,11 +62,6 @@ export const UpdateExport = Type.Object(
 );
 
 export type ExportFilters = Static<typeof Filters>;
-
-/** The requested columns in the order of `exportFields`, without duplicates. */
-export function fieldsOf(requested: readonly ExportField[]): readonly ExportField[] {
-  return exportFields.filter((field) => requested.includes(field));
-}
 
 const time = (description: string) => orNull(Type.String({ description }));
 
@@ -142,21 +127,6 @@ function timeText(at: number): string {
 
 function timeOrNull(at: number | undefined): string | null {
   return at === undefined ? null : timeText(at);
-}
-
-/**
- * The export with this id, when the caller may read all of its rows. Otherwise throws `resource_not_found`, with the
- * same message for an unknown export and for one out of reach.
- */
-export async function visibleExport(
-  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
-  actor: Actor,
-  { directory, id }: { readonly directory: SettingsSource; readonly id: string },
-): Promise<StoredRecord<'log_export'>> {
-  const named = { kind: 'log_export', noun: 'export', idOrSlug: id } as const;
-  const record = await visibleRecord(reader, actor.key, named);
-  if (covers(dataVisibility(actor, directory), exportVisibility(record))) return record;
-  throw noSuchRecord('export', id);
 }
 
 /** `resource_conflict`: the state of the export does not allow this action. */

@@ -7,36 +7,38 @@ import {
 } from '../../../core/administration/exports/export-rights.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
-import { exportFields } from '../../../core/ports/request-row.ts';
+import { type ExportField, exportFields } from '../../../core/ports/request-row.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import {
   changedRecord,
   everyRecord,
   newRecord,
+  noSuchRecord,
   requiredWorkspace,
   staleVersion,
+  visibleRecord,
   visibleWorkspace,
 } from '../shared/records.ts';
-import { dataVisibility } from '../shared/data-visibility.ts';
+import { dataVisibility, type SettingsSource } from '../shared/data-visibility.ts';
 import {
   CreateExport,
   DraftReply,
   type ExportFilters,
   ExportReply,
   Field,
-  fieldsOf,
   requireFile,
   showExport,
   UpdateExport,
-  visibleExport,
   wrongState,
 } from './record.ts';
-import { countRows, exportFileRoute, exportsOf, planOf, requireAllowedFields } from './file.ts';
+import { countRows, exportFileRoute, exportsOf, planOf } from './file.ts';
 import { listReply, pageOf, pageQuery, publicOrigin } from '../shared/replies.ts';
 import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { LogExportData } from '../../../core/ports/record-kinds.ts';
+import type { LogExports } from '../../../core/ports/exports.ts';
+import type { Actor } from '../api-keys/access.ts';
 
 const Message = Type.Object({ message: Type.String(), object: Type.Literal('export') });
 /** Upper bound of concurrent exports of a workspace. */
@@ -450,4 +452,38 @@ async function makeRoom(
   const removed = oldest.slice(0, Math.max(0, total - maxKept + 1));
   for (const record of removed) await records.remove('log_export', organisationId, record.id);
   return removed;
+}
+
+/** Throws 403 `feature_disabled`, naming them, for fields whose export the operator has disabled. */
+function requireAllowedFields(
+  requested: readonly ExportField[],
+  { deniedFields }: LogExports['rules'],
+): void {
+  const denied = requested.filter((field) => deniedFields.includes(field));
+  if (denied.length === 0) return;
+  throw new GatewayError(
+    'feature_disabled',
+    `These fields cannot be exported here (exports.denied_fields): ${denied.map((field) => `"${field}"`).join(', ')}. Leave them out of requested_data.`,
+    { param: '/requested_data' },
+  );
+}
+
+/** The requested columns in the order of `exportFields`, without duplicates. */
+function fieldsOf(requested: readonly ExportField[]): readonly ExportField[] {
+  return exportFields.filter((field) => requested.includes(field));
+}
+
+/**
+ * The export with this id, when the caller may read all of its rows. Otherwise throws `resource_not_found`, with the
+ * same message for an unknown export and for one out of reach.
+ */
+async function visibleExport(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  actor: Actor,
+  { directory, id }: { readonly directory: SettingsSource; readonly id: string },
+): Promise<StoredRecord<'log_export'>> {
+  const named = { kind: 'log_export', noun: 'export', idOrSlug: id } as const;
+  const record = await visibleRecord(reader, actor.key, named);
+  if (covers(dataVisibility(actor, directory), exportVisibility(record))) return record;
+  throw noSuchRecord('export', id);
 }

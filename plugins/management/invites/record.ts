@@ -1,4 +1,4 @@
-import { type RequestContext, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { InviteRecord } from '../../../core/ports/people.ts';
 import {
   GivenOrganisationRole,
@@ -11,30 +11,8 @@ import { canonicalScope, refuseScopes, type Role } from '../../../core/access/sc
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { requireGrant } from '../users/visible.ts';
-import { randomBytes } from 'node:crypto';
 import { sha256 } from '../../../core/base/bytes.ts';
-import { publicOrigin } from '../shared/replies.ts';
 import type { Mistake } from '../../../core/base/json.ts';
-
-/** Lifetime of an invite: 7 days. */
-export const inviteLifeMs = 7 * 24 * 3_600_000;
-
-/** A new link. */
-interface NewInviteLink {
-  /** URL for the invited person; shown once. */
-  readonly link: string;
-  /** Stored hash of the token. */
-  readonly tokenHash: string;
-}
-
-/**
- * A new link: 256 random bits after the `#`, which browsers never send. Its host is `publicUrl` (`server.public_url`),
- * without one the address of the request.
- */
-export function newInviteLink(context: RequestContext, publicUrl: string | undefined): NewInviteLink {
-  const token = `wi_${randomBytes(32).toString('base64url')}`;
-  return { link: `${publicOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
-}
 
 /** Stored hash of a token (SHA-256, base64). */
 export function hashOfToken(token: string): string {

@@ -1,6 +1,12 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import {
+  defineRoute,
+  GatewayError,
+  type RequestContext,
+  type Scope,
+  Type,
+} from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { InviteFilter, InviteRecord, UserRecord } from '../../../core/ports/people.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
@@ -9,15 +15,13 @@ import {
   hashOfToken,
   invitedWorkspaces,
   inviteExample,
-  inviteLifeMs,
   InviteReply,
   inviteScopes,
   InviteStatus,
-  newInviteLink,
   showInvite,
   statusOf,
 } from './record.ts';
-import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { listReply, pageOf, pageQuery, publicOrigin } from '../shared/replies.ts';
 import { requireGrant } from '../users/visible.ts';
 import { GivenOrganisationRole, showUser, userExample, UserReply } from '../users/record.ts';
 import { staleVersion } from '../shared/records.ts';
@@ -25,6 +29,9 @@ import { Identifier, strict } from '../shared/fields.ts';
 import { insertMembers } from '../workspaces/members.ts';
 import { keysOfPeople, newSecret, type NewSecret, newUserKey } from '../api-keys/access.ts';
 import { settingsInForce } from '../settings/record.ts';
+
+/** Lifetime of an invite: 7 days. */
+const inviteLifeMs = 7 * 24 * 3_600_000;
 
 const path = '/admin/users/invites';
 const Params = Type.Object({ inviteId: Identifier });
@@ -429,4 +436,21 @@ async function join(
     joined.push(workspace);
   }
   return joined;
+}
+
+/** A new link. */
+interface NewInviteLink {
+  /** URL for the invited person; shown once. */
+  readonly link: string;
+  /** Stored hash of the token. */
+  readonly tokenHash: string;
+}
+
+/**
+ * A new link: 256 random bits after the `#`, which browsers never send. Its host is `publicUrl` (`server.public_url`),
+ * without one the address of the request.
+ */
+function newInviteLink(context: RequestContext, publicUrl: string | undefined): NewInviteLink {
+  const token = `wi_${randomBytes(32).toString('base64url')}`;
+  return { link: `${publicOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
 }

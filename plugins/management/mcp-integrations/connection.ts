@@ -1,46 +1,10 @@
 import { GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
-import {
-  customHeadersField,
-  headerNameMistake,
-  headerValueMistake,
-  mappedHeader,
-  mcpAddressOf,
-  type ReferringIntegration,
-} from '../../../core/organisation/mcp-address.ts';
-import { oauthField, oauthSecretName, oauthSecretNames } from '../../../core/organisation/mcp-oauth.ts';
+import { mcpAddressOf, type ReferringIntegration } from '../../../core/organisation/mcp-address.ts';
 import { clientCredentials, oauthSecretOf } from '../../../core/organisation/mcp-token.ts';
 import type { McpAddress } from '../../../core/ports/mcp.ts';
 import type { HeaderList } from '../../../core/ports/header-list.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
-import type { MappableFields } from '../integrations/record.ts';
-import type { Mistake } from '../../../core/base/json.ts';
-
-/** Every mistake in the names and values of headers. */
-export function headerMistakes(headers: Readonly<Record<string, string>>, path: string): Mistake[] {
-  const mistakes: Mistake[] = [];
-  const seen = new Set<string>();
-  for (const [name, value] of Object.entries(headers)) {
-    const message = headerNameMistake(name) ?? headerValueMistake(value);
-    if (message !== undefined) mistakes.push({ path: `${path}/${name}`, message });
-    if (seen.has(name.toLowerCase()))
-      mistakes.push({ path: `${path}/${name}`, message: 'is there twice, in another case; keep one' });
-    seen.add(name.toLowerCase());
-  }
-  return mistakes;
-}
-
-/** Fields of an MCP integration that secret references may fill: a header, all headers as JSON, a secret of OAuth. */
-export const mappableHeaders: MappableFields = {
-  canonical: (target) => target.replace(/^model_config\./, 'configurations.'),
-  refusal(field) {
-    if (field === customHeadersField) return undefined;
-    if (field.startsWith(`${customHeadersField}.`)) return headerNameMistake(mappedHeader(field) ?? '');
-    if (oauthSecretName(field) !== undefined) return undefined;
-    const ofOauth = oauthSecretNames.map((name) => oauthField(name)).join(' or ');
-    return `is no field of an MCP integration; it can be ${customHeadersField}.<name of a header>, ${customHeadersField} for a JSON object, ${ofOauth}`;
-  },
-};
 
 const maxFailureLength = 1000;
 /** Shorter header values are not hidden: they would match parts of ordinary words. */

@@ -1,5 +1,4 @@
 import {
-  identityHeaderMistakes,
   McpOauthSchema,
   oauthField,
   oauthMistakes,
@@ -75,17 +74,6 @@ function contradictions(
     path: `${path}${one.path}`,
     message: one.message,
   }));
-}
-
-/** The headers of claims after a change. */
-export function changedIdentityHeaders(
-  given: Readonly<Record<string, string>> | undefined,
-  mistakes: Mistake[],
-): Readonly<Record<string, string>> {
-  const headers = given ?? {};
-  for (const one of identityHeaderMistakes(headers))
-    mistakes.push({ path: `/configurations/identity_headers${one.path}`, message: one.message });
-  return headers;
 }
 
 /** OAuth settings in answers. */

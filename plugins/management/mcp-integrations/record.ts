@@ -4,22 +4,32 @@ import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
   GivenSlug,
   type IntegrationOwner,
+  type MappableFields,
   readMappings,
   SecretMappings,
   SecretMappingSchema,
   showMapping,
   unboundReferences,
 } from '../integrations/record.ts';
-import { customHeadersField, headersOf } from '../../../core/organisation/mcp-address.ts';
+import {
+  customHeadersField,
+  headerNameMistake,
+  headersOf,
+  headerValueMistake,
+  mappedHeader,
+} from '../../../core/organisation/mcp-address.ts';
 import { maskedHeaders, type PlainSecrets, unmaskedHeaders } from '../shared/sealed-secrets.ts';
 import {
+  identityHeaderMistakes,
   IdentityHeadersSchema,
   McpOauthSchema,
+  oauthField,
   oauthSecretName,
+  oauthSecretNames,
   oauthSecretOrigin,
 } from '../../../core/organisation/mcp-oauth.ts';
-import { headerMistakes, mappableHeaders } from './connection.ts';
-import { changedIdentityHeaders, changedOauth, McpOauthReply, showOauth } from './oauth.ts';
+
+import { changedOauth, McpOauthReply, showOauth } from './oauth.ts';
 import { Description, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationsSchema } from '../../../core/organisation/integration-configurations.ts';
@@ -27,6 +37,18 @@ import { originOf } from '../../../core/providers/secret-origins.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';
 import type { Mistake } from '../../../core/base/json.ts';
+
+/** Fields of an MCP integration that secret references may fill: a header, all headers as JSON, a secret of OAuth. */
+const mappableHeaders: MappableFields = {
+  canonical: (target) => target.replace(/^model_config\./, 'configurations.'),
+  refusal(field) {
+    if (field === customHeadersField) return undefined;
+    if (field.startsWith(`${customHeadersField}.`)) return headerNameMistake(mappedHeader(field) ?? '');
+    if (oauthSecretName(field) !== undefined) return undefined;
+    const ofOauth = oauthSecretNames.map((name) => oauthField(name)).join(' or ');
+    return `is no field of an MCP integration; it can be ${customHeadersField}.<name of a header>, ${customHeadersField} for a JSON object, ${ofOauth}`;
+  },
+};
 
 /** Noun in messages. */
 export const mcpIntegrationNoun = 'MCP integration';
@@ -375,3 +397,28 @@ export const mcpIntegrationExample: Static<typeof McpIntegrationReply> = {
   created_at: '2026-11-22T09:00:00.000Z',
   last_updated_at: '2026-11-22T09:00:00.000Z',
 };
+
+/** Every mistake in the names and values of headers. */
+function headerMistakes(headers: Readonly<Record<string, string>>, path: string): Mistake[] {
+  const mistakes: Mistake[] = [];
+  const seen = new Set<string>();
+  for (const [name, value] of Object.entries(headers)) {
+    const message = headerNameMistake(name) ?? headerValueMistake(value);
+    if (message !== undefined) mistakes.push({ path: `${path}/${name}`, message });
+    if (seen.has(name.toLowerCase()))
+      mistakes.push({ path: `${path}/${name}`, message: 'is there twice, in another case; keep one' });
+    seen.add(name.toLowerCase());
+  }
+  return mistakes;
+}
+
+/** The headers of claims after a change. */
+function changedIdentityHeaders(
+  given: Readonly<Record<string, string>> | undefined,
+  mistakes: Mistake[],
+): Readonly<Record<string, string>> {
+  const headers = given ?? {};
+  for (const one of identityHeaderMistakes(headers))
+    mistakes.push({ path: `/configurations/identity_headers${one.path}`, message: one.message });
+  return headers;
+}

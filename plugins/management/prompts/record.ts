@@ -1,8 +1,7 @@
-import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { RecordPlace, RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
+import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
 import { Description, Instant, Name, orNull, plainValue, refusedBody, strict } from '../shared/fields.ts';
 import type { PromptData } from '../../../core/ports/record-kinds.ts';
-import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { maxTemplateLength } from '../../../core/administration/prompts/template.ts';
 
 const JsonObject = (description: string) => Type.Record(Type.String(), Type.Unknown(), { description });
@@ -88,20 +87,6 @@ export function makesVersion(body: Body): boolean {
   return versionFields.some((name) => body[name] !== undefined);
 }
 
-/** Defaults of a version. */
-export const emptyVersion: PromptData = {
-  template: '',
-  parameters: {},
-  virtualKey: '',
-  model: '',
-  functions: [],
-  tools: [],
-  toolChoice: null,
-  metadata: {},
-  isRawTemplate: false,
-  defaultVersion: 1,
-};
-
 /**
  * The version from a body; absent fields are those of `before`. Throws `invalid_request` for metadata in both
  * spellings, and for whole numbers beyond 2^53.
@@ -130,27 +115,6 @@ export function versionOf(body: Body, before: PromptData): PromptData {
     isRawTemplate: body.is_raw_template === undefined ? before.isRawTemplate : Boolean(body.is_raw_template),
     defaultVersion: before.defaultVersion,
   };
-}
-
-/** Throws `invalid_request` when neither the workspace nor the configuration has the provider. */
-export async function requireProvider(
-  { records }: Pick<ResourcesReader, 'records'>,
-  place: RecordPlace,
-  virtualKey: string,
-  router: Scope['router'],
-): Promise<void> {
-  if (virtualKey === '') return;
-  const slug = virtualKey.replace(/^@/, '');
-  if ((await records.find('provider', place, slug))?.status === 'active') return;
-  try {
-    router.checkConfig({ text: JSON.stringify({ virtual_key: slug }), slug: '', place });
-  } catch (error) {
-    if (!GatewayError.is(error)) throw error;
-    const shown = slug.slice(0, 64);
-    throw refusedBody([
-      { path: '/virtual_key', message: `names "${shown}", and no such provider is visible to the workspace` },
-    ]);
-  }
 }
 
 export const Status = Type.Union([Type.Literal('active'), Type.Literal('archived')]);

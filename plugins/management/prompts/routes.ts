@@ -1,9 +1,15 @@
 import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, type JsonValue, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import {
+  defineRoute,
+  GatewayError,
+  type JsonValue,
+  type Scope,
+  Type,
+} from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { StoredRecord } from '../../../core/ports/records.ts';
-import type { ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import type { RecordPlace, StoredRecord } from '../../../core/ports/records.ts';
+import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import {
   changeRecord,
   keepVersion,
@@ -27,12 +33,10 @@ import { namedCollection } from './collections.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import {
   CreatePrompt,
-  emptyVersion,
   makesVersion,
   PromptEntry,
   PromptReply,
   PromptVersionEntry,
-  requireProvider,
   showEntry,
   showPrompt,
   showVersion,
@@ -44,6 +48,20 @@ import type { PromptData } from '../../../core/ports/record-kinds.ts';
 import { findPrompt } from '../../../core/administration/prompts/find-prompt.ts';
 import { storedSource } from '../../../core/administration/prompts/prompt-source.ts';
 import { renderStoredPrompt } from '../../../core/administration/prompts/prompt-template.ts';
+
+/** Defaults of a version. */
+const emptyVersion: PromptData = {
+  template: '',
+  parameters: {},
+  virtualKey: '',
+  model: '',
+  functions: [],
+  tools: [],
+  toolChoice: null,
+  metadata: {},
+  isRawTemplate: false,
+  defaultVersion: 1,
+};
 
 /** Names under which some clients repeat the id of the path. */
 const ofThePath = ['promptID', 'prompt_id', 'promptId', 'prompt_i_d'];
@@ -392,4 +410,25 @@ function getRoute({ directory }: Scope): RouteDefinition {
       return showPrompt(record, version);
     },
   });
+}
+
+/** Throws `invalid_request` when neither the workspace nor the configuration has the provider. */
+async function requireProvider(
+  { records }: Pick<ResourcesReader, 'records'>,
+  place: RecordPlace,
+  virtualKey: string,
+  router: Scope['router'],
+): Promise<void> {
+  if (virtualKey === '') return;
+  const slug = virtualKey.replace(/^@/, '');
+  if ((await records.find('provider', place, slug))?.status === 'active') return;
+  try {
+    router.checkConfig({ text: JSON.stringify({ virtual_key: slug }), slug: '', place });
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error;
+    const shown = slug.slice(0, 64);
+    throw refusedBody([
+      { path: '/virtual_key', message: `names "${shown}", and no such provider is visible to the workspace` },
+    ]);
+  }
 }

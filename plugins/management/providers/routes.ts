@@ -5,7 +5,7 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import { newSlug, requiredWorkspace, visibleRecord, visibleWorkspace } from '../shared/records.ts';
+import { newSlug, requiredWorkspace, visibleWorkspace } from '../shared/records.ts';
 import { usableIntegration } from '../integrations/record.ts';
 import { RecordResource } from '../shared/record-resource.ts';
 import {
@@ -111,14 +111,4 @@ export async function seenProviders(
   const workspaceId = workspace === undefined ? reach : (await visibleWorkspace(reader, key, workspace)).id;
   const filter: RecordFilter = workspaceId === undefined ? {} : { workspaceId };
   return reader.records.list('provider', organisationId, filter, page);
-}
-
-/** The provider with this slug or id. Throws `resource_not_found` for one out of reach. */
-export function visibleProvider(
-  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
-  key: KeyRecord,
-  idOrSlug: string,
-  workspace?: string,
-): Promise<StoredRecord<'provider'>> {
-  return visibleRecord(reader, key, { kind: 'provider', noun: 'provider', idOrSlug, workspace });
 }

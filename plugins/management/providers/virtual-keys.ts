@@ -14,6 +14,7 @@ import {
   noSuchRecord,
   requiredWorkspace,
   staleVersion,
+  visibleRecord,
 } from '../shared/records.ts';
 import {
   changedIntegration,
@@ -42,7 +43,7 @@ import {
   resetProviderUsage,
   showShared,
 } from './record.ts';
-import { seenProviders, visibleProvider } from './routes.ts';
+import { seenProviders } from './routes.ts';
 import { Identifier, Name, orNull, Place, refusedBody, strict } from '../shared/fields.ts';
 import {
   ConfigurationsSchema,
@@ -475,4 +476,14 @@ function deleteRoute(): RouteDefinition {
       return {};
     },
   });
+}
+
+/** The provider with this slug or id. Throws `resource_not_found` for one out of reach. */
+function visibleProvider(
+  reader: Pick<ResourcesReader, 'records' | 'workspaces'>,
+  key: KeyRecord,
+  idOrSlug: string,
+  workspace?: string,
+): Promise<StoredRecord<'provider'>> {
+  return visibleRecord(reader, key, { kind: 'provider', noun: 'provider', idOrSlug, workspace });
 }

@@ -1,19 +1,8 @@
 import { Type, type Static } from '../../../core/pipeline/plugin.ts';
 import type { SecretReferenceData } from '../../../core/ports/record-kinds.ts';
-import { maskOf, unmasked, type PlainSecrets } from '../shared/sealed-secrets.ts';
+import { unmasked, type PlainSecrets } from '../shared/sealed-secrets.ts';
 import { strict } from '../shared/fields.ts';
 import type { Mistake } from '../../../core/base/json.ts';
-
-/** Secret manager, or local source, that holds the secret. */
-export const ManagerType = Type.Union([
-  Type.Literal('aws_sm', { description: 'AWS Secrets Manager.' }),
-  Type.Literal('azure_kv', { description: 'Azure Key Vault.' }),
-  Type.Literal('hashicorp_vault', { description: 'HashiCorp Vault.' }),
-  Type.Literal('environment', {
-    description: 'An environment variable of the gateway (`security.secret_sources`).',
-  }),
-  Type.Literal('file', { description: 'A file on the machine of the gateway (`security.secret_sources`).' }),
-]);
 
 const text = (example?: string) =>
   Type.String({ minLength: 1, maxLength: 4096, ...(example !== undefined && { examples: [example] }) });
@@ -140,10 +129,4 @@ export function splitAuth(
 function sameFields(one: Readonly<Record<string, string>>, other: Readonly<Record<string, string>>): boolean {
   const names = new Set([...Object.keys(one), ...Object.keys(other)]);
   return [...names].every((name) => one[name] === other[name]);
-}
-
-/** An `auth_config` for answers, with masked secrets. */
-export function maskedAuth({ authConfig, plain }: SplitAuth): Record<string, string> {
-  const masked = Object.entries(plain).map(([name, value]): [string, string] => [name, maskOf(value)]);
-  return { ...authConfig, ...Object.fromEntries(masked) };
 }

@@ -6,12 +6,23 @@ import type { Page, Paged } from '../../../core/ports/page.ts';
 import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts';
 import { RecordResource } from '../shared/record-resource.ts';
 import { eachRecord, newSlug, requireNoUsers, requireOrganisation } from '../shared/records.ts';
-import { openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
-import { AuthConfig, ManagerType, maskedAuth, splitAuth, type SplitAuth } from './auth.ts';
+import { maskOf, openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
+import { AuthConfig, splitAuth, type SplitAuth } from './auth.ts';
 import { Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { SecretReferenceData } from '../../../core/ports/record-kinds.ts';
 import type { SharedKind } from '../shared/workspace-access.ts';
 import type { Mistake } from '../../../core/base/json.ts';
+
+/** Secret manager, or local source, that holds the secret. */
+const ManagerType = Type.Union([
+  Type.Literal('aws_sm', { description: 'AWS Secrets Manager.' }),
+  Type.Literal('azure_kv', { description: 'Azure Key Vault.' }),
+  Type.Literal('hashicorp_vault', { description: 'HashiCorp Vault.' }),
+  Type.Literal('environment', {
+    description: 'An environment variable of the gateway (`security.secret_sources`).',
+  }),
+  Type.Literal('file', { description: 'A file on the machine of the gateway (`security.secret_sources`).' }),
+]);
 
 const ReferenceName = Name('For people.');
 const SecretPath = Type.String({
@@ -443,4 +454,10 @@ async function ofManager(
     total += 1;
   }
   return { total, data };
+}
+
+/** An `auth_config` for answers, with masked secrets. */
+function maskedAuth({ authConfig, plain }: SplitAuth): Record<string, string> {
+  const masked = Object.entries(plain).map(([name, value]): [string, string] => [name, maskOf(value)]);
+  return { ...authConfig, ...Object.fromEntries(masked) };
 }

@@ -6,8 +6,6 @@ import { DefaultGuardrailNames } from '../../../core/organisation/guardrails.ts'
 import { RateLimits } from '../../../core/organisation/limits.ts';
 import { defaultGuardrailKeys } from '../../../core/organisation/route-config.ts';
 import {
-  readRateLimits,
-  readUsageLimits,
   ResetTimes,
   ResetUsage,
   resetUsed,
@@ -137,35 +135,6 @@ export const UpdateWorkspace = Type.Object(
   { name: Type.Optional(WorkspaceName), ...fields, reset_usage: ResetUsage },
   strict,
 );
-
-/** Members of a record that a body can set. */
-type WorkspaceContent = Pick<
-  WorkspaceRecord,
-  'name' | 'description' | 'icon' | 'defaults' | 'usageLimits' | 'rateLimits'
->;
-
-/** The workspace after the change by the body. Throws `invalid_request`, with the place, for an invalid value. */
-export function changedWorkspace(
-  body: Static<typeof UpdateWorkspace>,
-  before: WorkspaceContent,
-  router: DefaultNames,
-): WorkspaceContent {
-  const { usage_limits: usage, rate_limits: rates } = body;
-  return {
-    name: body.name ?? before.name,
-    description: body.description === undefined ? before.description : (body.description ?? ''),
-    icon: body.icon === undefined ? before.icon : (body.icon ?? ''),
-    defaults:
-      body.defaults === undefined
-        ? before.defaults
-        : {
-            ...readDefaults(body.defaults, router),
-            ...changedGuardrails(body.defaults, before.defaults, { names: router, pointer: '/defaults' }),
-          },
-    usageLimits: usage === undefined ? before.usageLimits : readUsageLimits(usage ?? [], '/usage_limits'),
-    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? []),
-  };
-}
 
 /**
  * Default metadata and config of requests, at `pointer` of the body. Throws `invalid_request` for an unknown config.

@@ -1,20 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { hasScope, reachOf, rightsByRole, type Role } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { Member } from '../../../core/ports/people.ts';
 import type { ResourcesReader, WorkspaceFilter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import { insertMembers } from './members.ts';
-import { namesIn, namesOfOrganisation } from '../configs/uses.ts';
+import { type DefaultNames, namesIn, namesOfOrganisation } from '../configs/uses.ts';
 import { newSlug, requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
 import { namedUsers } from '../users/visible.ts';
 import {
-  changedWorkspace,
+  changedGuardrails,
   CreateWorkspace,
-  shownMembers,
+  readDefaults,
   resetWorkspaceUsage,
+  shownMembers,
   showWithUsers,
   showWorkspace,
   UpdateWorkspace,
@@ -25,6 +26,7 @@ import {
 } from './record.ts';
 import type { Paged } from '../../../core/ports/page.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
+import { readRateLimits, readUsageLimits } from '../shared/limits.ts';
 
 const statuses = ['active', 'archived'] as const;
 
@@ -257,4 +259,33 @@ async function membersFor(
 ): Promise<readonly Member[] | undefined> {
   if (!hasScope(key, 'workspace_users.list')) return undefined;
   return (await members.list(organisationId, id, {}, { offset: 0, limit: shownMembers })).data;
+}
+
+/** Members of a record that a body can set. */
+type WorkspaceContent = Pick<
+  WorkspaceRecord,
+  'name' | 'description' | 'icon' | 'defaults' | 'usageLimits' | 'rateLimits'
+>;
+
+/** The workspace after the change by the body. Throws `invalid_request`, with the place, for an invalid value. */
+function changedWorkspace(
+  body: Static<typeof UpdateWorkspace>,
+  before: WorkspaceContent,
+  router: DefaultNames,
+): WorkspaceContent {
+  const { usage_limits: usage, rate_limits: rates } = body;
+  return {
+    name: body.name ?? before.name,
+    description: body.description === undefined ? before.description : (body.description ?? ''),
+    icon: body.icon === undefined ? before.icon : (body.icon ?? ''),
+    defaults:
+      body.defaults === undefined
+        ? before.defaults
+        : {
+            ...readDefaults(body.defaults, router),
+            ...changedGuardrails(body.defaults, before.defaults, { names: router, pointer: '/defaults' }),
+          },
+    usageLimits: usage === undefined ? before.usageLimits : readUsageLimits(usage ?? [], '/usage_limits'),
+    rateLimits: rates === undefined ? before.rateLimits : readRateLimits(rates ?? []),
+  };
 }

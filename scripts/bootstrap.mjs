@@ -10,7 +10,7 @@ import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 import { supervise } from './supervise.mjs';
-import { groups, hasOwnCommand, suites, testFiles } from './test-groups.mjs';
+import { filesAlone, groups, suites, testFiles } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -70,14 +70,9 @@ function suiteFiles(name) {
   return testFiles(root).filter((file) => suites[name].test(file.replaceAll('\\', '/')));
 }
 
-/** The files of `npm test`: some folders as groups, and every other file without a command of its own. */
+/** The files of `npm test`: its groups, and every file that is alone. */
 function allTests() {
-  const grouped = Object.values(groups).flat();
-  const alone = testFiles(root).filter((file) => {
-    const name = file.replaceAll('\\', '/');
-    return !hasOwnCommand(name) && !grouped.some((folder) => name.startsWith(`${folder}/`));
-  });
-  return [...Object.keys(groups).map((name) => path.join('tests', 'groups', `${name}.ts`)), ...alone];
+  return [...Object.keys(groups).map((name) => path.join('tests', 'groups', `${name}.ts`)), ...filesAlone()];
 }
 
 function deno() {

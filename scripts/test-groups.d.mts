@@ -1,4 +1,16 @@
-export declare const groups: Readonly<Record<'core' | 'plugins' | 'pure' | 'rules', readonly string[]>>;
+export type Group =
+  | 'adapters'
+  | 'core'
+  | 'integration'
+  | 'journal'
+  | 'lifecycle'
+  | 'plugins'
+  | 'pure'
+  | 'rules'
+  | 'sdk'
+  | 'storage';
+export declare const groups: Readonly<Record<Group, readonly string[]>>;
+export declare function groupFiles(group: Group): string[];
 export declare const suites: Readonly<Record<'analytics' | 'deno' | 'postgres' | 'processes', RegExp>>;
 export declare function hasOwnCommand(file: string): boolean;
 export declare function testFiles(root: string): string[];

@@ -1,14 +1,25 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 
-// Folders whose tests run together in one process: starting one per file takes longer than most of the tests. They
-// leave nothing behind and have no hooks outside of a `describe`.
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+
+// Files and folders whose tests run together in one process, each file as a suite of its own: starting a process per
+// file takes longer than most of the tests. A file that changes its process for good stays out: `alone`. The groups
+// with the most to do come first.
 export const groups = {
-  /** Code without processes, files or sockets. */
-  pure: ['adapters/dialects', 'adapters/framing', 'core/dialects'],
   /** Requests through a gateway in the same process. */
   core: ['core/connection', 'core/http', 'core/pipeline', 'core/routing', 'tests/integration/resilience'],
   plugins: ['plugins', 'tests/golden'],
+  /** Gateways as processes that are called from outside, and the kit itself. */
+  integration: ['tests/integration', 'tests/kit'],
+  /** The official SDKs. */
+  sdk: ['tests/sdk'],
+  storage: ['storage'],
+  journal: ['storage/journal'],
+  /** Loading and checking configurations and plugins, the command line, jobs; the scripts of this project. */
+  lifecycle: ['core/administration', 'core/errors', 'core/lifecycle', 'main', 'scripts'],
+  adapters: ['adapters'],
   /** Rules of configurations, keys and directories, without processes and stores. */
   rules: [
     'adapters/credentials',
@@ -23,7 +34,13 @@ export const groups = {
     'core/providers',
     'core/redaction',
   ],
+  /** Code without processes, files or sockets. */
+  pure: ['adapters/dialects', 'adapters/framing', 'core/dialects'],
 };
+
+/** Tests that change their process: what it does with uncaught errors, or what it trusts. */
+const alone =
+  /^(adapters\/transport\/transport-(chaos|flow)|core\/lifecycle\/(process-guards|tracer-in-use)|storage\/redis\/redis-tls)\./;
 
 // Suites with a command of their own (`npm run test:…`), which `npm test` leaves out: paths of their files, with `/`.
 export const suites = {
@@ -32,7 +49,7 @@ export const suites = {
     /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/(administration|organisation-records)|tests\/sdk\/portkey-(admin|configs|integrations|mcp|policies|prompts))/,
   /** The analytics store on the real engine: writes, queries and recovery. */
   analytics:
-    /^(storage\/clickhouse\/(embedded|price-changes|server|views|retention|table-layout)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|logs|reprice|telemetry))/,
+    /^(storage\/clickhouse\/(embedded|many-traces|migrate\.|older-bodies|price-changes|quick-scans|server|usage-start|views|retention|table-layout)|storage\/embedded\/(chdb\/(engine|http-server)|start-chdb)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|exports|log-routes|logs|reprice|telemetry))/,
   /** Gateways as processes that are killed, called and inspected from outside. */
   processes:
     /^(tests\/(chaos\/|mcp\/|package\/|runtime\/node|integration\/(clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|reload|third-party)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/embedded\/data-lock)/,
@@ -47,6 +64,30 @@ export function hasOwnCommand(file) {
     [analytics, postgres, processes].some((suite) => suite.test(file)) ||
     file.startsWith('tests/runtime/deno')
   );
+}
+
+/** The files of `npm test` that run in this group: those that no other group names more exactly. */
+export function groupFiles(group) {
+  return filesOfTest().filter((file) => groupOf(file) === group);
+}
+
+/** The files of `npm test` that run in a process of their own. */
+export function filesAlone() {
+  return filesOfTest().filter((file) => groupOf(file) === undefined);
+}
+
+function filesOfTest() {
+  return testFiles(root)
+    .map((file) => file.replaceAll('\\', '/'))
+    .filter((file) => !hasOwnCommand(file));
+}
+
+function groupOf(file) {
+  if (alone.test(file)) return undefined;
+  const folders = Object.entries(groups)
+    .flatMap(([group, names]) => names.map((name) => ({ group, name })))
+    .filter(({ name }) => file.startsWith(`${name}/`));
+  return folders.sort((a, b) => b.name.length - a.name.length)[0]?.group;
 }
 
 /**

@@ -195,11 +195,11 @@ export function scripted(...replies: readonly Reply[]): (socket: Socket) => void
   };
 }
 
-/** Waits until `condition` holds; fails after two seconds. */
+/** Waits until `condition` holds; fails after half a minute. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 2_000;
+  const deadline = performance.now() + 30_000;
   while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`not within two seconds: ${what}`);
+    if (performance.now() > deadline) throw new Error(`not within half a minute: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
 }

@@ -54,9 +54,7 @@ async function assertEnforced(
   assert.deepEqual([status, code], [412, expected.code ?? 'budget_exhausted']);
   assert.match(String(message), expected.words);
   await raise();
-  const start = performance.now();
   await eventually(async () => ((await statusOf(key, headers)) === 200 ? true : undefined));
-  assert.ok(performance.now() - start < 2000, 'it acts within a second or so');
 }
 
 describe('a usage limit is enforced', () => {

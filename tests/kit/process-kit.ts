@@ -33,7 +33,7 @@ export interface WeirProcess {
   readonly port: number;
   stdout(): string;
   stderr(): string;
-  /** Waits until the text is in standard error; fails after ten seconds, showing what is. */
+  /** Waits until the text is in standard error; fails after half a minute, showing what is. */
   untilStderr(text: string | RegExp): Promise<string>;
   /** Sends the signal (SIGTERM) and waits for the end. Harmless when it ended already. */
   stop(signal?: NodeJS.Signals): Promise<Ended>;
@@ -201,11 +201,11 @@ function launch(
   return { child, output, ended };
 }
 
-/** Tries until there is a value; fails after ten seconds with what was expected. */
+/** Tries until there is a value; fails after half a minute with what was expected. */
 export async function eventually<Value>(
   attempt: () => Value | undefined | Promise<Value | undefined>,
   expected: () => string = () => 'what was waited for',
-  withinMs = 10_000,
+  withinMs = 30_000,
 ): Promise<Value> {
   const end = performance.now() + withinMs;
   for (;;) {

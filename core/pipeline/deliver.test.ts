@@ -335,14 +335,14 @@ describe('large answers to slow clients', () => {
   test('a client that takes a little now and then is not stalled', async (t) => {
     const gateway = await startTestGateway(t, {
       plugins: [answering({ status: 200, headers: [], body: large })],
-      server: { client_stall_timeout_ms: 200 },
+      server: { client_stall_timeout_ms: 1500 },
     });
     const client = await connect(t, gateway.port);
     let taken = 0;
     client.socket.on('data', (chunk) => {
       taken += chunk.length;
       client.socket.pause();
-      setTimeout(() => client.socket.resume(), 1);
+      setTimeout(() => client.socket.resume(), 5);
     });
     client.write('GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n');
     const { outcome } = await gateway.untilSettled();

@@ -28,7 +28,7 @@ async function place(t: TestContext, options: Partial<JournalOptions> = {}) {
   };
   /** Lets time pass until it is so: files take as long as the machine is busy. */
   const passUntil = async (isSo: () => boolean): Promise<void> => {
-    for (const end = performance.now() + 30_000; !isSo() && performance.now() < end; ) await pass(200, 1);
+    for (const end = performance.now() + 30_000; !isSo() && performance.now() < end;) await pass(200, 1);
   };
   const open = async () => {
     const journal = await openJournal({
@@ -119,7 +119,10 @@ describe('the room of a journal', () => {
 
 describe('rows that wait for a store that is away', () => {
   test('are given up when they are too old, oldest first, counted and told once; younger ones are stored', async (t) => {
-    const { open, pass, passUntil, store, log, waiting } = await place(t, { maxAgeMs: hour, maxSegmentBytes: 40 });
+    const { open, pass, passUntil, store, log, waiting } = await place(t, {
+      maxAgeMs: hour,
+      maxSegmentBytes: 40,
+    });
     const { journal, close } = await open();
     for (const n of [1, 2]) journal.append('requests', JSON.stringify({ n, text: 'x'.repeat(20) }));
     await pass(hour / 2);

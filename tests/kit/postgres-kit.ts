@@ -1,4 +1,8 @@
 /** Relational databases for tests: the embedded engine in its child process, or a real server. */
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../core/ports/clock.ts';
 import { startPglite } from '../../storage/embedded/start-pglite.ts';
 import type { Database } from '../../storage/postgres/database.ts';
@@ -33,6 +37,7 @@ export function startEngine(kind: EngineKind): Promise<TestEngine> {
 
 async function startEmbedded(): Promise<TestEngine> {
   const folder = await temporaryFolder();
+  await cp(await emptyDatabase(), folder.path, { recursive: true });
   const log = recordingLog();
   const engine = await startPglite({ directory: folder.path, log, clock: testClock });
   const signal = (name: NodeJS.Signals): void => void process.kill(engine.pid as number, name);
@@ -55,6 +60,27 @@ async function startEmbedded(): Promise<TestEngine> {
       await folder.remove();
     },
   };
+}
+
+/** A folder with an empty database of the embedded engine: making one takes seconds, copying it a moment. */
+function emptyDatabase(): Promise<string> {
+  return (madeDatabase ??= makeDatabase());
+}
+
+let madeDatabase: Promise<string> | undefined;
+
+async function makeDatabase(): Promise<string> {
+  const modules = fileURLToPath(new URL('../../node_modules/', import.meta.url));
+  const manifest = path.join(modules, '@electric-sql', 'pglite', 'package.json');
+  const { version } = JSON.parse(await readFile(manifest, 'utf8')) as { version: string };
+  const kept = path.join(modules, '.weir', `empty-database-${version}`);
+  if (existsSync(kept)) return kept;
+  await mkdir(path.dirname(kept), { recursive: true });
+  const directory = await mkdtemp(`${kept}-`);
+  await (await startPglite({ directory, log: recordingLog(), clock: testClock })).close();
+  // Another process may have been faster.
+  await rename(directory, kept).catch(() => rm(directory, { recursive: true, force: true }));
+  return kept;
 }
 
 async function startServer(): Promise<TestEngine> {

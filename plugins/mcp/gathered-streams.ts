@@ -5,7 +5,8 @@ import type { Answer, StreamSource, StreamTarget } from '../../core/pipeline/ans
 import { GatewayError, type JsonValue, type RequestContext } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { type RpcId, textOf } from './messages.ts';
-import type { ServerLinks } from './server-link.ts';
+import type { Account } from './oauth/connections.ts';
+import { elicitsUrls, type ServerLinks } from './server-link.ts';
 import type { ChangeMessage, ServerAnswer } from './server-answer.ts';
 import type { Selection } from './selection.ts';
 import type { McpServer } from './servers.ts';
@@ -61,6 +62,16 @@ export class GatheredStreams {
     for (const stream of this.#open.values()) stream.end();
   }
 
+  /** A user has connected an account: tells the user's clients that open URLs. One that knows no such name ignores it. */
+  elicited(
+    { organisationId, userId }: Pick<Account, 'organisationId' | 'userId'>,
+    elicitationId: string,
+  ): void {
+    for (const stream of this.#open.values())
+      if (stream.caller.organisationId === organisationId && stream.caller.userId === userId)
+        stream.elicited(elicitationId);
+  }
+
   /** Notes where a request runs. Returns the function that forgets it. */
   running({ key }: Session, id: RpcId | undefined, server: McpServer): () => void {
     if (id === undefined) return () => undefined;
@@ -93,6 +104,21 @@ class MergedStream implements StreamSource {
     this.#gathering = gathering;
     this.#links = links;
     this.#owner = owner;
+  }
+
+  get caller(): KeyRecord {
+    return this.#gathering.caller;
+  }
+
+  /** Says that the user is done with a URL, where the client opens URLs. */
+  elicited(elicitationId: string): void {
+    if (!elicitsUrls(this.#gathering)) return;
+    const message = {
+      jsonrpc: '2.0',
+      method: 'notifications/elicitation/complete',
+      params: { elicitationId },
+    };
+    this.#target?.data(writeSseFrame(writeJson(message), 'message'));
   }
 
   pipe(target: StreamTarget): void {

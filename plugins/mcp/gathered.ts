@@ -8,6 +8,7 @@ import { Catalogue, type ListMethod, type Offers } from './catalogue.ts';
 import { asGathered, GatheredStreams, type Gathering } from './gathered-streams.ts';
 import { matchesTemplate } from './lists.ts';
 import { readMessages, refusedCapability, type RpcId, type RpcMessage, textOf } from './messages.ts';
+import type { Account } from './oauth/connections.ts';
 import type { Relay, RelayParts } from './relay.ts';
 import type { Asked } from './server-link.ts';
 import type { McpServer } from './servers.ts';
@@ -45,6 +46,11 @@ export class Gathered {
       this.#catalogue.forget(server, caller);
       parts.relay.forgetTools(server);
     });
+  }
+
+  /** A user has connected an account; `elicitationId` is the name that the client has for it. */
+  elicited(account: Account, elicitationId: string): void {
+    this.#streams.elicited(account, elicitationId);
   }
 
   /** Ends the streams that would go on for ever. */

@@ -50,6 +50,9 @@ export default definePlugin({
     const parts = { scope, sessions, links, maxMessageBytes };
     const relay = new Relay(parts);
     const gathered = new Gathered({ ...parts, relay, indexes: new ToolIndexes() });
+    pages.onConnected((account, elicitation) => {
+      if (elicitation !== undefined) gathered.elicited(account, elicitation);
+    });
     const older = new OlderTransport({ scope, sessions, maxMessageBytes, hours });
     const origins = new Origins(options, scope);
     const resource = new ProtectedResource(options.authorization, scope);

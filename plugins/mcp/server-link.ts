@@ -431,7 +431,7 @@ function withoutHeaders(fixed: HeaderList, replacing: HeaderList): HeaderList {
 const urlElicitation = '2025-11-25';
 
 /** The client said in its handshake that it opens URLs for its user. */
-function elicitsUrls({ session, context }: Asked): boolean {
+export function elicitsUrls({ session, context }: Pick<Asked, 'session' | 'context'>): boolean {
   let greeting = session?.greeting;
   if (session === undefined && context.method === 'POST') {
     const { json } = context;

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { McpError, UrlElicitationRequiredError } from '@modelcontextprotocol/sdk/types.js';
+import {
+  type ClientCapabilities,
+  ElicitationCompleteNotificationSchema,
+  McpError,
+  UrlElicitationRequiredError,
+} from '@modelcontextprotocol/sdk/types.js';
 import auth from '../../plugins/auth/index.ts';
 import mcp from '../../plugins/mcp/index.ts';
 import { openResourcesOfFile } from '../kit/administration-kit.ts';
@@ -10,6 +15,7 @@ import { Browser } from '../kit/browser.ts';
 import { startTestGateway } from '../kit/gateway-kit.ts';
 import { connected, trustingClients, whoami } from '../kit/mcp-oauth-kit.ts';
 import { testKey } from '../kit/plugin-kit.ts';
+import { eventually } from '../kit/process-kit.ts';
 import { startProtectedMcpServer } from '../kit/protected-mcp-server.ts';
 
 const resources = await openResourcesOfFile();
@@ -239,4 +245,34 @@ test('all servers together: a server offers a tool that connects an account, the
   await agree(await linkFor('wk-ann'));
   assert.deepEqual(await names(await all('wk-ann')), ['tickets__whoami', 'tickets__write', 'wiki__connect']);
   assert.deepEqual(await names(bob), ['tickets__connect', 'wiki__connect']);
+});
+
+test('a client that opens URLs is told on its stream when its user is done, and others hear nothing', async (t) => {
+  const { gateway } = await start(t);
+  const heard: string[][] = [];
+  const connect = (name: string, key: string, capabilities: ClientCapabilities) => {
+    const client = new Client({ name, version: '1' }, { capabilities });
+    client.setNotificationHandler(ElicitationCompleteNotificationSchema, ({ params }) => {
+      heard.push([name, params.elicitationId]);
+    });
+    return connected(t, `${gateway.url}/mcp`, key, client);
+  };
+  const opensUrls = { elicitation: { url: {} } };
+  const ann = await connect('ann', 'wk-ann', opensUrls);
+  await connect('ann without URLs', 'wk-ann', { elicitation: { form: {} } });
+  await connect('bob', 'wk-bob', opensUrls);
+  await eventually(
+    () => gateway.held() === 3 || undefined,
+    () => 'three streams',
+  );
+  const error = await ann.callTool({ name: 'tickets__connect' }).catch((one: unknown) => one);
+  assert.ok(error instanceof UrlElicitationRequiredError, String(error));
+  const [asked] = error.elicitations;
+  assert.equal(asked?.mode, 'url');
+  assert.equal((await agree(asked.url)).status, 200);
+  await eventually(
+    () => heard.length > 0 || undefined,
+    () => 'a notification',
+  );
+  assert.deepEqual(heard, [['ann', asked.elicitationId]]);
 });

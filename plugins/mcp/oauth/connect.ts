@@ -47,7 +47,11 @@ const Text = Type.String();
 const Maybe = Type.Optional(Text);
 
 /** The account that is to be connected, in a link. */
-const Whose = Type.Object({ organisation: Text, workspace: Text, user: Text, slug: Text, binding: Text });
+const Whose = Type.Object({
+  ...{ organisation: Text, workspace: Text, user: Text, slug: Text, binding: Text },
+  /** Name that the client has for this walk. */
+  elicitation: Maybe,
+});
 const Ticket = Type.Object({
   ...Whose.properties,
   /** Of the server's challenge. */
@@ -76,6 +80,9 @@ const State = Type.Object({
 });
 type TicketOf = Static<typeof Ticket>;
 
+/** Is told of a connection; `elicitation` is the name that the client has for the walk, if it knows of it. */
+type Connected = (account: Account, elicitation: string | undefined) => void;
+
 type ConnectScope = Pick<Scope, 'secrets' | 'clock' | 'counters' | 'publicUrl' | 'mcp' | 'log'>;
 
 /**
@@ -88,7 +95,7 @@ export class ConnectPages {
   readonly #seals: Seals;
   readonly #servers: Pick<Servers, 'find'>;
   readonly #connections: Connections;
-  #connected: (account: Account) => void = () => undefined;
+  readonly #listeners: Connected[] = [];
 
   constructor(scope: ConnectScope, servers: Pick<Servers, 'find'>, connections: Connections) {
     this.#scope = scope;
@@ -97,9 +104,9 @@ export class ConnectPages {
     this.#connections = connections;
   }
 
-  /** Calls this after every new connection. */
-  onConnected(connected: (account: Account) => void): void {
-    this.#connected = connected;
+  /** Calls this after every new connection, besides. */
+  onConnected(connected: Connected): void {
+    this.#listeners.push(connected);
   }
 
   /** For the hook `admit`: its pages need no key. */
@@ -134,19 +141,21 @@ export class ConnectPages {
       return needed(
         `${name} needs your account there, and the gateway cannot make a link for it. Its operator has to set server.public_url.`,
       );
+    const elicitationId = caller.elicitsUrls() ? randomName() : undefined;
     const ticket: TicketOf = {
       ...{ organisation: organisationId, workspace: workspaceId, user: userId },
       ...{ slug: server.slug, binding: bindingOf(server) },
+      ...(elicitationId !== undefined && { elicitation: elicitationId }),
       ...(scope !== undefined && { scope }),
       ...(metadata !== undefined && { metadata }),
     };
     const url = `${origin}/mcp/connect/${this.#seals.seal('ticket', ticket, walkMs)}`;
     const message = `${name} needs your account there. Open the link in your browser to connect it.`;
-    if (!caller.elicitsUrls())
+    if (elicitationId === undefined)
       return needed(`${message} Then repeat the request. The link is for you alone, and for ten minutes:`, {
         connect_url: url,
       });
-    return needed(message, { elicitations: [{ mode: 'url', elicitationId: randomName(), url, message }] });
+    return needed(message, { elicitations: [{ mode: 'url', elicitationId, url, message }] });
   }
 
   async #answer(context: RequestContext, path: string): Promise<Answer> {
@@ -247,9 +256,10 @@ export class ConnectPages {
         502,
         'The authorization server of the MCP server has an address that is none of the web.',
       );
-    const { organisation, workspace, user, slug, binding } = value;
+    const { organisation, workspace, user, slug, binding, elicitation } = value;
     const left: Static<typeof State> = {
       ...{ organisation, workspace, user, slug, binding },
+      ...(elicitation !== undefined && { elicitation }),
       ...{ ticket: id, state, verifier: begun.verifier, redirectUri },
       ...{ issuer: found.server.issuer, namesIssuer: found.server.namesIssuer },
       tokenEndpoint: found.server.tokenEndpoint,
@@ -352,7 +362,7 @@ export class ConnectPages {
     });
     const told = { issuer, tokenEndpoint, revocationEndpoint, isRegistered, resource, audience };
     await this.#connections.save(account, { ...told, client, tokens, scope: left.asked });
-    this.#connected(account);
+    for (const connected of this.#listeners) connected(account, left.elicitation);
   }
 
   async #clientOf(account: Account, left: Static<typeof State>): Promise<OauthClient> {

@@ -1,5 +1,6 @@
 // Composition root: assembles the parts of a gateway, either for `weir start` in a process of its own (`serve.ts`), or
 // for a plugin's test in its process (`testing/`).
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { createCredentialFactory } from '../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../adapters/dialects/index.ts';
@@ -28,7 +29,7 @@ import { createReferencePages } from '../core/http/openapi/document.ts';
 import { createRequestMetrics } from '../core/http/request-metrics.ts';
 import { compilePipelines } from '../core/http/route-table.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
-import { Reloader } from '../core/lifecycle/reload.ts';
+import { type Followers, Reloader } from '../core/lifecycle/reload.ts';
 import type { Services } from '../core/lifecycle/scope.ts';
 import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
@@ -88,6 +89,21 @@ interface AssemblyOptions {
   readonly opened: UndoStack;
   /** Reports changes of a file (`Reloader`). */
   readonly watch: ConstructorParameters<typeof Reloader>[0]['watch'];
+  /** Reads the configuration again. Default: from `file` and `environment`. */
+  readonly load?: ConstructorParameters<typeof Reloader>[0]['load'];
+  /** In a parent: its workers, which serve each configuration with it. */
+  readonly followers?: Followers;
+  /** In a parent: metrics and state of its workers, for the operational pages. */
+  readonly reports?: {
+    renderMetrics(): ReturnType<Metrics['render']>;
+    status(): Promise<Record<string, unknown>>;
+  };
+  /** In a worker: answers requests for administration and operation in its parent. Never rejects. */
+  readonly elsewhere?: (
+    request: IncomingMessage,
+    response: ServerResponse,
+    expectsContinue?: boolean,
+  ) => Promise<void>;
   /** Replaces the built-in mock provider as the answering side of `mock:`. */
   readonly inProcess?: Transport;
 }
@@ -105,6 +121,7 @@ interface Assembly {
 /** Assembles the parts. Nothing runs before `start`. */
 export function assembleGateway(options: AssemblyOptions): Assembly {
   const { file, config, data, environment: env, log, clock, metrics, features, secrets, opened } = options;
+  const { reports } = options;
   const { counters, limiter, directory, fileRecords, owned, following, alerts, ...stores } = options.stores;
   const network = createUndiciTransport({ log, clock, metrics });
   const transport = new ProviderTransport(network, options.inProcess ?? createMockTransport({ clock }));
@@ -211,7 +228,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       compilePipelines(
         pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
       ),
-    load: () => loadConfig(file, { env }),
+    load: options.load ?? (() => loadConfig(file, { env })),
     inUse: (next) => {
       tracer.use(next.telemetry.otlp);
       following?.limitAge(next.security.directory_max_age * 1000);
@@ -227,6 +244,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       );
     },
     watch: options.watch,
+    ...(options.followers && { followers: options.followers }),
   });
   const dependencies = new Dependencies(options.stores.dependencies, { clock, metrics });
   opened.push(() => dependencies.close());
@@ -242,8 +260,10 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       onSettled: settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer),
     },
     current: () => reloader.current,
+    elsewhere: options.elsewhere,
     operations: createOperations({
-      metrics,
+      metrics: reports ? { render: () => reports.renderMetrics() } : metrics,
+      elsewhere: options.elsewhere,
       dependencies,
       unready: () => following?.unready() ?? [],
       refusal: createOperationsAccess(config.server, directory),
@@ -251,7 +271,10 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       home: createHomePages(config.server),
       invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
-      status: () => status(reloader, gateway, { dependencies, following, work, pluginBreakers }),
+      status: async () => ({
+        ...status(reloader, gateway, { dependencies, following, work, pluginBreakers }),
+        ...(await reports?.status()),
+      }),
     }),
   });
   return {

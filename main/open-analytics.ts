@@ -161,7 +161,7 @@ export async function startEngine({
     queries: engineQueries(config),
     startTimeoutMs: config.storage.engine_start_ms,
     // The engine reads the journal's segments itself: their bytes never pass through this process.
-    rowFolders: [path.join(data, 'journal')],
+    rowFolders: [path.join(data, 'journal'), path.join(data, 'workers')],
   });
 }
 

@@ -18,7 +18,7 @@ import type { Cache, VectorIndex } from '../core/ports/cache.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Budgets, UsageLedger } from '../core/ports/budgets.ts';
 import type { Counters, Limiter } from '../core/ports/counters.ts';
-import type { Directory } from '../core/ports/directory.ts';
+import type { Directory, DirectorySnapshots } from '../core/ports/directory.ts';
 import type { LogExports } from '../core/ports/exports.ts';
 import type { Journal } from '../core/ports/journal.ts';
 import type { Log } from '../core/ports/log.ts';
@@ -76,6 +76,10 @@ interface StoresOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly opened: UndoStack;
+  /** Number of worker processes, each with a journal of its own. Default 0. */
+  readonly workers?: number | undefined;
+  /** Runs after each write of `resources`, which waits for it. Default: nothing. */
+  readonly afterWrite?: (() => Promise<void>) | undefined;
 }
 
 /** The open stores, and their state for the operators' pages. */
@@ -91,6 +95,10 @@ export interface Stores {
   readonly vectors: VectorIndex;
   /** Undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
+  /** `resources` without the records that the configuration owns. */
+  readonly stored: Resources | undefined;
+  /** Keeps the use of budgets. Undefined when a server of shared counters does. */
+  readonly ledger: UsageLedger | undefined;
   /** Records owned by the configuration, for reading; undefined beside `resources`. */
   readonly owned: Pick<Resources, 'read'> | undefined;
   readonly directory: Directory;
@@ -102,21 +110,25 @@ export interface Stores {
   readonly alerts: Pick<OpenedAlerts, 'use'> | undefined;
   readonly dependencies: readonly Dependency[];
   /** Synchronisation state of `directory` with its store; undefined without a store. */
-  readonly following: Pick<LiveDirectory, 'unready' | 'status' | 'limitAge'> | undefined;
+  readonly following: Pick<LiveDirectory, 'refresh' | 'unready' | 'status' | 'limitAge'> | undefined;
 }
 
 /** Opens every configured store; resources to close are added to `opened`. Throws one sentence with the remedy. */
 export async function openStores(options: StoresOptions): Promise<Stores> {
-  const { config, log, clock, metrics, opened } = options;
+  const { config, data, log, clock, metrics, opened } = options;
   // Both new embedded engines take seconds to start: in parallel.
   const engines: Engines = {};
   const [analytics, administration] = await Promise.all([
     openAnalytics({ ...options, started: (engine) => (engines.analytics = engine) }),
     openAdministration(options, (engine) => (engines.resources = engine)),
   ]);
-  const journal = await openLogRows(options, analytics);
+  const journal = await openLogRows(options, analytics, {
+    directory: path.join(data, 'journal'),
+    shares: 1 + (options.workers ?? 0),
+    status: statusFile(data),
+  });
   const { max_bytes: maxBytes, max_value_bytes: maxValueBytes } = config.storage.cache;
-  const { identity, resources, owned, directory, fileRecords, following, ledger } = administration;
+  const { identity, resources, stored, owned, directory, fileRecords, following, ledger } = administration;
   const { exports, alerts, ...jobs } = await openJobs(options, { resources, ledger, directory, analytics });
   const reader = resources ?? owned;
   const ownBudgets = await openBudgets({ ...options, ledger, alerts, analytics, journal, resources: reader });
@@ -144,7 +156,7 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   ];
   if (resources !== undefined)
     dependencies.push({ name: 'resources', check: checkOf(() => engines.resources, resources) });
-  const administered = { resources, owned, directory, fileRecords, exports, alerts };
+  const administered = { resources, stored, owned, ledger, directory, fileRecords, exports, alerts };
   return {
     identity,
     analytics,
@@ -180,15 +192,30 @@ function checkOf(engine: () => Engine | undefined, store: Pick<Resources, 'ping'
   };
 }
 
-async function openLogRows(
-  { config, data, log, clock, metrics, opened }: StoresOptions,
-  analytics: Analytics,
+/** Dependencies of a journal. Without `metrics` it reports none. */
+type JournalParts = Pick<StoresOptions, 'config' | 'log' | 'clock' | 'opened'> &
+  Partial<Pick<StoresOptions, 'metrics'>>;
+
+/** Place of a journal, and its part of the disk bound. */
+interface JournalPlace {
+  readonly directory: string;
+  /** Number of journals that share `storage.journal.max_bytes`. */
+  readonly shares: number;
+  /** File for `weir journal status`; undefined for none. */
+  readonly status?: string | undefined;
+}
+
+/** Opens a journal of this gateway; it is closed with `opened`. */
+export async function openLogRows(
+  { config, log, clock, metrics, opened }: JournalParts,
+  analytics: Pick<Analytics, 'insert'>,
+  { directory, shares, status }: JournalPlace,
 ): Promise<Journal> {
   const { flush_ms: flushMs, ship_ms: shipMs, max_bytes: maxBytes } = config.storage.journal;
   const { when_full: whenFull, block_ms: blockMs, sync, sync_ms: syncMs } = config.storage.journal;
   const { min_free_bytes: minFreeBytes, max_age_hours: maxAgeHours } = config.storage.journal;
   const journal = await openJournal({
-    directory: path.join(data, 'journal'),
+    directory,
     insert:
       config.storage.analytics.url === 'none:'
         ? undefined
@@ -197,7 +224,7 @@ async function openLogRows(
     log,
     flushMs,
     shipMs,
-    maxBytes,
+    maxBytes: maxBytes === undefined ? undefined : Math.floor(maxBytes / shares),
     whenFull,
     blockMs,
     sync,
@@ -205,12 +232,12 @@ async function openLogRows(
     minFreeBytes,
     maxAgeMs: maxAgeHours * 3_600_000,
   });
-  const tellLast = keepStatus({ file: statusFile(data), journal, clock, log });
+  const tellLast = status === undefined ? undefined : keepStatus({ file: status, journal, clock, log });
   opened.push(async () => {
     await journal.close(5000);
-    await tellLast();
+    await tellLast?.();
   });
-  reportJournal(metrics, journal);
+  if (metrics !== undefined) reportJournal(metrics, journal);
   return journal;
 }
 
@@ -223,19 +250,19 @@ async function openAdministration(
   options: StoresOptions,
   started: (engine: Engine) => void,
 ): Promise<
-  Pick<Stores, 'identity' | 'resources' | 'owned' | 'directory' | 'fileRecords' | 'following'> & {
-    /** Undefined without a store. */
-    readonly ledger: UsageLedger | undefined;
-  }
+  Pick<
+    Stores,
+    'identity' | 'resources' | 'stored' | 'owned' | 'directory' | 'fileRecords' | 'following' | 'ledger'
+  >
 > {
-  const { config, data, secrets, log, clock, metrics, opened } = options;
+  const { data, secrets, log, clock } = options;
   const database = await openResources({ ...options, started, serves: true, isNew: options.identity.isNew });
   const opening = database && { ...options, database, store: createResources({ database, clock, log }) };
   const { identity, joinLater: prepareStore } = opening
     ? await joinOrganisation(opening)
     : { identity: options.identity };
   if (opening === undefined) await identity.keepOwn();
-  const { directory: base, owner } = identity;
+  const { directory: base } = identity;
   const { defaultOrganisationId, defaultWorkspaceId } = base;
   const place = { defaultOrganisationId, defaultWorkspaceId, secrets };
   const fileRecords = new FileRecordsInUse(options, place, clock);
@@ -246,6 +273,7 @@ async function openAdministration(
     return {
       identity,
       resources: undefined,
+      stored: undefined,
       owned,
       directory,
       fileRecords,
@@ -256,32 +284,73 @@ async function openAdministration(
   const { store } = opening;
   // The embedded store is in the same folder as a snapshot would be, and no other process changes its content.
   const isShared = !opening.database.embedded;
+  const followed = await followStore(options, {
+    identity,
+    store: options.afterWrite === undefined ? store : writtenThen(store, options.afterWrite),
+    fileRecords,
+    isShared,
+    prepareStore,
+    snapshots: isShared
+      ? keepSnapshots({ data, organisationId: defaultOrganisationId, secrets, log })
+      : undefined,
+  });
+  fileRecords.onChange((records) => void warnOfTwins(store, records, log));
+  return { identity, fileRecords, ledger: createUsageLedger(opening.database), ...followed };
+}
+
+/** The same store, whose writes wait for `afterWrite`. */
+function writtenThen(store: Resources, afterWrite: () => Promise<void>): Resources {
+  return {
+    ...store,
+    write: async (organisationId, work) => {
+      const result = await store.write(organisationId, work);
+      await afterWrite();
+      return result;
+    },
+  };
+}
+
+/** Dependencies of `followStore`. */
+interface FollowedStore extends Pick<Stores, 'fileRecords'> {
+  readonly identity: Pick<Identity, 'directory' | 'owner'>;
+  readonly store: Resources;
+  /** True for a store that other gateways change too. */
+  readonly isShared: boolean;
+  readonly prepareStore?: (() => Promise<void>) | undefined;
+  readonly snapshots?: DirectorySnapshots | undefined;
+}
+
+/** Starts the directory over a store; it is closed with `opened`. */
+export async function followStore(
+  {
+    config,
+    clock,
+    log,
+    metrics,
+    opened,
+  }: Pick<StoresOptions, 'config' | 'clock' | 'log' | 'metrics' | 'opened'>,
+  { identity, store, fileRecords, isShared, prepareStore, snapshots }: FollowedStore,
+): Promise<Pick<Stores, 'resources' | 'stored' | 'owned' | 'directory' | 'following'>> {
   const directory = createDirectory({
-    base,
-    owner,
+    base: identity.directory,
+    owner: identity.owner,
     resources: store,
     clock,
     log,
     metrics,
-    prepareStore,
-    ...(isShared && {
-      snapshots: keepSnapshots({ data, organisationId: defaultOrganisationId, secrets, log }),
-      maxAgeMs: config.security.directory_max_age * 1000,
-    }),
+    ...(prepareStore && { prepareStore }),
+    ...(isShared && { snapshots, maxAgeMs: config.security.directory_max_age * 1000 }),
   });
   opened.push(() => directory.close());
   await directory.start();
-  fileRecords.onChange((records) => void warnOfTwins(store, records, log));
-  const resources = withFileRecords(directory.resources, current);
-  const withFile = directoryWithFile(directory, current);
+  const { current } = fileRecords;
   return {
-    identity,
-    resources,
+    resources: withFileRecords(directory.resources, current),
+    stored: directory.resources,
     owned: undefined,
-    directory: withFile,
-    fileRecords,
-    ledger: createUsageLedger(opening.database),
+    directory: directoryWithFile(directory, current),
     following: {
+      refresh: () => directory.refresh(),
       unready: () => directory.unready(),
       status: () => directory.status(),
       limitAge: (maxAgeMs) => {

@@ -10,11 +10,14 @@ import { leftOutPlugins } from '../core/http/route-table.ts';
 import { installProcessGuards, restartExitCode, startWatchdog } from '../core/lifecycle/process-guards.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Log } from '../core/ports/log.ts';
-import type { Metrics } from '../core/ports/metrics.ts';
+import type { ProcessMetrics } from '../adapters/telemetry/prometheus.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
 import type { Features } from '../core/access/features.ts';
+import type { Journal } from '../core/ports/journal.ts';
 import type { Stores } from './open-stores.ts';
+import { shipLeftRows } from './workers/ship-left-rows.ts';
+import type { WorkerPool } from './workers/worker-pool.ts';
 import { reportProblems } from './report-problems.ts';
 import { assembleGateway } from './assemble.ts';
 
@@ -29,25 +32,40 @@ interface Serving {
   /** The data folder, absolute. */
   readonly data: string;
   readonly log: Log;
-  readonly metrics: Metrics;
+  readonly metrics: ProcessMetrics;
   readonly features: Features;
   /** Time of continued listening after a termination signal, milliseconds. */
   readonly drainDelayMs: number;
   /** The box of secrets at rest. */
   readonly secrets: SecretBox;
   readonly stores: Stores;
+  /** Undefined when this process serves alone. */
+  readonly workers: WorkerPool | undefined;
   readonly opened: UndoStack;
 }
 
 /** Builds the first generation, listens and announces it. Throws one sentence with the remedy. */
 export async function serve(serving: Serving): Promise<void> {
-  const { command, file, config, data, log, metrics, features, opened } = serving;
+  const { command, file, config, data, log, metrics, features, opened, workers } = serving;
   const { identity, ...stores } = serving.stores;
+  if (workers !== undefined) {
+    const { analytics } = stores;
+    opened.push(() => workers.close());
+    await workers.open(stores, (folder) => shipLeftRows({ config, analytics, clock, log }, folder));
+  }
   const { gateway, reloader, attribute, start } = assembleGateway({
     ...serving,
-    stores,
+    stores: workers === undefined ? stores : { ...stores, journal: journalOfAll(stores.journal, workers) },
     clock,
     environment: env,
+    ...(workers && {
+      load: workers.load,
+      followers: workers,
+      reports: {
+        renderMetrics: async () => metrics.render(await workers.metrics()),
+        status: async () => ({ workers: await workers.states() }),
+      },
+    }),
     watch: (files, onChange, since) => watchFiles(files, onChange, { clock, log, since }),
   });
   const { watchdog_ms: limitMs } = config.server;
@@ -60,7 +78,6 @@ export async function serve(serving: Serving): Promise<void> {
     throw new Error('The configuration is not valid; nothing was started.');
   }
   const { host = config.server.host, port = config.server.port } = command;
-  const server = await startServer(gateway, { ...config.server, host }, port);
   const signals = handleSignals({
     log,
     opened,
@@ -68,16 +85,31 @@ export async function serve(serving: Serving): Promise<void> {
     attribute,
     reload: () => void reloader.reload('SIGHUP'),
   });
+  const { hurry, isFatal } = signals;
+  const drainDelay = (): number => (isFatal() ? 0 : serving.drainDelayMs);
+  const place = workers === undefined ? port : { socket: workers.controlPlane };
+  const server = await startServer(gateway, { ...config.server, host }, place);
   opened.push(async () => {
-    const { hurry, isFatal } = signals;
-    const drainDelayMs = isFatal() ? 0 : serving.drainDelayMs;
+    // The workers have drained before.
+    const drainDelayMs = workers === undefined ? drainDelay() : 0;
     if (drainDelayMs > 0)
       log.info('New requests should go elsewhere; it still listens', { drain_delay_ms: drainDelayMs });
     const { cut } = await server.close(config.server.shutdown_timeout_ms, { drainDelayMs, hurry });
     if (cut > 0) log.warn('Requests were cut at the shutdown deadline', { cut });
   });
+  if (workers !== undefined) {
+    opened.push(async () => {
+      gateway.announceDrain();
+      await workers.stop({
+        drainDelayMs: drainDelay(),
+        deadlineMs: config.server.shutdown_timeout_ms,
+        hurry,
+      });
+    });
+  }
+  const served = workers === undefined ? server.port : await workers.start();
   const text = welcome({
-    url: `http://${server.host.includes(':') ? `[${server.host}]` : server.host}:${server.port}`,
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${served}`,
     config: path.relative('', file) || file,
     data: path.relative('', data) || data,
     analytics: analyticsPlace(config, path.relative('', data) || data),
@@ -96,6 +128,27 @@ export async function serve(serving: Serving): Promise<void> {
   });
 }
 
+/** The journal of the parent, which settles when those of the workers have, too. */
+function journalOfAll(own: Journal, workers: WorkerPool): Journal {
+  return {
+    append: (...row) => own.append(...row),
+    admit: () => own.admit(),
+    flush: () => own.flush(),
+    settle: async (timeoutMs) => {
+      const [settled, others] = await Promise.all([own.settle(timeoutMs), workers.settle(timeoutMs)]);
+      return settled && others;
+    },
+    // A worker may have accepted rows a moment ago: a reader that finds nothing settles before it says so.
+    state: (table) => ({ ...own.state(table), pending: own.state(table).pending + 1 }),
+    shedBy: (table) => own.shedBy(table),
+    room: () => own.room(),
+    get lastError() {
+      return own.lastError;
+    },
+    close: (deadlineMs) => own.close(deadlineMs),
+  };
+}
+
 /** Location of log rows, in words. */
 function analyticsPlace({ storage }: GatewayConfig, data: string): string {
   const { url } = storage.analytics;
@@ -107,7 +160,7 @@ function analyticsPlace({ storage }: GatewayConfig, data: string): string {
 interface SignalParts {
   readonly log: Log;
   readonly opened: UndoStack;
-  readonly metrics: Metrics;
+  readonly metrics: ProcessMetrics;
   attribute(thrown: unknown): string | undefined;
   reload(): void;
 }

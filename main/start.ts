@@ -20,13 +20,15 @@ import { openIdentity } from '../storage/identity/open-identity.ts';
 import { configFile } from './config-file.ts';
 import { openSecrets } from './open-secret-box.ts';
 import { reportProblems } from './report-problems.ts';
+import { isWorker, WorkerPool, workerCount } from './workers/worker-pool.ts';
 
 const env = process.env;
 
 type Start = Extract<Command, { name: 'start' }>;
 
-/** Starts a gateway; returns the exit code when the start fails, undefined while it serves. */
+/** Starts a gateway, or one of its workers; returns the exit code when the start fails, undefined while it serves. */
 export async function start(command: Start): Promise<number | undefined> {
+  if (isWorker()) return (await import('./workers/start-worker.ts')).startWorker(command);
   const file = configFile(command.config);
   const first = await loadConfig(file, { env });
   if (!first.ok) return reportProblems(first.problems);
@@ -79,12 +81,18 @@ async function openAndServe(command: Start, beginning: Beginning): Promise<void>
     keyPrefix: config.security.key_prefix,
   });
   const secrets = await openSecrets({ config, data, environment: env, log });
+  const count = workerCount(config.server);
+  const workers =
+    count === 0 ? undefined : new WorkerPool({ ...beginning, count, data, environment: env, clock });
   const { openStores } = await import('./open-stores.ts');
   const [stores, { serve }] = await Promise.all([
-    openStores({ ...beginning, data, clock, metrics, identity, features, secrets }),
+    openStores({
+      ...{ ...beginning, data, clock, metrics, identity, features, secrets, workers: count },
+      afterWrite: workers && (() => workers.refresh()),
+    }),
     import('./serve.ts'),
   ]);
-  await serve({ ...beginning, command, data, metrics, features, secrets, stores });
+  await serve({ ...beginning, command, data, metrics, features, secrets, stores, workers });
 }
 
 /** Another process owns the folder now: this one must not write to it any more, not even to close cleanly. */

@@ -1,8 +1,10 @@
 import {
+  AggregatorRegistry,
   collectDefaultMetrics,
   Counter as PromCounter,
   Gauge as PromGauge,
   Histogram as PromHistogram,
+  type MetricObjectWithValues,
   type MetricValueWithName,
   Registry,
 } from 'prom-client';
@@ -13,6 +15,7 @@ interface FamilySettings<L extends string> {
   readonly help: string;
   readonly labelNames: L[];
   readonly registers: Registry[];
+  readonly aggregator: NonNullable<MetricDefinition<L>['over']>;
 }
 
 /**
@@ -65,6 +68,8 @@ function observedLocally<L extends string>(
   return (labels) => family.series(labels);
 }
 
+type Collected<L extends string> = MetricObjectWithValues<MetricValueWithName<L>>;
+
 class LocalHistogram<L extends string> extends PromHistogram<L> {
   readonly #settings: FamilySettings<L>;
   readonly #bounds: readonly number[];
@@ -82,20 +87,18 @@ class LocalHistogram<L extends string> extends PromHistogram<L> {
     return one;
   }
 
-  /** Method that prom-client's registry calls on a histogram; `get` builds on it, too. It is missing in its types. */
-  getForPromString(): Promise<{
-    name: string;
-    help: string;
-    type: string;
-    values: MetricValueWithName<L>[];
-  }> {
-    const { name, help } = this.#settings;
-    return Promise.resolve({
-      name,
-      help,
-      type: 'histogram',
-      values: this.#series.flatMap((one) => one.values(name)),
-    });
+  /** Values for another process. */
+  override get(): Promise<Collected<L>> {
+    const { name, help, aggregator } = this.#settings;
+    const values = this.#series.flatMap((one) => one.values(name));
+    // The types name an enum that the package does not export, and a member that only its own metrics have.
+    const collected: unknown = { name, help, type: 'histogram', aggregator, values };
+    return Promise.resolve(collected as Collected<L>);
+  }
+
+  /** Method that prom-client's registry calls for its text. It is missing in its types. */
+  getForPromString(): Promise<Collected<L>> {
+    return this.get();
   }
 }
 
@@ -149,6 +152,17 @@ interface Family {
   readonly child: (labels: Record<string, string>) => unknown;
 }
 
+/** Values of one process, in a form that only `render` reads. */
+export type CollectedMetrics = readonly object[];
+
+/** Metrics of a process that may be one of several. */
+export interface ProcessMetrics extends Metrics {
+  /** The present values of every family, for `render` in another process: plain JSON. */
+  collect(): Promise<CollectedMetrics>;
+  /** As `Metrics.render`, together with the values of other processes. */
+  render(others?: readonly CollectedMetrics[]): Promise<{ contentType: string; text: string }>;
+}
+
 /**
  * Metrics on prom-client, in a registry of their own that also holds the process's (event loop, memory, CPU).
  *
@@ -156,11 +170,11 @@ interface Family {
  * labels are all `other`. Non-finite values and negative counts are ignored. Defining a name again with another kind or
  * other labels throws.
  */
-export function createMetrics(): Metrics {
+export function createMetrics(): ProcessMetrics {
   return new PrometheusMetrics();
 }
 
-class PrometheusMetrics implements Metrics {
+class PrometheusMetrics implements ProcessMetrics {
   readonly #registry = new Registry();
   readonly #families = new Map<string, Family>();
   readonly #collectors = new Set<() => void>();
@@ -206,7 +220,22 @@ class PrometheusMetrics implements Metrics {
     return () => void this.#collectors.delete(entry);
   }
 
-  async render(): Promise<{ contentType: string; text: string }> {
+  async collect(): Promise<CollectedMetrics> {
+    this.#runCollectors();
+    return this.#registry.getMetricsAsJSON();
+  }
+
+  async render(others: readonly CollectedMetrics[] = []): Promise<{ contentType: string; text: string }> {
+    const { contentType } = this.#registry;
+    if (others.length === 0) {
+      this.#runCollectors();
+      return { contentType, text: await this.#registry.metrics() };
+    }
+    const all = AggregatorRegistry.aggregate([await this.collect(), ...others] as object[][]);
+    return { contentType, text: await all.metrics() };
+  }
+
+  #runCollectors(): void {
     for (const collect of this.#collectors) {
       try {
         collect();
@@ -214,20 +243,15 @@ class PrometheusMetrics implements Metrics {
         this.#failedCollectors.inc();
       }
     }
-    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
   }
 
   #configuration<L extends string>({
     name,
     help,
     labels,
-  }: MetricDefinition<L>): {
-    name: string;
-    help: string;
-    labelNames: L[];
-    registers: Registry[];
-  } {
-    return { name, help, labelNames: [...labels], registers: [this.#registry] };
+    over = 'sum',
+  }: MetricDefinition<L>): FamilySettings<L> {
+    return { name, help, labelNames: [...labels], registers: [this.#registry], aggregator: over };
   }
 
   #family<L extends string, C>(

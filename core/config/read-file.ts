@@ -118,6 +118,11 @@ async function readBounded(file: string, limit: number): Promise<Uint8Array> {
   }
 }
 
+/** The default of `ReadFile`, for a caller that keeps what is read. */
+export async function readBytes(file: string): Promise<Uint8Array> {
+  return Uint8Array.from(await readBounded(file, maxConfigFileBytes));
+}
+
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'does not exist; create it or correct the name',
   ENOTDIR: 'does not exist: a part of its path is a file, not a directory; correct the path',

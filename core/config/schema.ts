@@ -89,6 +89,14 @@ const Server = Type.Object(
         },
       ),
     ),
+    workers: Type.Optional(
+      Type.Union([Type.Integer({ minimum: 1, maximum: 256 }), Type.Literal('auto')], {
+        default: 1,
+        'x-expected': 'a number of processes from 1 to 256, or "auto"',
+        description:
+          'Number of processes that serve requests on the port, `auto` for one per core. With more than one, a parent process has the stores, the administration and the jobs, and replaces a worker that ends (docs/workers.md). On Node only.',
+      }),
+    ),
     max_body_bytes: Type.Optional(
       Type.Integer({
         default: 33554432,

@@ -35,6 +35,7 @@ export class Dependencies {
     const up = metrics.gauge({
       name: 'weir_dependency_up',
       help: '1 while a store or server that the gateway depends on works, else 0.',
+      over: 'min',
       labels: ['dependency'],
     });
     this.#watched = dependencies.map(

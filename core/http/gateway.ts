@@ -46,6 +46,13 @@ interface GatewaySetup {
   current(): ServingGeneration;
   /** Answers the reserved operational paths. */
   operations(path: string, request: IncomingMessage, response: ServerResponse): boolean;
+  /**
+   * Answers requests for contributed routes in another process; resolves when the answer has ended, and never rejects.
+   * Undefined: this gateway answers them.
+   */
+  readonly elsewhere?:
+    | ((request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => Promise<void>)
+    | undefined;
 }
 
 /** Path and arrival time of a request. */
@@ -190,11 +197,17 @@ export class Gateway {
   ): void {
     const { setup } = this;
     const generation = setup.current();
+    const place = this.place(generation, request.method ?? 'GET', fullPath);
+    const ambiguity = ambiguityOf(request);
+    if (setup.elsewhere !== undefined && own === undefined && upgrade === undefined) {
+      if (place.matched.route !== undefined && ambiguity === undefined) {
+        void setup.elsewhere(request, response, expectsContinue).then(() => this.settled());
+        return;
+      }
+    }
     generation.acquire();
     const incoming = new IncomingRequest(request, response, this.limits, expectsContinue);
     const sink = new ResponseSink(response, setup.server.client_stall_timeout_ms);
-    const place = this.place(generation, request.method ?? 'GET', fullPath);
-    const ambiguity = ambiguityOf(request);
     const matched =
       own === undefined
         ? place.matched

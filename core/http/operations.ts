@@ -67,7 +67,7 @@ function isLocal({ socket, rawHeaders, headers }: IncomingMessage, addresses: Cl
 }
 
 interface OperationsSetup {
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, 'render'>;
   readonly dependencies: Pick<Dependencies, 'look'>;
   /** Reasons why this process cannot serve now, as sentences for any reader; empty when it can. */
   unready(): readonly string[];
@@ -78,8 +78,10 @@ interface OperationsSetup {
   readonly invitePage: StaticPage;
   /** The reason why this caller may not read the pages for operators, or undefined when it may. */
   refusal(request: IncomingMessage): string | undefined;
-  status(): Record<string, unknown>;
+  status(): Record<string, unknown> | Promise<Record<string, unknown>>;
   readonly draining: () => boolean;
+  /** Answers all pages but `/healthz` in another process. Undefined: they are answered here. */
+  readonly elsewhere?: ((request: IncomingMessage, response: ServerResponse) => unknown) | undefined;
 }
 
 /** The operational pages, un-prefixed and reserved. Returns false for any other path. */
@@ -114,7 +116,7 @@ export function createOperations(
     };
     return context.json(body, ready ? 200 : 503);
   });
-  app.get('/status', (context) => context.json(setup.status()));
+  app.get('/status', async (context) => context.json(await setup.status()));
   app.get('/metrics', async (context) => {
     const { contentType, text } = await setup.metrics.render();
     return context.body(text, 200, { 'content-type': contentType });
@@ -142,7 +144,8 @@ export function createOperations(
   return (path, request, response) => {
     const isHome = path === '/' && (request.method === 'GET' || request.method === 'HEAD');
     if (!isHome && !paths.has(path)) return false;
-    void listener(request, response);
+    if (setup.elsewhere !== undefined && path !== '/healthz') void setup.elsewhere(request, response);
+    else void listener(request, response);
     return true;
   };
 }

@@ -9,6 +9,7 @@ import { ClientUpgrade, serveWithoutUpgrade, upgradeWish } from '../connection/u
 
 export interface RunningServer {
   readonly host: string;
+  /** 0 for a socket. */
   readonly port: number;
   /** Number of open connections. */
   connections(): number;
@@ -24,11 +25,17 @@ interface CloseOptions {
   readonly hurry?: AbortSignal;
 }
 
-/** Listens for clients. Rejects with a sentence when the address is taken or not allowed. */
+/** Header with which a worker passes on the address of its client; nothing else reaches a socket of workers. */
+export const workerClientHeader = 'x-weir-worker-client';
+
+/**
+ * Listens for clients: on a port, or on the socket at a path, for the workers of this gateway. Rejects with a sentence
+ * when the address is taken or not allowed.
+ */
 export async function startServer(
   gateway: Gateway,
   config: GatewayConfig['server'],
-  port: number,
+  place: number | { readonly socket: string },
 ): Promise<RunningServer> {
   const server = http.createServer({
     // Bodies have their own idle timeout: a long upload is fine, a stalled one is not.
@@ -45,7 +52,9 @@ export async function startServer(
     const { socket } = this.req;
     if (sockets.get(socket) === this) sockets.set(socket, undefined);
   };
+  const isForWorkers = typeof place !== 'number';
   const handle = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void => {
+    if (isForWorkers) takeClientAddress(request);
     sockets.set(request.socket, response);
     response.on('close', answered);
     gateway.handle(request, response, expectsContinue);
@@ -77,17 +86,28 @@ export async function startServer(
   server.on('clientError', (error, socket: Socket) =>
     answerBrokenRequest(error, socket, sockets.get(socket)),
   );
-  await listen(server, config.host, port);
-  const address = server.address() as AddressInfo;
+  await listen(server, config.host, place);
+  const port = isForWorkers ? 0 : (server.address() as AddressInfo).port;
   return {
     host: config.host,
-    port: address.port,
+    port,
     connections: () => sockets.size,
     close: (deadlineMs, options) => close(server, sockets, gateway, deadlineMs, options),
   };
 }
 
-function listen(server: http.Server, host: string, port: number): Promise<void> {
+/** Gives the connection the address of the worker's client, and removes the header. */
+function takeClientAddress({ rawHeaders, socket }: IncomingMessage): void {
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name === workerClientHeader);
+  const [, address = ''] = at === -1 ? [] : rawHeaders.splice(at, 2);
+  Object.defineProperty(socket, 'remoteAddress', { value: address, configurable: true });
+}
+
+function listen(
+  server: http.Server,
+  host: string,
+  place: number | { readonly socket: string },
+): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const reason =
@@ -96,9 +116,11 @@ function listen(server: http.Server, host: string, port: number): Promise<void> 
           : error.code === 'EACCES'
             ? 'this user may not listen there. Choose a port above 1023'
             : error.message;
-      reject(new Error(`Cannot listen on ${host}:${port}: ${reason}`, { cause: error }));
+      const address = typeof place === 'number' ? `${host}:${place}` : place.socket;
+      reject(new Error(`Cannot listen on ${address}: ${reason}`, { cause: error }));
     });
-    server.listen(port, host, () => resolve());
+    if (typeof place === 'number') server.listen(place, host, () => resolve());
+    else server.listen(place.socket, () => resolve());
   });
 }
 

@@ -33,6 +33,18 @@ interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   readonly restartNeeded: (before: GatewayConfig, after: GatewayConfig) => string | undefined;
   /** Called with each configuration that begins to serve. Must not throw. */
   readonly inUse?: (config: GatewayConfig) => void;
+  /** Other processes that serve the same configuration. Default: none. */
+  readonly followers?: Followers;
+}
+
+/** Processes that serve what this one serves: a change is in force in all of them or in none. */
+export interface Followers {
+  /** Builds the next generation in every process; resolves with the reasons of those that cannot, empty for none. */
+  prepare(source: ConfigSource): Promise<readonly string[]>;
+  /** Serves it in every process. */
+  commit(): Promise<void>;
+  /** Drops it in every process. */
+  abandon(): Promise<void>;
 }
 
 /** How a reload ended. `stopped`: after `stop`, nothing was done. */
@@ -51,6 +63,12 @@ interface FailedAttempt {
   readonly files: readonly string[];
 }
 
+/** The next generation, built and not serving; undefined when nothing has changed. */
+interface Built<C> {
+  readonly source: ConfigSource;
+  readonly generation: Generation<C> | undefined;
+}
+
 /**
  * Holds the generation that serves, and replaces it: builds the whole next one, starts it, swaps one reference,
  * then retires the old one when its last request has settled. After any failure the old one continues to serve.
@@ -62,6 +80,7 @@ export class Reloader<C> {
   readonly #lastSuccess: Gauge;
   #current: Generation<C> | undefined;
   #startedWith: GatewayConfig | undefined;
+  #next: Built<C> | undefined;
   #sourceFiles: readonly string[] = [];
   #failedFiles: readonly string[] = [];
   #lastError: ReloadError | undefined;
@@ -81,6 +100,7 @@ export class Reloader<C> {
       name: 'weir_config_last_reload_success',
       help: '1 when the last reload succeeded.',
       labels: [],
+      over: 'min' as const,
     };
     this.#lastSuccess = metrics.gauge(gauge)({});
   }
@@ -109,8 +129,8 @@ export class Reloader<C> {
   /** Builds the first generation and begins to watch. On failure nothing runs, and the problems say why. */
   async start(): Promise<{ ok: true } | { ok: false; problems: readonly Problem[] }> {
     const since = this.#options.clock.now();
-    const failure = await this.#attempt('start');
-    if (typeof failure !== 'string') return { ok: false, problems: failure.problems };
+    const first = await this.#attempt(() => this.#change('start'));
+    if (typeof first !== 'string') return { ok: false, problems: first.problems };
     this.#startedWith = this.current.config;
     this.#lastSuccess.set(1);
     this.#stopWatching = this.#options.watch(
@@ -136,6 +156,32 @@ export class Reloader<C> {
     return turn;
   }
 
+  /**
+   * First half of a change that another process leads: builds the next generation, which does not serve yet. Resolves
+   * with the reasons why it cannot; empty when `commit` may follow.
+   */
+  async prepare(): Promise<readonly Problem[]> {
+    await this.abandon();
+    const built = await this.#attempt(() => this.#buildNext());
+    if ('problems' in built) return built.problems;
+    this.#next = built;
+    return [];
+  }
+
+  /** Second half: serves what `prepare` has built. */
+  commit(reason: string): void {
+    const next = this.#next;
+    this.#next = undefined;
+    if (next !== undefined) this.#serve(next, reason);
+  }
+
+  /** Drops what `prepare` has built. */
+  async abandon(): Promise<void> {
+    const next = this.#next;
+    this.#next = undefined;
+    await next?.generation?.retire();
+  }
+
   /** Names and patterns of files whose change causes a reload: of configuration, serving plugins and a failed attempt. */
   watchedFiles(): string[] {
     return [...new Set([...this.#sourceFiles, ...(this.#current?.pluginInputs ?? []), ...this.#failedFiles])];
@@ -146,13 +192,14 @@ export class Reloader<C> {
     this.#stopped = true;
     this.#stopWatching?.();
     await this.#tail;
+    await this.abandon();
     if (this.#current !== undefined) this.#retire(this.#current);
     await Promise.all([...this.#retiring].map((generation) => generation.retire()));
   }
 
   async #reload(reason: string): Promise<ReloadOutcome> {
     if (this.#stopped) return 'stopped';
-    const result = await this.#attempt(reason);
+    const result = await this.#attempt(() => this.#change(reason));
     if (typeof result !== 'string') return this.#fail(reason, result);
     this.#failedFiles = [];
     this.#lastError = undefined;
@@ -161,25 +208,42 @@ export class Reloader<C> {
     return result;
   }
 
-  async #attempt(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
+  async #attempt<R>(work: () => Promise<R | FailedAttempt>): Promise<R | FailedAttempt> {
     try {
-      return await this.#build(reason);
+      return await work();
     } catch (error) {
       const { log } = this.#options;
       log.error('building a generation failed unexpectedly', { error: describeThrown(error) });
-      const file = this.#sourceFiles[0] ?? '';
-      const problem = {
-        file,
-        line: 0,
-        column: 0,
-        path: '',
-        message: `an unexpected error: ${String(error)}`,
-      };
-      return { problems: [problem], files: this.#failedFiles };
+      const message = `an unexpected error: ${String(error)}`;
+      return { problems: [this.#problem(message)], files: this.#failedFiles };
     }
   }
 
-  async #build(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
+  /** A problem of the configuration as a whole. */
+  #problem(message: string): Problem {
+    return { file: this.#sourceFiles[0] ?? '', line: 0, column: 0, path: '', message };
+  }
+
+  async #change(reason: string): Promise<'swapped' | 'unchanged' | FailedAttempt> {
+    const built = await this.#buildNext();
+    if ('problems' in built) return built;
+    const { followers } = this.#options;
+    if (built.generation === undefined) {
+      this.#sourceFiles = built.source.files;
+      return 'unchanged';
+    }
+    const refusals = (await followers?.prepare(built.source)) ?? [];
+    if (refusals.length > 0) {
+      await followers?.abandon();
+      await built.generation.retire();
+      return { problems: refusals.map((message) => this.#problem(message)), files: built.source.files };
+    }
+    this.#serve(built, reason);
+    await followers?.commit();
+    return 'swapped';
+  }
+
+  async #buildNext(): Promise<Built<C> | FailedAttempt> {
     const { load, builtIns, bundler, providerNames, providerRows, clock } = this.#options;
     const loaded = await load();
     if (!loaded.ok) return loaded;
@@ -198,15 +262,16 @@ export class Reloader<C> {
     this.#warn([...loaded.warnings, ...prepared.warnings]);
     const current = this.#current;
     // The hash knows no secrets; a changed variable shows only in the resolved values, which stay in memory.
-    if (current?.hash === prepared.hash && isDeepStrictEqual(current.config, config)) {
-      this.#sourceFiles = source.files;
-      return 'unchanged';
-    }
-    const built = await startGeneration(prepared, this.#options);
-    if (!built.ok) return { problems: built.problems, files: [...source.files, ...built.pluginInputs] };
+    if (current?.hash === prepared.hash && isDeepStrictEqual(current.config, config))
+      return { source, generation: undefined };
+    const started = await startGeneration(prepared, this.#options);
+    if (!started.ok) return { problems: started.problems, files: [...source.files, ...started.pluginInputs] };
+    return { source, generation: started.generation };
+  }
+
+  #serve({ source, generation }: Built<C>, reason: string): void {
     this.#sourceFiles = source.files;
-    this.#swap(built.generation, reason);
-    return 'swapped';
+    if (generation !== undefined) this.#swap(generation, reason);
   }
 
   #swap(next: Generation<C>, reason: string): void {

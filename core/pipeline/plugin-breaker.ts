@@ -197,6 +197,7 @@ export class PluginBreakers {
     this.#open = metrics.gauge({
       name: 'weir_plugin_breaker_open',
       help: '1 while the breaker of a hook of a plugin is open or half-open.',
+      over: 'max',
       labels: ['plugin', 'hook'],
     });
     metrics.onScrape(() => this.#show());

@@ -16,6 +16,8 @@ export interface MetricDefinition<Label extends string> {
   readonly labels: readonly Label[];
   /** Histogram bounds, in the unit of the name. */
   readonly buckets?: readonly number[];
+  /** How the values of several processes become one. Default `sum`. */
+  readonly over?: 'sum' | 'min' | 'max' | 'first';
 }
 
 /** Metrics registry. Defining the same name twice returns the same family, so that reloads are harmless. */

@@ -130,6 +130,22 @@ export async function openIdentity(
   return identityOf(email);
 }
 
+/**
+ * The identity of a data folder that another process of this gateway has opened: nothing is created or written. Throws
+ * when there is none.
+ */
+export async function readIdentity(
+  directory: string,
+  ownerEmail: string | undefined,
+): Promise<Pick<Identity, 'directory' | 'owner'>> {
+  const stored = await read(path.join(directory, 'identity.json'));
+  if (stored?.owner_user_id === undefined) throw new Error(`${directory} has no identity yet.`);
+  return {
+    directory: directoryOf({ ...stored, owner_user_id: stored.owner_user_id }),
+    owner: { id: stored.owner_user_id, email: readEmail(ownerEmail) },
+  };
+}
+
 /** The ids of a data folder's default organisation and workspace, for a command; undefined before its first start. */
 export async function readStoredIds(
   directory: string,

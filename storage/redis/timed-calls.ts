@@ -36,6 +36,7 @@ export class OutageReport {
     this.up = metrics?.gauge({
       name: 'weir_redis_up',
       help: '1 while the Redis server answers in time, 0 while it is unavailable, slow or not yet confirmed to have recovered.',
+      over: 'min',
       labels: ['stores'],
     })({ stores });
     const failed = metrics?.counter({

@@ -48,17 +48,20 @@ export class DirectoryReport {
     this.#current = metrics.gauge({
       name: 'weir_directory_current',
       help: '1 while keys and workspaces match the store; 0 while the store cannot be read and the gateway serves its last known state.',
+      over: 'min',
       labels: [],
     })({});
     this.#current.set(0);
     const held = metrics.gauge({
       name: 'weir_directory_keys',
       help: 'Service keys of the store loaded in this process.',
+      over: 'max',
       labels: [],
     })({});
     const age = metrics.gauge({
       name: 'weir_directory_age_seconds',
       help: 'Seconds since the loaded keys and workspaces were last confirmed by the store; -1 before the first read. Above security.directory_max_age the gateway refuses these keys.',
+      over: 'max',
       labels: [],
     })({});
     this.#stopScrapes = metrics.onScrape(() => {

@@ -316,7 +316,8 @@ function gaugeOf(metrics: Metrics, tripped: () => number): () => void {
   const gauge = metrics.gauge({
     name: 'weir_breakers_open',
     help: 'Circuit breakers that are open or half-open in this process.',
-    labels: [],
+    over: 'max',
+      labels: [],
   })({});
   return () => gauge.set(tripped());
 }

@@ -1,0 +1,39 @@
+// Composition root: rows that a worker has left.
+import path from 'node:path';
+import type { GatewayConfig } from '../../core/config/schema.ts';
+import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
+import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import type { Log } from '../../core/ports/log.ts';
+import { lockData } from '../../storage/embedded/data-lock.ts';
+import { openLogRows } from '../open-stores.ts';
+
+/** Longest work on one folder at a time. */
+const shipMs = 60_000;
+
+/** Dependencies of `shipLeftRows`. */
+interface ShippingParts {
+  readonly config: Pick<GatewayConfig, 'storage'> & Parameters<typeof openLogRows>[0]['config'];
+  readonly analytics: Pick<Analytics, 'insert'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Ships the rows in the folder of a worker that has gone; resolves true when all of them are stored. */
+export async function shipLeftRows(parts: ShippingParts, folder: string): Promise<boolean> {
+  const { config, analytics, clock, log } = parts;
+  if (config.storage.analytics.url === 'none:') return false;
+  const opened = new UndoStack({
+    clock,
+    onError: (error) => log.error('A journal could not be closed', { folder, error }),
+  });
+  try {
+    const lock = await lockData(folder, { clock, log, onLost: () => undefined });
+    opened.push(() => lock.release());
+    const place = { directory: path.join(folder, 'journal'), shares: 1 };
+    const journal = await openLogRows({ config, log, clock, opened }, analytics, place);
+    return await journal.settle(shipMs);
+  } finally {
+    await opened.dispose();
+  }
+}

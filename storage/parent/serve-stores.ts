@@ -1,0 +1,199 @@
+/** The parent's side: its stores as functions that one worker calls. */
+import type { Budgets, UsageLedger } from '../../core/ports/budgets.ts';
+import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Cache } from '../../core/ports/cache.ts';
+import type { Charges, Counters, Limiter, LimitReservation } from '../../core/ports/counters.ts';
+import type { Resources } from '../../core/ports/resources.ts';
+import type { VectorIndex } from '../../core/ports/vector-index.ts';
+import type { Clock } from '../../core/ports/clock.ts';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import type { Offered } from './channel.ts';
+import type { ParentCalls, SentAdmission, SentBudget, SentCharges } from './parent-calls.ts';
+
+/** Longest time of one view or transaction of a worker: the embedded store has one connection. */
+const sessionMs = 30_000;
+
+/** Stores that exist once. */
+export interface SharedByParent {
+  readonly counters: Counters;
+  readonly limiter: Limiter;
+  readonly budgets: Pick<Budgets, 'tell'>;
+  readonly cache: Cache;
+  readonly vectors: VectorIndex;
+  readonly analytics: Pick<Analytics, 'insert'>;
+  /** Undefined when `storage.resources` is `none:`. */
+  readonly resources: Resources | undefined;
+  readonly ledger: UsageLedger | undefined;
+}
+
+/** Functions for one worker. Call `end` when it has gone. */
+interface ServedStores {
+  readonly calls: Offered<ParentCalls>;
+  /** Ends its transactions without their effect, and counts what it had reserved as used. */
+  end(): void;
+}
+
+/** Offers the stores to one worker. */
+export function serveStores(stores: SharedByParent, clock: Clock): ServedStores {
+  const { counters, budgets, cache, vectors, analytics, resources, ledger } = stores;
+  const reservations = new Map<number, LimitReservation>();
+  const sessions = new ResourceSessions(resources, clock);
+  let next = 1;
+  return {
+    calls: {
+      'counters.take': (windows, amount) => counters.take(windows, amount),
+      'counters.adjust': (windows, delta) => counters.adjust(windows, delta),
+      'limiter.admit': async (sent, expected): Promise<SentAdmission> => {
+        const charges = chargesOf(sent);
+        const admission = await stores.limiter.admit(charges, expected);
+        if (admission === undefined) return undefined;
+        if (admission.isAdmitted) {
+          const reservation = next++;
+          reservations.set(reservation, admission);
+          return { isAdmitted: true, reserved: admission.reserved, reservation };
+        }
+        if (!('budget' in admission)) return admission;
+        const { budget, isExhausted, used, resetsAt } = admission;
+        const budgetIndex = charges.budgets?.indexOf(budget) ?? -1;
+        return { isAdmitted: false, budgetIndex, isExhausted, used, resetsAt };
+      },
+      'limiter.settle': (number, used) => {
+        const reservation = reservations.get(number);
+        reservations.delete(number);
+        return reservation?.settle(used);
+      },
+      'budgets.tell': (crossing) => budgets.tell(crossing),
+      'ledger.exchange': (deltas, after) => known(ledger).exchange(deltas, after),
+      'ledger.correct': (corrections) => known(ledger).correct(corrections),
+      'ledger.claim': (claim) => known(ledger).claim(claim),
+      'cache.get': (key) => cache.get(key),
+      'cache.set': (key, bytes, ttlMs) => cache.set(key, bytes, ttlMs),
+      'cache.delete': (key) => cache.delete(key),
+      'vectors.nearest': (partition, vector, threshold) => vectors.nearest(partition, vector, threshold),
+      'vectors.add': (partition, id, vector, bounds) => vectors.add(partition, id, vector, bounds),
+      'vectors.remove': (partition, id) => vectors.remove(partition, id),
+      'analytics.insert': (table, rows, token) => analytics.insert(table, rows, token),
+      'resources.changes': () => known(resources).changes(),
+      'resources.ping': () => known(resources).ping(),
+      'resources.begin': (organisationId) => sessions.begin(organisationId),
+      'resources.ask': (session, name, args) => sessions.ask(session, name, args),
+      'resources.end': (session, commits) => sessions.end(session, commits),
+    },
+    end() {
+      sessions.endAll();
+      for (const reservation of reservations.values()) void reservation.settle(reservation.reserved);
+      reservations.clear();
+    },
+  };
+}
+
+function known<T>(store: T | undefined): T {
+  if (store === undefined) throw new Error('This gateway has no such store.');
+  return store;
+}
+
+function chargesOf({ budgets, ...windows }: SentCharges): Charges {
+  return {
+    ...windows,
+    budgets: budgets?.map((budget) => ({ ...budget, period: (at) => periodAt(budget, at) })),
+  };
+}
+
+/** A request may be settled after the end of the period in which it was admitted: the next one has begun then. */
+function periodAt({ start, end }: SentBudget, at: number): { start: number; end: number | undefined } {
+  return end === undefined || at < end ? { start, end } : { start: end, end: undefined };
+}
+
+/** A view or transaction, open while its worker works with it. */
+interface Session {
+  readonly target: object;
+  settle(commits: boolean): void;
+  readonly done: Promise<void>;
+}
+
+/** Thrown within a transaction to abandon it. */
+class Abandoned extends Error {}
+
+class ResourceSessions {
+  readonly #resources: Resources | undefined;
+  readonly #clock: Clock;
+  readonly #open = new Map<number, Session>();
+  #next = 1;
+
+  constructor(resources: Resources | undefined, clock: Clock) {
+    this.#resources = resources;
+    this.#clock = clock;
+  }
+
+  begin(organisationId: string | undefined): Promise<number> {
+    const resources = known(this.#resources);
+    return new Promise((resolve, reject) => {
+      let done: Promise<void> = Promise.resolve();
+      let hasBegun = false;
+      const work = (target: object): Promise<void> =>
+        new Promise<void>((finish, abandon) => {
+          // The store repeats work after a conflict; the worker's part of it cannot be repeated from here.
+          if (hasBegun) return abandon(conflictError());
+          hasBegun = true;
+          const id = this.#next++;
+          const cancel = this.#clock.after(sessionMs, () => this.#open.get(id)?.settle(false));
+          this.#open.set(id, {
+            target,
+            settle: (commits) => {
+              cancel();
+              this.#open.delete(id);
+              if (commits) finish();
+              else abandon(new Abandoned());
+            },
+            get done() {
+              return done;
+            },
+          });
+          resolve(id);
+        });
+      done = organisationId === undefined ? resources.read(work) : resources.write(organisationId, work);
+      // The caller of `end` gets the error; before there is a session, the caller of `begin` does.
+      done.catch(reject);
+    });
+  }
+
+  ask(id: number, name: string, args: readonly unknown[]): unknown {
+    const session = this.#session(id);
+    let owner: unknown;
+    let work: unknown = session.target;
+    for (const part of name.split('.')) {
+      owner = work;
+      work = (owner as Record<string, unknown> | undefined)?.[part];
+    }
+    if (typeof work !== 'function') throw new Error(`The store has no function ${name}.`);
+    return Reflect.apply(work, owner, args);
+  }
+
+  async end(id: number, commits: boolean): Promise<void> {
+    const session = this.#session(id);
+    session.settle(commits);
+    try {
+      await session.done;
+    } catch (error) {
+      if (!(error instanceof Abandoned)) throw error;
+    }
+  }
+
+  endAll(): void {
+    for (const session of [...this.#open.values()]) session.settle(false);
+  }
+
+  #session(id: number): Session {
+    const session = this.#open.get(id);
+    if (session === undefined)
+      throw new GatewayError(
+        'store_unavailable',
+        `The work with the store took longer than ${sessionMs / 1000} s and was abandoned.`,
+      );
+    return session;
+  }
+}
+
+function conflictError(): GatewayError {
+  return new GatewayError('store_unavailable', 'Another change of the same records came first. Try again.');
+}

@@ -1,0 +1,218 @@
+/** `server.workers`: several processes on one port, which a client cannot tell from one. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { makeHome, saidBy, startGateway, type GatewayProcess, type Home } from '../kit/gateway-process.ts';
+import { call, chat, makePremises, operate } from '../kit/operator.ts';
+import { eventually, ownerKey, runWeir, startWeir, stopEverything } from '../kit/process-kit.ts';
+import { defaultRuntime } from '../kit/runtimes.ts';
+import { SteadyLoad } from '../kit/steady-load.ts';
+
+const onNode = defaultRuntime === 'node' ? false : 'Deno cannot share a port between processes';
+const mock = { model: 'mock-gpt', headers: { 'x-service-provider': 'mock' } };
+
+/** What /status says of a worker. */
+interface WorkerEntry {
+  readonly worker: number;
+  readonly pid: number;
+  readonly generation: string;
+}
+
+const workersOf = async (gateway: GatewayProcess): Promise<readonly WorkerEntry[]> =>
+  (await gateway.status())['workers'] as readonly WorkerEntry[];
+
+/** The sum of a counter of /metrics over its series whose labels contain the text. */
+async function counted(gateway: GatewayProcess, name: string, label = ''): Promise<number> {
+  const text = await (await fetch(`${gateway.url}/metrics`)).text();
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}{`) && line.includes(label))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
+}
+
+describe('two workers with embedded stores', { skip: onNode, timeout: 300_000 }, () => {
+  let home: Home;
+  let gateway: GatewayProcess;
+  const configuration = (prefix: string): string => `version: 1
+server: { port: 8787, workers: 2 }
+storage: { resources: { url: "pglite:" } }
+pipelines:
+  - name: admin
+    match: { routes: contributed }
+    plugins: [auth, management]
+  - name: gateway
+    match: { path: /** }
+    plugins: [auth, { add-prefix: { prefix: "${prefix}: " } }, policies, { cache: { mode: config } }, provider, { logger: { bodies: true } }]
+`;
+
+  before(async () => {
+    home = await makeHome(configuration('zero'));
+    gateway = await startGateway(home);
+  });
+  after(async () => {
+    await stopEverything();
+    await home.remove();
+  });
+
+  test('both serve, and the operational pages speak for all', async () => {
+    const workers = await workersOf(gateway);
+    assert.deepEqual(workers.map(({ worker }) => worker).sort(), [1, 2]);
+    assert.equal(new Set([gateway.pid, ...workers.map(({ pid }) => pid)]).size, 3);
+    const before = await counted(gateway, 'weir_requests_total');
+    for (let i = 0; i < 10; i++)
+      assert.equal((await chat(gateway.url, { key: ownerKey, ...mock })).status, 200);
+    await eventually(async () =>
+      (await counted(gateway, 'weir_requests_total')) === before + 10 ? true : undefined,
+    );
+    assert.equal(
+      ((await (await fetch(`${gateway.url}/readyz`)).json()) as { status: string }).status,
+      'ready',
+    );
+  });
+
+  test('a new key works on both as soon as it is made, and a revoked one nowhere', async () => {
+    const { key, keyId } = await makePremises(gateway.url, 'At once');
+    const used = await Promise.all(Array.from({ length: 8 }, () => chat(gateway.url, { key, ...mock })));
+    assert.deepEqual(
+      used.map(({ status }) => status),
+      Array(8).fill(200),
+    );
+    await operate(gateway.url, { method: 'DELETE', path: `/api-keys/${keyId}` });
+    const refused = await Promise.all(Array.from({ length: 8 }, () => chat(gateway.url, { key, ...mock })));
+    assert.deepEqual(
+      refused.map(({ status }) => status),
+      Array(8).fill(401),
+    );
+  });
+
+  test('rate limits and budgets are exact over both', async () => {
+    const limited = async (name: string, limits: object): Promise<string> => {
+      const { workspace } = await makePremises(gateway.url, name);
+      const body = {
+        name: `${name} limited`,
+        workspace_id: workspace,
+        scopes: ['completions.write'],
+        ...limits,
+      };
+      return (await operate(gateway.url, { path: '/api-keys/workspace/service', body })).key;
+    };
+    const rate = await limited('Rate', { rate_limits: [{ type: 'requests', unit: 'rph', value: 30 }] });
+    const budget = await limited('Budget', { usage_limits: { type: 'requests', credit_limit: 20 } });
+    for (const [key, bound, code] of [
+      [rate, 30, 429],
+      [budget, 20, 412],
+    ] as const) {
+      const statuses: number[] = [];
+      for (let round = 0; round < 5; round++)
+        statuses.push(
+          ...(await Promise.all(Array.from({ length: 10 }, () => chat(gateway.url, { key, ...mock })))).map(
+            ({ status }) => status,
+          ),
+        );
+      assert.equal(statuses.filter((status) => status === 200).length, bound);
+      assert.ok(statuses.includes(code), String(statuses));
+    }
+  });
+
+  test('an answer cached by one is a hit on the other', async () => {
+    const headers = { 'x-service-config': JSON.stringify({ provider: 'mock', cache: { mode: 'simple' } }) };
+    const body = { model: 'mock-gpt', messages: [{ role: 'user', content: `cached ${Date.now()}` }] };
+    const ask = () => call(gateway.url, { path: '/chat/completions', headers, body });
+    assert.equal((await ask()).headers['x-service-cache-status'], 'MISS');
+    for (let i = 0; i < 6; i++) assert.equal((await ask()).headers['x-service-cache-status'], 'HIT');
+  });
+
+  test('rows of both are in the logs, each once', async () => {
+    const { key, workspace } = await makePremises(gateway.url, 'Logged');
+    const asked = await Promise.all(Array.from({ length: 12 }, () => chat(gateway.url, { key, ...mock })));
+    for (const answer of asked) {
+      const id = String(answer.headers['x-service-request-id']);
+      const row = await operate(gateway.url, { path: `/logs/${id}` });
+      assert.equal(row.data?.workspace_id ?? row.workspace_id, workspace);
+    }
+  });
+
+  test('a changed configuration is in force on both, an invalid one on none', async () => {
+    await home.write('gateway.config.yaml', configuration('one'));
+    const said = async (): Promise<readonly string[]> =>
+      Promise.all(Array.from({ length: 6 }, async () => (await gateway.ask()).text)).then((texts) =>
+        texts.map((text) => /You said: \\"(\w+): Hello/.exec(text)?.[1] ?? text),
+      );
+    await eventually(async () => ((await said()).every((one) => one === 'one') ? true : undefined));
+    await home.write('gateway.config.yaml', configuration('two').replace('policies', 'polices'));
+    await eventually(async () => ((await gateway.status())['config_error'] !== null ? true : undefined));
+    assert.deepEqual([...new Set(await said())], ['one']);
+    const generations = (await workersOf(gateway)).map(({ generation }) => generation);
+    assert.deepEqual([...new Set(generations)], [(await gateway.status())['generation']]);
+  });
+
+  test('a worker that is killed is replaced, with the configuration that serves; the other fails no request', async () => {
+    // The file on the disk is invalid at this moment.
+    const [victim] = await workersOf(gateway);
+    process.kill(victim?.pid ?? 0, 'SIGKILL');
+    await eventually(async () => {
+      // A connection to the victim ends with it.
+      const now = await workersOf(gateway).catch(() => []);
+      return now.length === 2 && now.every(({ pid }) => pid !== victim?.pid) ? true : undefined;
+    });
+    for (let i = 0; i < 6; i++) assert.match((await gateway.ask()).text, /one: Hello/);
+  });
+
+  test('load over reloads fails no request, and a stream outlives the end of the gateway', async () => {
+    await home.write('gateway.config.yaml', configuration('three'));
+    const load = new SteadyLoad(gateway, { perSecond: 40, streams: 4 });
+    for (const prefix of ['four', 'five', 'six']) {
+      await pause(700);
+      await home.write('gateway.config.yaml', configuration(prefix));
+    }
+    await pause(700);
+    await load.stop();
+    assert.deepEqual(load.failures, []);
+    const stream = await gateway.open({ stream: true, headers: { 'x-mock-chunk-delay-ms': '50' } });
+    const ended = gateway.stop();
+    assert.match(saidBy(await stream.text()), /Hello/);
+    assert.equal(await ended, 0);
+  });
+
+  test('rows of a worker that was killed are stored after the next start', async () => {
+    gateway = await startGateway(home);
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => chat(gateway.url, { key: ownerKey, ...mock })),
+    );
+    await pause(300);
+    await gateway.kill();
+    gateway = await startGateway(home);
+    for (const { headers } of answers)
+      await eventually(async () => {
+        const { status } = await call(gateway.url, {
+          path: `/logs/${String(headers['x-service-request-id'])}`,
+        });
+        return status === 200 ? true : undefined;
+      });
+  });
+});
+
+describe('a start with workers', { skip: onNode, timeout: 120_000 }, () => {
+  after(stopEverything);
+
+  test('says that the port is in use, and ends', async () => {
+    const yaml =
+      'version: 1\nserver: { workers: 2 }\nstorage: { analytics: { url: "none:" } }\npipelines: [{ name: all, match: { path: /** }, plugins: [provider] }]\n';
+    const first = await startWeir({ yaml });
+    const ended = await startWeir({ yaml, port: first.port }).then(
+      () => 'it started',
+      (error: unknown) => String(error),
+    );
+    assert.match(ended, /the port is in use\. Choose another one with --port or server\.port/);
+  });
+
+  test('refuses a number of workers that is none', async () => {
+    const home = await makeHome(
+      'version: 1\nserver: { workers: 0 }\npipelines: [{ name: all, match: { path: /** }, plugins: [provider] }]\n',
+    );
+    const { code, stdout, stderr } = await runWeir(['check', home.configFile]);
+    await home.remove();
+    assert.equal(code, 1);
+    assert.match(stdout + stderr, /"workers": expected a whole number from 1 to 256, found 0/);
+  });
+});

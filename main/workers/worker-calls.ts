@@ -6,7 +6,7 @@ import type { ParentCalls } from '../../storage/parent/parent-calls.ts';
 export type ConfigTexts = ReadonlyMap<string, Uint8Array>;
 
 /** What a worker needs to start. */
-export interface WorkerTask {
+interface WorkerTask {
   readonly texts: ConfigTexts;
   /** Its own folder: it has the lock, and the journal in it. */
   readonly folder: string;

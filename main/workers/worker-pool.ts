@@ -46,7 +46,7 @@ export function isWorker(): boolean {
 }
 
 /** Where the workers of a data folder have their own ones. */
-export const workerFolders = (data: string): string => path.join(data, 'workers');
+const workerFolders = (data: string): string => path.join(data, 'workers');
 
 /** Number of workers that the configuration asks for; 0 when this process serves alone. */
 export function workerCount({ workers }: Pick<GatewayConfig['server'], 'workers'>): number {
@@ -144,6 +144,9 @@ export class WorkerPool implements Followers {
   /** Starts all workers; resolves with their port when every one of them listens. Rejects with one sentence. */
   async start(): Promise<number> {
     const { clock, count } = this.#options;
+    // Each worker takes connections from the socket itself. Handed out in turn by the parent, a connection given to a
+    // worker that ends before it takes it would hang for ever (Node 20 to 24).
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
     cluster.setupPrimary({ exec: process.argv[1] as string, args: process.argv.slice(2) });
     const all = new Promise<void>((resolve, reject) => (this.#started = { resolve, reject }));
     const cancel = clock.after(startMs, () =>

@@ -5,7 +5,7 @@ import { atTurnEnd } from '../../core/base/turns.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 
 /** Functions by name; arguments and results are values that a structured clone can hold. */
-export type Calls = Readonly<Record<string, (...args: never[]) => unknown>>;
+type Calls = Readonly<Record<string, (...args: never[]) => unknown>>;
 
 /** The functions that this side offers, the channel that called first. */
 export type Offered<C extends Calls> = {

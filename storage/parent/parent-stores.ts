@@ -5,7 +5,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Admission, Charges, Counters, Limiter } from '../../core/ports/counters.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
-import type { VectorIndex } from '../../core/ports/vector-index.ts';
+import type { VectorIndex } from '../../core/ports/cache.ts';
 import type { Remote } from './channel.ts';
 import type { ParentCalls, SentCharges } from './parent-calls.ts';
 

@@ -4,7 +4,7 @@ import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Cache } from '../../core/ports/cache.ts';
 import type { Charges, Counters, Limiter, LimitReservation } from '../../core/ports/counters.ts';
 import type { Resources } from '../../core/ports/resources.ts';
-import type { VectorIndex } from '../../core/ports/vector-index.ts';
+import type { VectorIndex } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Offered } from './channel.ts';

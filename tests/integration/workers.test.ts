@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { makeHome, saidBy, startGateway, type GatewayProcess, type Home } from '../kit/gateway-process.ts';
 import { call, chat, makePremises, operate } from '../kit/operator.ts';
 import { eventually, ownerKey, runWeir, startWeir, stopEverything } from '../kit/process-kit.ts';
+import { redisMissing, startRedis, type RedisServer } from '../kit/redis-server.ts';
 import { defaultRuntime } from '../kit/runtimes.ts';
 import { SteadyLoad } from '../kit/steady-load.ts';
 
@@ -189,6 +190,77 @@ pipelines:
         });
         return status === 200 ? true : undefined;
       });
+  });
+});
+
+const careless = `import { definePlugin } from 'weir-gateway/plugin';
+export default definePlugin({
+  name: 'careless',
+  capabilities: { reads: ['request.text'] },
+  create: () => ({
+    request({ conversation }) {
+      if (conversation.texts.some(({ text }) => text === 'loop')) for (;;);
+    },
+  }),
+});
+`;
+
+describe('two workers with Redis', { skip: onNode || redisMissing, timeout: 120_000 }, () => {
+  let redis: RedisServer;
+  let home: Home;
+  let gateway: GatewayProcess;
+
+  before(async () => {
+    redis = await startRedis();
+    home = await makeHome(`version: 1
+server: { port: 8787, workers: 2, watchdog_ms: 2000 }
+storage: { analytics: { url: "none:" }, resources: { url: "none:" }, counters: { url: "${redis.url}" } }
+pipelines:
+  - name: limited
+    match: { path: /embeddings }
+    plugins: [auth, { rate-limit: { requests_per_hour: 40 } }, provider]
+  - name: gateway
+    match: { path: /** }
+    plugins: [auth, ./careless.ts, provider, logger]
+`);
+    await home.write('careless.ts', careless);
+    gateway = await startGateway(home);
+  });
+  after(async () => {
+    await stopEverything();
+    await home.remove();
+    await redis.stop();
+  });
+
+  test('a limit is exact over both', async () => {
+    const body = { model: 'mock-embedding', input: 'Hello' };
+    const headers = { 'x-service-provider': 'mock' };
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => call(gateway.url, { path: '/embeddings', headers, body })),
+    );
+    assert.equal(answers.filter(({ status }) => status === 200).length, 40);
+    assert.equal(answers.filter(({ status }) => status === 429).length, 20);
+  });
+
+  test('one whose plugin loops is replaced, and the other serves all the while', async () => {
+    const before = await workersOf(gateway);
+    const looping = gateway.ask({ content: 'loop' }).catch(() => undefined);
+    // A worker that loops takes no connection.
+    const during = await Promise.all(
+      Array.from({ length: 20 }, async (_, index) => {
+        await pause(300 + 40 * index);
+        return (await call(gateway.url, { path: '/models' })).status;
+      }),
+    );
+    assert.deepEqual([...new Set(during)], [200]);
+    await eventually(async () => {
+      const now = await workersOf(gateway).catch(() => []);
+      const isNew = now.some(({ pid }) => before.every((one) => one.pid !== pid));
+      return now.length === 2 && isNew ? true : undefined;
+    });
+    await looping;
+    assert.match(gateway.stderr, /plugin "careless" holds the event loop/);
+    assert.match(gateway.stderr, /A worker has ended and is replaced.*ended_with=70/);
   });
 });
 

@@ -48,14 +48,6 @@ interface WorkerStoresOptions {
   readonly opened: UndoStack;
 }
 
-/** Inserts pass no gate. */
-function withoutMetrics({
-  metrics: _,
-  ...options
-}: WorkerStoresOptions): Omit<WorkerStoresOptions, 'metrics'> {
-  return options;
-}
-
 type WorkerStores = Omit<Stores, 'identity'>;
 
 /** Opens the stores of a worker; resources to close are added to `opened`. */
@@ -64,7 +56,7 @@ export async function openWorkerStores(options: WorkerStoresOptions): Promise<Wo
   const [counts, administration] = await Promise.all([openCounts(options), openAdministration(options)]);
   // A server takes the rows from here; the embedded engine reads them from the disk, when the parent tells it to.
   const store = isServer(config)
-    ? await openAnalytics(withoutMetrics(options))
+    ? await openAnalytics(options)
     : {
         insert: (...rows: Parameters<Stores['analytics']['insert']>) =>
           parent.call('analytics.insert', ...rows),

@@ -79,7 +79,7 @@ export class Channel<C extends Calls> implements Remote<C> {
     return new Promise((resolve, reject) => {
       if (this.#isClosed || this.#waiting.size >= maxWaiting) return reject(goneError());
       const id = this.#next++;
-      this.#waiting.set(id, { resolve: resolve as Waiting['resolve'], reject });
+      this.#waiting.set(id, { resolve, reject });
       this.#send([called, id, name, args]);
     });
   }

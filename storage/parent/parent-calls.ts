@@ -6,10 +6,9 @@ import type {
   UsageCrossing,
   UsageLedger,
 } from '../../core/ports/budgets.ts';
-import type { CachedValue } from '../../core/ports/cache.ts';
+import type { CachedValue, Similar, VectorBounds, VectorPartition } from '../../core/ports/cache.ts';
 import type { Charges, Decision, Window, WindowRefusal } from '../../core/ports/counters.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
-import type { Similar, VectorBounds, VectorPartition } from '../../core/ports/cache.ts';
 
 /** A budget with the period that contains the time of the call, in place of the function. */
 export interface SentBudget extends Omit<Budget, 'period'> {

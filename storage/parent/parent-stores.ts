@@ -1,11 +1,10 @@
 /** The worker's side: stores that live in its parent. */
 import type { Budgets, UsageLedger } from '../../core/ports/budgets.ts';
-import type { Cache } from '../../core/ports/cache.ts';
+import type { Cache, VectorIndex } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Admission, Charges, Counters, Limiter } from '../../core/ports/counters.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
-import type { VectorIndex } from '../../core/ports/cache.ts';
 import type { Remote } from './channel.ts';
 import type { ParentCalls, SentCharges } from './parent-calls.ts';
 

@@ -1,10 +1,9 @@
 /** The parent's side: its stores as functions that one worker calls. */
 import type { Budgets, UsageLedger } from '../../core/ports/budgets.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
-import type { Cache } from '../../core/ports/cache.ts';
+import type { Cache, VectorIndex } from '../../core/ports/cache.ts';
 import type { Charges, Counters, Limiter, LimitReservation } from '../../core/ports/counters.ts';
 import type { Resources } from '../../core/ports/resources.ts';
-import type { VectorIndex } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Offered } from './channel.ts';

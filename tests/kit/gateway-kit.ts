@@ -372,7 +372,7 @@ export function testConfig({
       public_url: '',
       header_prefix: 'x-service',
       header_aliases: ['x-portkey'],
-  workers: 1,
+      workers: 1,
       operations: 'loopback',
       trusted_proxies: [],
       max_body_bytes: 1_000_000,

@@ -317,7 +317,7 @@ function gaugeOf(metrics: Metrics, tripped: () => number): () => void {
     name: 'weir_breakers_open',
     help: 'Circuit breakers that are open or half-open in this process.',
     over: 'max',
-      labels: [],
+    labels: [],
   })({});
   return () => gauge.set(tripped());
 }

@@ -467,6 +467,16 @@ describe('bounds', () => {
     stream.leave();
   });
 
+  test('a key has at most 1,000 streams, and one that leaves makes room', async (t) => {
+    const { open, gateway } = await start(t, {});
+    const streams = await Promise.all(Array.from({ length: 1000 }, () => open()));
+    await assert.rejects(open(), /Status 429/);
+    streams[0]?.leave();
+    await until(() => gateway.held() === 999, 'the gateway has noticed it');
+    (await open()).leave();
+    for (const stream of streams) stream.leave();
+  });
+
   test('a stream without messages ends after the hours of a session', async (t) => {
     const clock = new TestClock();
     const { begin, post, tick } = await start(t, { clock, more: { session_hours: 2 } });

@@ -13,6 +13,7 @@ import {
   recordingLog,
   RecordingMetrics,
 } from '../../core/lifecycle/recording-services.test-support.ts';
+import type { AnyPlugin, Hooks } from '../../core/pipeline/plugin.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send, until } from '../../tests/kit/http-kit.ts';
 import { startMcpServer } from '../../tests/kit/mcp-server.ts';
@@ -48,8 +49,13 @@ async function start(
   t.after(() => transport.close());
   const clients = createMcpClients({ log, clock: realClock, transport, trustedHosts: [] });
   const options = { servers: { tools: { url: server.url, ...own } } };
+  let hooks: Hooks | undefined;
+  const kept: AnyPlugin = {
+    ...mcp,
+    create: async (...given) => (hooks = await (mcp as AnyPlugin).create(...given)),
+  };
   const gateway = await startTestGateway(t, {
-    plugins: [auth, { plugin: mcp, options }, logger],
+    plugins: [auth, { plugin: kept, options }, logger],
     mcp: clients,
     keys: {
       ann: testKey({ id: 'ann', scopes: ['mcp.invoke'] }),
@@ -77,7 +83,7 @@ async function start(
       },
       body: typeof body === 'string' ? body : JSON.stringify(body),
     });
-  return { gateway, connect, post };
+  return { gateway, connect, post, retire: () => hooks?.retiring?.() };
 }
 
 const call = (name: string, given: object = {}, id: string | number = 1) => ({
@@ -171,6 +177,40 @@ test('a stream of subscriptions may be silent for longer than a call may take', 
   const { post } = await start(t, server, { call_timeout_ms: 100 });
   const answer = await post({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params: {} });
   assert.deepEqual([answer.status, answer.text], [200, said.join('')]);
+});
+
+test('a stream of subscriptions ends when the configuration is replaced, with whole events, and its server is told', async (t) => {
+  let left: () => void = () => undefined;
+  const serverLeft = new Promise<void>((resolve) => (left = resolve));
+  const said = 'data: {"jsonrpc":"2.0","method":"acknowledged"}\n\n';
+  const server = await startMcpServer({
+    intercept({ message }, response) {
+      if (message?.method !== 'subscriptions/listen') return false;
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(said);
+      response.on('close', left);
+      return true;
+    },
+  });
+  t.after(() => server.close());
+  const { gateway, retire } = await start(t, server);
+  const answer = await fetch(`${gateway.url}/tools/mcp`, {
+    method: 'POST',
+    headers: {
+      ...{ 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      'x-service-api-key': 'ann',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params: {} }),
+  });
+  const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+  const first = await reader.read();
+  assert.equal(Buffer.from(first.value ?? []).toString(), said);
+  assert.equal(gateway.held(), 1);
+  retire();
+  assert.equal((await reader.read()).done, true, 'it ends, and is not cut');
+  await serverLeft;
+  await until(() => gateway.held() === 0, 'the request to be over');
+  retire();
 });
 
 describe('sessions', () => {

@@ -5,8 +5,7 @@ import { fileURLToPath } from 'node:url';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
 // Files and folders whose tests run together in one process, each file as a suite of its own: starting a process per
-// file takes longer than most of the tests. A file that changes its process for good stays out: `alone`. The groups
-// with the most to do come first.
+// file takes longer than most of the tests. A file that changes its process for good stays out: `alone`.
 export const groups = {
   /** Requests through a gateway in the same process. */
   core: ['core/connection', 'core/http', 'core/pipeline', 'core/routing', 'tests/integration/resilience'],

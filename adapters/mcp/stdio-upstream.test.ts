@@ -200,7 +200,7 @@ test('closing leaves no process: not one that ignores SIGTERM, nor one that a ch
   const stubbornPid = Number(await eventually(() => /pid (\d+)/.exec(lines())?.[1]));
   const started = performance.now();
   await Promise.all([upstream.close(), stubborn.upstream.close()]);
-  assert.ok(performance.now() - started < 4_000);
+  assert.ok(performance.now() - started < 20_000, 'it has waited for a process that does not end');
   await untilGone(pid);
   await untilGone(descendant);
   await untilGone(stubbornPid);

@@ -50,10 +50,10 @@ describe('requests that are none', () => {
   });
 
   test('a slow body is not a slow head', async (t) => {
-    const { port } = await startTestGateway(t, { plugins: [ok], server: { header_timeout_ms: 100 } });
+    const { port } = await startTestGateway(t, { plugins: [ok], server: { header_timeout_ms: 1000 } });
     const client = await connect(t, port);
     client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nconnection: close\r\n\r\na');
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await new Promise((resolve) => setTimeout(resolve, 1500));
     client.write('b');
     assert.match(await client.ended(), /^HTTP\/1\.1 200 [\s\S]*"ab"$/);
   });

@@ -53,7 +53,7 @@ describe('a busy gateway', { skip: redisMissing }, () => {
   });
 
   test('is held by a hung server for no longer than the budget, and after three misses not at all', async (t) => {
-    const budgetMs = 400;
+    const budgetMs = 1500;
     const { lines, decided, counters } = await open(t, budgetMs);
     const windows = [{ key: 'hung', limit: 100, windowMs: 3_600_000 }];
     await counters.take(windows, 1);
@@ -68,7 +68,7 @@ describe('a busy gateway', { skip: redisMissing }, () => {
       assert.ok(Math.max(...heldMs) < budgetMs * 2, heldMs.join());
       assert.equal(heldMs.filter((ms) => ms > budgetMs / 2).length, 3);
       assert.equal(decided.alone, 20);
-      assert.match(lines[0]?.message ?? '', /no answer within 400 ms, 3 times in a row/);
+      assert.match(lines[0]?.message ?? '', /no answer within 1500 ms, 3 times in a row/);
     } finally {
       server.resume();
     }

@@ -21,7 +21,7 @@ import {
   sentBody,
   type AttemptParts,
 } from './upstream-request.ts';
-import { CurrentAttempt, type EarlyAnswer } from './current-attempt.ts';
+import { CurrentAttempt } from './current-attempt.ts';
 import { noteCall } from './collected-answer.ts';
 import { type Sending, sendRequest } from './upstream-answer.ts';
 import { translatedAnswer, type Translation } from './translation.ts';
@@ -454,4 +454,11 @@ function runAttemptHooks(
     if (answer !== undefined) return { answer, index: step.index };
   }
   return undefined;
+}
+
+/** An answer from the hook of a plugin instead of the provider. */
+interface EarlyAnswer {
+  readonly answer: Answer;
+  /** Position of the plugin. */
+  readonly index: number;
 }

@@ -1,6 +1,5 @@
 import type { EndpointId } from '../dialects/endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { Answer } from '../pipeline/answer.ts';
 import type { AttemptBody, AttemptView } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { CacheSettings } from '../ports/cache.ts';
@@ -97,11 +96,4 @@ export class CurrentAttempt implements AttemptView {
     this.#abandonListeners = undefined;
     for (const run of listeners) run();
   }
-}
-
-/** An answer from the hook of a plugin instead of the provider. */
-export interface EarlyAnswer {
-  readonly answer: Answer;
-  /** Position of the plugin. */
-  readonly index: number;
 }

@@ -12,15 +12,7 @@ import { type CallBody, ShownHeaders } from '../../core/redaction/provider-call.
 import { keepsBodies, logRedaction } from '../../core/pipeline/keys.ts';
 import { compileRedaction, type Redaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
-import {
-  CommonMembers,
-  type CommonText,
-  createdAt,
-  milliseconds,
-  number,
-  redacted,
-  text,
-} from './members.ts';
+import { CommonMembers, type CommonText, createdAt, number, redacted, text } from './members.ts';
 import { clip, wholeCharacters } from '../../core/base/bytes.ts';
 import { loggedAttempt, type RequestFacts } from '../../core/pipeline/facts.ts';
 import { noUsage, type Usage } from '../../core/dialects/usage.ts';
@@ -31,6 +23,15 @@ import { isUtf8 } from 'node:buffer';
 import { isEventStreamType } from '../../core/dialects/stream-event.ts';
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+
+/** `.000` to `.999`: formatting a fraction costs many times its look-up. */
+const thousandths = Array.from({ length: 1000 }, (_, n) => `.${String(n).padStart(3, '0')}`);
+
+/** Three digits after the point, never negative: more digits would be noise and cost time. */
+function milliseconds(ms: number): string {
+  const micros = ms > 0 ? Math.round(ms * 1000) : 0;
+  return `${Math.floor(micros / 1000)}${thousandths[micros % 1000]}`;
+}
 
 /** Upper bound of logged bytes of one body; the pipeline keeps as much of an answer. */
 const maxKeptBytes = 262_144;

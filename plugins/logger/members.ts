@@ -231,15 +231,6 @@ function flag(name: keyof RequestRow, value: boolean): string {
   return value ? `,"${name}":true` : '';
 }
 
-/** `.000` to `.999`: formatting a fraction costs many times its look-up. */
-const thousandths = Array.from({ length: 1000 }, (_, n) => `.${String(n).padStart(3, '0')}`);
-
-/** Three digits after the point, never negative: more digits would be noise and cost time. */
-export function milliseconds(ms: number): string {
-  const micros = ms > 0 ? Math.round(ms * 1000) : 0;
-  return `${Math.floor(micros / 1000)}${thousandths[micros % 1000]}`;
-}
-
 /** The value after `redaction`. */
 export function redacted(value: string, redaction: Redaction | undefined): string {
   return redaction === undefined ? value : redaction.text(value);

@@ -4,7 +4,7 @@ import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Window } from '../../core/ports/counters.ts';
 import { budgetOfPolicy, limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
 import type { Budget } from '../../core/ports/budgets.ts';
-import { type Read, type Subject } from './subject.ts';
+import { type Subject } from './subject.ts';
 import { sha256 } from '../../core/base/bytes.ts';
 
 const reads: Readonly<Record<PolicyKey, Read>> = {
@@ -327,3 +327,6 @@ function matcherOf(values: readonly string[]): Matches {
 function nothing(): string {
   return '';
 }
+
+/** Reads the value of a rule's key from a request; empty when the request has none. */
+type Read = (subject: Subject) => string;

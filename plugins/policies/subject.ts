@@ -3,9 +3,6 @@ import type { ToolCall } from '../../core/pipeline/tool-calls.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import { decodePercent } from '../../core/base/percent.ts';
 
-/** Reads the value of a rule's key from a request; empty when the request has none. */
-export type Read = (subject: Subject) => string;
-
 /** A request as policies see it, before routing, or one call of a tool within it. */
 export class Subject {
   readonly context: RequestContext;

@@ -28,11 +28,6 @@ export class ExportStopped extends Error {
   }
 }
 
-/** Whether the run is still in progress. */
-export function isUnderWay(record: StoredRecord<'log_export'> | undefined, { run }: ExportRun): boolean {
-  return record?.data.state === 'in_progress' && record.data.run === run;
-}
-
 const Count = Type.Integer({ minimum: 0 });
 
 const Part = Type.Object(

@@ -8,7 +8,6 @@ import {
   type ExportRun,
   ExportStopped,
   finishedFile,
-  isUnderWay,
   type Manifest,
   type ManifestPart,
   partsFolder,
@@ -411,4 +410,9 @@ function writeProgress(
     const stamp = { updatedAt: clock.now(), version: record.version + 1 };
     return records.replace({ ...record, ...stamp, data: { ...record.data, ...change } });
   });
+}
+
+/** Whether the run is still in progress. */
+function isUnderWay(record: StoredRecord<'log_export'> | undefined, { run }: ExportRun): boolean {
+  return record?.data.state === 'in_progress' && record.data.run === run;
 }

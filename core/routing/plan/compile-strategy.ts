@@ -161,8 +161,3 @@ export function usesWeights(mode: StrategyMode): boolean {
     mode === 'loadbalance' || mode === 'round-robin' || mode === 'least-latency' || mode === 'least-cost'
   );
 }
-
-/** Whether the strategy gives each request a single target, without alternatives. */
-export function namesTarget(mode: StrategyMode): boolean {
-  return mode === 'single' || mode === 'conditional';
-}

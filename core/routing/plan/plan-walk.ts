@@ -22,7 +22,7 @@ import {
   type StrategyMode,
 } from './plan-node.ts';
 import type { PlanStep, StepResult } from './environment.ts';
-import { namesTarget, usesWeights } from './compile-strategy.ts';
+import { usesWeights } from './compile-strategy.ts';
 import type { BranchDecision, CandidateNote } from '../../pipeline/decision-trace.ts';
 
 type Race = PlanStep['hedge'];
@@ -297,4 +297,9 @@ function scoreOf(choice: BranchChoice, branch: PlanBranch, index: number): numbe
 /** Whether targets with an open breaker are skipped; a single target is tried even then. */
 function usesBreakers(mode: StrategyMode): boolean {
   return !namesTarget(mode);
+}
+
+/** Whether the strategy gives each request a single target, without alternatives. */
+function namesTarget(mode: StrategyMode): boolean {
+  return mode === 'single' || mode === 'conditional';
 }

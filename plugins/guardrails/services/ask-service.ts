@@ -14,11 +14,12 @@ import {
   passed,
   type Scope,
   skipped,
+  Type,
 } from '../../../core/pipeline/plugin.ts';
 import { fetchWithin, mostBytes } from '../checks/calls.ts';
-import { inTurns, messagesOf } from '../checks/shared.ts';
+import { inTurns, messagesOf, strict, Timeout } from '../checks/shared.ts';
 import { replaceTexts } from './replace-texts.ts';
-import { type Finding, type Need, parametersSchema, type ServiceRow } from './service.ts';
+import { address, credentialsSchema, type Finding, type Need, type ServiceRow } from './service.ts';
 import {
   filled,
   filledText,
@@ -372,3 +373,30 @@ function withDefaults(properties: Readonly<Record<string, object>>, given: unkno
 
 /** Parameters of a service, as its check gets them. */
 type ServiceParameters = Static<ReturnType<typeof parametersSchema>>;
+
+/** All parameters of a row. */
+function parametersSchema(row: ServiceRow) {
+  const { parameters, credentials, timeoutMs = 5000 } = row;
+  const wants = Object.keys(credentials).length > 0;
+  return Type.Object(
+    {
+      ...parameters,
+      ...(wants && {
+        credentials: Type.Optional(
+          Type.Unsafe<unknown>({
+            ...credentialsSchema(row),
+            description:
+              'Credentials at the service. Encrypted when the guardrail is stored. Default: those that the operator set in the options of the plugin `guardrails`.',
+          }),
+        ),
+      }),
+      baseURL: Type.Optional(
+        address(
+          'URL that replaces the public address of the service; only public addresses and `security.trusted_hosts`.',
+        ),
+      ),
+      timeout: Timeout(timeoutMs),
+    },
+    strict,
+  );
+}

@@ -2,7 +2,7 @@
 import type { TObject, TProperties } from 'typebox';
 import type { CredentialKind } from '../../../core/ports/credentials.ts';
 import { type CheckPhase, Type } from '../../../core/pipeline/plugin.ts';
-import { strict, Timeout } from '../checks/shared.ts';
+import { strict } from '../checks/shared.ts';
 import type { Template, Values } from './template.ts';
 
 /**
@@ -155,31 +155,4 @@ export const Redact = Type.Optional(
 export function credentialsSchema({ credentials, credentialsIn }: ServiceRow): TObject {
   const own = Type.Object({ ...credentials }, strict);
   return credentialsIn === undefined ? own : Type.Object({ [credentialsIn]: own }, strict);
-}
-
-/** All parameters of a row. */
-export function parametersSchema(row: ServiceRow) {
-  const { parameters, credentials, timeoutMs = 5000 } = row;
-  const wants = Object.keys(credentials).length > 0;
-  return Type.Object(
-    {
-      ...parameters,
-      ...(wants && {
-        credentials: Type.Optional(
-          Type.Unsafe<unknown>({
-            ...credentialsSchema(row),
-            description:
-              'Credentials at the service. Encrypted when the guardrail is stored. Default: those that the operator set in the options of the plugin `guardrails`.',
-          }),
-        ),
-      }),
-      baseURL: Type.Optional(
-        address(
-          'URL that replaces the public address of the service; only public addresses and `security.trusted_hosts`.',
-        ),
-      ),
-      timeout: Timeout(timeoutMs),
-    },
-    strict,
-  );
 }

@@ -101,12 +101,6 @@ export const Timestamp = Type.String({
   description: 'Start of the point, ISO 8601; it may lie before the window.',
 });
 
-/** One number of the measures; null when absent. The store returns sums as text. */
-export function measured(values: Measures, measure: Measure): number | null {
-  const value = values[measure] ?? null;
-  return value === null ? null : Number(value);
-}
-
 /** `value` divided by `count`, without floating-point noise; null when `count` is 0 or `value` is null. */
 export function per(value: number | null, count: number): number | null {
   return value === null || count === 0 ? null : plain(value / count);

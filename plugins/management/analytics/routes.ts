@@ -11,7 +11,6 @@ import {
   granularityQuery,
   type Graph,
   graphSource,
-  measured,
   overTime,
   per,
   percent,
@@ -406,4 +405,10 @@ const graphs: readonly Graph[] = [
 /** One count of the measures; 0 when absent. */
 function counted(values: Measures, measure: Measure): number {
   return measured(values, measure) ?? 0;
+}
+
+/** One number of the measures; null when absent. The store returns sums as text. */
+function measured(values: Measures, measure: Measure): number | null {
+  const value = values[measure] ?? null;
+  return value === null ? null : Number(value);
 }

@@ -11,13 +11,7 @@ import { canonicalScope, refuseScopes, type Role } from '../../../core/access/sc
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { requireGrant } from '../users/visible.ts';
-import { sha256 } from '../../../core/base/bytes.ts';
 import type { Mistake } from '../../../core/base/json.ts';
-
-/** Stored hash of a token (SHA-256, base64). */
-export function hashOfToken(token: string): string {
-  return sha256(token, 'base64');
-}
 
 /** Body that creates an invite. */
 export const CreateInvite = Type.Object(

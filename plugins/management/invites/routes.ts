@@ -12,7 +12,6 @@ import type { InviteFilter, InviteRecord, UserRecord } from '../../../core/ports
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import {
   CreateInvite,
-  hashOfToken,
   invitedWorkspaces,
   inviteExample,
   InviteReply,
@@ -29,6 +28,7 @@ import { Identifier, strict } from '../shared/fields.ts';
 import { insertMembers } from '../workspaces/members.ts';
 import { keysOfPeople, newSecret, type NewSecret, newUserKey } from '../api-keys/access.ts';
 import { settingsInForce } from '../settings/record.ts';
+import { sha256 } from '../../../core/base/bytes.ts';
 
 /** Lifetime of an invite: 7 days. */
 const inviteLifeMs = 7 * 24 * 3_600_000;
@@ -453,4 +453,9 @@ interface NewInviteLink {
 function newInviteLink(context: RequestContext, publicUrl: string | undefined): NewInviteLink {
   const token = `wi_${randomBytes(32).toString('base64url')}`;
   return { link: `${publicOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
+}
+
+/** Stored hash of a token (SHA-256, base64). */
+function hashOfToken(token: string): string {
+  return sha256(token, 'base64');
 }

@@ -1,15 +1,50 @@
 // The yardstick: Node `http` + undici `Pool`, nothing else. Parses both bodies; forwards streams untouched.
-// usage: bare.ts <upstream port>. Prints its port; `GET /cpu` tells its CPU time so far.
+// usage: bare.ts <upstream port> [processes]. Prints its port; `GET /cpu` tells its CPU time so far, of all processes.
+import cluster from 'node:cluster';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Pool } from 'undici';
+
+const processes = Number(process.argv[3] ?? 1);
+
+/** Usage of this process so far. */
+function ownUsage(): Usage {
+  const { user, system } = process.cpuUsage();
+  return { cpu_us: user + system, rss: process.memoryUsage.rss() };
+}
+
+interface Usage {
+  readonly cpu_us: number;
+  readonly rss: number;
+}
+
+/** In the parent: answers a worker with the usage of all processes. */
+function shareUsage(): void {
+  const usages = new Map<number, Usage>();
+  cluster.on('message', (worker, usage: Usage) => {
+    usages.set(worker.id, usage);
+    const all = [ownUsage(), ...usages.values()];
+    worker.send({
+      cpu_us: all.reduce((sum, one) => sum + one.cpu_us, 0),
+      rss: all.reduce((sum, one) => sum + one.rss, 0),
+    });
+  });
+}
+
+/** The usage of all processes; that of other workers is as old as their last question, at most 100 ms. */
+function wholeUsage(): Promise<Usage> {
+  if (!cluster.isWorker) return Promise.resolve(ownUsage());
+  return new Promise((resolve) => {
+    process.once('message', (usage) => resolve(usage as Usage));
+    process.send?.(ownUsage());
+  });
+}
 
 const pool = new Pool(`http://127.0.0.1:${process.argv[2] ?? ''}`, { pipelining: 1 });
 
 const server = http.createServer((request, response) => {
   if (request.url === '/cpu') {
-    const { user, system } = process.cpuUsage();
-    response.end(JSON.stringify({ cpu_us: user + system, rss: process.memoryUsage.rss() }));
+    void wholeUsage().then((usage) => response.end(JSON.stringify(usage)));
     return;
   }
   const parts: Buffer[] = [];
@@ -56,5 +91,19 @@ function forward(body: Buffer, request: http.IncomingMessage, response: http.Ser
 }
 
 server.keepAliveTimeout = 120_000;
-server.listen(0, '127.0.0.1', () => console.log(`port ${(server.address() as AddressInfo).port}`));
+if (processes > 1 && cluster.isPrimary) {
+  cluster.schedulingPolicy = cluster.SCHED_NONE;
+  shareUsage();
+  let listening = 0;
+  cluster.on('listening', (_, { port }) => {
+    listening += 1;
+    if (listening === processes) console.log(`port ${port}`);
+  });
+  for (let one = 0; one < processes; one++) cluster.fork();
+} else {
+  server.listen(0, '127.0.0.1', () => {
+    if (!cluster.isWorker) console.log(`port ${(server.address() as AddressInfo).port}`);
+  });
+  if (cluster.isWorker) setInterval(() => void process.send?.(ownUsage()), 100);
+}
 process.on('disconnect', () => process.exit(0));

@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails,plugins,mcp]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails,plugins,mcp,workers]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -20,6 +20,7 @@ import { measureReload } from './reload.ts';
 import { measureMemory } from './steady-memory.ts';
 import { measureIdleStreams } from './streams.ts';
 import { measureTranslation } from './translate.ts';
+import { measureWorkers } from './workers.ts';
 
 const { values } = parseArgs({
   options: {
@@ -49,6 +50,7 @@ const only = new Set(
     'guardrails',
     'plugins',
     'mcp',
+    'workers',
   ],
 );
 const { quick } = values;
@@ -81,6 +83,7 @@ const plugins = only.has('plugins') ? await measurePlugins(quick) : undefined;
 const limits = only.has('limits') ? await measureLimits(quick) : undefined;
 const guardrails = only.has('guardrails') ? await measureGuardrails(quick) : undefined;
 const mcp = only.has('mcp') ? await measureMcp(quick) : undefined;
+const workers = only.has('workers') ? await measureWorkers(quick) : undefined;
 // An hour: only when it is named.
 const memory = only.has('memory')
   ? await measureMemory({ minutes: Number(values.minutes), samplesFile: values.samples })
@@ -105,6 +108,7 @@ const result = {
   guardrails,
   plugins,
   mcp,
+  workers,
   memory,
 };
 
@@ -128,6 +132,20 @@ if (cpu) {
   verdict('CPU per request at one rate, weir / bare', cpu.ratios.cpu_per_request, 1.6);
   verdict('CPU per request saturated, weir / bare', cpu.ratios.cpu_per_request_saturated, 1.6);
   verdict('CPU per chunk, weir / bare', cpu.ratios.cpu_per_chunk, 1.3);
+}
+if (workers) {
+  console.log('\none and two processes, saturated: CPU µs/request of all processes, requests/s');
+  for (const name of ['bare', 'bare_2', 'weir', 'weir_2'] as const)
+    console.log(
+      `${name.padEnd(9)} ${workers.cpu_us[name].toFixed(1).padStart(12)} ${workers.requests_per_second[name].toFixed(1).padStart(12)}`,
+    );
+  console.log(`bare proxy, two processes / one: ${workers.bare_ratio.toFixed(2)}`);
+  console.log(`parent and two workers without a request: ${workers.idle_mib.toFixed(0)} MiB`);
+  verdict(
+    'CPU with two workers / with one, over the same of the bare proxy',
+    workers.weir_ratio / workers.bare_ratio,
+    1.1,
+  );
 }
 if (chain) {
   console.log(`\nfirst chain with the cache, saturated; bare ${chain.bare_us.toFixed(1)} µs/request:`);

@@ -67,6 +67,8 @@ interface SubjectOptions {
   readonly memoryProbe?: boolean;
   /** It reports how long its event loop took no turn (`turn-probe.mjs`). */
   readonly turnProbe?: boolean;
+  /** Processes of the bare proxy on one port. Default 1. */
+  readonly processes?: number;
 }
 
 /** The yardstick proxy in front of the upstream. */
@@ -77,6 +79,7 @@ export async function startBare(upstreamPort: number, options: SubjectOptions = 
     ...probeArguments(options),
     path.join(here, 'bare.ts'),
     String(upstreamPort),
+    String(options.processes ?? 1),
   ]);
   const port = await announcedPort(child, /^port (\d+)/m);
   const read = async (): Promise<{ cpu_us: number; rss: number }> =>

@@ -52,6 +52,7 @@ function storeOf(has: OrganisationRole | WorkspaceRole, inOrganisation = has) {
       remove: change('remove', true),
     },
     apiKeys: { removeOfUser: () => Promise.resolve(0) },
+    records: { list: () => Promise.resolve({ total: 0, data: [] }) },
   } as unknown as ResourcesWriter;
   return { changed, writer };
 }

@@ -38,5 +38,20 @@ export function isEventStreamType(contentType: string): boolean {
 
 /** An event with text. */
 export type TextEvent = Extract<StreamEvent, { text: string }>;
+/** The texts of events, joined per channel: one event for each, in the order of their first ones. */
+export function joinTexts(
+  events: readonly StreamEvent[],
+  channelOf: (event: TextEvent) => string,
+): Map<string, TextEvent> {
+  const joined = new Map<string, TextEvent>();
+  for (const event of events) {
+    if (!('text' in event)) continue;
+    const channel = channelOf(event);
+    const before = joined.get(channel);
+    joined.set(channel, before === undefined ? event : { ...before, text: before.text + event.text });
+  }
+  return joined;
+}
+
 /** A piece of the arguments of a tool call. */
 export type CallEvent = Extract<TextEvent, { type: 'tool-arguments-delta' }>;

@@ -1,5 +1,11 @@
 import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
-import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
+import {
+  joinTexts,
+  type CallEvent,
+  type StreamEvent,
+  type StreamFrame,
+  type TextEvent,
+} from '../../../core/dialects/stream-event.ts';
 import { readSseFrame, replaceSseData } from '../../../core/base/sse.ts';
 import {
   asBuffer,
@@ -41,15 +47,10 @@ function impliedBlock(json: JsonObject): Block {
 
 /** Replacement texts of a frame, joined per channel; each is taken once. */
 class WantedTexts {
-  private readonly texts = new Map<string, TextEvent>();
+  private readonly texts: Map<string, TextEvent>;
 
   constructor(events: readonly StreamEvent[]) {
-    for (const event of events) {
-      if (!('text' in event)) continue;
-      const key = channelOf(event);
-      const before = this.texts.get(key);
-      this.texts.set(key, before === undefined ? event : { ...before, text: before.text + event.text });
-    }
+    this.texts = joinTexts(events, channelOf);
   }
 
   /** The replacement for the text of this event. */

@@ -1,5 +1,11 @@
 import type { FrameCodec, FrameRewriter, StreamFramings } from '../../../core/dialects/dialect.ts';
-import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
+import {
+  joinTexts,
+  type CallEvent,
+  type StreamEvent,
+  type StreamFrame,
+  type TextEvent,
+} from '../../../core/dialects/stream-event.ts';
 import { asArray, asBuffer, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { encodeArguments, member, memberObject } from './parts.ts';
 import {
@@ -82,7 +88,7 @@ class GeminiFrameRewriter implements FrameRewriter {
     const json = frame.unread === true ? undefined : (this.framing.read(frame.bytes) ?? undefined);
     if (json === undefined) return this.unread(frame, events);
     this.template ??= frame;
-    const wanted = joinedTexts(events);
+    const wanted = joinTexts(events, channelOf);
     let changed = this.writeSlots(json, wanted);
     const own = this.own(events, wanted);
     if (this.add(json, [...wanted.values()], own)) changed = true;
@@ -102,7 +108,7 @@ class GeminiFrameRewriter implements FrameRewriter {
 
   late(events: readonly StreamEvent[]): readonly StreamFrame[] {
     const out: StreamFrame[] = [];
-    const texts = [...joinedTexts(events).values()];
+    const texts = [...joinTexts(events, channelOf).values()];
     const [ending] = this.waiting;
     if (texts.length > 0 && ending !== undefined) this.waiting[0] = this.extended(ending, texts);
     else if (texts.length > 0) {
@@ -275,17 +281,6 @@ class GeminiFrameRewriter implements FrameRewriter {
     this.begun = true;
     out.push(bytes === frame.bytes ? frame : { ...frame, bytes });
   }
-}
-
-function joinedTexts(events: readonly StreamEvent[]): Map<string, TextEvent> {
-  const joined = new Map<string, TextEvent>();
-  for (const event of events) {
-    if (!('text' in event)) continue;
-    const key = channelOf(event);
-    const before = joined.get(key);
-    joined.set(key, before === undefined ? event : { ...before, text: before.text + event.text });
-  }
-  return joined;
 }
 
 /** The signature of a thought is invalid for any other thought. */

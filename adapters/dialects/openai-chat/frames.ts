@@ -1,5 +1,10 @@
 import type { FrameReader, UsageStripper } from '../../../core/dialects/dialect.ts';
-import type { StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
+import {
+  joinTexts,
+  type StreamEvent,
+  type StreamFrame,
+  type TextEvent,
+} from '../../../core/dialects/stream-event.ts';
 import { readSseFrame, replaceSseData, SseSplitter, writeSseFrame } from '../../../core/base/sse.ts';
 import {
   asArray,
@@ -90,15 +95,7 @@ export function rewriteFrame(frame: StreamFrame, events: readonly StreamEvent[])
 }
 
 function writeTexts(json: JsonObject, events: readonly StreamEvent[]): void {
-  const wanted = new Map<string, TextEvent>();
-  for (const event of events) {
-    if (!('text' in event)) continue;
-    const before = wanted.get(channelOf(event));
-    wanted.set(
-      channelOf(event),
-      before === undefined ? event : { ...before, text: before.text + event.text },
-    );
-  }
+  const wanted = joinTexts(events, channelOf);
   const present = new Map<string, TextSlot[]>();
   for (const slot of textSlots(json)) {
     const channel = channelOf(slot.event);

@@ -1,5 +1,11 @@
 import type { FrameCodec, FrameRewriter } from '../../../core/dialects/dialect.ts';
-import type { CallEvent, StreamEvent, StreamFrame, TextEvent } from '../../../core/dialects/stream-event.ts';
+import {
+  joinTexts,
+  type CallEvent,
+  type StreamEvent,
+  type StreamFrame,
+  type TextEvent,
+} from '../../../core/dialects/stream-event.ts';
 import { readSseFrame, replaceSseData, writeSseFrame } from '../../../core/base/sse.ts';
 import {
   asArray,
@@ -27,15 +33,10 @@ import { encodeResponsesUsage, responseFacts } from './answer.ts';
 
 /** Replacement texts of a frame, joined per channel; each is taken once. */
 class WantedTexts {
-  private readonly texts = new Map<string, TextEvent>();
+  private readonly texts: Map<string, TextEvent>;
 
   constructor(events: readonly StreamEvent[]) {
-    for (const event of events) {
-      if (!('text' in event)) continue;
-      const key = keyOf(event);
-      const before = this.texts.get(key);
-      this.texts.set(key, before === undefined ? event : { ...before, text: before.text + event.text });
-    }
+    this.texts = joinTexts(events, keyOf);
   }
 
   /** The replacement for the slot's text. The first slot of a channel in a frame takes all of it. */

@@ -38,17 +38,22 @@ export function isEventStreamType(contentType: string): boolean {
 
 /** An event with text. */
 export type TextEvent = Extract<StreamEvent, { text: string }>;
+/** Key of texts that belong together: those of one kind in one choice, and of one call. */
+export function channelOf(event: TextEvent): string {
+  return `${event.type}:${event.choice}:${event.type === 'tool-arguments-delta' ? event.call : ''}`;
+}
+
 /** The texts of events, joined per channel: one event for each, in the order of their first ones. */
 export function joinTexts(
   events: readonly StreamEvent[],
-  channelOf: (event: TextEvent) => string,
+  keyOf: (event: TextEvent) => string = channelOf,
 ): Map<string, TextEvent> {
   const joined = new Map<string, TextEvent>();
   for (const event of events) {
     if (!('text' in event)) continue;
-    const channel = channelOf(event);
-    const before = joined.get(channel);
-    joined.set(channel, before === undefined ? event : { ...before, text: before.text + event.text });
+    const key = keyOf(event);
+    const before = joined.get(key);
+    joined.set(key, before === undefined ? event : { ...before, text: before.text + event.text });
   }
   return joined;
 }

@@ -1,5 +1,6 @@
 import type { FrameCodec, FrameRewriter, StreamFramings } from '../../../core/dialects/dialect.ts';
 import {
+  channelOf,
   joinTexts,
   type CallEvent,
   type StreamEvent,
@@ -88,7 +89,7 @@ class GeminiFrameRewriter implements FrameRewriter {
     const json = frame.unread === true ? undefined : (this.framing.read(frame.bytes) ?? undefined);
     if (json === undefined) return this.unread(frame, events);
     this.template ??= frame;
-    const wanted = joinTexts(events, channelOf);
+    const wanted = joinTexts(events);
     let changed = this.writeSlots(json, wanted);
     const own = this.own(events, wanted);
     if (this.add(json, [...wanted.values()], own)) changed = true;
@@ -108,7 +109,7 @@ class GeminiFrameRewriter implements FrameRewriter {
 
   late(events: readonly StreamEvent[]): readonly StreamFrame[] {
     const out: StreamFrame[] = [];
-    const texts = [...joinTexts(events, channelOf).values()];
+    const texts = [...joinTexts(events).values()];
     const [ending] = this.waiting;
     if (texts.length > 0 && ending !== undefined) this.waiting[0] = this.extended(ending, texts);
     else if (texts.length > 0) {
@@ -372,11 +373,6 @@ function writeError(json: JsonObject, events: readonly StreamEvent[]): boolean {
   if (error.message === event.message) return false;
   json.error = { ...error, message: event.message };
   return true;
-}
-
-/** Key of texts that belong together. */
-function channelOf(event: TextEvent): string {
-  return `${event.type}:${event.choice}:${event.type === 'tool-arguments-delta' ? event.call : ''}`;
 }
 
 /**

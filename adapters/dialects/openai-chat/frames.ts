@@ -1,5 +1,6 @@
 import type { FrameReader, UsageStripper } from '../../../core/dialects/dialect.ts';
 import {
+  channelOf,
   joinTexts,
   type StreamEvent,
   type StreamFrame,
@@ -95,7 +96,7 @@ export function rewriteFrame(frame: StreamFrame, events: readonly StreamEvent[])
 }
 
 function writeTexts(json: JsonObject, events: readonly StreamEvent[]): void {
-  const wanted = joinTexts(events, channelOf);
+  const wanted = joinTexts(events);
   const present = new Map<string, TextSlot[]>();
   for (const slot of textSlots(json)) {
     const channel = channelOf(slot.event);
@@ -107,10 +108,6 @@ function writeTexts(json: JsonObject, events: readonly StreamEvent[]): void {
     else if (event.type === 'tool-arguments-delta') nameCall(json, event);
   }
   for (const [channel, event] of wanted) if (!present.has(channel)) addText(json, event);
-}
-
-function channelOf(event: TextEvent): string {
-  return `${event.type}:${event.choice}:${event.type === 'tool-arguments-delta' ? event.call : ''}`;
 }
 
 /** The whole text replaces its first piece. */

@@ -36,7 +36,9 @@ class WantedTexts {
   private readonly texts: Map<string, TextEvent>;
 
   constructor(events: readonly StreamEvent[]) {
-    this.texts = joinTexts(events, keyOf);
+    this.texts = joinTexts(events, (event) =>
+      event.type === 'tool-arguments-delta' ? `arguments:${event.call}` : event.type,
+    );
   }
 
   /** The replacement for the slot's text. The first slot of a channel in a frame takes all of it. */
@@ -64,10 +66,6 @@ class WantedTexts {
   rest(): readonly TextEvent[] {
     return [...this.texts.values()].filter(({ text }) => text !== '');
   }
-}
-
-function keyOf(event: TextEvent): string {
-  return event.type === 'tool-arguments-delta' ? `arguments:${event.call}` : event.type;
 }
 
 /** Responses streams as frames and events, for taps. */

@@ -14,9 +14,8 @@ import type { ProcessMetrics } from '../adapters/telemetry/prometheus.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
 import type { Features } from '../core/access/features.ts';
-import type { Journal } from '../core/ports/journal.ts';
 import type { Stores } from './open-stores.ts';
-import { shipLeftRows } from './workers/ship-left-rows.ts';
+import { journalOfAll, shipLeftRows } from './workers/worker-journals.ts';
 import type { WorkerPool } from './workers/worker-pool.ts';
 import { reportProblems } from './report-problems.ts';
 import { assembleGateway } from './assemble.ts';
@@ -51,7 +50,9 @@ export async function serve(serving: Serving): Promise<void> {
   if (workers !== undefined) {
     const { analytics } = stores;
     opened.push(() => workers.close());
-    await workers.open(stores, (folder) => shipLeftRows({ config, analytics, clock, log }, folder));
+    await workers.open({ ...stores, resources: stores.stored }, (folder) =>
+      shipLeftRows({ config, analytics, clock, log }, folder),
+    );
   }
   const { gateway, reloader, attribute, start } = assembleGateway({
     ...serving,
@@ -126,27 +127,6 @@ export async function serve(serving: Serving): Promise<void> {
       .keyShown()
       .catch((reason: unknown) => log.error('The data folder cannot be written to', { error: reason }));
   });
-}
-
-/** The journal of the parent, which settles when those of the workers have, too. */
-function journalOfAll(own: Journal, workers: WorkerPool): Journal {
-  return {
-    append: (...row) => own.append(...row),
-    admit: () => own.admit(),
-    flush: () => own.flush(),
-    settle: async (timeoutMs) => {
-      const [settled, others] = await Promise.all([own.settle(timeoutMs), workers.settle(timeoutMs)]);
-      return settled && others;
-    },
-    // A worker may have accepted rows a moment ago: a reader that finds nothing settles before it says so.
-    state: (table) => ({ ...own.state(table), pending: own.state(table).pending + 1 }),
-    shedBy: (table) => own.shedBy(table),
-    room: () => own.room(),
-    get lastError() {
-      return own.lastError;
-    },
-    close: (deadlineMs) => own.close(deadlineMs),
-  };
 }
 
 /** Location of log rows, in words. */

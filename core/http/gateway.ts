@@ -199,11 +199,10 @@ export class Gateway {
     const generation = setup.current();
     const place = this.place(generation, request.method ?? 'GET', fullPath);
     const ambiguity = ambiguityOf(request);
-    if (setup.elsewhere !== undefined && own === undefined && upgrade === undefined) {
-      if (place.matched.route !== undefined && ambiguity === undefined) {
-        void setup.elsewhere(request, response, expectsContinue).then(() => this.settled());
-        return;
-      }
+    const isPassedOn = own === undefined && upgrade === undefined && ambiguity === undefined;
+    if (setup.elsewhere !== undefined && isPassedOn && place.matched.route !== undefined) {
+      void setup.elsewhere(request, response, expectsContinue).then(() => this.settled());
+      return;
     }
     generation.acquire();
     const incoming = new IncomingRequest(request, response, this.limits, expectsContinue);

@@ -1,5 +1,6 @@
 /** The way of administrative requests from a worker to its parent. */
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { workerClientHeader } from '../../core/http/server.ts';
 
 /** Headers of one connection: each side has its own. */
@@ -54,10 +55,10 @@ export function askParent(
 }
 
 function refuse(response: ServerResponse): void {
-  const message = 'The administration of this gateway is starting again. Try again in a moment.';
-  const body = JSON.stringify({
-    error: { message, type: 'api_error', param: null, code: 'store_unavailable' },
-  });
-  response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '1' });
-  response.end(body);
+  const { status, message, type, code } = new GatewayError(
+    'store_unavailable',
+    'The administration of this gateway is starting again. Try again in a moment.',
+  );
+  response.writeHead(status, { 'content-type': 'application/json', 'retry-after': '1' });
+  response.end(JSON.stringify({ error: { message, type, param: null, code } }));
 }

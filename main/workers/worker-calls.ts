@@ -26,16 +26,16 @@ export interface WorkerState {
 }
 
 /** Offered by the parent. */
-export interface CallsOfParent extends ParentCalls {
+export type CallsOfParent = ParentCalls & {
   'worker.begin': (slot: number) => WorkerTask;
   /** The worker listens on this port. */
   'worker.ready': (port: number) => void;
   /** A sentence why it cannot start. */
   'worker.failed': (reason: string) => void;
-}
+};
 
 /** Offered by each worker. */
-export interface CallsOfWorker {
+export type CallsOfWorker = {
   /** Builds the next generation; resolves with the reasons why it cannot, empty for none. */
   prepare: (texts: ConfigTexts) => readonly string[];
   commit: () => void;
@@ -50,8 +50,7 @@ export interface CallsOfWorker {
   stop: (drainDelayMs: number) => void;
   /** Stops without further waits. */
   hurry: () => void;
-  [name: string]: (...args: never[]) => unknown;
-}
+};
 
 /** Variables in the environment of a worker. */
 export const slotVariable = 'WEIR_WORKER_SLOT';

@@ -15,9 +15,12 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { dataFolderHolder } from '../../storage/embedded/data-lock.ts';
 import { socketFolder } from '../../storage/embedded/own-folder.ts';
-import { Channel } from '../../storage/parent/channel.ts';
+import { messageOf } from '../../core/errors/gateway-error.ts';
+import { bounded } from '../../core/lifecycle/undo-stack.ts';
+import { Channel, type Offered } from '../../storage/parent/channel.ts';
 import { serveStores, type SharedByParent } from '../../storage/parent/serve-stores.ts';
 import {
+  type CallsOfParent,
   type CallsOfWorker,
   type ConfigTexts,
   slotVariable,
@@ -76,7 +79,10 @@ interface Member {
   readonly slot: number;
   readonly process: Worker;
   readonly startedAt: number;
-  channel: Channel<CallsOfWorker & Record<string, never>> | undefined;
+  channel: Channel<CallsOfWorker> | undefined;
+  /** The configuration that it serves, and the one that it has built. */
+  serves: ConfigTexts | undefined;
+  prepared: ConfigTexts | undefined;
   /** Number of its folder; 0 before it has one. */
   folder: number;
   /** True once it listens. */
@@ -88,7 +94,9 @@ export class WorkerPool implements Followers {
   readonly #options: WorkerPoolOptions;
   readonly #members = new Map<number, Member>();
   readonly #textsOf = new WeakMap<ConfigSource, ConfigTexts>();
+  /** The configuration that serves, and the one that is being prepared. */
   #texts: ConfigTexts = new Map();
+  #next: ConfigTexts = this.#texts;
   #stores: SharedByParent | undefined;
   #ship: (folder: string) => Promise<boolean> = () => Promise.resolve(false);
   #server: Server | undefined;
@@ -167,23 +175,59 @@ export class WorkerPool implements Followers {
   }
 
   async prepare(source: ConfigSource): Promise<readonly string[]> {
-    const texts = this.#textsOf.get(source) ?? this.#texts;
-    const refusals = await this.#ask(
-      'prepare',
-      prepareMs,
-      (member, problems) => problems.map((problem) => `worker ${member.slot}: ${problem}`),
-      texts,
-    );
-    if (refusals.flat().length === 0) this.#texts = texts;
-    return refusals.flat();
+    const next = this.#textsOf.get(source) ?? this.#texts;
+    this.#next = next;
+    const refusals = this.#readyMembers().map(async (member) => {
+      const problems = await this.#prepare(member, next);
+      // Its successor serves what is in force when it starts.
+      if (this.#members.get(member.slot) !== member) return [];
+      return problems.map((problem) => `worker ${member.slot}: ${problem}`);
+    });
+    return (await Promise.all(refusals)).flat();
   }
 
   async commit(): Promise<void> {
-    await this.#ask('commit', questionMs, () => undefined);
+    this.#texts = this.#next;
+    await Promise.all(this.#readyMembers().map((member) => this.#bringUpToDate(member)));
   }
 
   async abandon(): Promise<void> {
+    for (const member of this.#members.values()) member.prepared = undefined;
     await this.#ask('abandon', questionMs, () => undefined);
+  }
+
+  /** Has a worker build a configuration; resolves with the reasons why it cannot, empty for none. */
+  async #prepare(member: Member, texts: ConfigTexts): Promise<readonly string[]> {
+    try {
+      const problems = await this.#call(member, 'prepare', prepareMs, texts);
+      if (problems.length === 0) member.prepared = texts;
+      return problems;
+    } catch (error) {
+      return [messageOf(error)];
+    }
+  }
+
+  /**
+   * Has a worker serve the configuration that is in force. One that cannot is ended: its successor does, or says why
+   * not.
+   */
+  async #bringUpToDate(member: Member): Promise<void> {
+    try {
+      while (member.serves !== this.#texts) {
+        const texts = this.#texts;
+        const problems = member.prepared === texts ? [] : await this.#prepare(member, texts);
+        if (problems.length > 0) throw new Error(problems.join('\n'));
+        await this.#call(member, 'commit', questionMs);
+        member.serves = texts;
+        member.prepared = undefined;
+      }
+    } catch (error) {
+      this.#options.log.error('A worker does not serve the configuration in force, and is ended', {
+        worker: member.slot,
+        error,
+      });
+      member.process.process.kill('SIGKILL');
+    }
   }
 
   /** Resolves when every worker knows the present content of the store, after 2 seconds at the latest. */
@@ -247,6 +291,8 @@ export class WorkerPool implements Followers {
       process: child,
       startedAt: clock.monotonic(),
       channel: undefined,
+      serves: undefined,
+      prepared: undefined,
       folder: 0,
       isReady: false,
     };
@@ -281,31 +327,35 @@ export class WorkerPool implements Followers {
     const { clock, log } = this.#options;
     const served = serveStores(this.#stores as SharedByParent, clock);
     let member: Member | undefined;
-    const channel: Channel<CallsOfWorker & Record<string, never>> = new Channel(socket, {
+    const calls: Offered<CallsOfParent> = {
       ...served.calls,
-      'worker.begin': async (slot: number) => {
+      'worker.begin': async (slot) => {
         member = this.#members.get(slot);
         if (member === undefined) throw new Error(`There is no worker ${slot}.`);
         member.channel = channel;
+        member.serves = this.#texts;
         return {
-          texts: this.#texts,
+          texts: member.serves,
           folder: await this.#giveFolder(member),
           journals: this.#options.count + 1,
           controlPlane: this.controlPlane,
         };
       },
-      'worker.ready': (port: number) => {
+      'worker.ready': async (port) => {
         if (member === undefined) return;
+        // It may have changed since this worker began.
+        await this.#bringUpToDate(member);
         member.isReady = true;
         this.#port = port;
         this.#waitMs = firstWaitMs;
         if (this.#started === undefined) log.info('A worker serves', { worker: member.slot });
         else if (this.#readyMembers().length === this.#options.count) this.#started.resolve();
       },
-      'worker.failed': (reason: string) => {
+      'worker.failed': (reason) => {
         this.#started?.reject(new Error(reason));
       },
-    });
+    };
+    const channel = new Channel<CallsOfWorker>(socket, calls);
     void channel.closed.then(() => served.end());
   }
 
@@ -349,29 +399,33 @@ export class WorkerPool implements Followers {
   }
 
   /** Asks all workers; one that has gone, or does not answer in time, is left out. */
-  async #ask<N extends keyof CallsOfWorker & string, R>(
+  async #ask<N extends keyof CallsOfWorker, R>(
     name: N,
     ms: number,
     use: (member: Member, answer: Awaited<ReturnType<CallsOfWorker[N]>>) => R,
     ...args: Parameters<CallsOfWorker[N]>
   ): Promise<R[]> {
-    const { clock, log } = this.#options;
     const answers = this.#readyMembers().map(async (member): Promise<R[]> => {
-      let cancel = (): void => undefined;
-      const late = new Promise<never>((_, reject) => {
-        cancel = clock.after(ms, () => reject(new Error(`no answer within ${ms} ms`)));
-      });
       try {
-        const asked = (member.channel as Channel<CallsOfWorker>).call(name, ...args);
-        return [use(member, await Promise.race([asked, late]))];
+        return [use(member, await this.#call(member, name, ms, ...args))];
       } catch (error) {
-        log.warn(`A worker did not answer: ${name}`, { worker: member.slot, error });
+        this.#options.log.warn(`A worker did not answer: ${name}`, { worker: member.slot, error });
         return [];
-      } finally {
-        cancel();
       }
     });
     return (await Promise.all(answers)).flat();
+  }
+
+  /** Calls one worker; rejects when it does not answer in time. */
+  #call<N extends keyof CallsOfWorker>(
+    { channel }: Member,
+    name: N,
+    ms: number,
+    ...args: Parameters<CallsOfWorker[N]>
+  ): Promise<Awaited<ReturnType<CallsOfWorker[N]>>> {
+    if (channel === undefined) return Promise.reject(new Error('The worker has not begun.'));
+    const late = (): Error => new Error(`The worker has not answered within ${ms} ms.`);
+    return bounded(() => channel.call(name, ...args), { clock: this.#options.clock, ms, late });
   }
 }
 

@@ -79,8 +79,9 @@ export class Channel<C extends Calls> implements Remote<C> {
     return new Promise((resolve, reject) => {
       if (this.#isClosed || this.#waiting.size >= maxWaiting) return reject(goneError());
       const id = this.#next++;
-      this.#waiting.set(id, { resolve, reject });
+      // Throws for a value that cannot be sent: the promise rejects, and nothing waits.
       this.#send([called, id, name, args]);
+      this.#waiting.set(id, { resolve, reject });
     });
   }
 

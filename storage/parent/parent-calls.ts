@@ -39,7 +39,7 @@ interface SentBudgetRefusal {
 export type SentAdmission = SentReservation | WindowRefusal | SentBudgetRefusal | undefined;
 
 /** Every function answers with a promise on the caller's side. */
-export interface ParentCalls {
+export type ParentCalls = {
   'counters.take': (windows: readonly Window[], amount: number) => Decision;
   'counters.adjust': (windows: readonly Window[], delta: number) => void;
   'limiter.admit': (charges: SentCharges, expected: ExpectedUse) => SentAdmission;
@@ -67,5 +67,4 @@ export interface ParentCalls {
   'resources.ask': (session: number, name: string, args: readonly unknown[]) => unknown;
   /** Commits, or abandons. Rejects when the commit fails. */
   'resources.end': (session: number, commits: boolean) => void;
-  [name: string]: (...args: never[]) => unknown;
-}
+};

@@ -1,5 +1,7 @@
 /** `server.workers`: several processes on one port, which a client cannot tell from one. */
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { makeHome, saidBy, startGateway, type GatewayProcess, type Home } from '../kit/gateway-process.ts';
@@ -157,6 +159,32 @@ pipelines:
       return now.length === 2 && now.every(({ pid }) => pid !== victim?.pid) ? true : undefined;
     });
     for (let i = 0; i < 6; i++) assert.match((await gateway.ask()).text, /one: Hello/);
+  });
+
+  test('a configuration that changes while a worker starts is in force on it, too', async () => {
+    const workers = await workersOf(gateway);
+    const claims = async (): Promise<readonly string[]> => {
+      const folders = workers.map(({ worker }) =>
+        path.join(home.data, 'workers', String(worker), '.run/lock'),
+      );
+      const found = await Promise.all(folders.map((folder) => readdir(folder)));
+      return found.flat().filter((name) => name.endsWith('.claim'));
+    };
+    const before = new Set(await claims());
+    process.kill(workers[0]?.pid ?? 0, 'SIGKILL');
+    // Its successor has its configuration by now, and does not serve yet.
+    await eventually(async () => ((await claims()).some((name) => !before.has(name)) ? true : undefined));
+    await home.write('gateway.config.yaml', configuration('meanwhile'));
+    await eventually(async () => {
+      const now = await workersOf(gateway).catch(() => []);
+      return now.length === 2 && now.every(({ pid }) => pid !== workers[0]?.pid) ? true : undefined;
+    });
+    await eventually(async () => {
+      const { generation, config_error: error } = await gateway.status();
+      const all = await workersOf(gateway);
+      return error === null && all.every((one) => one.generation === generation) ? true : undefined;
+    });
+    for (let i = 0; i < 6; i++) assert.match((await gateway.ask()).text, /meanwhile: Hello/);
   });
 
   test('load over reloads fails no request, and a stream outlives the end of the gateway', async () => {

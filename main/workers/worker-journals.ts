@@ -1,8 +1,9 @@
-// Composition root: rows that a worker has left.
+// Composition root: the journals of workers, in the parent's view.
 import path from 'node:path';
 import type { GatewayConfig } from '../../core/config/schema.ts';
 import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Journal } from '../../core/ports/journal.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { lockData } from '../../storage/embedded/data-lock.ts';
@@ -36,4 +37,25 @@ export async function shipLeftRows(parts: ShippingParts, folder: string): Promis
   } finally {
     await opened.dispose();
   }
+}
+
+/** The journal of the parent, which settles when those of the workers have, too. */
+export function journalOfAll(own: Journal, workers: Pick<Journal, 'settle'>): Journal {
+  return {
+    append: (...row) => own.append(...row),
+    admit: () => own.admit(),
+    flush: () => own.flush(),
+    settle: async (timeoutMs) => {
+      const settled = await Promise.all([own.settle(timeoutMs), workers.settle(timeoutMs)]);
+      return settled.every((one) => one);
+    },
+    // A worker may have accepted rows a moment ago: a reader that finds nothing settles before it says so.
+    state: (table) => ({ ...own.state(table), pending: own.state(table).pending + 1 }),
+    shedBy: (table) => own.shedBy(table),
+    room: () => own.room(),
+    get lastError() {
+      return own.lastError;
+    },
+    close: (deadlineMs) => own.close(deadlineMs),
+  };
 }

@@ -52,11 +52,11 @@ async function place(t: TestContext, options: Partial<JournalOptions> = {}) {
   const append = (journal: { append(table: 'requests', line: string): void }, lines: string[]): void => {
     for (const line of lines) journal.append('requests', line);
   };
-  /** Passes time in steps, so that what the disk does beside the timers is done in between. */
+  /** Passes time in steps; in between, the disk finishes what the timers began. */
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= 20) {
       await clock.pass(20);
-      await new Promise((resolve) => setTimeout(resolve, 1));
+      await power.idle();
     }
   };
   const until = async (holds: () => boolean): Promise<void> => {

@@ -4,6 +4,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
+import { settle } from '../conformance/manual-clock.ts';
 
 type Files = typeof fs.promises;
 type Handle = Awaited<ReturnType<Files['open']>>;
@@ -31,6 +32,8 @@ export class PowerLoss {
   private readonly live = new Map<string, Inode | 'folder'>();
   private readonly durable = new Map<string, Inode | 'folder'>();
   private readonly copies: string[] = [];
+  /** Calls of the watched files and folders that the disk has not answered, without syncs that a test holds. */
+  private unanswered = 0;
 
   private constructor(root: string) {
     this.root = root;
@@ -40,7 +43,7 @@ export class PowerLoss {
   /** Makes the folder and begins to watch it. */
   static async watch(t: TestContext): Promise<PowerLoss> {
     const power = new PowerLoss(await mkdtemp(path.join(tmpdir(), 'weir-power-')));
-    Object.assign(fs.promises, power.layer());
+    Object.assign(fs.promises, power.counted({ ...power.original, ...power.layer() }));
     syncBuiltinESMExports();
     t.after(async () => {
       Object.assign(fs.promises, power.original);
@@ -65,6 +68,33 @@ export class PowerLoss {
       else await original.writeFile(place, this.bytesOf(file, entry, unsynced), { mode: 0o600 });
     }
     return target;
+  }
+
+  /** Resolves when the disk has answered everything, and what that led to. */
+  async idle(): Promise<void> {
+    do await settle();
+    while (this.unanswered > 0);
+  }
+
+  /** The same functions, counted while they run. */
+  private counted<Calls extends object>(calls: Calls, self?: unknown): Calls {
+    const entries = Object.entries(calls).map(([name, call]: [string, unknown]) => {
+      if (typeof call !== 'function') return [name, call];
+      const counting = (...args: unknown[]): unknown => {
+        const answer: unknown = call.apply(self, args);
+        if (!(answer instanceof Promise)) return answer;
+        this.unanswered += 1;
+        return answer.finally(() => (this.unanswered -= 1));
+      };
+      return [name, counting];
+    });
+    return Object.fromEntries(entries) as Calls;
+  }
+
+  /** Lets a test hold a sync. */
+  private async held(file: string): Promise<void> {
+    this.unanswered -= 1;
+    await this.beforeSync(file).finally(() => (this.unanswered += 1));
   }
 
   private bytesOf(file: string, entry: Inode, unsynced: Unsynced): Buffer {
@@ -138,20 +168,26 @@ export class PowerLoss {
       this.syncs.push(path.relative(this.root, file));
       // By the handle: the file may have another name by now. What is written from here on is not promised.
       const bytes = readFileSync(`/proc/self/fd/${handle.fd}`);
-      await this.beforeSync(file);
+      await this.held(file);
       if (entry !== undefined && entry !== 'folder') entry.synced = bytes;
     };
-    return Object.assign(handle, { sync, datasync: sync });
+    return this.watchHandle(handle, sync);
   }
 
   private watchFolder(handle: Handle, folder: string): Handle {
     const sync = async (): Promise<void> => {
       this.syncs.push(path.relative(this.root, folder) || '.');
       const now = [...this.live].filter(([file]) => path.dirname(file) === folder);
-      await this.beforeSync(folder);
+      await this.held(folder);
       for (const file of this.durable.keys()) if (path.dirname(file) === folder) this.durable.delete(file);
       for (const [file, entry] of now) this.durable.set(file, entry);
     };
-    return Object.assign(handle, { sync, datasync: sync });
+    return this.watchHandle(handle, sync);
+  }
+
+  private watchHandle(handle: Handle, sync: () => Promise<void>): Handle {
+    const { read, readFile, write, writeFile, stat, truncate, close } = handle;
+    const calls = { read, readFile, write, writeFile, stat, truncate, close, sync, datasync: sync };
+    return Object.assign(handle, this.counted(calls, handle));
   }
 }

@@ -258,9 +258,11 @@ describe('what waits to be told', () => {
 
   test('is posted as the configuration says at that moment', async (t) => {
     const place = new Place();
-    let isAway = true;
+    const other = `whsec_${'other+++'.repeat(4)}`;
     const { url, host, requests } = await startUpstream(t, (_, response) => {
-      response.statusCode = isAway ? 503 : 200;
+      response.statusCode = requests.length === 1 ? 503 : 200;
+      // Before the answer, so that no attempt with the old secret is under way.
+      place.settings = { webhooks: [{ url, secret: other }] };
       response.end();
     });
     place.trustedHosts = [host];
@@ -268,10 +270,6 @@ describe('what waits to be told', () => {
     place.settings = { webhooks: [{ url, secret }, elsewhere] };
     const { alerts } = await place.open(t);
     alerts.crossed(crossing(1));
-    await eventually(() => requests.length > 0 || undefined);
-    isAway = false;
-    const other = `whsec_${'other+++'.repeat(4)}`;
-    place.settings = { webhooks: [{ url, secret: other }] };
     await eventually(() => place.metrics.values.get('weir_usage_alerts_total{channel=webhook,outcome=sent}'));
     const [first, second] = [requests[0], requests.at(-1)];
     assert.equal(first?.headers['webhook-id'], second?.headers['webhook-id']);

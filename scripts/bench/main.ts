@@ -20,6 +20,7 @@ import { measureReload } from './reload.ts';
 import { measureMemory } from './steady-memory.ts';
 import { measureIdleStreams } from './streams.ts';
 import { measureTranslation } from './translate.ts';
+import { measureIdleMemory } from './idle-memory.ts';
 import { measureWorkers } from './workers.ts';
 
 const { values } = parseArgs({
@@ -51,6 +52,7 @@ const only = new Set(
     'plugins',
     'mcp',
     'workers',
+    'idle-memory',
   ],
 );
 const { quick } = values;
@@ -84,6 +86,7 @@ const limits = only.has('limits') ? await measureLimits(quick) : undefined;
 const guardrails = only.has('guardrails') ? await measureGuardrails(quick) : undefined;
 const mcp = only.has('mcp') ? await measureMcp(quick) : undefined;
 const workers = only.has('workers') ? await measureWorkers(quick) : undefined;
+const idleMemory = only.has('idle-memory') ? await measureIdleMemory() : undefined;
 // An hour: only when it is named.
 const memory = only.has('memory')
   ? await measureMemory({ minutes: Number(values.minutes), samplesFile: values.samples })
@@ -109,6 +112,7 @@ const result = {
   plugins,
   mcp,
   workers,
+  idle_memory: idleMemory,
   memory,
 };
 
@@ -140,12 +144,22 @@ if (workers) {
       `${name.padEnd(9)} ${workers.cpu_us[name].toFixed(1).padStart(12)} ${workers.requests_per_second[name].toFixed(1).padStart(12)}`,
     );
   console.log(`bare proxy, two processes / one: ${workers.bare_ratio.toFixed(2)}`);
-  console.log(`parent and two workers without a request: ${workers.idle_mib.toFixed(0)} MiB`);
   verdict(
     'CPU with two workers / with one, over the same of the bare proxy',
     workers.weir_ratio / workers.bare_ratio,
     1.1,
   );
+}
+if (idleMemory) {
+  console.log(
+    '\nidle, with embedded stores and two workers, MiB: resident, proportional, without pages of files',
+  );
+  for (const one of [...idleMemory.processes, { name: 'all', ...idleMemory.sum }])
+    console.log(
+      `${one.name.padEnd(17)} ${[one.resident, one.proportional, one.anonymous].map((cell) => cell.toFixed(0).padStart(9)).join(' ')}`,
+    );
+  verdict('MiB of a worker, proportional', idleMemory.worker, 90);
+  verdict('MiB of all processes, proportional', idleMemory.sum.proportional, 600);
 }
 if (chain) {
   console.log(`\nfirst chain with the cache, saturated; bare ${chain.bare_us.toFixed(1)} µs/request:`);

@@ -12,8 +12,6 @@ interface WorkersFigures {
   /** Cost with two over cost with one. */
   readonly weir_ratio: number;
   readonly bare_ratio: number;
-  /** Resident MiB of the parent and two workers, before any request. */
-  readonly idle_mib: number;
 }
 
 type Name = 'bare' | 'bare_2' | 'weir' | 'weir_2';
@@ -31,7 +29,6 @@ export async function measureWorkers(quick: boolean): Promise<WorkersFigures> {
   const one = await startWeir({ upstreamPort });
   const config = `${benchConfig(upstreamPort)}server: { workers: 2 }\n`;
   const two = await startWeir({ upstreamPort, config });
-  const idle = await two.memory();
   const subjects: Readonly<Record<Name, Subject>> = {
     bare: await startBare(upstreamPort),
     bare_2: await startBare(upstreamPort, { processes: 2 }),
@@ -58,7 +55,6 @@ export async function measureWorkers(quick: boolean): Promise<WorkersFigures> {
       requests_per_second: medians(rates),
       weir_ratio: cpu.weir_2 / cpu.weir,
       bare_ratio: cpu.bare_2 / cpu.bare,
-      idle_mib: idle / 2 ** 20,
     };
   } finally {
     await Promise.all(Object.values(subjects).map((subject) => subject.stop()));

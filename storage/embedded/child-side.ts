@@ -3,7 +3,7 @@ import os from 'node:os';
 import { writePrivately } from './own-folder.ts';
 
 /** Actions of a child process on its parent's messages. */
-interface ChildWork<Options> {
+export interface ChildWork<Options> {
   /** Opens the service and returns its port, 0 for none. An error is reported to the parent, and the process ends. */
   start(message: StartMessage<Options>): Promise<number>;
   /** Ends running work within so many milliseconds and closes everything; then the process ends. */

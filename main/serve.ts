@@ -4,7 +4,7 @@ import { url as inspectorUrl } from 'node:inspector';
 import type { Command } from '../core/administration/cli/arguments.ts';
 import { welcome } from '../core/administration/cli/welcome.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
-import { freeStartMemory } from '../core/base/free-start-memory.ts';
+import { collectGarbage } from '../core/base/collect-garbage.ts';
 import { watchFiles } from '../core/config/watch.ts';
 import { startServer } from '../core/http/server.ts';
 import { leftOutPlugins } from '../core/http/route-table.ts';
@@ -89,7 +89,7 @@ export async function serve(serving: Serving): Promise<void> {
   });
   const { hurry, isFatal } = signals;
   const drainDelay = (): number => (isFatal() ? 0 : serving.drainDelayMs);
-  freeStartMemory();
+  collectGarbage();
   const place = workers === undefined ? port : { socket: workers.controlPlane };
   const server = await startServer(gateway, { ...config.server, host }, place);
   opened.push(async () => {

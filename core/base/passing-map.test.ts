@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import v8 from 'node:v8';
 import fc from 'fast-check';
-import { collectGarbage } from '../../tests/kit/collect-garbage.ts';
+import { collectGarbage } from './collect-garbage.ts';
 import { PassingMap } from './recent-map.ts';
 
 describe('a map of what is under way', () => {

@@ -97,6 +97,15 @@ const Server = Type.Object(
           'Number of processes that serve requests on the port, `auto` for one per core. With more than one, a parent process has the stores, the administration and the jobs, and replaces a worker that ends (docs/workers.md). On Node only.',
       }),
     ),
+    backlog: Type.Optional(
+      Type.Integer({
+        default: 4096,
+        minimum: 1,
+        maximum: 65535,
+        description:
+          'Connections that the system keeps while the process is busy; it refuses more, or lets them wait for a second attempt. Linux allows as many as `net.core.somaxconn`.',
+      }),
+    ),
     max_body_bytes: Type.Optional(
       Type.Integer({
         default: 33554432,

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { definePlugin } from '../pipeline/plugin.ts';
 import { jsonAnswer } from '../pipeline/settle.ts';
 import type { Gateway } from './gateway.ts';
 import { startServer } from './server.ts';
-import { collectGarbage } from '../../tests/kit/collect-garbage.ts';
+import { collectGarbage } from '../base/collect-garbage.ts';
 import { providerPlugin, startTestGateway, testConfig } from '../../tests/kit/gateway-kit.ts';
 import { begin, connect, send, startUpstream, until } from '../../tests/kit/http-kit.ts';
 
@@ -37,6 +39,29 @@ test('an idle connection keeps nothing of the request that it brought', async (t
   };
   await until(isGone, 'the end of what the request was');
   assert.deepEqual([answers.length, server.connections()], [1, 1]);
+});
+
+describe('connections while the process is busy', () => {
+  /** Connections that another process gets within a second in which this one does nothing. */
+  const connected = (port: number, count: number): number => {
+    const client = `let open = 0;
+      for (let n = 0; n < ${count}; n++) require('net').connect(${port}, '127.0.0.1', () => open++).on('error', () => {});
+      setTimeout(() => { console.log(open); process.exit(0); }, 1000);`;
+    return Number(spawnSync(process.execPath, ['-e', client], { encoding: 'utf8' }).stdout);
+  };
+
+  test('are kept by the system, as many as server.backlog says', async (t) => {
+    const { port } = await startTestGateway(t, { plugins: [ok], server: { backlog: 8 } });
+    const kept = connected(port, 200);
+    assert.ok(kept >= 8 && kept <= 16, `${kept} connections`);
+  });
+
+  test('are by default more than the 511 of Node, where the system allows it', async (t) => {
+    const allowed = Number(await readFile('/proc/sys/net/core/somaxconn', 'utf8'));
+    const count = Math.min(900, allowed);
+    const { port } = await startTestGateway(t, { plugins: [ok] });
+    assert.equal(connected(port, count), count);
+  });
 });
 
 describe('requests that are none', () => {

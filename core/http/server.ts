@@ -86,7 +86,7 @@ export async function startServer(
   server.on('clientError', (error, socket: Socket) =>
     answerBrokenRequest(error, socket, sockets.get(socket)),
   );
-  await listen(server, config.host, place);
+  await listen(server, config, place);
   const port = isForWorkers ? 0 : (server.address() as AddressInfo).port;
   return {
     host: config.host,
@@ -105,7 +105,7 @@ function takeClientAddress({ rawHeaders, socket }: IncomingMessage): void {
 
 function listen(
   server: http.Server,
-  host: string,
+  { host, backlog }: Pick<GatewayConfig['server'], 'host' | 'backlog'>,
   place: number | { readonly socket: string },
 ): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -119,8 +119,8 @@ function listen(
       const address = typeof place === 'number' ? `${host}:${place}` : place.socket;
       reject(new Error(`Cannot listen on ${address}: ${reason}`, { cause: error }));
     });
-    if (typeof place === 'number') server.listen(place, host, () => resolve());
-    else server.listen(place.socket, () => resolve());
+    const where = typeof place === 'number' ? { port: place, host } : { path: place.socket };
+    server.listen({ ...where, backlog }, () => resolve());
   });
 }
 

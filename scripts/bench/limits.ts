@@ -16,7 +16,7 @@ import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { openRedis } from '../../storage/redis/open-redis.ts';
 import { createRedisLimiter } from '../../storage/redis/redis-limiter.ts';
-import { collectGarbage } from '../../tests/kit/collect-garbage.ts';
+import { collectGarbage } from '../../core/base/collect-garbage.ts';
 import { redisMissing, startRedis } from '../../tests/kit/redis-server.ts';
 import { median } from './cpu.ts';
 

@@ -373,6 +373,7 @@ export function testConfig({
       header_prefix: 'x-service',
       header_aliases: ['x-portkey'],
       workers: 1,
+      backlog: 4096,
       operations: 'loopback',
       trusted_proxies: [],
       max_body_bytes: 1_000_000,

@@ -152,8 +152,18 @@ interface Family {
   readonly child: (labels: Record<string, string>) => unknown;
 }
 
-/** Values of one process, in a form that only `render` reads. */
+/** Values of one process, in a form that only `render` and `totalsOf` read. */
 export type CollectedMetrics = readonly object[];
+
+/** Counters and histograms of several processes as those of one. Gauges of processes that have ended mean nothing. */
+export async function totalsOf(processes: readonly CollectedMetrics[]): Promise<CollectedMetrics> {
+  const totals = processes.map((families) =>
+    families.filter(
+      (family) => 'type' in family && (family.type === 'counter' || family.type === 'histogram'),
+    ),
+  );
+  return AggregatorRegistry.aggregate(totals).getMetricsAsJSON();
+}
 
 /** Metrics of a process that may be one of several. */
 export interface ProcessMetrics extends Metrics {

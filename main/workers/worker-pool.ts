@@ -5,7 +5,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
-import type { CollectedMetrics } from '../../adapters/telemetry/prometheus.ts';
+import { type CollectedMetrics, totalsOf } from '../../adapters/telemetry/prometheus.ts';
 import type { ConfigSource } from '../../core/config/config-source.ts';
 import { loadConfig } from '../../core/config/load-config.ts';
 import { readBytes } from '../../core/config/read-file.ts';
@@ -87,6 +87,8 @@ interface Member {
   folder: number;
   /** True once it listens. */
   isReady: boolean;
+  /** Its latest metrics. */
+  metrics: CollectedMetrics;
 }
 
 /** Starts workers, replaces those that end, and speaks for all of them. */
@@ -101,6 +103,8 @@ export class WorkerPool implements Followers {
   #ship: (folder: string) => Promise<boolean> = () => Promise.resolve(false);
   #server: Server | undefined;
   #folder: { readonly path: string; remove(): Promise<void> } | undefined;
+  /** What workers that have ended had counted. */
+  #endedMetrics: Promise<CollectedMetrics> = Promise.resolve([]);
   #waitMs = firstWaitMs;
   #isStopping = false;
   /** Numbers of folders whose rows are being shipped. */
@@ -241,8 +245,12 @@ export class WorkerPool implements Followers {
     return settled.every((one) => one);
   }
 
-  metrics(): Promise<readonly CollectedMetrics[]> {
-    return this.#ask('metrics', questionMs, (_, collected) => collected);
+  /** Also of workers that have ended or do not answer, as last read: counters never go back. */
+  async metrics(): Promise<readonly CollectedMetrics[]> {
+    await this.#ask('metrics', questionMs, (member, collected) => (member.metrics = collected));
+    const ended = this.#endedMetrics;
+    const present = [...this.#members.values()].map(({ metrics }) => metrics);
+    return [await ended, ...present];
   }
 
   /** One entry for each worker that answers. */
@@ -295,6 +303,7 @@ export class WorkerPool implements Followers {
       prepared: undefined,
       folder: 0,
       isReady: false,
+      metrics: [],
     };
     this.#members.set(slot, member);
     child.once('exit', (code, signal) => this.#ended(member, signal ?? code));
@@ -304,6 +313,7 @@ export class WorkerPool implements Followers {
     const { log, clock } = this.#options;
     member.channel?.close();
     if (this.#members.get(member.slot) === member) this.#members.delete(member.slot);
+    this.#endedMetrics = this.#endedMetrics.then((ended) => totalsOf([ended, member.metrics]));
     if (this.#isStopping) return;
     if (this.#started !== undefined) {
       this.#started.reject(new Error(`Worker ${member.slot} has ended with ${how} before it listened.`));

@@ -152,12 +152,14 @@ pipelines:
   test('a worker that is killed is replaced, with the configuration that serves; the other fails no request', async () => {
     // The file on the disk is invalid at this moment.
     const [victim] = await workersOf(gateway);
+    const before = await counted(gateway, 'weir_requests_total');
     process.kill(victim?.pid ?? 0, 'SIGKILL');
     await eventually(async () => {
       // A connection to the victim ends with it.
       const now = await workersOf(gateway).catch(() => []);
       return now.length === 2 && now.every(({ pid }) => pid !== victim?.pid) ? true : undefined;
     });
+    assert.equal(await counted(gateway, 'weir_requests_total'), before, 'what it had counted stays');
     for (let i = 0; i < 6; i++) assert.match((await gateway.ask()).text, /one: Hello/);
   });
 

@@ -17,7 +17,7 @@ export const groups = {
   storage: ['storage'],
   journal: ['storage/journal'],
   /** Loading and checking configurations and plugins, the command line, jobs; the scripts of this project. */
-  lifecycle: ['core/administration', 'core/errors', 'core/lifecycle', 'main', 'scripts'],
+  lifecycle: ['core/administration', 'core/errors', 'core/lifecycle', 'main', 'scripts', 'tests/fuzz'],
   adapters: ['adapters'],
   /** Rules of configurations, keys and directories, without processes and stores. */
   rules: [

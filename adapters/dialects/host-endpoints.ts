@@ -22,6 +22,7 @@ import {
   type JsonObject,
   parseExactObject,
   parseObject,
+  asUnixTime,
 } from './json-reading.ts';
 import { noUsage } from '../../core/dialects/usage.ts';
 import type { ListedModel, ModelListing } from '../../core/dialects/model-list.ts';
@@ -95,11 +96,11 @@ function asArrayOfBody(body: Buffer, member: string): readonly unknown[] | undef
 function entry(one: JsonObject, id: string | undefined): ListedModel | undefined {
   if (id === undefined) return undefined;
   const date = asText(one.created_at);
-  const created = asCount(one.created) ?? (date === undefined ? NaN : Date.parse(date) / 1000);
+  const created = asUnixTime(asCount(one.created) ?? Date.parse(date ?? '') / 1000);
   const owner = asText(one.owned_by);
   return {
     id,
-    ...(Number.isFinite(created) ? { created } : {}),
+    ...(created === undefined ? {} : { created }),
     ...(owner === undefined ? {} : { ownedBy: owner }),
   };
 }

@@ -33,6 +33,15 @@ export function asCount(value: unknown): number | undefined {
   return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : undefined;
 }
 
+/** The last second of the year 9999: later ones have no form in the times of the wires. */
+const lastSecond = 253_402_300_799;
+
+/** Unix time in whole seconds, else undefined; some hosts write milliseconds or anything at all. */
+export function asUnixTime(value: unknown): number | undefined {
+  const seconds = asCount(value);
+  return seconds === undefined || seconds > lastSecond ? undefined : Math.floor(seconds);
+}
+
 /** The JSON object of a text; undefined for anything else. */
 export function parseObject(text: string): JsonObject | undefined {
   try {
@@ -52,7 +61,7 @@ export function parseExactObject(text: string): JsonObject | undefined {
   return asObject(parseJsonExactly(text));
 }
 
-/** The inverse: BigInts become their digits. */
-export function stringifyExact(value: JsonObject): string {
+/** The inverse, for any value: BigInts become their digits. `JSON.stringify` throws at them. */
+export function stringifyExact(value: unknown): string {
   return writeJson(value);
 }

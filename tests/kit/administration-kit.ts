@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 /** The administration API for tests: a gateway with the management plugin in front of a real store. */
 import { randomUUID } from 'node:crypto';
-import { after, type TestContext as NodeTestContext } from 'node:test';
+import { after } from 'node:test';
 import auth from '../../plugins/auth/index.ts';
 import guardrails from '../../plugins/guardrails/index.ts';
 import management from '../../plugins/management/index.ts';
@@ -82,7 +82,7 @@ export function expecting(call: Administration['call'], key: KeyRecord) {
  * it has. With providers, it serves requests as well.
  */
 export async function startAdministration(
-  t: NodeTestContext,
+  t: Closing,
   resources?: Resources,
   options: Pick<
     TestGatewayOptions,

@@ -3,7 +3,6 @@
  * dialects around the plugins that a test gives it; no configuration file and no analytics store.
  */
 import { type Features, readFeatures } from '../../core/access/features.ts';
-import type { TestContext as NodeTestContext } from 'node:test';
 import { createCredentialFactory } from '../../adapters/credentials/index.ts';
 import { dialects, providerDialects } from '../../adapters/dialects/index.ts';
 import { modelListings } from '../../adapters/dialects/host-endpoints.ts';
@@ -62,6 +61,7 @@ import { createBudgets } from '../../storage/memory/budgets.ts';
 import { createMemoryCounters } from '../../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../../storage/memory/vector-index.ts';
+import type { Closing } from './postgres-kit.ts';
 import { noOauth } from './fake-mcp.ts';
 import { sha256, testAnalytics, TestJournal } from './plugin-kit.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -177,10 +177,7 @@ export function providerPlugin(options: Readonly<Record<string, unknown>> = {}):
 }
 
 /** Starts a gateway; it ends with the test, cutting what is still open. */
-export async function startTestGateway(
-  t: NodeTestContext,
-  options: TestGatewayOptions = {},
-): Promise<TestGateway> {
+export async function startTestGateway(t: Closing, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const config = testConfig(options);
   const clock = options.clock ?? realClock;
   const lines: Line[] = [];

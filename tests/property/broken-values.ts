@@ -37,17 +37,29 @@ interface Change {
   readonly name: string;
 }
 
-const change: fc.Arbitrary<Change> = fc.record({
-  at: fc.nat(),
-  kind: fc.constantFrom('replace', 'replace', 'add', 'remove', 'repeat'),
-  value: fc.oneof(odd, fc.jsonValue({ maxDepth: 1 })),
-  name: oddNames,
-});
+/** How values are broken. */
+interface Breaking {
+  /** Values that are put in place of others, beside odd ones; default: any small JSON. */
+  readonly pieces?: fc.Arbitrary<unknown>;
+  /** Names of members that are added, beside odd ones. Default none. */
+  readonly names?: fc.Arbitrary<string>;
+  /** Most changes of one value. Default 2. */
+  readonly most?: number;
+}
 
 /** These values with one or two things wrong, or something else in their place. */
-export function brokenValues(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
+export function brokenValues(
+  values: fc.Arbitrary<unknown>,
+  { pieces = fc.jsonValue({ maxDepth: 1 }), names, most = 2 }: Breaking = {},
+): fc.Arbitrary<unknown> {
+  const change: fc.Arbitrary<Change> = fc.record({
+    at: fc.nat(),
+    kind: fc.constantFrom('replace', 'replace', 'add', 'remove', 'repeat'),
+    value: fc.oneof(odd, pieces),
+    name: names === undefined ? oddNames : fc.oneof(oddNames, { arbitrary: names, weight: 3 }),
+  });
   const changed = fc
-    .tuple(values, fc.array(change, { minLength: 1, maxLength: 2 }))
+    .tuple(values, fc.array(change, { minLength: 1, maxLength: most }))
     .map(([value, changes]) => changes.reduce(applied, value));
   return fc.oneof({ arbitrary: changed, weight: 3 }, odd);
 }

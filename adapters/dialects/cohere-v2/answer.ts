@@ -8,7 +8,15 @@ import type {
 import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatPart, Citation } from '../../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
+import {
+  asArray,
+  asCount,
+  asObject,
+  asText,
+  type JsonObject,
+  parseExactObject,
+  stringifyExact,
+} from '../json-reading.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 
@@ -128,7 +136,7 @@ export const planMark = { 'cohere-v2': { tool_plan: true } } as const;
 
 /** Arguments as JSON text: tools without parameters get `null`, nothing, or an object. */
 function argumentsOf(value: unknown): string {
-  if (typeof value === 'object' && value !== null) return JSON.stringify(value);
+  if (typeof value === 'object' && value !== null) return stringifyExact(value);
   const text = typeof value === 'string' ? value.trim() : '';
   return text === '' || text === 'null' ? '{}' : (value as string);
 }

@@ -3,7 +3,15 @@ import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/cha
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
 import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';
-import { asArray, asCount, asObject, asText, type JsonObject, parseObject } from '../json-reading.ts';
+import {
+  asArray,
+  asCount,
+  asObject,
+  asText,
+  type JsonObject,
+  parseObject,
+  stringifyExact,
+} from '../json-reading.ts';
 import {
   customInput,
   customNames,
@@ -85,7 +93,7 @@ class CallArguments {
 
   private feed(call: StreamedCall, value: unknown): void {
     const text =
-      typeof value === 'string' ? value : asObject(value) === undefined ? '' : JSON.stringify(value);
+      typeof value === 'string' ? value : asObject(value) === undefined ? '' : stringifyExact(value);
     if (call.undecided === undefined) return this.builder.arguments(0, call.key, text);
     call.undecided += text;
     if (call.isCustom || 'null'.startsWith(call.undecided.trim())) return;

@@ -361,7 +361,7 @@ export function encodeGrounding(citations: readonly Citation[], text: string): J
   for (const citation of citations) {
     const chunk = chunkOf(citation);
     if (chunk === undefined) continue;
-    const key = JSON.stringify(chunk);
+    const key = stringifyExact(chunk);
     let index = known.get(key);
     if (index === undefined) {
       index = groundingChunks.push(chunk) - 1;

@@ -1,6 +1,6 @@
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
-import { asArray, asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { asArray, asCount, asObject, asText, asUnixTime, type JsonObject } from '../json-reading.ts';
 import { readError } from './errors.ts';
 import {
   decodeArguments,
@@ -328,12 +328,12 @@ export class AnswerReader {
   private start(json: JsonObject): void {
     if (this.builder.hasStarted) return;
     const { model } = this.context.request;
-    const created = Date.parse(asText(member(json, 'createTime')) ?? '');
+    const createdMs = Date.parse(asText(member(json, 'createTime')) ?? '');
     const usage = memberObject(json, 'usageMetadata');
     this.builder.start({
       id: asText(member(json, 'responseId')) ?? '',
       model: asText(member(json, 'modelVersion')) ?? model,
-      createdAt: Number.isNaN(created) ? undefined : Math.floor(created / 1000),
+      createdAt: asUnixTime(createdMs / 1000),
       serviceTier: usage === undefined ? undefined : asText(member(usage, 'serviceTier')),
     });
   }

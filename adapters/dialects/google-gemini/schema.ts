@@ -1,5 +1,5 @@
 import type { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
-import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { member, withoutMembers } from './parts.ts';
 
 const maxNesting = 100;
@@ -148,7 +148,7 @@ function adaptEnum(
     return;
   }
   report.emulate(`${place}.${name}`);
-  const list = values.map((value) => JSON.stringify(value)).join(', ');
+  const list = values.map(stringifyExact).join(', ');
   const sentence = values.length === 1 ? `Always ${list}.` : `One of ${list}.`;
   const description = asText(adapted.description);
   adapted.description = description === undefined ? sentence : `${description} ${sentence}`;

@@ -3,7 +3,7 @@ import type { ChatEventReader, DecodeContext } from '../../../core/dialects/cano
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import { collectAnswer, mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
+import { asArray, asObject, asText, asUnixTime, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { decodeOpenAiUsage, openAiErrorMessage, openAiStreamError } from '../openai-shapes.ts';
 import type { Citation, Extras } from '../../../core/dialects/canonical/chat-part.ts';
 
@@ -148,11 +148,10 @@ export class ChunkDecoder {
     const id = asText(json.id);
     const model = asText(json.model);
     if (id === undefined && model === undefined && asArray(json.choices).length === 0) return;
-    const created = asCount(json.created);
     builder.start({
       id: id ?? '',
       model: model ?? '',
-      createdAt: created === undefined || created === 0 ? undefined : Math.floor(created),
+      createdAt: asUnixTime(json.created) || undefined,
       serviceTier: asText(json.service_tier),
       systemFingerprint: asText(json.system_fingerprint),
     });

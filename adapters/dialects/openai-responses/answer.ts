@@ -2,7 +2,7 @@ import type { ChatAnswer, Finish, ProviderError } from '../../../core/dialects/c
 import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ChatPart, Extras } from '../../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
+import { asArray, asObject, asText, asUnixTime, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { decodeOpenAiUsage, openAiErrorMessage, openAiStreamError } from '../openai-shapes.ts';
 import { given, unknownMembers } from '../request-members.ts';
 import { attachSignature, decodeLogprobs, isProviderRun, partsOfItem, providerItem } from './output-parts.ts';
@@ -214,7 +214,7 @@ export function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
   return given<ChatAnswer>({
     id: asText(response.id) ?? '',
     model: asText(response.model) ?? '',
-    createdAt: asCount(response.created_at),
+    createdAt: asUnixTime(response.created_at),
     choices: [
       given<ChatAnswer['choices'][number]>({
         index: 0,

@@ -21,7 +21,7 @@ import type {
 } from '../../../core/dialects/canonical/chat-request.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import {
   booleanMember,
   collectTexts,
@@ -468,7 +468,7 @@ function toolResult(item: JsonObject, place: string): ToolResultPart {
 function resultPart(part: ChatPart): InputPart {
   if (part.type === 'text' || part.type === 'image' || part.type === 'file' || part.type === 'audio')
     return part;
-  return { type: 'text', text: JSON.stringify('value' in part ? part.value : part) };
+  return { type: 'text', text: stringifyExact('value' in part ? part.value : part) };
 }
 
 function referenceRefused(place: string): GatewayError {

@@ -13,7 +13,7 @@ import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/cha
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
 import type { StreamPayload } from '../../framing/stream-payload.ts';
-import { asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
+import { asObject, asText, asUnixTime, type JsonObject, parseExactObject } from '../json-reading.ts';
 import { ItemEvents } from './item-events.ts';
 
 /** Reads the stream of a Responses host. */
@@ -134,7 +134,7 @@ class ResponsesEventReader implements ChatEventReader {
     this.builder.start({
       id: asText(response.id) ?? '',
       model: asText(response.model) ?? '',
-      createdAt: asCount(response.created_at),
+      createdAt: asUnixTime(response.created_at),
       serviceTier: serviceTier(response),
     });
   }

@@ -202,7 +202,7 @@ export class OutputWriter {
     const index = part.annotations.push(annotation) - 1;
     this.lines.addRaw(
       'response.output_text.annotation.added',
-      `${part.prefix},"annotation_index":${index},"annotation":${JSON.stringify(annotation)}`,
+      `${part.prefix},"annotation_index":${index},"annotation":${stringifyExact(annotation)}`,
     );
   }
 
@@ -238,7 +238,7 @@ export class OutputWriter {
         'response.output_text.done',
         `${part.prefix},"text":${JSON.stringify(part.text)},"logprobs":${JSON.stringify(part.logprobs)}`,
       );
-    this.lines.addRaw('response.content_part.done', `${part.prefix},"part":${JSON.stringify(content)}`);
+    this.lines.addRaw('response.content_part.done', `${part.prefix},"part":${stringifyExact(content)}`);
     this.message?.content.push(content);
   }
 

@@ -197,7 +197,7 @@ const apart: ReadonlySet<string> = new Set([
 function textOf(response: unknown): string | undefined {
   if (typeof response === 'string') return response;
   if (typeof response === 'number' || typeof response === 'bigint') return response.toString();
-  if (Array.isArray(response)) return JSON.stringify(response);
+  if (Array.isArray(response)) return stringifyExact(response);
   const members = asObject(response);
   return members === undefined ? undefined : stringifyExact(members);
 }

@@ -4,7 +4,8 @@ import type { ChatPart, Citation, Extras } from './chat-part.ts';
 
 /**
  * An event of a streamed answer, independent of the wire, in this order: `start` once; for every part `part-start`, its
- * deltas and `part-end`; `finish` once for each choice; `usage` any number of times (the last one counts); `end` once.
+ * deltas and `part-end`; `finish` once for each choice; `end` once. `usage` (the last one counts) and `extras` come any
+ * number of times, also before `start`, where a broken stream lacks its beginning.
  * Parts of a choice are numbered from 0 in the order of their start. Several may be open at once (interleaved tool
  * calls); no delta follows the end of its part. `error` may come anywhere and is the last event.
  *

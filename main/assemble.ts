@@ -85,7 +85,7 @@ interface AssemblyOptions {
   /** The box of secrets at rest. */
   readonly secrets: SecretBox;
   /** Plugins may get all of it. */
-  readonly stores: Omit<Stores, 'identity'>;
+  readonly stores: Omit<Stores, 'identity' | 'loans'>;
   readonly opened: UndoStack;
   /** Reports changes of a file (`Reloader`). */
   readonly watch: ConstructorParameters<typeof Reloader>[0]['watch'];

@@ -35,6 +35,7 @@ import { createMemoryLimiter } from '../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
+import { Loans } from '../storage/parent/loans.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
 import type { OpenedAlerts } from './open-alerts.ts';
 import { openAnalytics } from './open-analytics.ts';
@@ -90,6 +91,8 @@ export interface Stores {
   readonly journal: Journal;
   readonly counters: Counters;
   readonly limiter: Limiter;
+  /** Limits in memory, of which workers borrow parts. */
+  readonly loans: Loans;
   readonly budgets: Budgets;
   readonly cache: Cache;
   readonly vectors: VectorIndex;
@@ -134,20 +137,26 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   const ownBudgets = await openBudgets({ ...options, ledger, alerts, analytics, journal, resources: reader });
   const ownCounters = createMemoryCounters({ clock, log });
   opened.push(() => ownCounters.close());
+  const ownLimiter = createMemoryLimiter({ counters: ownCounters, budgets: ownBudgets });
+  const loans = new Loans({ windows: ownCounters, budgets: ownBudgets, limiter: ownLimiter, clock });
   const shared = await openSharedStores({
     storage: config.storage,
     log,
     clock,
     metrics,
     counters: ownCounters,
-    limiter: createMemoryLimiter({ counters: ownCounters, budgets: ownBudgets }),
+    limiter: ownLimiter,
     budgets: ownBudgets,
     hasLedger: ledger !== undefined,
     cache: createMemoryCache({ clock, maxBytes, maxValueBytes }),
     vectors: createMemoryVectorIndex({ clock }),
   });
   opened.push(() => shared.close());
-  const { counters, limiter, budgets, cache, vectors } = shared;
+  const { cache, vectors } = shared;
+  const { counters, limiter, budgets } =
+    config.storage.counters.url === 'memory:' && (options.workers ?? 0) > 0
+      ? { counters: loans, limiter: loans, budgets: lentBudgets(ownBudgets, loans) }
+      : shared;
   const dependencies: Dependency[] = [
     { name: 'analytics', check: checkOf(() => engines.analytics, analytics) },
     { name: 'journal', check: () => checkJournal(journal) },
@@ -163,12 +172,23 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
     journal,
     counters,
     limiter,
+    loans,
     budgets,
     cache,
     vectors,
     ...administered,
     dependencies,
     following,
+  };
+}
+
+/** Budgets of which workers hold a part. */
+function lentBudgets(budgets: Budgets, loans: Loans): Budgets {
+  return {
+    usage: (budget) => budgets.usage(budget),
+    groups: (prefix) => budgets.groups(prefix),
+    reset: (key, organisationId) => loans.reset(key, organisationId),
+    tell: (crossing) => budgets.tell(crossing),
   };
 }
 

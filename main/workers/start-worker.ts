@@ -122,6 +122,7 @@ class WorkerProcess {
     const problems = await start();
     if (problems.length > 0) throw new Error(formatProblem(problems[0] as Problem));
     const calls: Offered<CallsOfWorker> = {
+      'loans.recall': (numbers) => stores.leases.recall(numbers),
       prepare: async (next: ConfigTexts) => {
         latest = next;
         return (await reloader.prepare()).map(formatProblem);

@@ -1,6 +1,6 @@
 /** The functions that a parent and a worker call of each other, beside those of the stores. */
 import type { CollectedMetrics } from '../../adapters/telemetry/prometheus.ts';
-import type { ParentCalls } from '../../storage/parent/parent-calls.ts';
+import type { LoanCalls, ParentCalls } from '../../storage/parent/parent-calls.ts';
 
 /** Texts of a configuration by absolute path: a worker serves exactly what its parent has read. */
 export type ConfigTexts = ReadonlyMap<string, Uint8Array>;
@@ -35,7 +35,7 @@ export type CallsOfParent = ParentCalls & {
 };
 
 /** Offered by each worker. */
-export type CallsOfWorker = {
+export type CallsOfWorker = LoanCalls & {
   /** Builds the next generation; resolves with the reasons why it cannot, empty for none. */
   prepare: (texts: ConfigTexts) => readonly string[];
   commit: () => void;

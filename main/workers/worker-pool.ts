@@ -335,7 +335,7 @@ export class WorkerPool implements Followers {
   /** A worker has connected; its first call says which one it is. */
   #connected(socket: Socket): void {
     const { clock, log } = this.#options;
-    const served = serveStores(this.#stores as SharedByParent, clock);
+    const served = serveStores(this.#stores as SharedByParent, clock, () => channel);
     let member: Member | undefined;
     const calls: Offered<CallsOfParent> = {
       ...served.calls,
@@ -365,7 +365,7 @@ export class WorkerPool implements Followers {
         this.#started?.reject(new Error(reason));
       },
     };
-    const channel = new Channel<CallsOfWorker>(socket, calls);
+    const channel: Channel<CallsOfWorker> = new Channel<CallsOfWorker>(socket, calls);
     void channel.closed.then(() => served.end());
   }
 

@@ -48,7 +48,10 @@ interface WorkerStoresOptions {
   readonly opened: UndoStack;
 }
 
-type WorkerStores = Omit<Stores, 'identity'>;
+interface WorkerStores extends Omit<Stores, 'identity' | 'loans'> {
+  /** What this worker has borrowed of the limits of its parent. */
+  readonly leases: ReturnType<typeof createParentStores>['leases'];
+}
 
 /** Opens the stores of a worker; resources to close are added to `opened`. */
 export async function openWorkerStores(options: WorkerStoresOptions): Promise<WorkerStores> {
@@ -86,10 +89,14 @@ async function openCounts({
   metrics,
   opened,
 }: WorkerStoresOptions): Promise<
-  Pick<WorkerStores, 'counters' | 'limiter' | 'budgets' | 'ledger' | 'cache' | 'vectors' | 'dependencies'>
+  Pick<
+    WorkerStores,
+    'counters' | 'limiter' | 'leases' | 'budgets' | 'ledger' | 'cache' | 'vectors' | 'dependencies'
+  >
 > {
   const { max_value_bytes: maxValueBytes } = config.storage.cache;
-  const own = createParentStores({ parent, clock, log, maxValueBytes });
+  const own = createParentStores({ parent, clock, log, metrics, maxValueBytes });
+  opened.push(() => own.leases.close());
   const isInMemory = config.storage.counters.url === 'memory:';
   const counters = createMemoryCounters({ clock, log });
   opened.push(() => counters.close());
@@ -108,7 +115,9 @@ async function openCounts({
   });
   opened.push(() => shared.close());
   const { cache, vectors, dependencies } = shared;
-  return { ...(isInMemory ? own : shared), ledger, cache, vectors, dependencies };
+  const { counters: inUse, limiter, budgets: told } = isInMemory ? own : shared;
+  const { leases } = own;
+  return { counters: inUse, limiter, leases, budgets: told, ledger, cache, vectors, dependencies };
 }
 
 async function openAdministration(

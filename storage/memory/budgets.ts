@@ -2,7 +2,6 @@ import {
   rateCrossingPrefix,
   type Budget,
   type BudgetAmounts,
-  type BudgetCount,
   type BudgetRefusal,
   type BudgetReservation,
   type BudgetUsage,
@@ -11,108 +10,22 @@ import {
   shownUnits,
   type UsageDelta,
   type UsageLedger,
-  type UsageRow,
   type UsageAlerts,
   type UsageCrossing,
   wholeUnits,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
+import type { LendableBudgets } from '../../core/ports/lending.ts';
 import type { Log } from '../../core/ports/log.ts';
+import { acceptedBeforeMs, Count } from './budget-count.ts';
 
 const syncMs = 1000;
-/** Weight of a new request in the moving average of costs. */
-const learning = 0.2;
 /** Delay until a budget that the ledger lacks is stored. */
 const firstSyncMs = 50;
-/** Assumed time between acceptance and count of a request: its body is read in between. */
-const acceptedBeforeMs = 50;
 /** Nothing was counted before. */
 const unknownSince = Number.MAX_SAFE_INTEGER;
 /** Upper bound of deltas in one exchange. */
 const maxPerBatch = 5000;
-
-const nothingTold: UsageRow['claimed'] = { threshold: '', exhausted: '' };
-
-/** Count of one budget, in whole units. */
-class Count implements BudgetCount {
-  readonly key: string;
-  readonly organisationId: string;
-  /** Start of the counted period; earlier use does not count. */
-  epoch = 0;
-  /** Time since which requests are counted in this period. */
-  since: number;
-  used = 0;
-  /** Reserved by running requests. */
-  reserved = 0;
-  /** Average cost of a request. 0: unknown. */
-  usual = 0;
-  /** Counted here, and not yet reported to the ledger. */
-  pending = 0;
-  /** Counted here since the last contact with the shared store. */
-  alone = 0;
-  isDirty = false;
-  /** The period that the ledger has. */
-  #storedEpoch = -1;
-  /** The last counted budget: its limits apply to alerts. Set before a crossing is noted. */
-  budget: Budget | undefined;
-  /** Marks of the last crossings that were reported here, or claimed by any process. */
-  told: UsageRow['claimed'] = nothingTold;
-
-  constructor(key: string, organisationId: string, since: number) {
-    this.key = key;
-    this.organisationId = organisationId;
-    this.since = since;
-  }
-
-  /** True when the ledger has a count for this period. */
-  get isStored(): boolean {
-    return this.#storedEpoch === this.epoch;
-  }
-
-  /** Notes that the ledger has the present period. */
-  stored(): void {
-    this.#storedEpoch = this.epoch;
-  }
-
-  /** Starts a new period at `epoch` when that is later, for a request counted at `now`. */
-  beginAt(epoch: number, now: number): void {
-    if (epoch > this.epoch) this.restart(epoch, Math.max(epoch, now - acceptedBeforeMs));
-  }
-
-  restart(epoch: number, since: number): void {
-    this.epoch = epoch;
-    this.since = since;
-    this.used = 0;
-    this.pending = 0;
-    this.alone = 0;
-  }
-
-  amountFor({ tokens, cost }: ExpectedUse): number {
-    const unit = this.budget?.unit;
-    if (unit === 'tokens') return wholeUnits(tokens, unit);
-    if (unit === 'requests') return 1;
-    return cost === undefined ? Math.ceil(this.usual) : wholeUnits(cost, 'cost');
-  }
-
-  /** Adopts claims of other processes. */
-  hear(claimed: UsageRow['claimed']): void {
-    const threshold = this.told.threshold || claimed.threshold;
-    const exhausted = this.told.exhausted || claimed.exhausted;
-    if (threshold !== '' || exhausted !== '') this.told = { threshold, exhausted };
-  }
-
-  learn(epoch: number, used: number, now: number): void {
-    this.beginAt(epoch, now);
-    this.alone = 0;
-    if (epoch === this.epoch && used > this.used) this.used = used;
-  }
-
-  /** True when this gateway, one of `replicas`, has used its share of the remainder. */
-  isShareTaken(limit: number, replicas: number): boolean {
-    const left = limit - (this.used - this.alone);
-    return this.alone + this.reserved >= Math.ceil(left / replicas);
-  }
-}
 
 /** Dependencies and options. */
 interface BudgetsOptions {
@@ -127,7 +40,7 @@ interface BudgetsOptions {
 }
 
 /** Budgets counted in this process. */
-interface CountedBudgets extends LocalBudgets {
+interface CountedBudgets extends LocalBudgets, LendableBudgets {
   /**
    * Reads the ledger, and starts to exchange with it every second. Resolves after the first exchange, even a failed
    * one.
@@ -292,14 +205,29 @@ class MemoryBudgets implements CountedBudgets {
     );
   }
 
-  readonly #settle = (budget: Budget, count: Count, reserved: number, used: number): void => {
+  leftOf(budget: Budget): number {
+    if (!this.enforces) return 0;
+    const { used, reserved } = this.countOf(budget);
+    return wholeUnits(budget.limit, budget.unit) - used - reserved;
+  }
+
+  lend(budget: Budget, amount: number): void {
+    this.countOf(budget).reserved += amount;
+  }
+
+  repay(budget: Budget, amount: number, used: number, requests: number): void {
+    if (requests > 0 || used > 0) this.#settle(budget, this.countOf(budget), amount, used, requests);
+    else this.countOf(budget).reserved -= amount;
+  }
+
+  readonly #settle: Settle = (budget, count, reserved, used, requests = 1) => {
     count.reserved -= reserved;
     if (used <= 0) {
       // A request without a price may be priced later: only the ledger holds the start of its count.
       if (budget.unit === 'cost' && !count.isStored) this.#touch(count);
       return;
     }
-    count.usual = count.usual === 0 ? used : count.usual + (used - count.usual) * learning;
+    if (requests > 0) count.learnUsual(used, requests);
     const now = this.#clock.now();
     count.beginAt(budget.period(now).start, now);
     count.used += used;
@@ -452,7 +380,7 @@ class MemoryBudgets implements CountedBudgets {
 
 const none: readonly never[] = [];
 
-type Settle = (budget: Budget, count: Count, reserved: number, used: number) => void;
+type Settle = (budget: Budget, count: Count, reserved: number, used: number, requests?: number) => void;
 
 class Reservation implements BudgetReservation {
   readonly isAdmitted = true;

@@ -16,6 +16,16 @@ export type Offered<C extends Calls> = {
 export interface Remote<C extends Calls> {
   /** Rejects with the error of the function, or with `store_unavailable` when the other process has gone. */
   call<N extends keyof C & string>(name: N, ...args: Parameters<C[N]>): Promise<Awaited<ReturnType<C[N]>>>;
+  /**
+   * The same, for an answer that must be taken before the next message is: `onAnswer` runs at once, in the order in
+   * which the other side sent its answers and calls.
+   */
+  ask<N extends keyof C & string>(
+    name: N,
+    args: Parameters<C[N]>,
+    onAnswer: (answer: Awaited<ReturnType<C[N]>>) => void,
+    onError: (error: unknown) => void,
+  ): void;
 }
 
 /** Kinds of messages. */
@@ -30,7 +40,7 @@ const headBytes = 4;
 const maxWaiting = 100_000;
 
 interface Waiting {
-  resolve(value: unknown): void;
+  resolve(value: never): void;
   reject(error: unknown): void;
 }
 
@@ -76,13 +86,20 @@ export class Channel<C extends Calls> implements Remote<C> {
   }
 
   call<N extends keyof C & string>(name: N, ...args: Parameters<C[N]>): Promise<Awaited<ReturnType<C[N]>>> {
-    return new Promise((resolve, reject) => {
-      if (this.#isClosed || this.#waiting.size >= maxWaiting) return reject(goneError());
-      const id = this.#next++;
-      // Throws for a value that cannot be sent: the promise rejects, and nothing waits.
-      this.#send([called, id, name, args]);
-      this.#waiting.set(id, { resolve, reject });
-    });
+    return new Promise((resolve, reject) => this.ask(name, args, resolve, reject));
+  }
+
+  ask<N extends keyof C & string>(
+    name: N,
+    args: Parameters<C[N]>,
+    resolve: (answer: Awaited<ReturnType<C[N]>>) => void,
+    reject: (error: unknown) => void,
+  ): void {
+    if (this.#isClosed || this.#waiting.size >= maxWaiting) return reject(goneError());
+    const id = this.#next++;
+    // Throws for a value that cannot be sent: the promise rejects, and nothing waits.
+    this.#send([called, id, name, args]);
+    this.#waiting.set(id, { resolve, reject });
   }
 
   /** Ends the connection; calls without an answer fail. */
@@ -140,24 +157,38 @@ export class Channel<C extends Calls> implements Remote<C> {
   #take(message: unknown): void {
     const [kind, id, ...rest] = message as [number, number, ...unknown[]];
     if (kind === called) {
-      void this.#answer(id, rest[0] as string, rest[1] as never[]);
-      return;
+      return this.#answer(id, rest[0] as string, rest[1] as never[]);
     }
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
-    if (kind === answered) waiting?.resolve(rest[0]);
+    if (kind === answered) waiting?.resolve(rest[0] as never);
     else waiting?.reject(receivedError(rest[0] as SentError));
   }
 
-  async #answer(id: number, name: string, args: never[]): Promise<void> {
+  /** An answer that is there at once leaves before anything else that this side sends. */
+  #answer(id: number, name: string, args: never[]): void {
+    const fail = (error: unknown): void => this.#send([failed, id, sentError(error)]);
+    const succeed = (result: unknown): void => {
+      try {
+        this.#send([answered, id, result]);
+      } catch (error) {
+        fail(error);
+      }
+    };
     try {
       const work = this.#offered[name];
       if (work === undefined) throw new Error(`The other process has no function ${name}.`);
-      this.#send([answered, id, await work(...args)]);
+      const result = work(...args);
+      if (isThenable(result)) result.then(succeed, fail);
+      else succeed(result);
     } catch (error) {
-      this.#send([failed, id, sentError(error)]);
+      fail(error);
     }
   }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
 function goneError(): GatewayError {

@@ -2,11 +2,13 @@
 import type { Budgets, UsageLedger } from '../../core/ports/budgets.ts';
 import type { Cache, VectorIndex } from '../../core/ports/cache.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Admission, Charges, Counters, Limiter } from '../../core/ports/counters.ts';
+import type { Counters, Limiter } from '../../core/ports/counters.ts';
 import type { Log } from '../../core/ports/log.ts';
+import type { Metrics } from '../../core/ports/metrics.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
 import type { Remote } from './channel.ts';
-import type { ParentCalls, SentCharges } from './parent-calls.ts';
+import { Leases } from './leases.ts';
+import type { ParentCalls } from './parent-calls.ts';
 
 type Parent = Remote<ParentCalls>;
 
@@ -15,14 +17,19 @@ interface ParentStoresOptions {
   readonly parent: Parent;
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics: Metrics;
   /** Larger values stay out of the cache. */
   readonly maxValueBytes: number;
+  /** As of `Leases`. */
+  readonly minRequests?: number | undefined;
 }
 
 /** Counters, limits and cached answers of the parent: exact over all workers. */
 interface ParentStores {
   readonly counters: Counters;
   readonly limiter: Limiter;
+  /** The parts of limits that this worker holds. */
+  readonly leases: Pick<Leases, 'recall' | 'report' | 'close'>;
   /** Workers tell of crossings only: routes that show usage run in the parent. */
   readonly budgets: Budgets;
   readonly ledger: UsageLedger;
@@ -30,14 +37,15 @@ interface ParentStores {
   readonly vectors: VectorIndex;
 }
 
-export function createParentStores({ parent, clock, log, maxValueBytes }: ParentStoresOptions): ParentStores {
+export function createParentStores(options: ParentStoresOptions): ParentStores {
+  const { parent, clock, log, metrics, maxValueBytes, minRequests } = options;
   const lost = (error: unknown): undefined => void log.debug('The parent process did not answer', { error });
+  const leases = new Leases({ parent, clock, metrics, lost, minRequests });
+  const { counters, limiter } = leases;
   return {
-    counters: {
-      take: (windows, amount) => parent.call('counters.take', windows, amount),
-      adjust: (windows, delta) => parent.call('counters.adjust', windows, delta),
-    },
-    limiter: new ParentLimiter(parent, clock, lost),
+    counters,
+    limiter,
+    leases,
     budgets: {
       usage: () => inParent(),
       groups: () => inParent(),
@@ -70,63 +78,6 @@ export function createParentStores({ parent, clock, log, maxValueBytes }: Parent
 
 function inParent(): never {
   throw new Error('Routes of the administration run in the parent process.');
-}
-
-/** Charges as they are sent, until a period of their budgets ends. */
-interface SendableCharges {
-  readonly sent: SentCharges;
-  readonly until: number;
-}
-
-class ParentLimiter implements Limiter {
-  readonly #parent: Parent;
-  readonly #clock: Clock;
-  readonly #lost: (error: unknown) => undefined;
-  readonly #sendable = new WeakMap<Charges, SendableCharges>();
-
-  constructor(parent: Parent, clock: Clock, lost: (error: unknown) => undefined) {
-    this.#parent = parent;
-    this.#clock = clock;
-    this.#lost = lost;
-  }
-
-  async admit(charges: Charges, expected: Parameters<Limiter['admit']>[1]): Promise<Admission> {
-    const admission = await this.#parent.call('limiter.admit', this.#toSend(charges), expected);
-    if (admission === undefined) return undefined;
-    if (admission.isAdmitted) {
-      const { reserved, reservation } = admission;
-      return {
-        isAdmitted: true,
-        reserved,
-        settle: (used) => this.#parent.call('limiter.settle', reservation, used).catch(this.#lost),
-      };
-    }
-    if (!('budgetIndex' in admission)) return admission;
-    const { budgetIndex, ...refusal } = admission;
-    const budget = charges.budgets?.[budgetIndex];
-    if (budget === undefined) throw new Error('The parent process refused by a budget that was not sent.');
-    return { ...refusal, budget };
-  }
-
-  #toSend(charges: Charges): SentCharges {
-    const { budgets } = charges;
-    if (budgets === undefined) return { requests: charges.requests, tokens: charges.tokens, budgets };
-    const now = this.#clock.now();
-    const known = this.#sendable.get(charges);
-    if (known !== undefined && now < known.until) return known.sent;
-    let until = Infinity;
-    const sent: SentCharges = {
-      requests: charges.requests,
-      tokens: charges.tokens,
-      budgets: budgets.map(({ period, ...budget }) => {
-        const { start, end } = period(now);
-        until = Math.min(until, end ?? Infinity);
-        return { ...budget, start, end };
-      }),
-    };
-    this.#sendable.set(charges, { sent, until });
-    return sent;
-  }
 }
 
 /** Groups of functions of readers and writers. */

@@ -2,20 +2,21 @@
 import type { Budgets, UsageLedger } from '../../core/ports/budgets.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Cache, VectorIndex } from '../../core/ports/cache.ts';
-import type { Charges, Counters, Limiter, LimitReservation } from '../../core/ports/counters.ts';
+import type { Admission, Charges, LimitReservation } from '../../core/ports/counters.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Offered } from './channel.ts';
-import type { ParentCalls, SentAdmission, SentBudget, SentCharges } from './parent-calls.ts';
+import type { Offered, Remote } from './channel.ts';
+import { chargesOf as chargesOfWindows, type Loans } from './loans.ts';
+import type { LoanCalls, ParentCalls, SentAdmission, SentCharges, SentPeriod } from './parent-calls.ts';
 
 /** Longest time of one view or transaction of a worker: the embedded store has one connection. */
 const sessionMs = 30_000;
 
 /** Stores that exist once. */
 export interface SharedByParent {
-  readonly counters: Counters;
-  readonly limiter: Limiter;
+  /** Counters and limits of which workers borrow a part. */
+  readonly loans: Loans;
   readonly budgets: Pick<Budgets, 'tell'>;
   readonly cache: Cache;
   readonly vectors: VectorIndex;
@@ -32,34 +33,53 @@ interface ServedStores {
   end(): void;
 }
 
-/** Offers the stores to one worker. */
-export function serveStores(stores: SharedByParent, clock: Clock): ServedStores {
-  const { counters, budgets, cache, vectors, analytics, resources, ledger } = stores;
-  const reservations = new Map<number, LimitReservation>();
+/** Offers the stores to one worker, which gives back what it has borrowed when it is asked. */
+export function serveStores(
+  stores: SharedByParent,
+  clock: Clock,
+  worker: () => Remote<LoanCalls>,
+): ServedStores {
+  const { loans, budgets, cache, vectors, analytics, resources, ledger } = stores;
+  const borrower = loans.borrower((numbers) => worker().call('loans.recall', numbers));
+  const reservations = new Map<number, { charges: ReceivedCharges; admission: LimitReservation }>();
   const sessions = new ResourceSessions(resources, clock);
   let next = 1;
+  const send = (charges: ReceivedCharges, admission: Admission): SentAdmission => {
+    if (admission === undefined) return undefined;
+    if (admission.isAdmitted) {
+      const reservation = next++;
+      reservations.set(reservation, { charges, admission });
+      return { isAdmitted: true, reserved: admission.reserved, reservation };
+    }
+    if (!('budget' in admission)) return admission;
+    const { budget, isExhausted, used, resetsAt } = admission;
+    const budgetIndex = charges.budgets?.indexOf(budget) ?? -1;
+    return { isAdmitted: false, budgetIndex, isExhausted, used, resetsAt };
+  };
   return {
     calls: {
-      'counters.take': (windows, amount) => counters.take(windows, amount),
-      'counters.adjust': (windows, delta) => counters.adjust(windows, delta),
-      'limiter.admit': async (sent, expected): Promise<SentAdmission> => {
-        const charges = chargesOf(sent);
-        const admission = await stores.limiter.admit(charges, expected);
-        if (admission === undefined) return undefined;
-        if (admission.isAdmitted) {
-          const reservation = next++;
-          reservations.set(reservation, admission);
-          return { isAdmitted: true, reserved: admission.reserved, reservation };
-        }
-        if (!('budget' in admission)) return admission;
-        const { budget, isExhausted, used, resetsAt } = admission;
-        const budgetIndex = charges.budgets?.indexOf(budget) ?? -1;
-        return { isAdmitted: false, budgetIndex, isExhausted, used, resetsAt };
+      'counters.take': (windows, amount, wishes) => {
+        const decision = loans.take(windows, amount);
+        if ('then' in decision) return decision.then((answer) => ({ answer, grants: undefined }));
+        const grants = decision.allowed ? borrower.grant(chargesOfWindows(windows), wishes) : undefined;
+        return { answer: decision, grants };
       },
-      'limiter.settle': (number, used) => {
+      'counters.adjust': (windows, delta) => loans.adjust(windows, delta),
+      'limiter.admit': (sent, expected, wishes) => {
+        const charges = chargesOf(sent);
+        const admission = loans.admit(charges, expected);
+        if (admission !== undefined && 'then' in admission)
+          return admission.then((decided) => ({ answer: send(charges, decided), grants: undefined }));
+        const isRefused = admission?.isAdmitted === false;
+        const grants = isRefused ? undefined : borrower.grant(charges, wishes);
+        return { answer: send(charges, admission), grants };
+      },
+      'loans.report': (reports) => borrower.report(reports),
+      'limiter.settle': (number, used, periods) => {
         const reservation = reservations.get(number);
         reservations.delete(number);
-        return reservation?.settle(used);
+        if (periods !== undefined) reservation?.charges.begin(periods);
+        return reservation?.admission.settle(used);
       },
       'budgets.tell': (crossing) => budgets.tell(crossing),
       'ledger.exchange': (deltas, after) => known(ledger).exchange(deltas, after),
@@ -80,8 +100,9 @@ export function serveStores(stores: SharedByParent, clock: Clock): ServedStores 
     },
     end() {
       sessions.endAll();
-      for (const reservation of reservations.values()) void reservation.settle(reservation.reserved);
+      for (const { admission } of reservations.values()) void admission.settle(admission.reserved);
       reservations.clear();
+      borrower.end();
     },
   };
 }
@@ -91,16 +112,22 @@ function known<T>(store: T | undefined): T {
   return store;
 }
 
-function chargesOf({ budgets, ...windows }: SentCharges): Charges {
-  return {
-    ...windows,
-    budgets: budgets?.map((budget) => ({ ...budget, period: (at) => periodAt(budget, at) })),
-  };
+/** Charges with periods that change when the worker tells of later ones. */
+interface ReceivedCharges extends Charges {
+  begin(periods: readonly SentPeriod[]): void;
 }
 
-/** A request may be settled after the end of the period in which it was admitted: the next one has begun then. */
-function periodAt({ start, end }: SentBudget, at: number): { start: number; end: number | undefined } {
-  return end === undefined || at < end ? { start, end } : { start: end, end: undefined };
+function chargesOf({ requests, tokens, budgets }: SentCharges): ReceivedCharges {
+  let periods = budgets?.map(({ period }) => period);
+  return {
+    requests,
+    tokens,
+    budgets: budgets?.map((budget, index) => ({
+      ...budget,
+      period: () => periods?.[index] ?? budget.period,
+    })),
+    begin: (later) => (periods = [...later]),
+  };
 }
 
 /** A view or transaction, open while its worker works with it. */

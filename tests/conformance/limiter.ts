@@ -22,6 +22,8 @@ interface LimiterUnderTest {
 /** Gateways that count together, with a hand on their clock. */
 export interface LimitersUnderTest {
   readonly gateways: readonly LimiterUnderTest[];
+  /** They learn together what a request costs; by default each for itself. */
+  readonly sharesUsual?: boolean;
   /** Moves the time that all of them see, to the millisecond. */
   advance(ms: number): void | Promise<void>;
   close(): void | Promise<void>;
@@ -317,6 +319,7 @@ const aStep: fc.Arbitrary<Step> = fc.oneof(
 /** Runs steps on gateways and on the model, and compares what they say. */
 class Run {
   readonly #gateways: readonly LimiterUnderTest[];
+  readonly #sharesUsual: boolean;
   readonly #places: ReturnType<typeof placesOf>;
   readonly #windows: readonly ModelWindow[];
   readonly #models = [new ModelBudget(), new ModelBudget(), new ModelBudget()];
@@ -326,7 +329,8 @@ class Run {
   #budgets: readonly Budget[];
   now = 1_700_000_000_000;
 
-  constructor(gateways: readonly LimiterUnderTest[], key: string) {
+  constructor(gateways: readonly LimiterUnderTest[], key: string, sharesUsual: boolean) {
+    this.#sharesUsual = sharesUsual;
     this.#gateways = gateways;
     this.#places = placesOf(key);
     const { requests, tokens, budgets } = this.#places;
@@ -368,6 +372,10 @@ class Run {
     }
   }
 
+  #learner(gateway: number): number {
+    return this.#sharesUsual ? 0 : gateway;
+  }
+
   #renew(): void {
     this.#models.forEach((model, index) => model.beginAt(this.#startOf(index)));
   }
@@ -403,7 +411,7 @@ class Run {
     if (admission === undefined || !admission.isAdmitted) return;
     const amounts = this.#models.flatMap((model, index) => {
       if (of[3 + index] !== true) return [];
-      const reserved = model.amount(gateway, (this.#budgets[index] as Budget).unit, use);
+      const reserved = model.amount(this.#learner(gateway), (this.#budgets[index] as Budget).unit, use);
       model.reserved += reserved;
       return [{ index, amount: reserved }];
     });
@@ -435,20 +443,20 @@ class Run {
     if (one.isWindowed) this.#windows[2]?.adjust(this.now, used.tokens - one.tokens);
     for (const { index, amount } of one.amounts) {
       const { unit } = this.#budgets[index] as Budget;
-      this.#models[index]?.settle(one.gateway, amount, wholeUnits(used[unit], unit));
+      this.#models[index]?.settle(this.#learner(one.gateway), amount, wholeUnits(used[unit], unit));
     }
   }
 }
 
 function followsModel(begin: Begin, runs: number): void {
   test('of admissions, settlements, waits, changed limits and resets goes as it is defined', async (t) => {
-    const { gateways, advance, key } = await begin(t);
+    const { gateways, advance, key, sharesUsual = false } = await begin(t);
     let sequence = 0;
     let now = 1_700_000_000_000;
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 80 }), async (steps) => {
         sequence += 1;
-        const run = new Run(gateways, `${key}-${sequence}`);
+        const run = new Run(gateways, `${key}-${sequence}`, sharesUsual);
         run.now = now;
         for (const step of steps) {
           if (step.kind !== 'wait') {

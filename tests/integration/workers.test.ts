@@ -117,6 +117,29 @@ pipelines:
     }
   });
 
+  test('many requests on both at once use a limit up exactly, and most of them are decided without the parent', async () => {
+    const { workspace } = await makePremises(gateway.url, 'Busy');
+    const body = {
+      name: 'Busy',
+      workspace_id: workspace,
+      scopes: ['completions.write'],
+      rate_limits: [{ type: 'requests', unit: 'rph', value: 600 }],
+      usage_limits: { type: 'requests', credit_limit: 10_000 },
+    };
+    const { key } = await operate(gateway.url, { path: '/api-keys/workspace/service', body });
+    const before = await counted(gateway, 'weir_limit_decisions_total', 'by="parent"');
+    const statuses: number[] = [];
+    const caller = async (): Promise<void> => {
+      for (let i = 0; i < 35; i++) statuses.push((await chat(gateway.url, { key, ...mock })).status);
+    };
+    await Promise.all(Array.from({ length: 20 }, caller));
+    assert.equal(statuses.filter((status) => status === 200).length, 600);
+    assert.equal(statuses.filter((status) => status === 429).length, 100);
+    // A refusal is the parent's decision.
+    const asked = (await counted(gateway, 'weir_limit_decisions_total', 'by="parent"')) - before - 100;
+    assert.ok(asked < 400, `${asked} of 600 were decided by the parent`);
+  });
+
   test('an answer cached by one is a hit on the other', async () => {
     const headers = { 'x-service-config': JSON.stringify({ provider: 'mock', cache: { mode: 'simple' } }) };
     const body = { model: 'mock-gpt', messages: [{ role: 'user', content: `cached ${Date.now()}` }] };

@@ -1,0 +1,271 @@
+/** Limits of one parent, of which its workers borrow parts: together they decide as one process would. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
+import { recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
+import type { Admission, Charges, Limiter, LimitReservation } from '../../core/ports/counters.ts';
+import {
+  expects,
+  limiterConformance,
+  outcomeOf,
+  testBudget,
+  testCharges,
+} from '../../tests/conformance/limiter.ts';
+import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
+import { createMemoryCache } from '../memory/cache.ts';
+import { createBudgets } from '../memory/budgets.ts';
+import { createMemoryCounters } from '../memory/counters.ts';
+import { createMemoryLimiter } from '../memory/limiter.ts';
+import { createMemoryVectorIndex } from '../memory/vector-index.ts';
+import { createNoAnalytics } from '../none/no-analytics.ts';
+import { Channel, type Offered } from './channel.ts';
+import { Loans } from './loans.ts';
+import type { LoanCalls, ParentCalls } from './parent-calls.ts';
+import { createParentStores } from './parent-stores.ts';
+import { serveStores } from './serve-stores.ts';
+
+/** A parent and its workers, joined by real sockets. */
+async function open(count = 2, minRequests?: number) {
+  const clock = new ManualClock();
+  const log = recordingLog([]);
+  const windows = createMemoryCounters({ clock, log });
+  const budgets = createBudgets({ clock, log });
+  const loans = new Loans({
+    ...{ windows, budgets, clock },
+    limiter: createMemoryLimiter({ counters: windows, budgets }),
+  });
+  const stores = {
+    ...{ loans, budgets, resources: undefined, ledger: undefined, analytics: createNoAnalytics() },
+    cache: createMemoryCache({ clock, maxBytes: 1000, maxValueBytes: 100 }),
+    vectors: createMemoryVectorIndex({ clock }),
+  };
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  /** Calls of workers, by name. */
+  const calls: Record<string, number> = {};
+  const begin = async () => {
+    const near = connect(port, '127.0.0.1');
+    const [far] = (await once(server, 'connection')) as [typeof near];
+    const served = serveStores(stores, clock, () => parentSide);
+    const counted = Object.fromEntries(
+      Object.entries(served.calls).map(([name, work]) => [
+        name,
+        (...args: never[]) => {
+          calls[name] = (calls[name] ?? 0) + 1;
+          return work(...args);
+        },
+      ]),
+    );
+    const parentSide = new Channel<LoanCalls>(far, counted);
+    void parentSide.closed.then(() => served.end());
+    const offered: Record<string, (...args: never[]) => unknown> = {};
+    const parent = new Channel<ParentCalls>(near, offered);
+    const own = createParentStores({
+      parent,
+      clock,
+      log,
+      metrics: createMetrics(),
+      maxValueBytes: 100,
+      minRequests,
+    });
+    const recalls: Offered<LoanCalls> = { 'loans.recall': (numbers) => own.leases.recall(numbers) };
+    Object.assign(offered, recalls);
+    return {
+      ...own,
+      kill: async () => {
+        near.destroy();
+        await parentSide.closed;
+        await settle();
+      },
+      /** Takes calls, and answers none. */
+      hang: () => void (offered['loans.recall'] = () => new Promise(() => undefined)),
+    };
+  };
+  const workers: Awaited<ReturnType<typeof begin>>[] = [];
+  for (let i = 0; i < count; i++) workers.push(await begin());
+  return {
+    ...{ clock, windows, budgets, loans, workers, calls, begin },
+    close: async () => {
+      for (const worker of workers) await worker.kill();
+      server.close();
+      windows.close();
+    },
+  };
+}
+
+async function opened(t: TestContext, count?: number) {
+  const subject = await open(count);
+  t.after(() => subject.close());
+  return subject;
+}
+
+const minute = 60_000;
+const perMinute = (limit: number) => testCharges([{ key: 'r', limit, windowMs: minute }]);
+
+/** Admits this many requests, one after the other; resolves with how many were admitted. */
+async function ask(limiter: Limiter, charges: Charges, count: number): Promise<number> {
+  let admitted = 0;
+  for (let i = 0; i < count; i++)
+    if (outcomeOf(await limiter.admit(charges, expects(1, 0.01))) === 'admitted') admitted += 1;
+  return admitted;
+}
+
+test('two workers at once admit exactly the limit, with few calls of their parent', async (t) => {
+  const { workers, calls, clock } = await opened(t);
+  const charges = perMinute(3000);
+  const admissions: Promise<Admission>[] = [];
+  for (let round = 0; round < 80; round++) {
+    for (const { limiter } of workers)
+      for (let i = 0; i < 25; i++) admissions.push(Promise.resolve(limiter.admit(charges, expects(0))));
+    await clock.pass(20);
+  }
+  const outcomes = (await Promise.all(admissions)).map(outcomeOf);
+  assert.equal(outcomes.filter((one) => one === 'admitted').length, 3000);
+  assert.equal(outcomes.length, 4000);
+  // A refusal is a call of its own.
+  assert.ok((calls['limiter.admit'] ?? 0) < 1000 + 400, JSON.stringify(calls));
+});
+
+test('what one worker holds and does not take is admitted on the other, and by the parent', async (t) => {
+  const { workers, loans, windows, calls } = await opened(t);
+  const [one, other] = workers as [(typeof workers)[0], (typeof workers)[0]];
+  const charges = perMinute(400);
+  assert.equal(await ask(one.limiter, charges, 60), 60);
+  const left = windows.take(charges.requests?.windows ?? [], 0).windows[0]?.remaining ?? 0;
+  assert.ok(left < 340, `the parent counts what is lent: ${left}`);
+  const before = calls['limiter.admit'];
+  assert.equal(await ask(other.limiter, charges, 300), 300);
+  assert.equal(await ask(loans, charges, 100), 40);
+  assert.equal(await ask(one.limiter, charges, 10), 0, 'nothing is left in any process');
+  assert.ok((calls['limiter.admit'] ?? 0) - (before ?? 0) < 200, JSON.stringify(calls));
+});
+
+test('a budget is used up to its limit over workers, and what is not used comes back', async (t) => {
+  const { workers, budgets, calls, clock } = await opened(t);
+  const budget = testBudget('b', 'cost', 10);
+  const charges = testCharges([], [], [budget]);
+  let admitted = 0;
+  for (let i = 0; i < 1500; i++) {
+    const { limiter } = workers[i % 2] as (typeof workers)[0];
+    const admission = await limiter.admit(charges, expects(1, 0.02));
+    if (outcomeOf(admission) !== 'admitted') continue;
+    admitted += 1;
+    await (admission as LimitReservation).settle({ cost: 0.01, tokens: 1, requests: 1 });
+    if (i % 10 === 0) clock.advance(5);
+  }
+  assert.equal(admitted, 1000);
+  assert.equal(budgets.usage(budget).used, 10);
+  assert.ok((calls['limiter.admit'] ?? 0) < 800, JSON.stringify(calls));
+});
+
+test('what a worker has taken is told within a tenth of a second, and what it does not take goes back', async (t) => {
+  const { workers, windows, budgets, clock } = await opened(t);
+  const [{ limiter }] = workers as [(typeof workers)[0]];
+  const window = { key: 'r', limit: 1000, windowMs: minute };
+  const budget = testBudget('b', 'requests', 1000);
+  for (let i = 0; i < 50; i++) {
+    const admission = await limiter.admit(testCharges([window], [], [budget]), expects(0));
+    await (admission as LimitReservation).settle({ cost: 0, tokens: 0, requests: 1 });
+  }
+  await clock.pass(100);
+  assert.equal(budgets.usage(budget).used, 50);
+  for (let i = 0; i < 12; i++) await clock.pass(100);
+  assert.equal(windows.take([window], 0).windows[0]?.remaining, 950);
+  assert.equal(budgets.leftOf(budget), 950);
+});
+
+test('what a killed worker held is used, and does not come back', async (t) => {
+  const { workers, windows, budgets, clock } = await opened(t);
+  const [killed, other] = workers as [(typeof workers)[0], (typeof workers)[0]];
+  const window = { key: 'r', limit: 400, windowMs: minute };
+  const budget = testBudget('b', 'requests', 1000);
+  assert.equal(await ask(killed.limiter, testCharges([window], [], [budget]), 50), 50);
+  await clock.pass(100);
+  const left = windows.leftOf(window);
+  assert.ok(left < 350, String(left));
+  await killed.kill();
+  assert.equal(await ask(other.limiter, testCharges([window]), 400), left);
+  assert.equal(budgets.usage(budget).used, 400 - left);
+  await clock.pass(minute);
+  assert.equal(windows.leftOf(window), 400);
+});
+
+test('a worker that does not answer holds up a refusal for a second, and once', async (t) => {
+  const { workers, clock, windows } = await opened(t);
+  const [hangs, other] = workers as [(typeof workers)[0], (typeof workers)[0]];
+  const charges = perMinute(100);
+  await ask(hangs.limiter, charges, 20);
+  hangs.hang();
+  const left = windows.leftOf({ key: 'r', limit: 100, windowMs: minute });
+  assert.equal(await ask(other.limiter, charges, left - 1), left - 1);
+  const last = ask(other.limiter, charges, 2);
+  await settle();
+  await clock.pass(1000);
+  assert.equal(await last, 1);
+  assert.equal(await ask(other.limiter, charges, 5), 0);
+});
+
+test('a lowered limit takes back what was lent under the higher one', async (t) => {
+  const { workers } = await opened(t);
+  const [one, other] = workers as [(typeof workers)[0], (typeof workers)[0]];
+  assert.equal(await ask(one.limiter, perMinute(1000), 50), 50);
+  assert.equal(await ask(other.limiter, perMinute(60), 50), 10);
+  assert.equal(await ask(one.limiter, perMinute(60), 50), 0);
+  assert.equal(await ask(one.limiter, perMinute(1000), 50), 50);
+});
+
+test('counters of plugins are lent too, and say what is left', async (t) => {
+  const { workers, calls } = await opened(t);
+  const windows = [{ key: 'p', limit: 500, windowMs: minute }];
+  const take = async (by: number) => {
+    const { counters } = workers[by] as (typeof workers)[0];
+    return counters.take(windows, 1);
+  };
+  for (let i = 1; i <= 100; i++) assert.equal((await take(0)).windows[0]?.remaining, 500 - i);
+  assert.ok((calls['counters.take'] ?? 0) < 40, JSON.stringify(calls));
+  let admitted = 0;
+  for (let i = 0; i < 500; i++) if ((await take(1)).allowed) admitted += 1;
+  assert.equal(admitted, 400);
+  const refused = await take(0);
+  assert.deepEqual(
+    [refused.allowed, refused.windows[0]?.remaining, refused.windows[0]?.resetMs],
+    [false, 0, minute],
+  );
+});
+
+limiterConformance('a parent and two workers that borrow what they can', async () => {
+  const { clock, workers, loans, budgets, close } = await open(2, 1);
+  // What is given back counts as given back where it was taken; here, all of it is known by then.
+  const reported = (limiter: Limiter): Limiter => ({
+    admit: async (charges, expected) => {
+      const admission = await limiter.admit(charges, expected);
+      if (admission?.isAdmitted !== true) return admission;
+      const { reserved } = admission;
+      const tell = () => Promise.all(workers.map(({ leases }) => leases.report()));
+      return {
+        isAdmitted: true,
+        reserved,
+        settle: async (used) => {
+          await tell();
+          await admission.settle(used);
+          await tell();
+        },
+      };
+    },
+  });
+  const parents = { ...budgets, usage: budgets.usage.bind(budgets), groups: budgets.groups.bind(budgets) };
+  const told = { ...parents, reset: loans.reset.bind(loans), tell: budgets.tell.bind(budgets) };
+  return {
+    gateways: [...workers.map(({ limiter }) => limiter), loans].map((limiter) => ({
+      limiter: reported(limiter),
+      budgets: told,
+    })),
+    sharesUsual: true,
+    advance: (ms) => clock.advance(ms),
+    close,
+  };
+});

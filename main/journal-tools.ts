@@ -1,16 +1,21 @@
 // Composition root: dependencies of the commands `weir journal …`.
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import type { JournalTools } from '../core/administration/cli/journal-command.ts';
 import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
 import { boundForDisk, diskUnder } from '../storage/journal/disk-room.ts';
 import { readInventory, verifyJournal } from '../storage/journal/inventory.ts';
 import { quarantineSources, replayRows } from '../storage/journal/replay.ts';
 import { readStatus, statusFile } from '../storage/journal/status-file.ts';
+import { workerFolders } from './workers/worker-journals.ts';
 import { type ToolParts, useAnalytics } from './command-tools.ts';
 
 /** The tools of `runJournalCommand`. */
 export function journalTools(parts: ToolParts): JournalTools {
   const { clock, print, complain } = parts;
   return {
+    workerFolders: async (data) =>
+      (await workerFolders(data)).filter((folder) => existsSync(path.join(folder, 'journal'))),
     inventory: readInventory,
     told: (data) => readStatus(statusFile(data)),
     verify: verifyJournal,

@@ -1,4 +1,5 @@
 // Composition root: the journals of workers, in the parent's view.
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { GatewayConfig } from '../../core/config/schema.ts';
 import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
@@ -58,4 +59,14 @@ export function journalOfAll(own: Journal, workers: Pick<Journal, 'settle'>): Jo
     },
     close: (deadlineMs) => own.close(deadlineMs),
   };
+}
+
+/** Where the workers of a data folder have their own ones. */
+export const workersFolder = (data: string): string => path.join(data, 'workers');
+
+/** The data folders of workers that are there, in the order of their numbers. */
+export async function workerFolders(data: string): Promise<readonly string[]> {
+  const names = await readdir(workersFolder(data)).catch(() => []);
+  const numbers = names.filter((name) => /^[1-9]\d*$/.test(name)).map(Number);
+  return numbers.sort((a, b) => a - b).map((number) => path.join(workersFolder(data), String(number)));
 }

@@ -1,7 +1,7 @@
 // Composition root: the workers of a gateway, in the parent's view.
 import cluster, { type Worker } from 'node:cluster';
 import { existsSync } from 'node:fs';
-import { readdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
@@ -19,6 +19,7 @@ import { messageOf } from '../../core/errors/gateway-error.ts';
 import { bounded } from '../../core/lifecycle/undo-stack.ts';
 import { Channel, type Offered } from '../../storage/parent/channel.ts';
 import { serveStores, type SharedByParent } from '../../storage/parent/serve-stores.ts';
+import { workerFolders, workersFolder } from './worker-journals.ts';
 import {
   type CallsOfParent,
   type CallsOfWorker,
@@ -47,9 +48,6 @@ const healthyMs = 10_000;
 export function isWorker(): boolean {
   return !('Deno' in globalThis) && cluster.isWorker && process.env[socketVariable] !== undefined;
 }
-
-/** Where the workers of a data folder have their own ones. */
-const workerFolders = (data: string): string => path.join(data, 'workers');
 
 /** Number of workers that the configuration asks for; 0 when this process serves alone. */
 export function workerCount({ workers }: Pick<GatewayConfig['server'], 'workers'>): number {
@@ -372,7 +370,7 @@ export class WorkerPool implements Followers {
   /** A folder for the worker: that of its slot, unless a worker of an earlier parent still writes to it. */
   async #giveFolder(member: Member): Promise<string> {
     for (let number = member.slot; ; number += this.#options.count) {
-      const folder = path.join(workerFolders(this.#options.data), String(number));
+      const folder = path.join(workersFolder(this.#options.data), String(number));
       if (this.#adopting.has(number)) continue;
       if (existsSync(folder) && (await dataFolderHolder(folder)) !== undefined) continue;
       member.folder = number;
@@ -386,11 +384,10 @@ export class WorkerPool implements Followers {
    */
   async #adoptJournals(): Promise<void> {
     const { data, clock, log } = this.#options;
-    const names = await readdir(workerFolders(data)).catch(() => []);
     const used = new Set([...this.#members.values()].map(({ folder }) => folder));
-    for (const number of names.map(Number)) {
-      if (!Number.isInteger(number) || used.has(number) || this.#isStopping) continue;
-      const folder = path.join(workerFolders(data), String(number));
+    for (const folder of await workerFolders(data)) {
+      const number = Number(path.basename(folder));
+      if (used.has(number) || this.#isStopping) continue;
       if ((await dataFolderHolder(folder)) !== undefined) continue;
       this.#adopting.add(number);
       try {

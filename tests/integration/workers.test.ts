@@ -295,6 +295,28 @@ pipelines:
     assert.equal(answers.filter(({ status }) => status === 429).length, 20);
   });
 
+  test('weir journal shows what each of them has written', async () => {
+    for (let i = 0; i < 6; i++)
+      assert.equal((await chat(gateway.url, { key: ownerKey, ...mock })).status, 200);
+    const shown = async () => {
+      const { stdout } = await runWeir(['journal', 'status', '--json', '--data', home.data]);
+      const { workers } = JSON.parse(stdout) as {
+        readonly workers: readonly {
+          readonly gateway_pid: number;
+          readonly tables: { readonly requests: { readonly rows: number } };
+        }[];
+      };
+      return workers;
+    };
+    const written = async (): Promise<number> =>
+      (await shown()).reduce((sum, { tables }) => sum + tables.requests.rows, 0);
+    await eventually(async () => ((await written()) >= 6 ? true : undefined));
+    const pids = (await workersOf(gateway)).map(({ pid }) => pid);
+    assert.deepEqual((await shown()).map(({ gateway_pid: pid }) => pid).sort(), pids.sort());
+    const verified = await runWeir(['journal', 'verify', '--data', home.data]);
+    assert.equal(verified.stdout.match(/ 0 faults/g)?.length, 3, verified.stdout);
+  });
+
   test('one whose plugin loops is replaced, and the other serves all the while', async () => {
     const before = await workersOf(gateway);
     const looping = gateway.ask({ content: 'loop' }).catch(() => undefined);

@@ -22,6 +22,8 @@ interface ReplayPlace {
 
 /** Outside dependencies of `runJournalCommand`. Everything rejects with an error whose message is for the operator. */
 export interface JournalTools {
+  /** Data folders of the workers of a gateway, each with a journal of its own; none for a gateway in one process. */
+  workerFolders(data: string): Promise<readonly string[]>;
   inventory(directory: string): Promise<JournalInventory>;
   /** Last journal status that the gateway of a data folder reported; undefined when it reported none. */
   told(data: string): Promise<JournalStatus | undefined>;
@@ -48,22 +50,44 @@ export interface JournalTools {
 /** Runs `weir journal …`. Resolves to its exit code: 0, or 1 when something is wrong or bad rows were found. */
 export async function runJournalCommand(command: JournalCommand, tools: JournalTools): Promise<number> {
   const data = path.resolve(command.data);
-  const directory = path.join(data, 'journal');
   try {
     if (command.action === 'replay') return await replay(command, data, tools);
+    const folders = [data, ...(await tools.workerFolders(data))];
     if (command.action === 'status') {
-      const found = await tools.inventory(directory);
-      const [holder, told] = [await tools.holder(data), await tools.told(data)];
-      tools.print((command.json ? inventoryJson : inventoryText)(found, holder, told));
+      const looks: Look[] = [];
+      for (const folder of folders) looks.push(await look(folder, tools));
+      tools.print(command.json ? looksJson(looks) : looks.map(inventoryText).join('\n\n'));
       return 0;
     }
-    const verdict = await tools.verify(directory);
-    tools.print(command.json ? verdictJson(verdict) : verdictText(verdict, await tools.holder(data)));
-    return verdict.faultCount === 0 ? 0 : 1;
+    const verdicts: JournalVerdict[] = [];
+    for (const folder of folders) verdicts.push(await tools.verify(journalOf(folder)));
+    const holder = await tools.holder(data);
+    tools.print(
+      command.json
+        ? verdictsJson(verdicts)
+        : verdicts.map((verdict) => verdictText(verdict, holder)).join('\n'),
+    );
+    return verdicts.every(({ faultCount }) => faultCount === 0) ? 0 : 1;
   } catch (error) {
     tools.complain(messageOf(error));
     return 1;
   }
+}
+
+const journalOf = (data: string): string => path.join(data, 'journal');
+
+/** What there is to know of one journal. */
+interface Look {
+  readonly found: JournalInventory;
+  /** Process of the running gateway, or of its worker. */
+  readonly holder: number | undefined;
+  /** Last report of the gateway or of its predecessor. */
+  readonly told: JournalStatus | undefined;
+}
+
+async function look(data: string, tools: JournalTools): Promise<Look> {
+  const found = await tools.inventory(journalOf(data));
+  return { found, holder: await tools.holder(data), told: await tools.told(data) };
 }
 
 async function replay(
@@ -71,7 +95,7 @@ async function replay(
   data: string,
   tools: JournalTools,
 ): Promise<number> {
-  const directory = path.join(data, 'journal');
+  const directory = journalOf(data);
   // Also rejects a wrong folder before anything is created there.
   await tools.inventory(directory);
   return tools.atStore(data, command.config, async ({ analytics, maxBytes }) => {
@@ -81,7 +105,7 @@ async function replay(
       );
     }
     const sources = command.quarantine
-      ? await tools.quarantine(directory)
+      ? await quarantined(data, tools)
       : command.files.map((file) => ({ path: path.resolve(file), table: command.table, remove: false }));
     const stored: FindStored = (table, ids, window) => analytics.storedIds(table, ids, window);
     const report = await tools.replay({ directory, sources, stored, maxBytes });
@@ -90,15 +114,16 @@ async function replay(
   });
 }
 
-/**
- * Output of `weir journal status`. `holder` is the process of the running gateway; `told` is the last report of it or
- * of its predecessor.
- */
-function inventoryText(
-  { directory, tables }: JournalInventory,
-  holder: number | undefined,
-  told: JournalStatus | undefined,
-): string {
+/** Rows in quarantine, also those of workers, whose journals are shipped by the parent once they have gone. */
+async function quarantined(data: string, tools: JournalTools): Promise<readonly ReplaySource[]> {
+  const sources = [await tools.quarantine(journalOf(data))];
+  for (const folder of await tools.workerFolders(data))
+    sources.push(await tools.quarantine(journalOf(folder)));
+  return sources.flat();
+}
+
+/** Output of `weir journal status`. */
+function inventoryText({ found: { directory, tables }, holder, told }: Look): string {
   const titles = ['', 'segments', 'rows', 'bytes', 'oldest row', 'in quarantine'];
   const rows = Object.entries(tables).map(([table, { segments, rows, bytes, oldest, quarantine }]) => [
     table,
@@ -157,23 +182,23 @@ function statusLines({
   ];
 }
 
-/** The same for programs. */
-function inventoryJson(
-  { directory, tables }: JournalInventory,
-  holder: number | undefined,
-  told: JournalStatus | undefined,
-): string {
+/** The same for programs: the journal of the gateway, and those of its workers. */
+function looksJson([own, ...workers]: readonly Look[]): string {
+  const content = { ...inventoryOf(own as Look), workers: workers.map(inventoryOf) };
+  return JSON.stringify(content, null, 2);
+}
+
+function inventoryOf({ found: { directory, tables }, holder, told }: Look) {
   const entries = Object.entries(tables).map(([table, { oldest = null, ...counts }]) => [
     table,
     { ...counts, oldest },
   ]);
-  const content = {
+  return {
     directory,
     gateway_pid: holder ?? null,
     tables: Object.fromEntries(entries) as unknown,
     told: told === undefined ? null : statusJson(told),
   };
-  return JSON.stringify(content, null, 2);
 }
 
 function statusJson({ maxBytes, lastError, tables, ...told }: JournalStatus): unknown {
@@ -200,9 +225,10 @@ function verdictText(verdict: JournalVerdict, holder: number | undefined): strin
   ].join('\n');
 }
 
-/** The same for programs. */
-function verdictJson({ faultCount, ...verdict }: JournalVerdict): string {
-  return JSON.stringify({ ...verdict, fault_count: faultCount }, null, 2);
+/** The same for programs: of the journal of the gateway, and of those of its workers. */
+function verdictsJson([own, ...workers]: readonly JournalVerdict[]): string {
+  const shown = ({ faultCount, ...verdict }: JournalVerdict) => ({ ...verdict, fault_count: faultCount });
+  return JSON.stringify({ ...shown(own as JournalVerdict), workers: workers.map(shown) }, null, 2);
 }
 
 /** Output of `weir journal replay`. */

@@ -1,6 +1,6 @@
 // Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check`, `npm run
-// bench`, `npm run fuzz`, `npm run seed:demo` and their `:deno` variants use it; each first installs from the lock file when
-// node_modules is missing or stale.
+// bench`, `npm run fuzz`, `npm run soak`, `npm run seed:demo` and their `:deno` variants use it; each first installs from
+// the lock file when node_modules is missing or stale.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -40,12 +40,13 @@ else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('te
 } else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
 else if (command === 'bench') run([...tsx, 'scripts/bench/main.ts', ...rest]);
 else if (command === 'fuzz') run([...tsx, 'scripts/fuzz.ts', ...rest]);
+else if (command === 'soak') run([...tsx, 'scripts/soak/main.ts', ...rest]);
 else if (command === 'seed:demo') run([...tsx, 'scripts/seed-demo.ts', ...rest]);
 else
   fail(
     `Unknown command "${command}". Use start, start:deno, test, ${Object.keys(suites)
       .map((suite) => `test:${suite}`)
-      .join(', ')}, check, bench, fuzz or seed:demo.`,
+      .join(', ')}, check, bench, fuzz, soak or seed:demo.`,
   );
 
 /** Installed packages may be more than these: a start after the tests installs nothing. */

@@ -1,11 +1,7 @@
-import { readdir, readFile } from 'node:fs/promises';
-import { createClient } from '@clickhouse/client';
-import { createLog } from '../../adapters/telemetry/line-log.ts';
-import { systemClock as clock } from '../../core/ports/clock.ts';
-import { startChdb } from '../../storage/embedded/start-chdb.ts';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { load } from './load.ts';
+import { journalIds, openStoredRows, untilShipped } from './stored-rows.ts';
 import { removeFolder, startUpstream, startWeir, type WeirSubject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 
@@ -48,60 +44,24 @@ export async function measureKill(quick: boolean): Promise<KillFigures> {
   }
 }
 
-/** Ids of the complete request rows that lie in the journal's segments. */
-async function journalIds(folder: string): Promise<string[]> {
-  const files = (await readdir(folder, { recursive: true })).filter((name) =>
-    path.basename(name).startsWith('requests'),
-  );
-  const texts = await Promise.all(
-    files.map((name) => readFile(path.join(folder, name), 'utf8').catch(() => '')),
-  );
-  return texts.flatMap((text) =>
-    text
-      .split('\n')
-      .slice(0, -1)
-      .flatMap((line) => /"id":"([0-9a-f-]{36})"/.exec(line)?.[1] ?? []),
-  );
-}
-
 /** Waits until the journal has shipped everything, stops the gateway, and asks the store itself. */
 async function lookFor(
   weir: WeirSubject,
   ids: readonly string[],
 ): Promise<{ missing: number; doubled: number }> {
-  const journal = path.join(weir.dataFolder, 'journal');
-  for (let tries = 0; tries < 240 && (await journalIds(journal)).length > 0; tries++) await pause(250);
+  await untilShipped(weir.dataFolder);
   await weir.stop();
-  const log = createLog({
-    level: 'warn',
-    format: 'text',
-    write: (line) => process.stderr.write(line),
-    clock,
-  });
-  const engine = await startChdb({ directory: path.join(weir.dataFolder, 'analytics'), log, clock });
-  const client = createClient({
-    url: engine.url,
-    username: engine.username,
-    password: engine.password,
-    database: 'weir',
-  });
+  const store = await openStoredRows(weir.dataFolder);
   try {
-    const result = await client.query({
-      query: 'SELECT toString(id) AS id, count() AS copies FROM requests GROUP BY id',
-      format: 'JSONEachRow',
-    });
-    const copies = new Map(
-      (await result.json<{ id: string; copies: string | number }>()).map((row) => [
-        row.id,
-        Number(row.copies),
-      ]),
+    const rows = await store.select<{ id: string; copies: string | number }>(
+      'SELECT toString(id) AS id, count() AS copies FROM requests GROUP BY id',
     );
+    const copies = new Map(rows.map((row) => [row.id, Number(row.copies)]));
     return {
       missing: ids.filter((id) => !copies.has(id)).length,
       doubled: [...copies.values()].filter((count) => count > 1).length,
     };
   } finally {
-    await client.close();
-    await engine.close();
+    await store.close();
   }
 }

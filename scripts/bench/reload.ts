@@ -105,7 +105,7 @@ function replace(weir: WeirSubject, text: string): Promise<void> {
 }
 
 /** As editors do it: a new file renamed over the old one. */
-async function replaceFile(file: string, text: string): Promise<void> {
+export async function replaceFile(file: string, text: string): Promise<void> {
   await writeFile(`${file}.new`, text);
   await rename(`${file}.new`, file);
 }

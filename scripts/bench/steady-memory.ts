@@ -2,6 +2,7 @@ import { appendFile, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { ConfigWrites } from './config-writes.ts';
 import { removeFolder, startWeir, type WeirSubject } from './subject.ts';
 import { benchKey } from './workload.ts';
 
@@ -150,17 +151,13 @@ async function processesOf({ child }: WeirSubject): Promise<Processes> {
 /** Chats with the built-in mock, and configs that are made, changed and deleted, at a rate until it is stopped. */
 class SteadyWork {
   requests = 0;
-  writes = 0;
   failures = 0;
   firstFailure: string | undefined;
   readonly #weir: WeirSubject;
   readonly #timers: readonly NodeJS.Timeout[];
   readonly #inFlight = new Set<Promise<void>>();
-  /** Configs that were made and not deleted yet. */
-  readonly #configs: string[] = [];
-  #turn = 0;
+  readonly #writes = new ConfigWrites((method, target, body) => this.#ask(method, target, body));
   #isWriting = false;
-  #workspace: string | undefined;
 
   constructor(weir: WeirSubject, { requestsPerSecond = 20, writesPerSecond = 5 }: MemoryOptions) {
     this.#weir = weir;
@@ -172,7 +169,7 @@ class SteadyWork {
       setInterval(() => {
         if (this.#isWriting) return;
         this.#isWriting = true;
-        this.#begin(() => this.#write().finally(() => (this.#isWriting = false)));
+        this.#begin(() => this.#writes.next().finally(() => (this.#isWriting = false)));
       }, 1000 / writesPerSecond),
     ];
   }
@@ -192,6 +189,10 @@ class SteadyWork {
     this.#inFlight.add(running);
   }
 
+  get writes(): number {
+    return this.#writes.done;
+  }
+
   async #chat(): Promise<void> {
     const content = `Question ${this.requests}: how does the flow over a weir grow with the head?`;
     await this.#ask('POST', '/v1/chat/completions', {
@@ -199,32 +200,6 @@ class SteadyWork {
       messages: [{ role: 'user', content }],
     });
     this.requests += 1;
-  }
-
-  /** In turn: one is made, it is changed three times, it is deleted. */
-  async #write(): Promise<void> {
-    const turn = this.#turn++ % 5;
-    const config = { retry: { attempts: turn } };
-    const slug = turn === 4 ? this.#configs.shift() : this.#configs[0];
-    if (turn === 0 || slug === undefined) {
-      this.#workspace ??= await this.#firstWorkspace();
-      const made = await this.#ask('POST', '/v1/configs', {
-        name: `steady ${this.writes}`,
-        config,
-        workspace_id: this.#workspace,
-      });
-      const { data } = made as { readonly data?: { readonly slug?: string } };
-      if (data?.slug !== undefined) this.#configs.push(data.slug);
-    } else if (turn === 4) await this.#ask('DELETE', `/v1/configs/${slug}`);
-    else await this.#ask('PUT', `/v1/configs/${slug}`, { config });
-    this.writes += 1;
-  }
-
-  async #firstWorkspace(): Promise<string> {
-    const listed = await this.#ask('GET', '/v1/admin/workspaces');
-    const { data } = listed as { readonly data: readonly { readonly id: string }[] };
-    if (data[0] === undefined) throw new Error('The organisation has no workspace.');
-    return data[0].id;
   }
 
   async #ask(method: string, target: string, body?: object): Promise<unknown> {

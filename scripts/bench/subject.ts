@@ -8,7 +8,8 @@ import { benchKey } from './workload.ts';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(path.dirname(here));
-const startTimeoutMs = 60_000;
+/** A gateway with new embedded stores, on a machine with other work. */
+const startTimeoutMs = 180_000;
 
 /** A process under measurement. */
 export interface Subject {
@@ -214,10 +215,10 @@ function launch(
 function announcedPort(child: ChildProcess, pattern: RegExp): Promise<number> {
   return new Promise((resolve, reject) => {
     let output = '';
-    const timer = setTimeout(
-      () => reject(new Error(`A process of the bench did not start: ${output}`)),
-      startTimeoutMs,
-    );
+    const timer = setTimeout(() => {
+      child.kill();
+      reject(new Error(`A process of the bench did not start: ${output}`));
+    }, startTimeoutMs);
     child.stdout?.on('data', (data: Buffer) => {
       output += data.toString();
       const port = pattern.exec(output)?.[1];

@@ -74,7 +74,7 @@ export function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): reado
     const path = ['content', i];
     if (block.type === 'text') return plain(block, 'text', path);
     if (block.type === 'thinking') return plain(block, 'thinking', path);
-    if (!calls.includes(String(block.type))) return [];
+    if (!calls.includes(asText(block.type) ?? '')) return [];
     const input = asObject(block.input);
     if (input === undefined) return [];
     return [

@@ -295,7 +295,7 @@ class MessageEventReader implements ChatEventReader {
   private begin(index: unknown, block: JsonObject | undefined): void {
     if (block === undefined || this.begun.has(index)) return;
     this.begun.add(index);
-    this.blocks.set(index, new OpenBlock(this.builder, this.calls, String(index), block));
+    this.blocks.set(index, new OpenBlock(this.builder, this.calls, `${this.begun.size}`, block));
   }
 
   /** The block of a delta; when its start event was lost, the block starts with the delta, if that shows its type. */

@@ -211,7 +211,7 @@ class BlockReader {
       found = true;
       if (delta === undefined) {
         for (const part of decodeContentBlock(block)) this.whole(part, `block:whole:${this.count++}`);
-      } else this.delta(delta, `block:${String(block.index)}`);
+      } else this.delta(delta, `block:${asCount(block.index) ?? ''}`);
     }
     return found;
   }

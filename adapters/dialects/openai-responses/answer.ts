@@ -104,7 +104,7 @@ export function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): reado
   return asArray(asObject(answer)?.output).flatMap((value, i) => {
     const item = asObject(value) ?? {};
     const path = ['output', i];
-    const member = callMembers[String(item.type)];
+    const member = callMembers[asText(item.type) ?? ''];
     if (member === undefined) return itemTexts(item, path);
     const { name, [member]: text } = item;
     if (typeof text !== 'string') return [];

@@ -457,12 +457,12 @@ function deltaFrame(delta: JsonObject, text: string): Buffer {
   const json: JsonObject = { ...delta, delta: text };
   if ('logprobs' in json) json.logprobs = [];
   delete json.obfuscation;
-  return writeSseFrame(stringifyExact(json), String(json.type));
+  return writeSseFrame(stringifyExact(json), asText(json.type) ?? '');
 }
 
 /** True for an event with the final response. */
 function isFinal(json: JsonObject): boolean {
-  return ['response.completed', 'response.incomplete', 'response.failed'].includes(String(json.type));
+  return ['response.completed', 'response.incomplete', 'response.failed'].includes(asText(json.type) ?? '');
 }
 
 /** True for an event with text. */

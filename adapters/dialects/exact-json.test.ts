@@ -7,7 +7,14 @@ import type { ChatRequest } from '../../core/dialects/canonical/chat-request.ts'
 import type { DialectName } from '../../core/dialects/endpoint.ts';
 import { dialects, providerDialects } from './index.ts';
 import { parseExactObject, stringifyExact } from './json-reading.ts';
-import { answerContext, clientCall, host, plainRequest } from './openai-chat/codec.test-support.ts';
+import {
+  answerContext,
+  clientCall,
+  host,
+  plainRequest,
+  readAll,
+  sse,
+} from './openai-chat/codec.test-support.ts';
 
 test('integers beyond 2^53 keep their digits', () => {
   const text = '{"seed":-9223372036854775807,"list":[9007199254740993],"logprob":-0.317253053188324,"n":1}';
@@ -83,5 +90,12 @@ describe('an integer beyond 2^53 where a wire wants text', () => {
     assert.ok(writeJson(answer).includes(digits));
     const workers = Buffer.from(`{"result":{"response":[${digits}]},"success":true}`);
     assert.ok(writeJson(codecOf('workers-ai').decodeAnswer(workers, context)).includes(digits));
+  });
+
+  test('is passed on where Gemini has it in the place of a text', () => {
+    const event = sse(`{"candidates":[{"content":{"parts":[{"text":${digits}}],"role":"model"}}]}`);
+    const events = readAll(codecOf('google-gemini').eventReader('text/event-stream', context), [event]);
+    const written = dialects.get('google-gemini')?.chat?.eventWriter(context).write(events);
+    assert.ok(String(written).includes(`"text":${digits}`), String(written));
   });
 });

@@ -155,7 +155,7 @@ export class GeminiEventWriter implements ChatEventWriter {
   }
 
   private writePart(choice: number, part: JsonObject): void {
-    this.writeCandidate({ content: { parts: [part], role: 'model' }, index: choice }, 'text' in part);
+    this.writeCandidate({ content: { parts: [part], role: 'model' }, index: choice }, isPlainText(part));
   }
 
   /** A text holds no long integers, and the exact writer is several times slower. */
@@ -207,4 +207,11 @@ export class GeminiEventWriter implements ChatEventWriter {
 /** Content type of the stream that a request with this query gets: events for `alt=sse`, else one JSON array. */
 export function streamContentType(query: string): 'text/event-stream' | 'application/json' {
   return /[?&]alt=sse(?:&|$)/.test(query) ? 'text/event-stream' : 'application/json';
+}
+
+/** False for a part that a host has written in a way of its own. */
+function isPlainText(part: JsonObject): boolean {
+  for (const name in part)
+    if (typeof part[name] !== (name === 'thought' ? 'boolean' : 'string')) return false;
+  return 'text' in part;
 }

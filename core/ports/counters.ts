@@ -12,6 +12,8 @@ export interface Window {
   /** Upper bound of the sum of `amount`s within `windowMs`. */
   readonly limit: number;
   readonly windowMs: number;
+  /** True when its state is used as a count: no part of it is lent to another process. Default false. */
+  readonly isCount?: true;
 }
 
 export interface WindowState {

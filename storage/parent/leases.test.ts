@@ -237,6 +237,16 @@ test('counters of plugins are lent too, and say what is left', async (t) => {
   );
 });
 
+test('a window that is used as a count is exact on every worker', async (t) => {
+  const { workers } = await opened(t);
+  const windows = [{ key: 'breaker', limit: 1_000_000_000, windowMs: minute, isCount: true as const }];
+  for (let count = 1; count <= 100; count++) {
+    const { counters } = workers[count % 2] as (typeof workers)[0];
+    const { windows: states } = await counters.take(windows, 1);
+    assert.equal(1_000_000_000 - (states[0]?.remaining ?? 0), count);
+  }
+});
+
 limiterConformance('a parent and two workers that borrow what they can', async () => {
   const { clock, workers, loans, budgets, close } = await open(2, 1);
   // What is given back counts as given back where it was taken; here, all of it is known by then.

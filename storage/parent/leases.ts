@@ -178,7 +178,8 @@ export class Leases {
       };
     }
     this.#decidedByParent.inc();
-    const wishes = amount > 0 ? this.#wishes(prepared) : undefined;
+    const lends = amount > 0 && windows.every(({ isCount }) => isCount !== true);
+    const wishes = lends ? this.#wishes(prepared) : undefined;
     return new Promise((resolve, reject) =>
       this.#parent.ask(
         'counters.take',

@@ -102,7 +102,7 @@ class SharedCounts implements BreakerCounts {
   }
 
   private window(what: string, limit: number, windowMs: number): Window {
-    return { key: `cb:${what}:${this.name}`, group: this.group, limit, windowMs };
+    return { key: `cb:${what}:${this.name}`, group: this.group, limit, windowMs, isCount: true };
   }
 }
 

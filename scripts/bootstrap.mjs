@@ -86,7 +86,7 @@ function deno() {
 
 function test(files, env = process.env) {
   // This reporter repeats failures at the end, where a reader of a long log looks.
-  run([...tsx, '--test', '--test-reporter=spec', '--test-concurrency=2', ...files], { env });
+  run([...tsx, '--test', '--test-reporter=spec', '--test-concurrency=3', ...files], { env });
 }
 
 /** Runs a child process, forwards signals, and ends with its exit status. */

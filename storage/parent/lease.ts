@@ -15,9 +15,8 @@ export class Lease {
   of: Window | Budget;
   /** True while requests may take from it. */
   isOpen = false;
-  /** Limit under which it was lent; of a budget also the start of the period. */
+  /** Limit under which it was lent. */
   limit = 0;
-  start = 0;
   /** Amount that may be taken here. */
   left = 0;
   /** Amount that was left beside it at the last grant. */

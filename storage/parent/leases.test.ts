@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import fc from 'fast-check';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
 import { recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
+import type { BudgetAmounts } from '../../core/ports/budgets.ts';
 import type { Admission, Charges, Limiter, LimitReservation } from '../../core/ports/counters.ts';
 import {
   expects,
@@ -97,8 +99,8 @@ async function open(count = 2, minRequests?: number) {
   };
 }
 
-async function opened(t: TestContext, count?: number) {
-  const subject = await open(count);
+async function opened(t: TestContext, count?: number, minRequests?: number) {
+  const subject = await open(count, minRequests);
   t.after(() => subject.close());
   return subject;
 }
@@ -247,31 +249,143 @@ test('a window that is used as a count is exact on every worker', async (t) => {
   }
 });
 
-limiterConformance('a parent and two workers that borrow what they can', async () => {
-  const { clock, workers, loans, budgets, close } = await open(2, 1);
-  // What is given back counts as given back where it was taken; here, all of it is known by then.
-  const reported = (limiter: Limiter): Limiter => ({
+test('a raised limit does not count for what was lent under the lower one', async (t) => {
+  const { workers } = await opened(t);
+  const [one, other] = workers as [(typeof workers)[0], (typeof workers)[0]];
+  assert.equal(await ask(one.limiter, perMinute(100), 30), 30);
+  assert.equal(await ask(other.limiter, perMinute(1000), 200), 200);
+  assert.equal(await ask(one.limiter, perMinute(100), 10), 0);
+});
+
+type Opened = Awaited<ReturnType<typeof open>>;
+
+/** Has every worker tell what it knows before and after each settlement: what is given back, is at that moment. */
+function telling(limiter: Limiter, workers: Opened['workers']): Limiter {
+  const tell = () => Promise.all(workers.map(({ leases }) => leases.report()));
+  return {
     admit: async (charges, expected) => {
       const admission = await limiter.admit(charges, expected);
       if (admission?.isAdmitted !== true) return admission;
       const { reserved } = admission;
-      const tell = () => Promise.all(workers.map(({ leases }) => leases.report()));
-      return {
-        isAdmitted: true,
-        reserved,
-        settle: async (used) => {
-          await tell();
-          await admission.settle(used);
-          await tell();
-        },
+      const done = async (used: BudgetAmounts): Promise<void> => {
+        await tell();
+        await admission.settle(used);
+        await tell();
       };
+      return { isAdmitted: true, reserved, settle: done };
     },
-  });
+  };
+}
+
+type Step =
+  | {
+      readonly kind: 'ask';
+      readonly by: number;
+      readonly of: number;
+      readonly tokens: number;
+      readonly count: number;
+    }
+  | { readonly kind: 'settle'; readonly which: number; readonly part: number }
+  | { readonly kind: 'wait'; readonly ms: number }
+  | { readonly kind: 'limit'; readonly factor: number };
+
+const aStep: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('ask' as const),
+      by: fc.nat(2),
+      of: fc.nat(4),
+      tokens: fc.integer({ min: 1, max: 20 }),
+      count: fc.integer({ min: 1, max: 12 }),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constant('settle' as const), which: fc.nat(99), part: fc.nat(3) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(1, 30, 150, 1200) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('limit' as const), factor: fc.constantFrom(0.5, 1, 2) }),
+  },
+);
+
+test('admits in any sequence what one process would, and most of it without a call of the parent', async (t) => {
+  const { clock, workers, loans, calls } = await opened(t, 2, 1);
+  const log = recordingLog([]);
+  const counters = createMemoryCounters({ clock, log });
+  const single = createMemoryLimiter({ counters, budgets: createBudgets({ clock, log }) });
+  t.after(() => counters.close());
+  const gateways = [...workers.map(({ limiter }) => limiter), loans].map((one) => telling(one, workers));
+  let sequence = 0;
+  let asked = 0;
+  const run = async (steps: readonly Step[]): Promise<void> => {
+    const name = `s${(sequence += 1)}`;
+    let factor = 1;
+    let known = new Map<number, Charges>();
+    const chargesOf = (of: number): Charges => {
+      const requests = [{ key: `${name}-r`, limit: 60 * factor, windowMs: 2400 }];
+      const tokens = [{ key: `${name}-t`, limit: 600 * factor, windowMs: 1200 }];
+      const budgets = [
+        testBudget(`${name}-tokens`, 'tokens', 900 * factor, 5000),
+        testBudget(`${name}-cost`, 'cost', 50 * factor),
+      ];
+      const all = [
+        testCharges(requests),
+        testCharges([], tokens),
+        testCharges([], [], budgets),
+        testCharges(requests, tokens, budgets.slice(0, 1)),
+        testCharges([], [], budgets.slice(1)),
+      ];
+      const charges = known.get(of) ?? all[of] ?? testCharges([]);
+      known.set(of, charges);
+      return charges;
+    };
+    const underWay: { one: LimitReservation; same: LimitReservation; tokens: number }[] = [];
+    for (const step of steps) {
+      if (step.kind === 'wait') await clock.pass(step.ms);
+      else if (step.kind === 'limit') {
+        factor = step.factor;
+        known = new Map();
+      } else if (step.kind === 'ask') {
+        const use = expects(step.tokens, step.tokens / 10);
+        for (let i = 0; i < step.count; i++) {
+          if (step.by < 2) asked += 1;
+          const charges = chargesOf(step.of);
+          const one = await (gateways[step.by] as Limiter).admit(charges, use);
+          const same = single.admit(charges, use);
+          assert.equal(outcomeOf(one), outcomeOf(same));
+          if (one?.isAdmitted === true && same?.isAdmitted === true) {
+            assert.deepEqual(one.reserved, same.reserved);
+            underWay.push({ one, same, tokens: step.tokens });
+          }
+        }
+      } else if (underWay.length > 0) {
+        const [{ one, same, tokens }] = underWay.splice(step.which % underWay.length, 1) as [
+          (typeof underWay)[0],
+        ];
+        const amount = Math.floor((tokens * step.part) / 2);
+        const used = { cost: amount / 10, tokens: amount, requests: 1 };
+        await one.settle(used);
+        await same.settle(used);
+      }
+    }
+  };
+  await fc.assert(fc.asyncProperty(fc.array(aStep, { minLength: 20, maxLength: 120 }), run), { numRuns: 60 });
+  assert.ok((calls['limiter.admit'] ?? 0) < asked * 0.7, `${calls['limiter.admit']} of ${asked}`);
+});
+
+limiterConformance('a parent and two workers that borrow what they can', async () => {
+  const { clock, workers, loans, budgets, close } = await open(2, 1);
   const parents = { ...budgets, usage: budgets.usage.bind(budgets), groups: budgets.groups.bind(budgets) };
   const told = { ...parents, reset: loans.reset.bind(loans), tell: budgets.tell.bind(budgets) };
   return {
     gateways: [...workers.map(({ limiter }) => limiter), loans].map((limiter) => ({
-      limiter: reported(limiter),
+      limiter: telling(limiter, workers),
       budgets: told,
     })),
     sharesUsual: true,

@@ -66,7 +66,7 @@ interface Prepared {
  * parent. `Loans` says what that promises.
  *
  * What is taken here is told ten times a second, and whenever the parent asks. A part that was not taken from for a
- * second goes back. It belongs to one limit and (of a budget) to one period.
+ * second goes back. What is lent counts in the present period of a budget, so a part outlives the period.
  */
 export class Leases {
   readonly #parent: Remote<ParentCalls>;
@@ -140,10 +140,7 @@ export class Leases {
       const amount = reservedOf(of, expected);
       if (amount === undefined) isKnown = false;
       lease.note(now, amount ?? 0);
-      isHeld =
-        isHeld &&
-        lease.start === prepared.sent.budgets?.[i]?.period.start &&
-        lease.holds(amount ?? Infinity, of.limit);
+      isHeld = isHeld && lease.holds(amount ?? Infinity, of.limit);
     }
     if (!isHeld) return this.#ask(charges, expected, prepared, isKnown);
     this.#decidedHere.inc();
@@ -190,7 +187,7 @@ export class Leases {
             const left = places[index]?.lease.left ?? 0;
             return left > 0 ? { ...state, remaining: state.remaining + left, resetMs: 0 } : state;
           });
-          this.#granted(prepared, prepared.sent, grants);
+          this.#granted(prepared, grants);
           resolve({ ...answer, windows: states });
         },
         reject,
@@ -224,7 +221,7 @@ export class Leases {
         'limiter.admit',
         [sent, expected, wishes],
         ({ answer, grants }) => {
-          this.#granted(prepared, sent, grants);
+          this.#granted(prepared, grants);
           resolve(this.#admission(charges, until, answer));
         },
         reject,
@@ -253,40 +250,39 @@ export class Leases {
     return { ...refusal, budget };
   }
 
-  /** Undefined unless all of it is worth borrowing. Gives back before what belongs to another limit or period. */
-  #wishes({ windows, budgets, sent }: Prepared): readonly Wish[] | undefined {
+  /** Undefined unless all of it is worth borrowing. Gives back before what belongs to another limit. */
+  #wishes({ windows, budgets }: Prepared): readonly Wish[] | undefined {
     const wishes: Wish[] = [];
     let isWorth = true;
     let hasClosed = false;
-    const look = ({ of, lease }: Place, place: number, start: number): void => {
-      if (lease.isOpen && (lease.limit !== of.limit || lease.start !== start)) {
+    for (const [place, { of, lease }] of [...windows, ...budgets].entries()) {
+      if (lease.isOpen && lease.limit !== of.limit) {
         this.#close(lease);
         hasClosed = true;
       }
       if (lease.wish === 0) isWorth = false;
       else if (lease.wish > lease.left) wishes.push([lease.number, place, lease.wish - lease.left]);
-    };
-    for (const [index, place] of windows.entries()) look(place, index, 0);
-    for (const [index, place] of budgets.entries())
-      look(place, windows.length + index, sent.budgets?.[index]?.period.start ?? 0);
+    }
     if (hasClosed) void this.report();
     return isWorth && wishes.length > 0 ? wishes : undefined;
   }
 
-  #granted({ windows, budgets }: Prepared, sent: SentCharges, grants: readonly Grant[] | undefined): void {
+  #granted({ windows, budgets }: Prepared, grants: readonly Grant[] | undefined): void {
     for (const { place, number, amount, left } of grants ?? []) {
-      const index = place - windows.length;
-      const { of, lease } = (windows[place] ?? budgets[index]) as Place;
+      const { of, lease } = (windows[place] ?? budgets[place - windows.length]) as Place;
       lease.of = of;
       lease.limit = of.limit;
-      lease.start = sent.budgets?.[index]?.period.start ?? 0;
       lease.granted(number, amount, left);
       this.#open.set(lease.number, lease);
       this.#tick();
     }
   }
 
-  readonly #settle = (prepared: Prepared, { tokens, amounts }: TakenHere, used: BudgetAmounts): void => {
+  readonly #settle = (
+    prepared: Prepared,
+    { tokens, amounts }: TakenHere,
+    used: BudgetAmounts,
+  ): void | Promise<void> => {
     const { windows, requests, budgets } = prepared;
     for (const [index, { of, lease }] of budgets.entries()) {
       const isCovered = lease.settle(amounts[index] as number, wholeUnits(used[of.unit], of.unit));
@@ -294,7 +290,7 @@ export class Leases {
       if (!isCovered) this.#hurry();
     }
     const difference = used.tokens - tokens;
-    if (difference === 0 || !Number.isFinite(difference)) return;
+    if (difference === 0 || !Number.isFinite(difference)) return undefined;
     const now = this.#clock.monotonic();
     const elsewhere: Window[] = [];
     for (let i = requests; i < windows.length; i++) {
@@ -308,8 +304,8 @@ export class Leases {
       if (lease.isOpen) this.#touch(lease);
       if (lease.moments > maxMoments) this.#hurry();
     }
-    if (elsewhere.length > 0)
-      void this.#parent.call('counters.adjust', elsewhere, difference).catch(this.#lost);
+    if (elsewhere.length === 0) return undefined;
+    return this.#parent.call('counters.adjust', elsewhere, difference).catch(this.#lost);
   };
 
   #close(lease: Lease): void {
@@ -392,7 +388,7 @@ interface TakenHere {
   readonly expected: ExpectedUse;
 }
 
-type Settle = (prepared: Prepared, taken: TakenHere, used: BudgetAmounts) => void;
+type Settle = (prepared: Prepared, taken: TakenHere, used: BudgetAmounts) => void | Promise<void>;
 
 class LeaseReservation implements LimitReservation {
   readonly isAdmitted = true;
@@ -415,10 +411,10 @@ class LeaseReservation implements LimitReservation {
     return { ...reserved, tokens: Math.max(tokens, reserved.tokens) };
   }
 
-  settle(used: BudgetAmounts): void {
-    if (this.#isSettled) return;
+  settle(used: BudgetAmounts): void | Promise<void> {
+    if (this.#isSettled) return undefined;
     this.#isSettled = true;
-    this.#settle(this.#prepared, this.#taken, used);
+    return this.#settle(this.#prepared, this.#taken, used);
   }
 }
 

@@ -68,7 +68,7 @@ export function inputText(input: unknown, kind: ToolUseKind): string {
     if (typeof text === 'string') return text;
   }
   if (typeof input === 'string') return input;
-  return input === undefined || input === null ? '{}' : stringifyExact(input as JsonObject);
+  return input === undefined || input === null ? '{}' : stringifyExact(input);
 }
 
 /**

@@ -36,7 +36,7 @@ export class PartialArguments {
 
   /** The arguments so far as JSON text. */
   text(): string {
-    return stringifyExact(plain(this.root) as JsonObject);
+    return stringifyExact(plain(this.root));
   }
 
   private addPiece(piece: JsonObject, path: string): void {

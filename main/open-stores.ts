@@ -16,7 +16,7 @@ import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../core/ports/analytics.ts';
 import type { Cache, VectorIndex } from '../core/ports/cache.ts';
 import type { Clock } from '../core/ports/clock.ts';
-import type { Budgets, UsageLedger } from '../core/ports/budgets.ts';
+import { resettingBy, type Budgets, type UsageLedger } from '../core/ports/budgets.ts';
 import type { Counters, Limiter } from '../core/ports/counters.ts';
 import type { Directory, DirectorySnapshots } from '../core/ports/directory.ts';
 import type { LogExports } from '../core/ports/exports.ts';
@@ -155,7 +155,11 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   const { cache, vectors } = shared;
   const { counters, limiter, budgets } =
     config.storage.counters.url === 'memory:' && (options.workers ?? 0) > 0
-      ? { counters: loans, limiter: loans, budgets: lentBudgets(ownBudgets, loans) }
+      ? {
+          counters: loans,
+          limiter: loans,
+          budgets: resettingBy(ownBudgets, (...budget) => loans.reset(...budget)),
+        }
       : shared;
   const dependencies: Dependency[] = [
     { name: 'analytics', check: checkOf(() => engines.analytics, analytics) },
@@ -179,16 +183,6 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
     ...administered,
     dependencies,
     following,
-  };
-}
-
-/** Budgets of which workers hold a part. */
-function lentBudgets(budgets: Budgets, loans: Loans): Budgets {
-  return {
-    usage: (budget) => budgets.usage(budget),
-    groups: (prefix) => budgets.groups(prefix),
-    reset: (key, organisationId) => loans.reset(key, organisationId),
-    tell: (crossing) => budgets.tell(crossing),
   };
 }
 

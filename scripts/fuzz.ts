@@ -7,6 +7,7 @@ import { dialectTargets } from '../tests/fuzz/dialects.ts';
 import { framingTargets } from '../tests/fuzz/framings.ts';
 import { frontTargets } from '../tests/fuzz/front.ts';
 import { runTargets } from '../tests/fuzz/run-targets.ts';
+import { numberOption } from './number-option.ts';
 
 const targets = [
   ...framingTargets,
@@ -28,8 +29,9 @@ const names = targets.map(({ name }) => name).join(', ');
 if (chosen.length === 0) fail(`No target begins with "${given.only}". There are: ${names}.`);
 if (given.path !== undefined && chosen.length > 1)
   fail('A path belongs to one target: name it whole with --only.');
-const minutes = numberOf('minutes', given.minutes, 24 * 60);
-const seed = given.seed === undefined ? Date.now() % 2 ** 31 : numberOf('seed', given.seed, 2 ** 31);
+const minutes = numberOption('minutes', given.minutes, { most: 24 * 60 });
+const seed =
+  given.seed === undefined ? Date.now() % 2 ** 31 : numberOption('seed', given.seed, { most: 2 ** 31 });
 
 const report = (line: string): void => console.error(line);
 const { failed, rows } = await runTargets(chosen, { minutes, seed, path: given.path, report });
@@ -40,13 +42,6 @@ console.table(
 const idle = failed ? [] : rows.filter(({ cases }) => cases === 0).map(({ name }) => name);
 if (idle.length > 0) report(`No case was run of ${idle.join(', ')}.`);
 process.exit(failed || idle.length > 0 ? 1 : 0);
-
-function numberOf(name: string, text: string, most: number): number {
-  const value = Number(text);
-  return value > 0 && value <= most
-    ? value
-    : fail(`--${name} needs a number above 0 and up to ${most}, not "${text}".`);
-}
 
 function fail(message: string): never {
   console.error(message);

@@ -15,12 +15,13 @@ import { createMemoryCounters } from '../storage/memory/counters.ts';
 import { WithoutStore } from '../storage/redis/without-store.ts';
 import { DeduplicatingStore } from '../tests/conformance/deduplicating-store.ts';
 import { ManualClock } from '../tests/conformance/manual-clock.ts';
+import { numberOption } from './number-option.ts';
 
 const { values } = parseArgs({
   options: { replicas: { type: 'string', default: '12' }, rate: { type: 'string', default: '600' } },
 });
-const replicas = wholeNumber('replicas', values.replicas, 3, 60);
-const rate = wholeNumber('rate', values.rate, 10, 5000);
+const replicas = numberOption('replicas', values.replicas, { least: 3, most: 60, isWhole: true });
+const rate = numberOption('rate', values.rate, { least: 10, most: 5000, isWhole: true });
 
 const zones = 3;
 const stepMs = 100;
@@ -141,7 +142,7 @@ class Replica {
     await this.journal?.flush();
     const journal = this.journal;
     this.journal = undefined;
-    await this.#fleet.drive(journal?.close(0));
+    await this.#fleet.clock.passUntil(journal?.close(0));
   }
 }
 
@@ -162,13 +163,6 @@ class Fleet {
   constructor(folder: string) {
     this.folder = folder;
     for (let number = 0; number < replicas; number++) this.replicas.push(new Replica(this, number));
-  }
-
-  /** Lets time run until a promise is done. */
-  async drive(promise: Promise<unknown> | undefined): Promise<void> {
-    let isDone = false;
-    void Promise.resolve(promise).then(() => (isDone = true));
-    while (!isDone) await this.clock.pass(20);
   }
 
   async run(phase: Phase): Promise<Tally> {
@@ -267,13 +261,13 @@ async function main(): Promise<void> {
       );
       broken.push(...brokenPromises(phase, tally).map((text) => `${phase.name}: ${text}`));
     }
-    for (const { journal } of fleet.replicas) await fleet.drive(journal?.settle(600_000));
+    for (const { journal } of fleet.replicas) await fleet.clock.passUntil(journal?.settle(600_000));
     const stored = fleet.analytics.rows.requests;
     const different = new Set(stored).size;
     console.log(`rows accepted ${fleet.accepted}, stored ${stored.length}, different ${different}`);
     if (stored.length !== fleet.accepted || different !== fleet.accepted)
       broken.push('rows accepted are not rows stored, each once');
-    for (const { journal } of fleet.replicas) await fleet.drive(journal?.close(0));
+    for (const { journal } of fleet.replicas) await fleet.clock.passUntil(journal?.close(0));
     for (const text of broken) console.log(`BROKEN ${text}`);
     process.exitCode = broken.length === 0 ? 0 : 1;
   } finally {
@@ -293,13 +287,6 @@ function brokenPromises(phase: Phase, { over, unused, failed, wasted }: Tally): 
   if (phase.redisAway !== true && phase.zoneGone !== true && unused > 0)
     broken.push(`${unused} refusals although the minute had room`);
   return broken;
-}
-
-function wholeNumber(name: string, text: string, least: number, most: number): number {
-  const number = Number(text);
-  if (Number.isInteger(number) && number >= least && number <= most) return number;
-  console.error(`--${name} takes a whole number from ${least} to ${most}, not "${text}".`);
-  process.exit(2);
 }
 
 function ignore(): void {

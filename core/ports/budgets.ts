@@ -59,6 +59,13 @@ export function shownUnits(amount: number, unit: BudgetUnit): number {
   return unit === 'cost' ? amount / perDollar : amount;
 }
 
+/** Whole units of a budget that a request is expected to use; undefined for a cost that is not known. */
+export function expectedUnits(unit: BudgetUnit, { tokens, cost }: ExpectedUse): number | undefined {
+  if (unit === 'requests') return 1;
+  if (unit === 'tokens') return wholeUnits(tokens, unit);
+  return cost === undefined ? undefined : wholeUnits(cost, unit);
+}
+
 /** Refusal of a request by a budget. */
 export interface BudgetRefusal {
   readonly isAdmitted: false;
@@ -100,6 +107,16 @@ export interface Budgets {
   reset(key: string, organisationId: string): Promise<number>;
   /** Reports the crossing of a limit that is counted elsewhere, as `UsageAlerts.crossed`. */
   tell(crossing: UsageCrossing): void;
+}
+
+/** The same budgets, with another way to reset one. */
+export function resettingBy(budgets: Budgets, reset: Budgets['reset']): Budgets {
+  return {
+    usage: (budget) => budgets.usage(budget),
+    groups: (prefix) => budgets.groups(prefix),
+    reset,
+    tell: (crossing) => budgets.tell(crossing),
+  };
 }
 
 /** Prefix of the keys of crossings of rate limits, which belong to no budget. */

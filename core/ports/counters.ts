@@ -1,5 +1,8 @@
 import type { Budget, BudgetAmounts, BudgetRefusal, ExpectedUse } from './budgets.ts';
 
+/** Sub-buckets of a window. The count of one is kept until its last moment is as old as the window. */
+export const subBuckets = 60;
+
 /** One sliding window over one key. */
 export interface Window {
   /** Name of the window, unique per limit and group (`rpm:<key id>`). */

@@ -21,7 +21,7 @@ export class ConfigWrites {
     const config = { retry: { attempts: turn } };
     const slug = turn === 4 ? this.#configs.shift() : this.#configs[0];
     if (turn === 0 || slug === undefined) {
-      this.#workspace ??= await this.#firstWorkspace();
+      this.#workspace ??= await firstWorkspace(this.#ask);
       const made = await this.#ask('POST', '/v1/configs', {
         name: `steady ${this.done}`,
         config,
@@ -33,11 +33,13 @@ export class ConfigWrites {
     else await this.#ask('PUT', `/v1/configs/${slug}`, { config });
     this.done += 1;
   }
+}
 
-  async #firstWorkspace(): Promise<string> {
-    const listed = await this.#ask('GET', '/v1/admin/workspaces');
-    const { data } = listed as { readonly data: readonly { readonly id: string }[] };
-    if (data[0] === undefined) throw new Error('The organisation has no workspace.');
-    return data[0].id;
-  }
+/** The id of a workspace of the organisation. */
+export async function firstWorkspace(ask: Ask): Promise<string> {
+  const { data } = (await ask('GET', '/v1/admin/workspaces')) as {
+    readonly data: readonly { readonly id: string }[];
+  };
+  if (data[0] === undefined) throw new Error('The organisation has no workspace.');
+  return data[0].id;
 }

@@ -1,6 +1,7 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { childrenOf } from '../../tests/kit/processes.ts';
 import { removeFolder, startWeir } from './subject.ts';
 
 /** Memory of one process, MiB. */
@@ -52,13 +53,8 @@ export async function measureIdleMemory(): Promise<IdleMemoryFigures> {
 }
 
 async function withChildren(pid: number): Promise<number[]> {
-  const all = [pid];
-  for (const thread of await readdir(`/proc/${pid}/task`)) {
-    const listed = await readFile(`/proc/${pid}/task/${thread}/children`, 'utf8');
-    for (const child of listed.split(' ').filter((text) => text !== ''))
-      all.push(...(await withChildren(Number(child))));
-  }
-  return all;
+  const children = await childrenOf(pid);
+  return [pid, ...(await Promise.all(children.map((child) => withChildren(child.pid)))).flat()];
 }
 
 async function memoryOf(pid: number, parent: number | undefined): Promise<ProcessMemory> {

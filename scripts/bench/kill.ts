@@ -1,7 +1,6 @@
-import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { journalIds, storedCopies, untilShipped } from '../../tests/kit/stored-copies.ts';
 import { load } from './load.ts';
-import { journalIds, openStoredRows, untilShipped } from './stored-rows.ts';
 import { removeFolder, startUpstream, startWeir, type WeirSubject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 
@@ -30,7 +29,7 @@ export async function measureKill(quick: boolean): Promise<KillFigures> {
       await pause(700 + round * 333);
       weir.child.kill('SIGKILL');
       await traffic;
-      const flushed = await journalIds(path.join(weir.dataFolder, 'journal'));
+      const flushed = await journalIds({ data: weir.dataFolder }, 'requests');
       figures.rows_flushed += flushed.length;
       const again = await startWeir({ upstreamPort: upstream.port, folder });
       const { missing, doubled } = await lookFor(again, flushed);
@@ -49,19 +48,12 @@ async function lookFor(
   weir: WeirSubject,
   ids: readonly string[],
 ): Promise<{ missing: number; doubled: number }> {
-  await untilShipped(weir.dataFolder);
+  const home = { data: weir.dataFolder };
+  await untilShipped(home);
   await weir.stop();
-  const store = await openStoredRows(weir.dataFolder);
-  try {
-    const rows = await store.select<{ id: string; copies: string | number }>(
-      'SELECT toString(id) AS id, count() AS copies FROM requests GROUP BY id',
-    );
-    const copies = new Map(rows.map((row) => [row.id, Number(row.copies)]));
-    return {
-      missing: ids.filter((id) => !copies.has(id)).length,
-      doubled: [...copies.values()].filter((count) => count > 1).length,
-    };
-  } finally {
-    await store.close();
-  }
+  const { requests: copies } = await storedCopies(home);
+  return {
+    missing: ids.filter((id) => !copies.has(id)).length,
+    doubled: [...copies.values()].filter((count) => count > 1).length,
+  };
 }

@@ -1,7 +1,7 @@
-import { appendFile, readdir, readFile, writeFile } from 'node:fs/promises';
-import path from 'node:path';
+import { appendFile, readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { engineOfProcess, residentBytes } from '../../tests/kit/processes.ts';
 import { ConfigWrites } from './config-writes.ts';
 import { removeFolder, startWeir, type WeirSubject } from './subject.ts';
 import { benchKey } from './workload.ts';
@@ -125,24 +125,15 @@ async function take(
   };
 }
 
-/** Linux only. */
 async function residentMib(pid: number): Promise<number> {
-  const kibibytes = /^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Number(kibibytes) / 1024;
+  return (await residentBytes(pid)) / 2 ** 20;
 }
 
+/** Linux only. */
 async function processesOf({ child }: WeirSubject): Promise<Processes> {
   const gateway = child.pid ?? 0;
-  const children = new Map<string, number>();
-  for (const thread of await readdir(`/proc/${gateway}/task`)) {
-    const listed = await readFile(path.join('/proc', String(gateway), 'task', thread, 'children'), 'utf8');
-    for (const pid of listed.split(' ').filter((text) => text !== '')) {
-      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-      const name = /(pglite|chdb)-child/.exec(command)?.[1];
-      if (name !== undefined) children.set(name, Number(pid));
-    }
-  }
-  const [resources, analytics] = [children.get('pglite'), children.get('chdb')];
+  const resources = await engineOfProcess(gateway, 'pglite-child');
+  const analytics = await engineOfProcess(gateway, 'chdb-child');
   if (resources === undefined || analytics === undefined)
     throw new Error('The gateway runs no embedded stores.');
   return { gateway, resources, analytics };

@@ -4,10 +4,12 @@
 // Linux only.
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { sumOfSeries } from '../../tests/kit/process-kit.ts';
+import { untilShipped, withStore } from '../../tests/kit/stored-copies.ts';
 import { replaceFile } from '../bench/reload.ts';
-import { openStoredRows, untilShipped } from '../bench/stored-rows.ts';
 import { readMemory } from '../bench/streams.ts';
 import { removeFolder, startUpstream, startWeir, type WeirSubject } from '../bench/subject.ts';
+import { numberOption } from '../number-option.ts';
 import { heldBy, processesOf, type Held } from './observation.ts';
 import { Traffic } from './traffic.ts';
 
@@ -18,9 +20,9 @@ const { values: given } = parseArgs({
     rate: { type: 'string', default: '100' },
   },
 });
-const minutes = numberOf('minutes', given.minutes, 7 * 24 * 60);
-const workers = numberOf('workers', given.workers, 64);
-const perSecond = numberOf('rate', given.rate, 1000);
+const minutes = numberOption('minutes', given.minutes, { most: 7 * 24 * 60 });
+const workers = numberOption('workers', given.workers, { most: 64 });
+const perSecond = numberOption('rate', given.rate, { most: 1000 });
 
 /** Share of the time after which caches, pools and heaps have their size; growth counts from there. */
 const warmUpShare = 1 / 3;
@@ -87,7 +89,7 @@ async function soak(subject: WeirSubject): Promise<boolean> {
         warm = { memory: await memoryOf(subject), requests: traffic.requests };
     }
     await traffic.stop();
-    await untilShipped(subject.dataFolder);
+    await untilShipped({ data: subject.dataFolder });
     const after = await calmed(look, before);
     const memory = await memoryOf(subject);
     const money = await sumOf(subject, 'weir_cost_usd_total');
@@ -121,10 +123,9 @@ async function soak(subject: WeirSubject): Promise<boolean> {
 }
 
 /** Every accepted request is a row, once; the sums of rows, of roll-ups and of metrics are the same. */
-async function parity(dataFolder: string, traffic: Traffic, money: number): Promise<readonly Bound[]> {
-  const store = await openStoredRows(dataFolder);
-  try {
-    const rows = await store.select<{
+function parity(dataFolder: string, traffic: Traffic, money: number): Promise<readonly Bound[]> {
+  return withStore(dataFolder, async (rowsOf) => {
+    const rows = await rowsOf<{
       kind: string;
       copies: string;
       ids: string;
@@ -134,10 +135,10 @@ async function parity(dataFolder: string, traffic: Traffic, money: number): Prom
          sum(toUInt64OrZero(extract(trace_id, '([0-9]+)$'))) AS numbers
        FROM requests WHERE startsWith(trace_id, 'soak-') GROUP BY kind`,
     );
-    const [sums] = await store.select<{ rows: string; cost: string }>(
+    const [sums] = await rowsOf<{ rows: string; cost: string }>(
       'SELECT count() AS rows, sum(cost) AS cost FROM requests',
     );
-    const [minutesSums] = await store.select<{ rows: string; cost: string }>(
+    const [minutesSums] = await rowsOf<{ rows: string; cost: string }>(
       'SELECT sum(requests) AS rows, sum(cost_sum) AS cost FROM usage_minutes',
     );
     const byKind = traffic.tallies.map(({ name, accepted, numbers }) => {
@@ -157,9 +158,7 @@ async function parity(dataFolder: string, traffic: Traffic, money: number): Prom
         holds: Math.abs(money - Number(sums?.cost)) < 1e-8 && money > 0,
       },
     ];
-  } finally {
-    await store.close();
-  }
+  });
 }
 
 function print(traffic: Traffic, samples: readonly Sample[]): void {
@@ -277,13 +276,9 @@ async function calmed(look: () => Promise<Held>, before: Held | undefined): Prom
 
 /** The sum of the series of a metric that hold this label; leaves no connection behind. */
 async function sumOf({ port }: WeirSubject, name: string, label = ''): Promise<number> {
-  const text = await (
-    await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { connection: 'close' } })
-  ).text();
-  return text
-    .split('\n')
-    .filter((line) => line.startsWith(`${name}{`) && line.includes(label))
-    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+  const headers = { connection: 'close' };
+  const answer = await fetch(`http://127.0.0.1:${port}/metrics`, { headers });
+  return sumOfSeries(await answer.text(), name, label);
 }
 
 async function reload(subject: WeirSubject, version: number): Promise<void> {
@@ -321,11 +316,4 @@ pipelines:
       - provider
       - logger: { bodies: true }
 `;
-}
-
-function numberOf(name: string, text: string, most: number): number {
-  const value = Number(text);
-  if (value > 0 && value <= most) return value;
-  console.error(`--${name} needs a number above 0 and up to ${most}, not "${text}".`);
-  process.exit(1);
 }

@@ -1,6 +1,7 @@
 /** Memory, handles and sockets of a gateway and its workers, as Linux counts them. */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import path from 'node:path';
+import { childrenOf, residentBytes } from '../../tests/kit/processes.ts';
 
 /** What the processes of the gateway hold at one moment; embedded engines are none of them. */
 export interface Held {
@@ -20,15 +21,8 @@ const engine = /(pglite|chdb|clickhouse)/;
 
 /** The gateway and its workers: its children without the engines and what they start. */
 export async function processesOf(pid: number): Promise<readonly number[]> {
-  const found = [pid];
-  for (const thread of await readdir(`/proc/${pid}/task`).catch(() => [])) {
-    const listed = await readFile(`/proc/${pid}/task/${thread}/children`, 'utf8').catch(() => '');
-    for (const child of listed.split(' ').filter((text) => text !== '')) {
-      const command = await readFile(`/proc/${child}/cmdline`, 'utf8').catch(() => '');
-      if (command !== '' && !engine.test(command)) found.push(...(await processesOf(Number(child))));
-    }
-  }
-  return found;
+  const children = (await childrenOf(pid)).filter(({ command }) => !engine.test(command));
+  return [pid, ...(await Promise.all(children.map((child) => processesOf(child.pid)))).flat()];
 }
 
 /** Counts what they hold; `port` is that of the gateway, `upstreamPort` that of its provider. */
@@ -39,8 +33,7 @@ export async function heldBy(
   const ends = await socketEnds();
   const held = { rss: 0, handles: 0, clients: 0, upstream: 0, others: 0 };
   for (const pid of pids) {
-    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-    held.rss += Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0) / 1024;
+    held.rss += (await residentBytes(pid)) / 2 ** 20;
     const folder = `/proc/${pid}/fd`;
     for (const name of await readdir(folder).catch(() => [])) {
       const target = await readlink(path.join(folder, name)).catch(() => '');

@@ -1,6 +1,7 @@
 /** Mixed traffic of the soak: what is sent, how its answers are read, and what was accepted of each kind. */
 import http, { type IncomingMessage } from 'node:http';
-import { ConfigWrites } from '../bench/config-writes.ts';
+import { text as textOf } from 'node:stream/consumers';
+import { ConfigWrites, firstWorkspace } from '../bench/config-writes.ts';
 import { benchKey, question } from '../bench/workload.ts';
 
 /** One kind of request. */
@@ -235,7 +236,7 @@ export class Traffic {
     const status = response.statusCode ?? 0;
     tally.statuses.set(status, (tally.statuses.get(status) ?? 0) + 1);
     if (kind.leaves === true) return leave(response);
-    const text = await wholeText(response);
+    const text = await textOf(response);
     if (!kind.statuses.includes(status))
       this.#failed(`${kind.name} was answered ${status}: ${text.slice(0, 500)}`);
     else if (status === 200 && /"type":\s*"error"|^data: \{"error"/m.test(text))
@@ -243,13 +244,11 @@ export class Traffic {
   }
 
   async #makeLimitedKey(): Promise<string> {
-    const { data } = (await this.#operate('GET', '/v1/admin/workspaces')) as {
-      data: readonly { id: string }[];
-    };
+    const workspace = await firstWorkspace((...call) => this.#operate(...call));
     const made = await this.#operate('POST', '/v1/api-keys/workspace/service', {
       name: 'soak limited',
       scopes: ['completions.write'],
-      workspace_id: data[0]?.id,
+      workspace_id: workspace,
       rate_limits: [{ type: 'requests', unit: 'rpm', value: 120 }],
     });
     return (made as { readonly key: string }).key;
@@ -257,7 +256,7 @@ export class Traffic {
 
   async #operate(method: string, path: string, body?: object): Promise<unknown> {
     const response = await this.#request(method, path, { 'x-service-api-key': benchKey }, body);
-    const text = await wholeText(response);
+    const text = await textOf(response);
     if ((response.statusCode ?? 0) >= 300)
       throw new Error(`${method} ${path} answered ${response.statusCode}: ${text}`);
     return text === '' ? undefined : JSON.parse(text);
@@ -301,10 +300,4 @@ function leave(response: IncomingMessage): Promise<void> {
     response.once('close', resolve);
     response.once('data', () => response.destroy());
   });
-}
-
-async function wholeText(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
 }

@@ -28,16 +28,9 @@ async function place(t: TestContext, options: Partial<JournalOptions> = {}) {
     const directory = join(root, 'data', 'journal');
     const journal = await openJournal({ directory, insert: on.insert, clock, log, ...bounds, ...options });
     t.after(async () => {
-      const end = journal.close(0);
-      await drive(end);
+      await clock.passUntil(journal.close(0));
     });
     return journal;
-  };
-  /** Lets time run until a promise is done. */
-  const drive = async (promise: Promise<unknown>): Promise<void> => {
-    let done = false;
-    void promise.then(() => (done = true));
-    while (!done) await clock.pass(20);
   };
   /** What a start after a power cut brings to the store. */
   const afterCut = async (unsynced: Unsynced): Promise<string[]> => {
@@ -46,7 +39,7 @@ async function place(t: TestContext, options: Partial<JournalOptions> = {}) {
     const found = new DeduplicatingStore();
     found.rows.requests.push(...store.rows.requests);
     const journal = await open(root, found);
-    await drive(journal.settle(60_000));
+    await clock.passUntil(journal.settle(60_000));
     return found.rows.requests;
   };
   const append = (journal: { append(table: 'requests', line: string): void }, lines: string[]): void => {

@@ -2,8 +2,8 @@ import {
   type Budget,
   type BudgetCount,
   type ExpectedUse,
+  expectedUnits,
   type UsageRow,
-  wholeUnits,
 } from '../../core/ports/budgets.ts';
 
 /** Weight of a new request in the moving average of costs. */
@@ -74,11 +74,8 @@ export class Count implements BudgetCount {
     this.usual = this.usual === 0 ? each : this.usual + (each - this.usual) * weight;
   }
 
-  amountFor({ tokens, cost }: ExpectedUse): number {
-    const unit = this.budget?.unit;
-    if (unit === 'tokens') return wholeUnits(tokens, unit);
-    if (unit === 'requests') return 1;
-    return cost === undefined ? Math.ceil(this.usual) : wholeUnits(cost, 'cost');
+  amountFor(expected: ExpectedUse): number {
+    return expectedUnits(this.budget?.unit ?? 'cost', expected) ?? Math.ceil(this.usual);
   }
 
   /** Adopts claims of other processes. */

@@ -1,5 +1,5 @@
-/** Sub-buckets of a window. The count of one is kept until its last moment is as old as the window. */
-const subBuckets = 60;
+import { subBuckets } from '../../core/ports/counters.ts';
+
 /** Pairs of a new ring: most keys are used a few times and never again, so a counter starts small. */
 const firstCapacity = 4;
 

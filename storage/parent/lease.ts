@@ -1,11 +1,9 @@
 import type { Budget } from '../../core/ports/budgets.ts';
-import type { Window } from '../../core/ports/counters.ts';
+import { subBuckets, type Window } from '../../core/ports/counters.ts';
 import type { LoanReport } from './parent-calls.ts';
 
 /** Demand is counted in seconds: a wish is for one second's use. */
 const periodMs = 1000;
-/** Parts of a window that are counted as one moment, as where it is counted. */
-const subBuckets = 60;
 
 /** A worker's part of one window or budget, and its use of it that the parent does not know yet. */
 export class Lease {

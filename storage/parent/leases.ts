@@ -4,23 +4,25 @@ import {
   type Budget,
   type BudgetAmounts,
   type ExpectedUse,
+  expectedUnits,
   shownUnits,
   wholeUnits,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type {
-  Admission,
-  Charges,
-  Counters,
-  Decision,
-  Limiter,
-  LimitReservation,
-  Window,
+import {
+  type Admission,
+  type Charges,
+  type Counters,
+  type Decision,
+  type Limiter,
+  type LimitReservation,
+  subBuckets,
+  type Window,
 } from '../../core/ports/counters.ts';
 import type { Counter, Metrics } from '../../core/ports/metrics.ts';
 import type { Remote } from './channel.ts';
 import { Lease } from './lease.ts';
-import { chargesOf, tokensOf } from './loans.ts';
+import { chargesOf, keyOf, tokensOf } from './loans.ts';
 import type { Grant, ParentCalls, SentAdmission, SentCharges, Wish } from './parent-calls.ts';
 
 /** Time between reports. */
@@ -358,16 +360,17 @@ export class Leases {
     const { requests, tokens, budgets = [] } = charges;
     const windows = [...(requests?.windows ?? []), ...(tokens?.windows ?? [])];
     const prepared: Prepared = {
-      windows: windows.map((of) => ({ of, lease: this.#leaseOf(`${of.windowMs}:${of.key}`, of) })),
+      windows: windows.map((of) => ({ of, lease: this.#leaseOf(of) })),
       requests: requests?.windows.length ?? 0,
-      budgets: budgets.map((of) => ({ of, lease: this.#leaseOf(`budget:${of.key}`, of) })),
+      budgets: budgets.map((of) => ({ of, lease: this.#leaseOf(of) })),
       ...sendable(charges, this.#clock.now()),
     };
     this.#prepared.set(charges, prepared);
     return prepared;
   }
 
-  #leaseOf(key: string, of: Window | Budget): Lease {
+  #leaseOf(of: Window | Budget): Lease {
+    const key = keyOf(of);
     const known = this.#known.get(key);
     if (known !== undefined) return known;
     if (this.#known.size >= maxKnown) {
@@ -419,10 +422,9 @@ class LeaseReservation implements LimitReservation {
 }
 
 /** What a request reserves of a budget, in whole units, at least 1: `undefined` where only the parent knows. */
-function reservedOf({ unit }: Budget, { tokens, cost }: ExpectedUse): number | undefined {
-  if (unit === 'requests') return 1;
-  if (unit === 'tokens') return Math.max(1, wholeUnits(tokens, unit));
-  return cost === undefined ? undefined : Math.max(1, wholeUnits(cost, unit));
+function reservedOf({ unit }: Budget, expected: ExpectedUse): number | undefined {
+  const amount = expectedUnits(unit, expected);
+  return amount === undefined ? undefined : Math.max(1, amount);
 }
 
 function isFree({ unit }: Budget, { tokens, cost }: ExpectedUse): boolean {
@@ -431,7 +433,7 @@ function isFree({ unit }: Budget, { tokens, cost }: ExpectedUse): boolean {
 
 function stateOf({ limit, windowMs }: Window, { lease }: Place): Decision['windows'][number] {
   const remaining = Math.max(0, lease.left + lease.beyond);
-  return { limit, windowMs, remaining, resetMs: remaining > 0 ? 0 : Math.ceil(windowMs / 60) };
+  return { limit, windowMs, remaining, resetMs: remaining > 0 ? 0 : Math.ceil(windowMs / subBuckets) };
 }
 
 /** The charges as they are sent, until the first period of their budgets ends. */

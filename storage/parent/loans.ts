@@ -412,7 +412,8 @@ function isWindow(of: Window | Budget): of is Window {
   return 'windowMs' in of;
 }
 
-function keyOf(of: Window | Budget): string {
+/** Name of the count of a window or budget. */
+export function keyOf(of: Window | Budget): string {
   return isWindow(of) ? `${of.windowMs}:${of.key}` : budgetKey(of.key);
 }
 

@@ -4,6 +4,7 @@ import {
   type Budgets,
   type ExpectedUse,
   nothingUsed,
+  resettingBy,
   shownUnits,
   wholeUnits,
 } from '../../core/ports/budgets.ts';
@@ -78,12 +79,7 @@ class OwnedLimiter implements RedisLimiter {
     this.#without = options.without ?? new WithoutStore();
     this.#sessions = new BudgetSessions(options);
     const { budgets } = options;
-    this.budgets = {
-      usage: (budget) => budgets.usage(budget),
-      groups: (prefix) => budgets.groups(prefix),
-      reset: (key, organisationId) => this.#sessions.reset(key, organisationId),
-      tell: (crossing) => budgets.tell(crossing),
-    };
+    this.budgets = resettingBy(budgets, (...budget) => this.#sessions.reset(...budget));
   }
 
   admit(

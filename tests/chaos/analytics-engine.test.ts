@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
-import { enginePid } from '../kit/engine-pid.ts';
+import { engineOfProcess } from '../kit/processes.ts';
 import { makeHome, startGateway, type GatewayProcess } from '../kit/gateway-process.ts';
 import { eventually, stopEverything } from '../kit/process-kit.ts';
 import { journalIds, storedCopies, tables } from '../kit/stored-copies.ts';
@@ -75,7 +75,7 @@ describe('an analytics engine that fails under load', { skip }, () => {
       for (const [harm, harmed] of Object.entries(harms)) {
         await pause(500);
         const pid = await eventually(
-          () => enginePid(gateway.pid).catch(() => undefined),
+          () => engineOfProcess(gateway.pid, 'chdb-child'),
           () => `an engine to be ${harm}`,
         );
         await harmed(pid);

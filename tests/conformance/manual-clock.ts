@@ -50,6 +50,13 @@ export class ManualClock implements Clock {
     await settle();
   }
 
+  /** Moves on in steps of 20 ms until a promise is done. */
+  async passUntil(promise: Promise<unknown> | undefined): Promise<void> {
+    let isDone = false;
+    void Promise.resolve(promise).then(() => (isDone = true));
+    while (!isDone) await this.pass(20);
+  }
+
   private runNext(end: number): boolean {
     const [due] = this.dueBy(end);
     if (due === undefined) return false;

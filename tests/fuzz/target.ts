@@ -1,6 +1,8 @@
 /** One thing that is fuzzed: values for it, and what must hold for each of them. */
 import fc from 'fast-check';
 import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
+import { bounded } from '../../core/lifecycle/undo-stack.ts';
+import { systemClock as clock } from '../../core/ports/clock.ts';
 import type { Closing } from '../kit/postgres-kit.ts';
 
 /** The values of a target, and its property: `check` throws, or rejects, when a value breaks it. */
@@ -45,25 +47,14 @@ export function target<T>(
   };
 }
 
+const late = (): Error => new Error(`It did not end within ${longestWaitMs} ms.`);
+
 async function timed(run: () => void | Promise<void>): Promise<void> {
   const before = process.cpuUsage();
   const running = run();
-  if (running !== undefined) return within(running);
+  if (running !== undefined) return bounded(() => running, { clock, ms: longestWaitMs, late });
   const { user } = process.cpuUsage(before);
   if (user > slowestMs * 1000) throw new Error(`It took ${Math.round(user / 1000)} ms of CPU.`);
-}
-
-async function within(running: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const error = new Error(`It did not end within ${longestWaitMs} ms.`);
-    timer = setTimeout(() => reject(error), longestWaitMs);
-  });
-  try {
-    await Promise.race([running, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /**

@@ -4,9 +4,9 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
-import { engineOf } from '../kit/engine-of.ts';
 import { send, type Received } from '../kit/http-kit.ts';
 import {
+  engineOf,
   eventually,
   ownerKey,
   startWeir,

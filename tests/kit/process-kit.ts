@@ -5,6 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { engineOfProcess } from './processes.ts';
 import { defaultRuntime, launcher, type Runtime } from './runtimes.ts';
 
 /** The preset owner key of started processes. */
@@ -214,4 +215,20 @@ export async function eventually<Value>(
     if (performance.now() > end) throw new Error(`Never came: ${expected()}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+}
+
+/** The process of a gateway's analytics engine, or of its embedded relational store. Linux only. */
+export async function engineOf(
+  { child }: WeirProcess,
+  program: Parameters<typeof engineOfProcess>[1] = 'chdb-child',
+): Promise<number> {
+  return eventually(() => engineOfProcess(child.pid ?? 0, program));
+}
+
+/** The sum of a metric over its series, of a text of /metrics, whose labels contain the other text. */
+export function sumOfSeries(metrics: string, name: string, label = ''): number {
+  return metrics
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}{`) && line.includes(label))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }

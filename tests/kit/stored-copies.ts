@@ -2,6 +2,7 @@
 import { createClient } from '@clickhouse/client';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { recordingLog, testClock } from '../../storage/embedded/chdb-fixture.ts';
 import { startChdb } from '../../storage/embedded/start-chdb.ts';
 import type { Home } from './gateway-process.ts';
@@ -11,8 +12,8 @@ export const tables = ['requests', 'bodies'] as const;
 type Table = (typeof tables)[number];
 
 /** Ids of the complete lines in the journal's segments of a table. */
-export async function journalIds(home: Home, table: Table): Promise<string[]> {
-  const folder = path.join(home.data, 'journal');
+export async function journalIds({ data }: Pick<Home, 'data'>, table: Table): Promise<string[]> {
+  const folder = path.join(data, 'journal');
   const files = (await readdir(folder)).filter((file) => file.startsWith(`${table}-`));
   // A segment that was shipped meanwhile is gone.
   const texts = await Promise.all(
@@ -26,8 +27,17 @@ export async function journalIds(home: Home, table: Table): Promise<string[]> {
   );
 }
 
+/** Resolves when the journal has shipped every row, or after a minute. */
+export async function untilShipped(home: Pick<Home, 'data'>): Promise<void> {
+  for (let tries = 0; tries < 240; tries++) {
+    const waiting = await Promise.all(tables.map((table) => journalIds(home, table)));
+    if (waiting.flat().length === 0) return;
+    await pause(250);
+  }
+}
+
 /** How often each id stands in the tables of the store. Nobody else may have the folder open. */
-export function storedCopies(home: Home): Promise<Record<Table, Map<string, number>>> {
+export function storedCopies(home: Pick<Home, 'data'>): Promise<Record<Table, Map<string, number>>> {
   return withStore(home.data, async (rowsOf) => {
     const copies = async (table: Table): Promise<Map<string, number>> => {
       const query = `SELECT toString(id) AS id, toUInt32(count()) AS copies FROM ${table} GROUP BY id`;

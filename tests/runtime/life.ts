@@ -5,6 +5,7 @@ import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
 import { makeHome, type Home } from '../kit/gateway-process.ts';
 import { begin, send, type Received } from '../kit/http-kit.ts';
 import {
+  engineOf,
   eventually,
   ownerKey,
   runWeir,
@@ -15,7 +16,6 @@ import {
 } from '../kit/process-kit.ts';
 import type { Runtime } from '../kit/runtimes.ts';
 import { journalIds } from '../kit/stored-copies.ts';
-import { engineOf } from '../kit/engine-of.ts';
 
 const headers = { 'x-service-api-key': ownerKey, 'x-service-provider': 'mock' };
 const slowly = { model: 'mock:chunk_latency_ms=40,tokens=20', stream: true };

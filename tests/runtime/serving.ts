@@ -6,9 +6,15 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
 import { begin, connect, send, type Sending } from '../kit/http-kit.ts';
-import { eventually, ownerKey, startWeir, stopEverything, type WeirProcess } from '../kit/process-kit.ts';
+import {
+  engineOf,
+  eventually,
+  ownerKey,
+  startWeir,
+  stopEverything,
+  type WeirProcess,
+} from '../kit/process-kit.ts';
 import type { Runtime } from '../kit/runtimes.ts';
-import { engineOf } from '../kit/engine-of.ts';
 import { startProvider, type Arrived, type SteerableProvider } from './steerable-provider.ts';
 
 const key = { 'x-service-api-key': ownerKey };

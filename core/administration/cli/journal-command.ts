@@ -52,7 +52,7 @@ export async function runJournalCommand(command: JournalCommand, tools: JournalT
   const data = path.resolve(command.data);
   try {
     if (command.action === 'replay') return await replay(command, data, tools);
-    const folders = [data, ...(await tools.workerFolders(data))];
+    const folders = await foldersOf(data, tools);
     if (command.action === 'status') {
       const looks: Look[] = [];
       for (const folder of folders) looks.push(await look(folder, tools));
@@ -75,6 +75,11 @@ export async function runJournalCommand(command: JournalCommand, tools: JournalT
 }
 
 const journalOf = (data: string): string => path.join(data, 'journal');
+
+/** The data folder of a gateway, and those of its workers. */
+async function foldersOf(data: string, tools: JournalTools): Promise<readonly string[]> {
+  return [data, ...(await tools.workerFolders(data))];
+}
 
 /** What there is to know of one journal. */
 interface Look {
@@ -116,10 +121,10 @@ async function replay(
 
 /** Rows in quarantine, also those of workers, whose journals are shipped by the parent once they have gone. */
 async function quarantined(data: string, tools: JournalTools): Promise<readonly ReplaySource[]> {
-  const sources = [await tools.quarantine(journalOf(data))];
-  for (const folder of await tools.workerFolders(data))
-    sources.push(await tools.quarantine(journalOf(folder)));
-  return sources.flat();
+  const sources: ReplaySource[] = [];
+  for (const folder of await foldersOf(data, tools))
+    sources.push(...(await tools.quarantine(journalOf(folder))));
+  return sources;
 }
 
 /** Output of `weir journal status`. */

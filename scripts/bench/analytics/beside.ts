@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { enginePid } from '../../../tests/kit/engine-pid.ts';
-import { analyticsConfig, residentBytes, watchMemory, type SeededStore } from './store.ts';
+import { engineOfProcess, residentBytes } from '../../../tests/kit/processes.ts';
+import { analyticsConfig, watchMemory, type SeededStore } from './store.ts';
 import { median } from '../cpu.ts';
 import { load } from '../load.ts';
 import { startAsker, startUpstream, startWeir } from '../subject.ts';
@@ -31,7 +31,8 @@ export async function measureBeside(store: SeededStore, quick: boolean): Promise
     folder: store.folder,
     config: analyticsConfig(upstream.port),
   });
-  const pid = await enginePid(weir.child.pid ?? 0);
+  const pid = await engineOfProcess(weir.child.pid ?? 0, 'chdb-child');
+  if (pid === undefined) throw new Error('The gateway runs no analytics engine.');
   const peak = watchMemory(() => residentBytes(pid));
   try {
     const bytes = requestBytes(weir.port, false);

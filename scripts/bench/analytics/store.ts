@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { createLog } from '../../../adapters/telemetry/line-log.ts';
@@ -8,6 +8,7 @@ import { UndoStack } from '../../../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../../../core/ports/analytics.ts';
 import { systemClock as clock } from '../../../core/ports/clock.ts';
 import { openAnalytics, type AnalyticsOptions } from '../../../main/open-analytics.ts';
+import { residentBytes } from '../../../tests/kit/processes.ts';
 import { fill } from '../../seed-demo/fill.ts';
 import { openDemoStore, type DemoStore } from '../../seed-demo/open-store.ts';
 import { showProgress } from '../../seed-demo/progress.ts';
@@ -138,12 +139,6 @@ async function openTables(folder: string, data: string, opened: UndoStack): Prom
     opened,
     environment: { WEIR_ADMIN_KEY: benchKey },
   });
-}
-
-/** Resident memory of a process, bytes; 0 when it is gone. Linux only. */
-export async function residentBytes(pid: number): Promise<number> {
-  const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-  return Number(/^VmRSS:\s+(\d+)/m.exec(text)?.[1] ?? 0) * 1024;
 }
 
 /** Measures five times a second until it is stopped, which returns the largest. */

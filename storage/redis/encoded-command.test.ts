@@ -63,6 +63,23 @@ describe('an encoded command', { skip: redisMissing }, () => {
     );
   });
 
+  test('of any length gets its own answer among the others of its turn', async (t) => {
+    const redis = await begin(t);
+    const texts = [0, 70_000, 1, 16_385, 100, 16_384, 40_000, 30_000, 300_000, 5, 65_536].map((length, i) =>
+      String.fromCodePoint(0xe0 + i).repeat(length),
+    );
+    const answers = await Promise.all(
+      texts.map((text, i) => {
+        const { name, bytes } = command('ECHO', text);
+        const whole = Buffer.from(bytes);
+        const at = Math.min(whole.length - 1, 40);
+        const parts = { name, head: whole.subarray(0, at), bytes: whole.subarray(at) };
+        return ask(redis, i % 2 === 0 ? parts : { name, bytes });
+      }),
+    );
+    assert.deepEqual(answers.map(String), texts);
+  });
+
   test('that the server refuses fails with what it says and without what was sent', async (t) => {
     const redis = await begin(t);
     await ask(redis, command('SET', 'a-text', 'text'));

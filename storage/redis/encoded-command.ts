@@ -1,5 +1,6 @@
-import type { Command, Redis } from 'ioredis';
+import { type Command, Redis } from 'ioredis';
 import type { Writable } from 'node:stream';
+import { atTurnEnd, type Waiting } from '../../core/base/turns.ts';
 import type { TimedCall } from './timed-calls.ts';
 
 /** A frequent command in wire form, encoded by its sender. */
@@ -99,4 +100,77 @@ class Sent implements Sendable {
 /** True for an error reply of the server (`OOM …`, `NOPERM …`), false for an error of the connection. */
 export function isReplyError(thrown: unknown): thrown is Error {
   return thrown instanceof Error && thrown.name === 'ReplyError';
+}
+
+/** Bytes that are allocated at once. */
+const slabBytes = 65_536;
+/** Longer parts are written as they are: copying them costs more than a write. */
+const longestCopy = 16_384;
+
+/**
+ * A client that sends the commands of one turn of the event loop in one write, and so gets their answers in one read.
+ * Streams take each write through a queue of their own, which costs more than the command. (ioredis has pipelines, with
+ * a promise and two callbacks per command, which cost more as well.)
+ */
+export class BatchingRedis extends Redis {
+  #batch: Batch | undefined;
+
+  override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
+    // Transactions collect their commands themselves, and the handshake of a connection waits for each answer.
+    if (stream !== undefined || this.status !== 'ready') {
+      this.#batch?.send();
+      return super.sendCommand(command, stream);
+    }
+    if (this.#batch?.socket !== this.stream) this.#batch = new Batch(this.stream);
+    return base.sendCommand.call(this, command, this.#batch);
+  }
+}
+
+/** ioredis only writes to it. */
+const base: { sendCommand(command: Command, stream?: Written): unknown } = Redis.prototype;
+
+interface Written {
+  write(part: string | Buffer): unknown;
+}
+
+/** Unsent bytes of one connection, in their order. */
+class Batch implements Waiting, Written {
+  readonly socket: Writable;
+  #slab = Buffer.allocUnsafeSlow(slabBytes);
+  #from = 0;
+  #to = 0;
+  #isWaiting = false;
+
+  constructor(socket: Writable) {
+    this.socket = socket;
+  }
+
+  /** Called by ioredis with each part of a command. */
+  write(part: string | Buffer): void {
+    const isText = typeof part === 'string';
+    const most = isText ? part.length * 3 : part.length;
+    if (this.#to + most > slabBytes) {
+      this.send();
+      if (most > longestCopy) return void this.socket.write(part);
+      this.#slab = Buffer.allocUnsafeSlow(slabBytes);
+      this.#from = this.#to = 0;
+    }
+    this.#to += isText ? this.#slab.write(part, this.#to) : part.copy(this.#slab, this.#to);
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    atTurnEnd(this);
+  }
+
+  run(): void {
+    this.#isWaiting = false;
+    this.send();
+  }
+
+  send(): void {
+    if (this.#from === this.#to) return;
+    const part = this.#slab.subarray(this.#from, this.#to);
+    this.#from = this.#to;
+    // The commands of a closed connection fail with it.
+    if (this.socket.writable) this.socket.write(part);
+  }
 }

@@ -8,7 +8,7 @@ function keyOf(organisationId: string, rest: string): string {
 }
 
 export function windowKey({ key, group = '', windowMs }: Window): string {
-  return keyOf(group, `window:${windowMs}:${key}`);
+  return keyOf(group, `count:${windowMs}:${key}`);
 }
 
 export function budgetKey(organisationId: string, key: string): string {

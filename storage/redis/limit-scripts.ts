@@ -15,12 +15,13 @@ function script(source: string): Script {
 const lostAfterMs = 30_000;
 
 /**
- * Sliding windows. A counter is a packed list of (last moment, amount) pairs, one per sub-bucket, oldest first, at most
- * 61 of them. The arithmetic equals that of the counters in memory, to the millisecond. Time is in milliseconds, that
- * of the server unless a call brings one, so that the clocks of the gateways do not matter.
+ * Sliding windows. A counter is a text of doubles, 8 bytes each: the total, then pairs of last moment and amount, one
+ * per sub-bucket, oldest first, at most 61 of them. Most calls change the newest pair only, so the others stay packed.
+ * The arithmetic equals that of the counters in memory, to the millisecond. Time is in milliseconds, that of the server
+ * unless a call brings one, so that the clocks of the gateways do not matter.
  */
 const windowFunctions = `
-local floor = math.floor
+local floor, sub, pack, unpacked = math.floor, string.sub, struct.pack, struct.unpack
 local now
 
 local function set_time(given)
@@ -34,59 +35,69 @@ local function bucket_at(time, length)
   return floor(time * 60 / length)
 end
 
+-- The sum, so that fractions do not drift over the life of a busy key.
+local function recounted(older, newest)
+  local total = newest or 0
+  for i = 1, #older, 16 do
+    local _, amount = unpacked('<dd', older, i)
+    total = total + amount
+  end
+  return total
+end
+
+-- older: the packed pairs before the newest one, which is last_at and last_amount.
 local by_key = {}
 local function open(key, length)
-  if by_key[key] then return by_key[key] end
-  local packed = redis.call('GET', key)
-  local stored = packed and cmsgpack.unpack(packed) or {}
-  local newest = stored[#stored - 1]
-  local at = now
-  -- A clock that went back stands still until it has caught up: it must not open a limit.
-  if newest and at < newest then at = newest end
-  local pairs_kept, total = {}, 0
-  for i = 1, #stored, 2 do
-    if stored[i] > at - length then
-      pairs_kept[#pairs_kept + 1] = stored[i]
-      pairs_kept[#pairs_kept + 1] = stored[i + 1]
-      total = total + stored[i + 1]
-    end
-  end
-  local window = { key = key, length = length, at = at, ring = pairs_kept, total = total }
+  local window = by_key[key]
+  if window then return window end
+  window = { key = key, length = length, at = now, older = '', total = 0 }
   by_key[key] = window
+  local stored = redis.call('GET', key)
+  if not stored then return window end
+  local newest, amount = unpacked('<dd', stored, #stored - 15)
+  -- A clock that went back stands still until it has caught up: it must not open a limit.
+  if window.at < newest then window.at = newest end
+  local ended = window.at - length
+  if newest <= ended then return window end
+  window.last_at, window.last_amount = newest, amount
+  local first = 9
+  while unpacked('<d', stored, first) <= ended do first = first + 16 end
+  window.older = sub(stored, first, -17)
+  window.total = first == 9 and unpacked('<d', stored) or recounted(window.older, amount)
   return window
 end
 
 local function add(window, more)
-  local ring, at, length = window.ring, window.at, window.length
-  local newest = ring[#ring - 1]
-  if newest and bucket_at(newest, length) == bucket_at(at, length) then
-    ring[#ring - 1] = at
-    ring[#ring] = ring[#ring] + more
+  local at, last = window.at, window.last_at
+  if last and bucket_at(last, window.length) == bucket_at(at, window.length) then
+    window.last_amount = window.last_amount + more
   else
-    ring[#ring + 1] = at
-    ring[#ring + 1] = more
+    if last then window.older = window.older .. pack('<dd', last, window.last_amount) end
+    window.last_amount = more
   end
+  window.last_at = at
   window.total = window.total + more
 end
 
 -- Expiry is housekeeping and decides nothing, hence the ten seconds to spare.
 local function save(window)
-  local expiry = window.length + 10000
-  redis.call('SET', window.key, cmsgpack.pack(window.ring), 'PX', string.format('%.0f', expiry))
+  local stored = pack('<d', window.total) .. window.older .. pack('<dd', window.last_at, window.last_amount)
+  redis.call('SET', window.key, stored, 'PX', string.format('%.0f', window.length + 10000))
 end
 `;
 
 /** Delay until a window admits an amount. */
 const waitFunctions = `
 local function until_at_most(window, most)
-  local ring, rest = window.ring, window.total
+  local older, rest = window.older, window.total
   if rest <= most then return 0 end
-  if most < 0 or #ring == 0 then return math.huge end
-  for i = 1, #ring, 2 do
-    rest = rest - ring[i + 1]
-    if rest <= most then return ring[i] + window.length - window.at end
+  if most < 0 or not window.last_at then return math.huge end
+  for i = 1, #older, 16 do
+    local at, amount = unpacked('<dd', older, i)
+    rest = rest - amount
+    if rest <= most then return at + window.length - window.at end
   end
-  return ring[#ring - 1] + window.length - window.at
+  return window.last_at + window.length - window.at
 end
 
 -- The total, and the milliseconds until one more may be taken.
@@ -99,19 +110,35 @@ end
 `;
 
 const giveBackFunction = `
+-- Pairs that are given back whole are dropped: they count nothing, and the newest pair keeps the time.
+local function give_back(window, rest)
+  local older, before = window.older, rest
+  local from, kept = 1, ''
+  while rest > 0 and from < #older do
+    local at, amount = unpacked('<dd', older, from)
+    local taken = math.min(amount, rest)
+    rest = rest - taken
+    if amount > taken then kept = pack('<dd', at, amount - taken) end
+    from = from + 16
+  end
+  if from > 1 then window.older = kept .. sub(older, from) end
+  local taken = math.min(window.last_amount, rest)
+  window.last_amount = window.last_amount - taken
+  if before % 1 == 0 and window.total % 1 == 0 then
+    window.total = window.total - before + rest - taken
+  else
+    window.total = recounted(window.older, window.last_amount)
+  end
+end
+
 local function adjust(window, amount)
   if amount > 0 then return add(window, amount) end
-  local ring, rest = window.ring, -amount
-  for i = 2, #ring, 2 do
-    local taken = math.min(ring[i], rest)
-    ring[i] = ring[i] - taken
-    rest = rest - taken
-  end
+  if window.last_at then give_back(window, -amount) end
 end
 
 local function save_adjusted()
   for _, window in pairs(by_key) do
-    if #window.ring > 0 then save(window) end
+    if window.last_at then save(window) end
   end
 end
 `;
@@ -165,8 +192,8 @@ return 'OK'
 `);
 
 /**
- * Budgets. Each is a hash: `e` its epoch, `u` its use since then, and for each gateway with running requests
- * `r:GATEWAY` with `SESSION RESERVED`. The hash of gateways holds the last heartbeat and the session of each. A gateway
+ * Budgets. Each is a hash: `e` its epoch, `u` its use since then, `k` when its expiry was set last, and for each gateway
+ * with running requests `r:GATEWAY` with `SESSION RESERVED`. The hash of gateways holds the last heartbeat and the session of each. A gateway
  * starts a session with each connection, because commands in flight on the old one may or may not have run: its
  * reservations of earlier sessions do not count, nor do those of a lost gateway.
  *
@@ -176,6 +203,10 @@ return 'OK'
 const budgetFunctions = `
 local whole = function(number) return string.format('%.0f', number) end
 local me, session, keep, gateways_key
+-- A key is kept for a tenth longer, so that its expiry need not be set by each call.
+local function keep_on(key)
+  redis.call('PEXPIRE', key, whole(keep * 1.1))
+end
 local gateways = {}
 
 local function read_gateway(text)
@@ -198,7 +229,7 @@ end
 local budgets_by_key = {}
 local function open_budget(key, epoch, used, certain)
   if budgets_by_key[key] then return budgets_by_key[key] end
-  local budget = { key = key, epoch = 0, used = 0, others = 0, own = 0, lost = {} }
+  local budget = { key = key, epoch = 0, used = 0, kept = 0, others = 0, own = 0, lost = {} }
   local all = redis.call('HGETALL', key)
   for i = 1, #all, 2 do
     local field, value = all[i], all[i + 1]
@@ -206,6 +237,8 @@ local function open_budget(key, epoch, used, certain)
       budget.epoch = tonumber(value)
     elseif field == 'u' then
       budget.used = tonumber(value)
+    elseif field == 'k' then
+      budget.kept = tonumber(value)
     else
       local gateway = string.sub(field, 3)
       local entered, reserved = string.match(value, '^(%d+) (%d+)$')
@@ -240,7 +273,10 @@ local function save_budgets()
       if budget.is_held then redis.call('HDEL', key, 'r:' .. me) end
     end
     for _, field in ipairs(budget.lost) do redis.call('HDEL', key, field) end
-    redis.call('PEXPIRE', key, keep)
+    if math.abs(now - budget.kept) > keep / 10 then
+      redis.call('HSET', key, 'k', whole(now))
+      keep_on(key)
+    end
   end
 end
 
@@ -248,7 +284,7 @@ local function hear()
   local known = gateways[me]
   if known and known.session == session and now - known.heard < 1000 then return end
   redis.call('HSET', gateways_key, me, whole(now) .. ' ' .. whole(session))
-  redis.call('PEXPIRE', gateways_key, keep)
+  keep_on(gateways_key)
   for name, gateway in pairs(gateways) do
     if name ~= me and now - gateway.heard > ${10 * lostAfterMs} then redis.call('HDEL', gateways_key, name) end
   end
@@ -287,7 +323,7 @@ set_time(varying[2])
 
 local budgets, amounts = {}, {}
 if budget_count > 0 then
-  me, keep = ARGV[#ARGV - 2], ARGV[#ARGV - 1]
+  me, keep = ARGV[#ARGV - 2], tonumber(ARGV[#ARGV - 1])
   session = varying[3]
   if not open_gateways(KEYS[count + 1]) then return redis.error_reply('an earlier session') end
   local refused_by, is_exhausted = nil, false
@@ -389,7 +425,7 @@ if delta ~= 0 then
   save_adjusted()
 end
 if #KEYS == count then return 'OK' end
-me, keep = ARGV[#ARGV - 2], ARGV[#ARGV - 1]
+me, keep = ARGV[#ARGV - 2], tonumber(ARGV[#ARGV - 1])
 session = varying[3]
 -- What an earlier session has not told, the present one has: it began with all that its gateway knows.
 if not open_gateways(KEYS[count + 1]) then return 'OK' end

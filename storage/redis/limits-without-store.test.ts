@@ -86,9 +86,9 @@ async function leftOf(client: Redis, charges: Charges) {
     .reduce((sum, [, value]) => sum + Number(value.split(' ')[1]), 0);
   const countOf = async (key: string, windowMs: number): Promise<number> => {
     const sum = await client.eval(
-      "local packed = redis.call('GET', KEYS[1]) local sum = 0 if packed then for i, n in ipairs(cmsgpack.unpack(packed)) do if i % 2 == 0 then sum = sum + n end end end return sum",
+      "local stored = redis.call('GET', KEYS[1]) return stored and struct.unpack('<d', stored) or 0",
       1,
-      `weir:{org-1}:window:${windowMs}:${key}`,
+      `weir:{org-1}:count:${windowMs}:${key}`,
     );
     return Number(sum);
   };

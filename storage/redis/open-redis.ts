@@ -1,10 +1,15 @@
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
-import { atTurnEnd } from '../../core/base/turns.ts';
 import { CircuitBreaker, OutageReport, type TimedCall, TimedCalls, type Waiter } from './timed-calls.ts';
-import { type EncodedCommand, isReplyError, type RedisReply, sendEncoded } from './encoded-command.ts';
+import {
+  BatchingRedis,
+  type EncodedCommand,
+  isReplyError,
+  type RedisReply,
+  sendEncoded,
+} from './encoded-command.ts';
 import {
   defaultBudgetMs,
   handshakeMs,
@@ -59,7 +64,6 @@ class OwnedConnection implements RedisConnection {
   private readonly report: OutageReport;
   private ready = false;
   private connections = 0;
-  private gathering = false;
   private closing = false;
   private cancelHandshake: (() => void) | undefined;
 
@@ -173,25 +177,7 @@ class OwnedConnection implements RedisConnection {
       waiter.failed(new Error(this.report.reason ?? 'not connected'));
       return undefined;
     }
-    this.gather();
     return this.calls.begin(budgetMs, waiter);
-  }
-
-  /**
-   * Commands of one turn of the event loop are sent in one write, and their answers come in one read. (ioredis has its
-   * own version, with a pipeline, a promise and two callbacks per command, which costs more than the command.)
-   */
-  private gather(): void {
-    if (this.gathering) return;
-    this.gathering = true;
-    const { stream } = this.client;
-    stream.cork();
-    atTurnEnd({
-      run: () => {
-        this.gathering = false;
-        stream.uncork();
-      },
-    });
   }
 
   private listen(): void {
@@ -290,7 +276,7 @@ function ignoreLateError(): void {
 }
 
 function createClient(address: RedisAddress): Redis {
-  return new Redis({
+  return new BatchingRedis({
     ...serverOptions(address),
     // A command that cannot be sent now is decided without the server, and a sent one is never repeated.
     enableOfflineQueue: false,

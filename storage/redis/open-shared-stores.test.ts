@@ -66,7 +66,7 @@ describe('shared stores', { skip: redisMissing }, () => {
     const windows = [{ key: 'a', limit: 1, windowMs: 60_000 }];
     await stores.counters.take(windows, 1);
     await stores.cache.set('a', Buffer.from('b'), 60_000);
-    assert.equal(await client.exists('weir:cache:a', 'weir:{-}:window:60000:a'), 2);
+    assert.equal(await client.exists('weir:cache:a', 'weir:{-}:count:60000:a'), 2);
     await Promise.all(stores.dependencies.map((one) => one.check()));
     await stores.close();
     await eventually(async () =>

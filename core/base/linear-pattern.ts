@@ -26,14 +26,17 @@ const stepsOfClass = 16;
  */
 export function linearPattern(source: string, maxSteps: number): LinearPattern | string {
   const translated = RE2JS.translateRegExp(source);
-  const { steps, unsupported } = new Expansion(source);
+  // The translation takes the backslash from references; only it says where sets end: `[^]` is one in JavaScript.
+  const { unsupported } = new Expansion(source);
+  const { steps, literal } = new Expansion(translated);
   if (unsupported !== undefined) return unsupported;
   if (steps > maxSteps) return tooLarge(steps, maxSteps);
+  const mayMatch = hasLiteral(translated, literal);
   try {
     const set = new RE2Set(RE2Set.UNANCHORED, 0, Math.max(minBytes, steps * bytesPerStep));
     set.add(translated);
     set.compile();
-    return { steps, test: (text) => set.match(text).length > 0 };
+    return { steps, test: (text) => mayMatch(text) && set.match(text).length > 0 };
   } catch (error) {
     return noPattern(error);
   }
@@ -47,6 +50,7 @@ export function findLinearly(
   const pattern = compileFinder(source, maxSteps);
   if (typeof pattern === 'string') return pattern;
   return function* (text) {
+    if (!pattern.mayMatch(text)) return;
     const matcher = pattern.expression.matcher(text);
     while (matcher.find()) yield { start: matcher.start(), end: matcher.end() };
   };
@@ -80,18 +84,39 @@ export function boundedPattern(source: string, maxSteps: number): BoundedPattern
   };
 }
 
-function compileFinder(
-  source: string,
-  maxSteps: number,
-): { readonly expression: RE2JS; readonly shortest: number; readonly longest: number } | string {
-  const { steps, unsupported, shortest, longest } = new Expansion(source);
+interface Finder extends Lengths {
+  readonly expression: RE2JS;
+  readonly mayMatch: (text: string) => boolean;
+}
+
+function compileFinder(source: string, maxSteps: number): Finder | string {
+  const { steps, unsupported, shortest, longest, literal } = new Expansion(source);
   if (unsupported !== undefined) return unsupported;
   if (steps > maxSteps) return tooLarge(steps, maxSteps);
   try {
-    return { expression: RE2JS.compile(source), shortest, longest };
+    return { expression: RE2JS.compile(source), shortest, longest, mayMatch: hasLiteral(source, literal) };
   } catch (error) {
     return noPattern(error);
   }
+}
+
+/** Shorter literals are in most texts. */
+const shortestLiteral = 3;
+
+/**
+ * False for texts without the literal, which cannot match. Searching for a literal takes a tenth of the time that the
+ * engine takes, and most texts that are judged do not match.
+ */
+function hasLiteral(source: string, literal: string): (text: string) => boolean {
+  if (literal.length < shortestLiteral) return () => true;
+  // The flag may hold for a part of the expression only: more texts than needed go to the engine then.
+  if (!/\(\?[A-Za-z-]*i/.test(source)) return (text) => text.includes(literal);
+  // Only a literal, so it takes linear time. With "u" letters fold as they do in RE2: the Kelvin sign is a k.
+  const folded = new RegExp(
+    literal.replaceAll(/[^A-Za-z0-9 ]/g, (sign) => `\\x${sign.charCodeAt(0).toString(16)}`),
+    'iu',
+  );
+  return (text) => folded.test(text);
 }
 
 function tooLarge(steps: number, maxSteps: number): string {
@@ -111,6 +136,11 @@ const groupStart = /\((?:\?(?:P?<\w+>|[A-Za-z-]*:|[A-Za-z-]*(?=\))))?/y;
 /** Escapes that stand between characters, and those whose character may take two UTF-16 units. */
 const betweenCharacters = /^\\[bBAz]$/;
 const perhapsTwoUnits = /^\\(?:[DWSCpP]|[xu]\{[0-9A-Fa-f]{5,})/;
+
+/** Characters that stand for themselves, and signs that do behind a backslash. */
+const isPlain = /^[A-Za-z0-9 !"#%&',/:;<=>@_`~-]$/;
+const isSign = /^[!-/:-@[-`{-~]$/;
+const isWholeEscape = /^[^A-Za-z0-9]$|^[0aAbBCdDfnrsStvwWz]$/;
 
 /** Lengths of the matches of a part of an expression, in UTF-16 units. */
 interface Lengths {
@@ -135,15 +165,24 @@ interface OpenGroup {
 /**
  * Size of an expression with its counted repetitions written out, at least as large as the engine's own. Building it
  * would be the costly part: `(?:a{30}){30}` is 14 characters. Also the length of its matches: at least `shortest`, at
- * most `longest`.
+ * most `longest`. Every match holds `literal`, which is empty when none is known.
  */
 class Expansion implements Lengths {
   steps = 1;
   shortest = 0;
   longest = 0;
+  literal = '';
   unsupported: string | undefined;
   readonly #source: string;
   #at = 0;
+  /** Groups that are open at this place; only what is in none of them is surely in each match. */
+  #depth = 0;
+  /** Literal characters that follow each other up to the latest item, and that item when it is one. */
+  #run = '';
+  #plain = '';
+  #isRepeated = false;
+  /** No literal is certain: there are alternatives outside of groups, or something that may be read in two ways. */
+  #hasChoice = false;
   /** Lengths of the latest item, of the items before it in its alternative, and of the earlier alternatives. */
   #latest = none;
   #sequence = none;
@@ -153,6 +192,8 @@ class Expansion implements Lengths {
     this.#source = source;
     this.#walk();
     Object.assign(this, this.#alternatives());
+    this.#endRun();
+    if (this.#hasChoice) this.literal = '';
   }
 
   #walk(): void {
@@ -165,6 +206,8 @@ class Expansion implements Lengths {
       if (character === '(') {
         this.#openGroup();
         this.#endItem();
+        this.#endRun();
+        this.#depth++;
         open.push({ before: before + latest, sequence: this.#sequence, others: this.#others });
         this.#sequence = none;
         this.#others = undefined;
@@ -177,6 +220,8 @@ class Expansion implements Lengths {
         this.#latest = this.#alternatives();
         this.#sequence = group?.sequence ?? none;
         this.#others = group?.others;
+        this.#depth--;
+        this.#isRepeated = false;
       } else if (character === '{' && (repeatCount.lastIndex = this.#at) >= 0 && repeatCount.test(source)) {
         repeatCount.lastIndex = this.#at;
         const [written = '', least, comma, most] = repeatCount.exec(source) ?? [];
@@ -192,6 +237,7 @@ class Expansion implements Lengths {
         before += latest;
         this.#endItem();
         if (character === '|') {
+          this.#hasChoice ||= this.#depth === 0;
           this.#others = this.#alternatives();
           this.#sequence = none;
         }
@@ -203,11 +249,22 @@ class Expansion implements Lengths {
 
   /** Closes the latest item: it can no longer be repeated. */
   #endItem(): void {
+    if (this.#depth === 0) {
+      if (this.#plain === '' && !this.#isRepeated) this.#endRun();
+      this.#run += this.#plain;
+      this.#plain = '';
+      this.#isRepeated = false;
+    }
     this.#sequence = {
       shortest: this.#sequence.shortest + this.#latest.shortest,
       longest: this.#sequence.longest + this.#latest.longest,
     };
     this.#latest = none;
+  }
+
+  #endRun(): void {
+    if (this.#run.length > this.literal.length) this.literal = this.#run;
+    this.#run = '';
   }
 
   /** Lengths of the open group as read so far. */
@@ -224,7 +281,19 @@ class Expansion implements Lengths {
     const { shortest, longest } = this.#latest;
     // A following question mark makes it lazy.
     if (this.#source[this.#at] === '?') this.#at++;
+    if (this.#depth === 0) this.#repeatPlain(least);
     this.#latest = { shortest: shortest * least, longest: longest === 0 ? 0 : longest * most };
+  }
+
+  /** `ab+c` holds `ab` and `bc`. */
+  #repeatPlain(least: number): void {
+    const plain = least > 0 && !this.#isRepeated ? this.#plain : '';
+    this.#hasChoice ||= this.#isRepeated;
+    this.#isRepeated = true;
+    this.#run += plain;
+    this.#endRun();
+    this.#run = plain;
+    this.#plain = '';
   }
 
   #openGroup(): void {
@@ -241,6 +310,7 @@ class Expansion implements Lengths {
     if (character === '\\') return this.#escape();
     if (character === '[') return this.#set();
     const code = this.#source.codePointAt(this.#at) ?? 0;
+    if (this.#depth === 0 && character !== undefined && isPlain.test(character)) this.#plain = character;
     if (character === '.') this.#latest = oneCharacter;
     else if (code > 0xffff) this.#latest = { shortest: 2, longest: 2 };
     else if (character !== '^' && character !== '$' && character !== '|') this.#latest = oneUnit;
@@ -258,6 +328,9 @@ class Expansion implements Lengths {
     escaped.lastIndex = this.#at;
     const [written = '\\'] = escaped.exec(source) ?? [];
     this.#at += written.length;
+    if (this.#depth === 0 && isSign.test(kind)) this.#plain = kind;
+    // What follows may belong to it: `\cA` is one character.
+    this.#hasChoice ||= written.length === 2 && !isWholeEscape.test(kind);
     if (perhapsTwoUnits.test(written)) this.#latest = oneCharacter;
     else if (!betweenCharacters.test(written)) this.#latest = oneUnit;
     return kind === 'p' || kind === 'P' ? stepsOfClass : 1;
@@ -282,8 +355,8 @@ class Expansion implements Lengths {
     }
     this.#at++;
     // Only an unambiguous set of single units counts as one.
-    const isPlain = /^\[(?!\^)(?:[\x20-\x5b\x5d-\x7e]|\\[^DWSpPxu])*$/.test(source.slice(from, this.#at));
-    this.#latest = isPlain && !/\[:\^/.test(source.slice(from, this.#at)) ? oneUnit : oneCharacter;
+    const isSimple = /^\[(?!\^)(?:[\x20-\x5b\x5d-\x7e]|\\[^DWSpPxu])*$/.test(source.slice(from, this.#at));
+    this.#latest = isSimple && !/\[:\^/.test(source.slice(from, this.#at)) ? oneUnit : oneCharacter;
     return steps;
   }
 }

@@ -90,6 +90,7 @@ abstract class AttemptSubject extends ContextSubject<AttemptContext> {
 export class RequestSubject extends AttemptSubject implements Judged {
   readonly phase = 'input';
   #texts: readonly SubjectText[] | undefined;
+  #text: string | undefined;
 
   get json(): JsonValue | undefined {
     const { body } = this.context.attempt;
@@ -101,6 +102,10 @@ export class RequestSubject extends AttemptSubject implements Judged {
   }
 
   get text(): string {
+    return (this.#text ??= this.#lastMessage());
+  }
+
+  #lastMessage(): string {
     const { texts } = this;
     const last = texts.findLast(({ role }) => !instructing.has(role)) ?? texts.at(-1);
     if (last === undefined) return '';
@@ -118,17 +123,17 @@ export class RequestSubject extends AttemptSubject implements Judged {
     });
     if (changed.length === 0) return;
     body.replaceAll(changed);
-    this.#texts = undefined;
+    this.#texts = this.#text = undefined;
   }
 
   set(path: JsonPath, value: JsonValue): void {
     this.context.attempt.body.set(path, value);
-    this.#texts = undefined;
+    this.#texts = this.#text = undefined;
   }
 
   replaceAll(replacements: readonly Replacement[]): void {
     this.context.attempt.body.replaceAll(replacements);
-    this.#texts = undefined;
+    this.#texts = this.#text = undefined;
   }
 
   #read(): readonly SubjectText[] {

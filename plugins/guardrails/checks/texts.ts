@@ -173,33 +173,34 @@ const ideographs = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/gu;
 const words = /[\p{L}\p{N}\p{M}_'’-]+/gu;
 const isWord = /[\p{L}\p{N}]/u;
 
-const beyondAscii = /[^\0-\x7f]/;
 /** Of the first 128 characters: 2 makes a word, 1 stands within one, 0 ends it. */
 const inWord = Uint8Array.from({ length: 128 }, (_, code) => {
   const character = String.fromCharCode(code);
   return isWord.test(character) ? 2 : /[_'-]/.test(character) ? 1 : 0;
 });
 
-/** Undefined for a text beyond ASCII, which the expressions count in ten times the time. */
-function countAsciiWords(text: string): number | undefined {
+/** Only ASCII characters take one byte each. */
+function isAscii(text: string): boolean {
+  return Buffer.byteLength(text) === text.length;
+}
+
+/** The expressions would take four times the time. */
+function countAsciiWords(text: string): number {
   let count = 0;
-  let isCounted = false;
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code > 127) return undefined;
-    const kind = inWord[code];
-    if (kind === 0) isCounted = false;
-    else if (kind === 2 && !isCounted) {
-      isCounted = true;
-      count += 1;
-    }
+  let before = 0;
+  const codes = Buffer.from(text, 'latin1');
+  // An iterator over the bytes takes twice the time.
+  for (let at = 0; at < codes.length; at += 1) {
+    const kind = inWord[codes[at] as number] as number;
+    // Two when this character is the first of its run that makes a word.
+    count += kind & ~before & 2;
+    before = kind === 0 ? 0 : before | kind;
   }
-  return count;
+  return count / 2;
 }
 
 function countWords(text: string): number {
-  const plain = countAsciiWords(text);
-  if (plain !== undefined) return plain;
+  if (isAscii(text)) return countAsciiWords(text);
   let count = 0;
   const spaced = text.replace(ideographs, () => {
     count += 1;
@@ -227,7 +228,7 @@ function countSentences(text: string): number {
 
 /** Code points: a letter beyond the first plane is one character. */
 function countCharacters(text: string): number {
-  if (!beyondAscii.test(text)) return text.length;
+  if (isAscii(text)) return text.length;
   let count = text.length;
   for (let at = 0; at < text.length - 1; at += 1) {
     if ((text.codePointAt(at) ?? 0) <= 0xffff) continue;

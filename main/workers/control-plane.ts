@@ -32,6 +32,8 @@ export function askParent(
       if (expectsContinue) response.writeContinue();
       const { method, url: path, rawHeaders, socket } = request;
       const headers = passedOn(rawHeaders, ofConnection);
+      // A request of HTTP/1.0, such as a balancer's check, needs no Host; the one to the parent does.
+      if (request.headers.host === undefined) headers.push('host', '');
       headers.push(workerClientHeader, socket.remoteAddress ?? '');
       const upstream = http.request({ socketPath, method, path, headers, agent: false });
       upstream.on('response', (answer) => {

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { makeHome, saidBy, startGateway, type GatewayProcess, type Home } from '../kit/gateway-process.ts';
+import { connect } from '../kit/http-kit.ts';
 import { call, chat, makePremises, operate } from '../kit/operator.ts';
 import { eventually, ownerKey, runWeir, startWeir, stopEverything, sumOfSeries } from '../kit/process-kit.ts';
 import { redisMissing, startRedis, type RedisServer } from '../kit/redis-server.ts';
@@ -66,6 +67,14 @@ pipelines:
       ((await (await fetch(`${gateway.url}/readyz`)).json()) as { status: string }).status,
       'ready',
     );
+  });
+
+  test('a check of a balancer over HTTP/1.0, which names no host, is answered', async (t) => {
+    for (const page of ['readyz', 'healthz']) {
+      const client = await connect(t, Number(new URL(gateway.url).port));
+      client.write(`GET /${page} HTTP/1.0\r\n\r\n`);
+      assert.match(await client.ended(), /^HTTP\/1\.1 200 OK\r\n/, page);
+    }
   });
 
   test('a new key works on both as soon as it is made, and a revoked one nowhere', async () => {

@@ -1,4 +1,7 @@
-/** Balancers in front of gateways: HAProxy where it is installed, and a small one of our own. Neither repeats a request. */
+/**
+ * Balancers in front of gateways: HAProxy where it is installed, and a small one of our own. Neither repeats a request
+ * that it has sent. Answers name the gateway that they come from: `x-gateway: 0`.
+ */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -28,8 +31,17 @@ export interface Balancer {
   stop(): Promise<void>;
 }
 
+/** How a balancer treats a gateway that takes no connection. */
+interface BalancerOptions {
+  /** True: the request goes to another one. Default: it fails. */
+  readonly redispatch?: boolean;
+}
+
 /** Starts HAProxy, with one back-end server for each port. */
-export async function startHaproxy(ports: readonly number[]): Promise<Balancer> {
+export async function startHaproxy(
+  ports: readonly number[],
+  { redispatch = false }: BalancerOptions = {},
+): Promise<Balancer> {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'weir-haproxy-'));
   const [port, statusPort] = [await freePort(), await freePort()];
   const file = path.join(folder, 'haproxy.cfg');
@@ -39,7 +51,7 @@ export async function startHaproxy(ports: readonly number[]): Promise<Balancer> 
   maxconn 2000
 defaults
   mode http
-  retries 0
+  ${redispatch ? 'retries 3\n  option redispatch 1' : 'retries 0'}
   timeout connect 10s
   timeout client 60s
   timeout server 60s
@@ -51,7 +63,8 @@ backend gateways
   balance roundrobin
   http-reuse always
   option httpchk GET /readyz
-${ports.map((one, index) => `  server gateway${index} 127.0.0.1:${one} check inter ${checkEveryMs}ms fall ${badAnswers} rise 1`).join('\n')}
+  http-response set-header x-gateway %s
+${ports.map((one, index) => `  server ${index} 127.0.0.1:${one} check inter ${checkEveryMs}ms fall ${badAnswers} rise 1`).join('\n')}
 frontend status
   bind 127.0.0.1:${statusPort}
   http-request return status 200 content-type text/plain lf-string "%[nbsrv(gateways)]"
@@ -85,35 +98,45 @@ async function ended(child: ChildProcess): Promise<void> {
 }
 
 /** The same in this process, for machines without HAProxy: kept connections, checks, and 502 for whatever fails. */
-export async function startStandIn(ports: readonly number[]): Promise<Balancer> {
+export async function startStandIn(
+  ports: readonly number[],
+  { redispatch = false }: BalancerOptions = {},
+): Promise<Balancer> {
   const agent = new http.Agent({ keepAlive: true });
-  const servers = ports.map((port) => ({ port, isUp: true, isAsked: false, bad: 0 }));
+  const servers = ports.map((port, index) => ({ port, index, isUp: true, isAsked: false, bad: 0 }));
   let turn = 0;
   const proxy = http.createServer((request, response) => {
-    const up = servers.filter(({ isUp }) => isUp);
-    const server = up[turn++ % Math.max(1, up.length)];
-    if (server === undefined) {
-      response.writeHead(503).end('no gateway is up');
-      return;
-    }
     const { method, url, headers } = request;
     const passed = { ...headers };
     delete passed.connection;
-    const forward = http.request(
-      { host: '127.0.0.1', port: server.port, method, path: url, headers: passed, agent },
-      (answer) => {
-        const back = { ...answer.headers };
-        delete back.connection;
-        response.writeHead(answer.statusCode ?? 502, back);
-        answer.pipe(response);
-        answer.on('error', () => response.destroy());
-      },
-    );
-    forward.on('error', (error) => {
-      if (response.headersSent) response.destroy();
-      else response.writeHead(502).end(String(error));
-    });
-    request.pipe(forward);
+    const body: Buffer[] = [];
+    const forward = (triesLeft: number): void => {
+      const up = servers.filter(({ isUp }) => isUp);
+      const server = up[turn++ % Math.max(1, up.length)];
+      if (server === undefined) {
+        response.writeHead(503).end('no gateway is up');
+        return;
+      }
+      const forwarded = http.request(
+        { host: '127.0.0.1', port: server.port, method, path: url, headers: passed, agent },
+        (answer) => {
+          const back = { ...answer.headers, 'x-gateway': String(server.index) };
+          delete back.connection;
+          response.writeHead(answer.statusCode ?? 502, back);
+          answer.pipe(response);
+          answer.on('error', () => response.destroy());
+        },
+      );
+      forwarded.on('error', (error) => {
+        const isRefused = 'code' in error && error.code === 'ECONNREFUSED';
+        if (response.headersSent) response.destroy();
+        else if (isRefused && triesLeft > 0) forward(triesLeft - 1);
+        else response.writeHead(502).end(String(error));
+      });
+      forwarded.end(Buffer.concat(body));
+    };
+    request.on('data', (chunk: Buffer) => body.push(chunk));
+    request.on('end', () => forward(redispatch ? servers.length : 0));
   });
   const check = async (server: (typeof servers)[number]): Promise<void> => {
     if (server.isAsked) return;

@@ -34,3 +34,9 @@ export async function residentBytes(pid: number): Promise<number> {
   const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
   return Number(/^VmRSS:\s+(\d+)/m.exec(text)?.[1] ?? 0) * 1024;
 }
+
+/** False when the process has gone, or has ended and nobody has taken notice of it. */
+export async function isRunning(pid: number): Promise<boolean> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return text !== '' && !/\) [ZX] /.test(text);
+}

@@ -33,6 +33,8 @@ if (command === 'start')
 else if (command === 'start:deno')
   supervise(deno(), [...denoArguments, 'main.ts', 'start', ...rest], serving);
 else if (command === 'test') test(rest.length > 0 ? rest : allTests());
+else if (command === 'test:chaos' && rest.every((word) => !word.endsWith('.test.ts')))
+  run([...tsx, 'scripts/chaos.ts', ...rest]);
 else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('test:'.length))) {
   const suite = command.slice('test:'.length);
   const env = suite === 'deno' ? { ...process.env, WEIR_TEST_RUNTIME: 'deno' } : process.env;

@@ -11,6 +11,8 @@ export type Group =
   | 'storage';
 export declare const groups: Readonly<Record<Group, readonly string[]>>;
 export declare function groupFiles(group: Group): string[];
-export declare const suites: Readonly<Record<'analytics' | 'deno' | 'postgres' | 'processes', RegExp>>;
+export declare const suites: Readonly<
+  Record<'analytics' | 'chaos' | 'deno' | 'postgres' | 'processes', RegExp>
+>;
 export declare function hasOwnCommand(file: string): boolean;
 export declare function testFiles(root: string): string[];

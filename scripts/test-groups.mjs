@@ -49,18 +49,20 @@ export const suites = {
   /** The analytics store on the real engine: writes, queries and recovery. */
   analytics:
     /^(storage\/clickhouse\/(embedded|many-traces|migrate\.|older-bodies|price-changes|quick-scans|server|usage-start|views|retention|table-layout)|storage\/embedded\/(chdb\/(engine|http-server)|start-chdb)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|budget-comparison|exports|log-routes|logs|reconcile-command|reprice|telemetry))/,
-  /** Gateways as processes that are killed, called and inspected from outside. */
+  /** Gateways as processes that are called, restarted and inspected from outside. */
   processes:
-    /^(tests\/(chaos\/|mcp\/|package\/|runtime\/node|integration\/(back-pressure|clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|plugin-swap|prices|reload|third-party|usage-limits|workers)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/embedded\/data-lock)/,
+    /^(tests\/(mcp\/|package\/|runtime\/node|integration\/(back-pressure|clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|plugin-swap|prices|reload|third-party|usage-limits|workers)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/embedded\/data-lock)/,
+  /** Gateways that are killed, or that lose a store, a disk or another gateway. */
+  chaos: /^tests\/chaos\//,
   /** All tests that use a gateway from outside, against one on Deno. */
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };
 
 /** True for the files that another command runs instead of `npm test`. */
 export function hasOwnCommand(file) {
-  const { analytics, postgres, processes } = suites;
+  const { analytics, postgres, processes, chaos } = suites;
   return (
-    [analytics, postgres, processes].some((suite) => suite.test(file)) ||
+    [analytics, postgres, processes, chaos].some((suite) => suite.test(file)) ||
     file.startsWith('tests/runtime/deno')
   );
 }

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { groupFiles, groups, hasOwnCommand, suites, testFiles, type Group } from './test-groups.mjs';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const files = testFiles(root).map((file) => file.replaceAll('\\', '/'));
+/** Deno repeats tests of other suites. */
+const commands = Object.entries(suites).filter(([name]) => name !== 'deno');
+
+test('each test file runs in one command', () => {
+  const several = files.filter((file) => commands.filter(([, suite]) => suite.test(file)).length > 1);
+  assert.deepEqual(several, []);
+  for (const [name, suite] of Object.entries(suites))
+    assert.ok(
+      files.some((file) => suite.test(file)),
+      `test:${name} has a file`,
+    );
+  const ofNone = files.filter(
+    (file) => hasOwnCommand(file) && !Object.values(suites).some((suite) => suite.test(file)),
+  );
+  assert.deepEqual(ofNone, []);
+  const inGroups = (Object.keys(groups) as Group[]).flatMap((group) => groupFiles(group));
+  assert.deepEqual(
+    inGroups.filter((file, index) => inGroups.indexOf(file) !== index || hasOwnCommand(file)),
+    [],
+  );
+});
+
+test('CI runs every suite, and npm knows its command', () => {
+  const ci = readFileSync(path.join(root, '.ci/run'), 'utf8');
+  const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  for (const name of Object.keys(suites)) {
+    assert.match(ci, new RegExp(`^suite npm run test:${name}$`, 'm'));
+    assert.equal(scripts[`test:${name}`], `node scripts/bootstrap.mjs test:${name}`);
+  }
+});

@@ -162,14 +162,16 @@ export class RunningGuardrail {
     const results: (ShownCheck | Promise<ShownCheck>)[] = [];
     // A check that changes the subject runs in order with the others, so that later ones see its changes.
     const isSequential = this.spec.isSequential || this.changes;
-    for (const [index, check] of this.#checks.entries()) {
-      const result = this.#ask(check, subject, { hook, facts });
-      if (isSequential && result instanceof Promise)
-        return this.#goOn(index, [...results, result], { subject, hook, facts, begunAt });
+    const asking = { hook, facts };
+    let isWaiting = false;
+    for (let index = 0; index < this.#checks.length; index += 1) {
+      const result = this.#ask(this.#checks[index] as RunningCheck, subject, asking);
       results.push(result);
+      if (!(result instanceof Promise)) continue;
+      if (isSequential) return this.#goOn(index, results, { subject, hook, facts, begunAt });
+      isWaiting = true;
     }
-    if (!results.some((result) => result instanceof Promise))
-      return this.#shown(results as ShownCheck[], begunAt);
+    if (!isWaiting) return this.#shown(results as ShownCheck[], begunAt);
     return allOf(results).then((all) => this.#shown(all, begunAt));
   }
 
@@ -269,18 +271,20 @@ export class RunningGuardrail {
 
   #shown(checks: readonly ShownCheck[], begunAt: number): ShownGuardrail {
     const { spec } = this;
-    const verdict = checks.every((check) => check.verdict);
+    let verdict = true;
+    let transformed = false;
+    let skipped = true;
+    for (const check of checks) {
+      verdict &&= check.verdict;
+      transformed ||= check.transformed;
+      skipped &&= check.skipped;
+    }
     const feedback = verdict ? spec.onSuccess : spec.onFail;
-    const names = (isOf: (check: ShownCheck) => boolean): string =>
-      checks
-        .filter(isOf)
-        .map(({ id }) => id)
-        .join(', ');
     return {
       verdict,
       id: spec.id,
       type: spec.type,
-      transformed: checks.some(({ transformed }) => transformed),
+      transformed,
       checks,
       feedback:
         feedback === undefined
@@ -289,15 +293,15 @@ export class RunningGuardrail {
               value: feedback.value,
               weight: feedback.weight,
               metadata: {
-                successfulChecks: names((check) => check.verdict && check.error === null),
-                failedChecks: names((check) => !check.verdict && check.error === null),
-                erroredChecks: names((check) => check.error !== null),
+                successfulChecks: namesOf(checks, ({ verdict: passes, error }) => passes && error === null),
+                failedChecks: namesOf(checks, ({ verdict: passes, error }) => !passes && error === null),
+                erroredChecks: namesOf(checks, ({ error }) => error !== null),
               },
             },
       ...this.#timing(begunAt),
       async: spec.isAsync,
       deny: spec.deny,
-      skipped: checks.every((check) => check.skipped),
+      skipped,
     };
   }
 
@@ -308,6 +312,13 @@ export class RunningGuardrail {
       created_at: isoTime(clock.now()),
     };
   }
+}
+
+function namesOf(checks: readonly ShownCheck[], isOf: (check: ShownCheck) => boolean): string {
+  return checks
+    .filter(isOf)
+    .map(({ id }) => id)
+    .join(', ');
 }
 
 /** The record of a check. Over a stream it judges piece by piece, and has one record for all of them. */

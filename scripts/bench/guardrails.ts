@@ -85,8 +85,8 @@ async function chunkUs(chunks: number, scope: Parameters<typeof guardrails.creat
   if (spec === undefined) throw new Error('The guardrail of the bench is none.');
   const guardrail = new RunningGuardrail(spec, scope, ({ parameters }) => parameters);
   const context = await attemptContext({ path: '/chat/completions' });
-  return leastCost(chunks, (count) => {
-    const pieces = Array.from({ length: batch / 2 }, (_, at): StreamEvent => {
+  const measure = (count: number): Promise<() => void> => {
+    const pieces = Array.from({ length: chunksOfStream }, (_, at): StreamEvent => {
       const from = (at * 5) % (word.length - 5);
       return { type: 'text-delta', choice: 0, text: word.slice(from, from + 5) };
     });
@@ -100,7 +100,8 @@ async function chunkUs(chunks: number, scope: Parameters<typeof guardrails.creat
         context.facts.verdicts = [];
       }
     });
-  });
+  };
+  return leastCost(chunks, measure, chunks / 10);
 }
 
 /** As a config means them. */
@@ -120,11 +121,17 @@ function specsOf(written: object, phase: 'input' | 'output'): readonly Guardrail
 }
 
 const rounds = 7;
-/** Prepared at once: so few that their memory costs no collection. */
-const batch = 250;
+const chunksOfStream = 125;
 
-/** Microseconds of CPU for one of `count`; measures the function that `prepare` returns, not `prepare` itself. */
-async function leastCost(count: number, prepare: (count: number) => Promise<() => void>): Promise<number> {
+/**
+ * Microseconds of CPU for one of `count`; measures the function that `prepare` returns, not `prepare` itself. By default
+ * so few are prepared at once that their memory costs no collection.
+ */
+async function leastCost(
+  count: number,
+  prepare: (count: number) => Promise<() => void>,
+  batch = 250,
+): Promise<number> {
   let least = Infinity;
   // The first round pays for the compiler.
   for (let round = 0; round <= rounds; round += 1) {

@@ -115,7 +115,13 @@ function leavesOf(json: JsonValue): readonly string[] {
 
 /** All views of all texts that are not empty. */
 export function viewsOfAll({ texts }: CheckSubject): readonly string[] {
-  return texts.flatMap((text) => (text.text === '' ? [] : viewsOf(text)));
+  const views: string[] = [];
+  for (const text of texts) {
+    if (text.text === '') continue;
+    if (text.type === 'tool-arguments') views.push(...viewsOf(text));
+    else views.push(text.text);
+  }
+  return views;
 }
 
 /** Deepest arguments of a tool call whose strings are changed one by one. */

@@ -10,7 +10,7 @@ import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 import { supervise } from './supervise.mjs';
-import { filesAlone, groups, suites, testFiles } from './test-groups.mjs';
+import { filesAlone, groups, suites, testFiles, unbounded } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -38,7 +38,9 @@ else if (command === 'test:chaos' && rest.every((word) => !word.endsWith('.test.
 else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('test:'.length))) {
   const suite = command.slice('test:'.length);
   const env = suite === 'deno' ? { ...process.env, WEIR_TEST_RUNTIME: 'deno' } : process.env;
-  test(rest.length > 0 ? rest : suiteFiles(suite), env);
+  const isBounded = rest[0] === '--bounded';
+  const files = rest.length > 0 && !isBounded ? rest : suiteFiles(suite);
+  test(isBounded ? files.filter((file) => !unbounded[suite]?.test(file.replaceAll('\\', '/'))) : files, env);
 } else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
 else if (command === 'bench') run([...tsx, 'scripts/bench/main.ts', ...rest]);
 else if (command === 'fuzz') run([...tsx, 'scripts/fuzz.ts', ...rest]);

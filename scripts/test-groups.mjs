@@ -58,6 +58,14 @@ export const suites = {
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };
 
+/**
+ * Files that `npm run test:deno -- --bounded`, as in CI, leaves out: they are about stores and rules, which are the same
+ * code on both runtimes, and take longest. Each kind of file keeps one that runs.
+ */
+export const unbounded = {
+  deno: /^tests\/(integration\/(administration-|analytics-routes|budget-comparison|explain|features|guardrail-defaults|log-routes|mcp-(accounts|facade)|model-rules|organisation-records|provider-operations|reconcile|reprice)|sdk\/portkey-(admin|analytics|config|exports|integrations|mcp|policies|prompts)|chaos\/(clock-skew|damaged-analytics|fleet-|limits-over|mcp-|postgres-gone|rolling-restart|unusable-disk))/,
+};
+
 /** True for the files that another command runs instead of `npm test`. */
 export function hasOwnCommand(file) {
   const { analytics, postgres, processes, chaos } = suites;

@@ -3,7 +3,15 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { groupFiles, groups, hasOwnCommand, suites, testFiles, type Group } from './test-groups.mjs';
+import {
+  groupFiles,
+  groups,
+  hasOwnCommand,
+  suites,
+  testFiles,
+  type Group,
+  unbounded,
+} from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const files = testFiles(root).map((file) => file.replaceAll('\\', '/'));
@@ -35,7 +43,22 @@ test('CI runs every suite, and npm knows its command', () => {
     scripts: Record<string, string>;
   };
   for (const name of Object.keys(suites)) {
-    assert.match(ci, new RegExp(`^suite npm run test:${name}$`, 'm'));
+    assert.match(ci, new RegExp(`^suite npm run test:${name}(?: -- --bounded)?$`, 'm'));
     assert.equal(scripts[`test:${name}`], `node scripts/bootstrap.mjs test:${name}`);
   }
+});
+
+test('the bounded suite of Deno leaves out some files of other suites, and none of its own', () => {
+  const ofDeno = files.filter((file) => suites.deno.test(file));
+  const left = ofDeno.filter((file) => unbounded.deno.test(file));
+  assert.ok(left.length > 10 && left.length < ofDeno.length / 2, `${left.length} of ${ofDeno.length}`);
+  assert.deepEqual(
+    left.filter(
+      (file) =>
+        !hasOwnCommand(file) &&
+        !groupFiles('integration').includes(file) &&
+        !groupFiles('sdk').includes(file),
+    ),
+    [],
+  );
 });

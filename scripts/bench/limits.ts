@@ -40,6 +40,8 @@ interface LimitFigures {
 interface RedisFigures {
   /** Of the gateway's side: admission and settlement. */
   readonly cpu_us: number;
+  /** Of the server: the scripts of admission and settlement. */
+  readonly server_us: number;
   readonly calls_per_admission: number;
   readonly calls_per_settlement: number;
 }
@@ -172,11 +174,13 @@ async function measureOnRedis(rounds: number, requests: number): Promise<RedisFi
   const next = sourceAfterSource(sources);
   try {
     const costs: number[] = [];
+    await client.config('RESETSTAT');
     for (let round = 0; round <= rounds; round++) {
       const before = process.cpuUsage();
       await atOnce(requests, async () => (await reserved(limiter, next())).settle(used));
       costs.push(microsecondsSince(before) / requests);
     }
+    const { microseconds } = await scriptsSince(client);
     const counted = 1000;
     const taken: LimitReservation[] = [];
     const admitted = await scriptsRun(client, () =>
@@ -187,6 +191,7 @@ async function measureOnRedis(rounds: number, requests: number): Promise<RedisFi
     );
     return {
       cpu_us: median(costs.slice(1)),
+      server_us: microseconds / (requests * (rounds + 1)),
       calls_per_admission: admitted / counted,
       calls_per_settlement: settled / counted,
     };
@@ -228,10 +233,19 @@ async function atOnce(total: number, run: () => Promise<void>): Promise<void> {
 async function scriptsRun(client: Redis, run: () => Promise<unknown>): Promise<number> {
   await client.config('RESETSTAT');
   await run();
+  return (await scriptsSince(client)).calls;
+}
+
+/** Scripts that the server has run since its statistics were reset, and the time that they took. */
+async function scriptsSince(client: Redis): Promise<{ calls: number; microseconds: number }> {
   const stats = await client.info('commandstats');
   let calls = 0;
-  for (const [, count] of stats.matchAll(/^cmdstat_(?:evalsha|eval):calls=(\d+)/gm)) calls += Number(count);
-  return calls;
+  let microseconds = 0;
+  for (const [, count, usec] of stats.matchAll(/^cmdstat_(?:evalsha|eval):calls=(\d+),usec=(\d+)/gm)) {
+    calls += Number(count);
+    microseconds += Number(usec);
+  }
+  return { calls, microseconds };
 }
 
 /** Keys with one budget each, and nothing else. */

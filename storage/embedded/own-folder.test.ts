@@ -34,6 +34,18 @@ test('a place that takes no folders is refused at once, with the remedy', async 
     await assert.rejects(ownFolder(place), /The data folder cannot be made: .*--data, WEIR_DATA/);
 });
 
+test('several that make their folders at once, each below one that none of them has, all get theirs', async () => {
+  for (let round = 0; round < 100; round++) {
+    const shared = join(data, String(round), 'workers');
+    await Promise.all(
+      Array.from({ length: 6 }, async (_, number) => {
+        for (let turns = 0; turns < number; turns++) await new Promise(setImmediate);
+        await ownFolder(join(shared, String(number)));
+      }),
+    );
+  }
+});
+
 test('what an older version left open is closed, and the log says so once', async () => {
   await mkdir(join(data, 'journal', 'quarantine'), { recursive: true });
   const elsewhere = join(folder.path, 'elsewhere');

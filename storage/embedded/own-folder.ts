@@ -145,7 +145,7 @@ export async function folderFault(directory: string): Promise<string | undefined
 /**
  * Folder by folder: with `recursive`, Node 20 loops forever below /proc, where a folder exists but accepts no entries.
  */
-async function makeFolder(directory: string): Promise<void> {
+async function makeFolder(directory: string, isRepeated = false): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 });
     // A power cut that loses its name loses everything synced in it.
@@ -154,14 +154,10 @@ async function makeFolder(directory: string): Promise<void> {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST' && (await stat(directory)).isDirectory()) return;
     const parent = dirname(directory);
-    if (
-      code !== 'ENOENT' ||
-      parent === directory ||
-      (await stat(parent).catch(() => undefined)) !== undefined
-    )
-      throw error;
-    await makeFolder(parent);
-    await makeFolder(directory);
+    if (code !== 'ENOENT' || parent === directory || isRepeated) throw error;
+    // It is there now when another process, such as another worker, has made it meanwhile.
+    if ((await stat(parent).catch(() => undefined)) === undefined) await makeFolder(parent);
+    await makeFolder(directory, true);
   }
 }
 

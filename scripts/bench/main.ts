@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails,plugins,mcp,workers]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails,plugins,mcp,workers,in-force]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -21,6 +21,7 @@ import { measureMemory } from './steady-memory.ts';
 import { measureIdleStreams } from './streams.ts';
 import { measureTranslation } from './translate.ts';
 import { measureIdleMemory } from './idle-memory.ts';
+import { measureInForce } from './in-force.ts';
 import { measureWorkers } from './workers.ts';
 
 const { values } = parseArgs({
@@ -53,6 +54,7 @@ const only = new Set(
     'mcp',
     'workers',
     'idle-memory',
+    'in-force',
   ],
 );
 const { quick } = values;
@@ -86,6 +88,7 @@ const limits = only.has('limits') ? await measureLimits(quick) : undefined;
 const guardrails = only.has('guardrails') ? await measureGuardrails(quick) : undefined;
 const mcp = only.has('mcp') ? await measureMcp(quick) : undefined;
 const workers = only.has('workers') ? await measureWorkers(quick) : undefined;
+const inForce = only.has('in-force') ? await measureInForce(quick) : undefined;
 const idleMemory = only.has('idle-memory') ? await measureIdleMemory() : undefined;
 // An hour: only when it is named.
 const memory = only.has('memory')
@@ -113,6 +116,7 @@ const result = {
   mcp,
   workers,
   idle_memory: idleMemory,
+  in_force: inForce,
   memory,
 };
 
@@ -149,6 +153,20 @@ if (workers) {
     workers.weir_ratio / workers.bare_ratio,
     1.1,
   );
+}
+if (inForce) {
+  console.log(`\n${inForce.changes} changes on two gateways with two workers each, ms: p50, p95, longest`);
+  for (const kind of ['key', 'config'] as const)
+    for (const name of ['call', 'workers', 'replica'] as const) {
+      const { p50, p95, max } = inForce[kind][name];
+      console.log(
+        `${`${kind}, ${name}`.padEnd(17)} ${[p50, p95, max].map((cell) => cell.toFixed(1).padStart(9)).join(' ')}`,
+      );
+    }
+  for (const kind of ['key', 'config'] as const) {
+    verdict(`ms until a changed ${kind} is in force on every worker`, inForce[kind].workers.max, 50);
+    verdict(`ms until a changed ${kind} is in force on every replica`, inForce[kind].replica.max, 1000);
+  }
 }
 if (idleMemory) {
   console.log(

@@ -246,8 +246,38 @@ const AnalyticsStore = Type.Object(
   section,
 );
 
-const Store = (options: { default: string; pattern: string; 'x-expected': string; description: string }) =>
-  Type.Object({ url: Type.Optional(Type.String(options)) }, section);
+/** Rules of a Redis address beyond its form. Their messages do not quote it: it may hold a password. */
+const redisRules = [
+  {
+    pattern: '^(?!rediss?(\\+cluster|\\+sentinel)?://).*@',
+    'x-expected': 'an address that begins with "redis://", "redis+cluster://" or "redis+sentinel://"',
+  },
+  {
+    pattern: '^rediss?://([^/?#]*@)?[^@/?#]*,[^@/?#]*([/?#]|$)',
+    'x-expected':
+      'one server behind "redis://"; with "redis+cluster://" or "redis+sentinel://" there may be several',
+  },
+  {
+    pattern: '^rediss?\\+cluster://[^/?#]*(?!/0?$)[/?#]',
+    'x-expected': 'nothing behind the servers of "redis+cluster://": a cluster has only the database 0',
+  },
+  {
+    pattern: '^rediss?\\+sentinel://[^/?#]*/?([0-9]*/?([?#]|$))',
+    'x-expected':
+      'the name of the primary behind the sentinels: "redis+sentinel://HOST:26379,HOST:26379/PRIMARY/0"',
+  },
+].map((rule) => ({ not: rule }));
+
+/** Address of a Redis server, a cluster, or sentinels; or `own`, a store of this process. */
+const redisUrl = (own: 'memory:' | 'file:', options: { default?: string; description: string }) =>
+  Type.Optional(
+    Type.String({
+      ...options,
+      pattern: `^(${own}|.*@.*|rediss?(\\+cluster|\\+sentinel)?://.+)$`,
+      'x-expected': `"${own}", "redis://HOST:6379", "redis+cluster://HOST:6379,HOST:6379" or "redis+sentinel://HOST:26379,HOST:26379/PRIMARY"`,
+      allOf: redisRules,
+    }),
+  );
 
 /** Section `storage`: the stores. */
 export const Storage = Type.Object(
@@ -255,24 +285,24 @@ export const Storage = Type.Object(
     resources: Type.Optional(ResourcesStore),
     analytics: Type.Optional(AnalyticsStore),
     counters: Type.Optional(
-      Store({
-        default: 'memory:',
-        pattern: '^(memory:|rediss?://.+)$',
-        'x-expected': '"memory:" or "redis://HOST:6379"',
-        description:
-          'Store for the counters of rate limits: `memory:` (per process) or a Redis server as `redis://[USER:PASSWORD@]HOST:PORT[/DB]`, `rediss://` for TLS.',
-      }),
+      Type.Object(
+        {
+          url: redisUrl('memory:', {
+            default: 'memory:',
+            description:
+              'Store for the counters of rate limits: `memory:` (per process), a Redis server as `redis://[USER:PASSWORD@]HOST:PORT[/DB]`, a cluster as `redis+cluster://[USER:PASSWORD@]HOST:PORT,HOST:PORT`, or the primary that sentinels name as `redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/PRIMARY[/DB]`; `rediss` instead of `redis` for TLS. See docs/redis.md.',
+          }),
+        },
+        section,
+      ),
     ),
     cache: Type.Optional(
       Type.Object(
         {
-          url: Type.Optional(
-            Type.String({
-              pattern: '^(memory:|rediss?://.+)$',
-              'x-expected': '"memory:" or "redis://HOST:6379"',
-              description: 'Store for cached answers. Default: the store of the rate-limit counters.',
-            }),
-          ),
+          url: redisUrl('memory:', {
+            description:
+              'Store for cached answers, in the same form. Default: the store of the rate-limit counters.',
+          }),
           max_bytes: Type.Optional(
             Type.Integer({
               default: 134217728,
@@ -296,14 +326,10 @@ export const Storage = Type.Object(
     jobs: Type.Optional(
       Type.Object(
         {
-          url: Type.Optional(
-            Type.String({
-              pattern: '^(file:|rediss?://.+)$',
-              'x-expected': '"file:" or "redis://HOST:6379"',
-              description:
-                'Queue of background jobs: `file:` (only this process, in the data folder) or a Redis server that several gateways share. Default: the server of the rate-limit counters, else `file:`. See docs/jobs.md.',
-            }),
-          ),
+          url: redisUrl('file:', {
+            description:
+              'Queue of background jobs: `file:` (only this process, in the data folder) or a Redis server, cluster or sentinels, in the form of `storage.counters.url`, that several gateways share. Default: the server of the rate-limit counters, else `file:`. See docs/jobs.md.',
+          }),
         },
         { ...section, description: 'Background jobs, such as the expiry of keys and invites.' },
       ),

@@ -8,7 +8,7 @@ import {
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { EncodedCommand } from './encoded-command.ts';
-import { budgetKey, presenceKey, runScript } from './limit-commands.ts';
+import { budgetKey, gatewaysKey, presenceKey, runScript } from './limit-commands.ts';
 import { type BudgetPosition, type Place, reportCommand, type ToldBudget } from './prepared-charges.ts';
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
 import { presenceScript } from './limit-scripts.ts';
@@ -158,8 +158,9 @@ export class BudgetSessions {
   async reset(key: string, organisationId: string): Promise<number> {
     const { redis, budgets, now } = this.#options;
     // Another gateway with a clock that is ahead may have reset it a moment ago.
+    const stored = budgetKey(organisationId, key);
     const known = await redis
-      .call((client) => client.hgetall(budgetKey(organisationId, key)))
+      .call((client) => client.hgetall(stored), { key: stored })
       .catch(() => ({ e: '' }));
     const epoch = await budgets.reset(key, organisationId, Number(known['e'] ?? 0));
     const organisation = this.#organisation(organisationId);
@@ -184,7 +185,8 @@ export class BudgetSessions {
     const isNew = session !== organisation.session;
     organisation.session = session;
     // Unreported use first: all other commands report it as known.
-    if (organisation.unsaid.size > 0 && redis.available) this.#tellUnsaid(organisation);
+    const isReachable = (): boolean => redis.isAvailableFor(gatewaysKey(organisation.place.organisationId));
+    if (organisation.unsaid.size > 0 && isReachable()) this.#tellUnsaid(organisation);
     if (isNew) this.#tellCertain(organisation);
     return session;
   }

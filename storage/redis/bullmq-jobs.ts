@@ -2,19 +2,24 @@ import { type Job, type JobsOptions, Queue, WaitingError, Worker } from 'bullmq'
 import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
 import { JobRegistry } from '../../core/administration/jobs/job-registry.ts';
 import type { JobDefinition, Jobs, RepeatedJob } from '../../core/ports/jobs.ts';
-import { Redis, type RedisOptions } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
 import { OutageReport } from './timed-calls.ts';
-import { parseRedisUrl, serverOptions } from './redis-connection.ts';
-import { isReplyError } from './encoded-command.ts';
+import { clusterOptions, parseRedisUrl, type RedisAddress, serverOptions } from './redis-address.ts';
+import { isReplyError, type RedisClient } from './encoded-command.ts';
+import { slotOfKey } from './key-slot.ts';
+import { keepPrimaries } from './redis-cluster.ts';
 
 const budgetMs = 2000;
+/** The part in braces decides the slot of a cluster: one for all keys of the queue. */
+const prefix = 'weir:{jobs}';
+const slotOfJobs = slotOfKey(prefix);
 
 /** Dependencies and options of `JobConnection`. */
 interface JobConnectionOptions {
-  /** `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS. */
+  /** See `parseRedisUrl`. */
   readonly url: string;
   readonly log: Log;
   readonly clock: Clock;
@@ -26,10 +31,13 @@ interface JobConnectionOptions {
  * connection while it waits for work, neither of which suits limits and cached answers.
  */
 class JobConnection {
-  readonly client: Redis;
+  readonly client: RedisClient;
   private readonly clock: Clock;
   private readonly report: OutageReport;
-  private readonly copies: Redis[] = [];
+  private readonly copies: RedisClient[] = [];
+  private readonly onReady: (() => void)[] = [];
+  private endKeeping = (): void => undefined;
+  private lastError = '';
   private closing = false;
 
   /** Throws for an unusable address. */
@@ -44,22 +52,21 @@ class JobConnection {
       stores: 'jobs',
       consequence: 'No jobs are taken or begun until it is back.',
     });
-    const { copies } = this;
-    // The library opens its blocking connection by itself; `close` must be able to end it.
-    class Original extends Redis {
-      override duplicate(overrides?: Partial<RedisOptions>): Redis {
-        const copy = super.duplicate(overrides);
-        copies.push(copy);
-        return copy;
-      }
-    }
-    this.client = new Original({ ...serverOptions(address), maxRetriesPerRequest: null });
-    this.listen();
+    this.client = this.open(address);
+    if (this.client instanceof Cluster) this.listenToCluster(this.client);
+    else this.listen(this.client);
   }
 
-  /** True while the server is reachable. */
+  /** True while the server is reachable: of a cluster the one that keeps jobs. */
   get ready(): boolean {
-    return this.client.status === 'ready';
+    const { client } = this;
+    return (client instanceof Cluster ? serverOfJobs(client) : client)?.status === 'ready';
+  }
+
+  /** Calls `run` whenever the server becomes reachable. */
+  whenReady(run: () => void): void {
+    this.onReady.push(run);
+    if (this.ready) run();
   }
 
   /** Calls the server. Rejects with `store_unavailable` when it is unavailable, refuses, or takes longer than 2 s. */
@@ -95,24 +102,71 @@ class JobConnection {
   /** Ends every connection for good. */
   close(): void {
     this.closing = true;
+    this.endKeeping();
     for (const client of [this.client, ...this.copies]) client.disconnect();
   }
 
-  private listen(): void {
-    let lastError = '';
-    this.client.on('ready', () => {
-      lastError = '';
-      this.report.end();
-    });
-    // Only the message: the error of a refused login carries the password.
-    this.client.on('error', (error: Error) => {
-      lastError = error.message === '' ? error.name : error.message;
-      if (!this.ready && !this.closing) this.report.begin(lastError);
-    });
-    this.client.on('close', () => {
-      if (!this.closing) this.report.begin(lastError === '' ? 'the connection was closed' : lastError);
-    });
+  /** The library opens its blocking connection by itself; `close` must be able to end it. */
+  private open(address: RedisAddress): RedisClient {
+    const client =
+      address.kind === 'cluster'
+        ? openCluster(address)
+        : new Redis({ ...serverOptions(address), ...patient });
+    const { copies } = this;
+    const original = client.duplicate.bind(client) as (...args: readonly unknown[]) => RedisClient;
+    const duplicate = (...args: readonly unknown[]): RedisClient => {
+      const copy = original(...args);
+      copies.push(copy);
+      return copy;
+    };
+    return Object.assign(client, { duplicate });
   }
+
+  private listen(client: Redis): void {
+    client.on('ready', () => this.up());
+    // Only the message: the error of a refused login carries the password.
+    client.on('error', (error: Error) => this.note(error));
+    client.on('close', () => this.down());
+  }
+
+  private listenToCluster(client: Cluster): void {
+    client.on('+node', (node: Redis) => node.on('ready', () => this.ready && this.up()));
+    client.on('node error', (error: Error) => this.note(error));
+    client.on('error', (error: Error) => this.note(error));
+    client.on('-node', () => this.ready || this.down());
+    client.on('refresh', () => this.ready && this.report.reason !== undefined && this.up());
+    this.endKeeping = keepPrimaries(client, this.clock, () => this.ready);
+  }
+
+  private note(error: Error): void {
+    this.lastError = error.message === '' ? error.name : error.message;
+    if (!this.ready && !this.closing) this.report.begin(this.lastError);
+  }
+
+  private up(): void {
+    this.lastError = '';
+    this.report.end();
+    for (const run of this.onReady) run();
+  }
+
+  private down(): void {
+    if (!this.closing)
+      this.report.begin(this.lastError === '' ? 'the connection was closed' : this.lastError);
+  }
+}
+
+/** Commands wait for a connection, and are sent again after a lost one. */
+const patient = { maxRetriesPerRequest: null };
+
+function openCluster(address: RedisAddress): Cluster {
+  const { nodes, options } = clusterOptions(address, patient);
+  return new Cluster(nodes, options);
+}
+
+/** The server of a cluster that keeps jobs; undefined while it is not known. */
+function serverOfJobs(cluster: Cluster): Redis | undefined {
+  const key = cluster.slots[slotOfJobs]?.[0];
+  return cluster.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === key);
 }
 
 function unavailable(reason: string): GatewayError {
@@ -125,8 +179,6 @@ const atOnce = 4;
 /** Upper bound of a job's restarts after the death of its process; other processes take over its jobs. */
 const maxStalls = 5;
 const tryAgainMs = 1000;
-/** The part in braces decides the slot of a cluster: one for all keys of the queue. */
-const prefix = 'weir:{jobs}';
 const queueName = 'queue';
 
 /** Exists while a completed job must not be repeated. */
@@ -210,8 +262,7 @@ class BullmqJobs implements SharedJobs {
     worker.on('error', (error) => this.connection.failed(error));
     this.worker = worker;
     // A restarted server may have lost its data.
-    this.connection.client.on('ready', () => void this.schedule());
-    if (this.connection.ready) void this.schedule();
+    this.connection.whenReady(() => void this.schedule());
     return Promise.resolve();
   }
 

@@ -1,7 +1,10 @@
-import { type Command, Redis } from 'ioredis';
+import { type Cluster, type Command, Redis } from 'ioredis';
 import type { Writable } from 'node:stream';
 import { atTurnEnd, type Waiting } from '../../core/base/turns.ts';
 import type { TimedCall } from './timed-calls.ts';
+
+/** A client of one server or of a cluster. */
+export type RedisClient = Redis | Cluster;
 
 /** A frequent command in wire form, encoded by its sender. */
 export interface EncodedCommand {
@@ -37,16 +40,26 @@ export function encodeCount(count: number): string {
   return `*${count}\r\n`;
 }
 
-/** Sends a command over the client's connection, in order with all others; `call` gets the answer. */
-export function sendEncoded(client: Redis, command: EncodedCommand, call: TimedCall<RedisReply>): void {
+/**
+ * Sends a command over the client's connection, in order with all others; `call` gets the answer. A cluster's client
+ * needs the slot of its keys, and follows redirections: a server that redirects a command has not run it.
+ */
+export function sendEncoded(
+  client: RedisClient,
+  command: EncodedCommand,
+  call: TimedCall<RedisReply>,
+  slot?: number,
+): void {
   const sender: Sender = client;
-  sender.sendCommand(new Sent(client, command, call));
+  sender.sendCommand(new Sent(client, command, call, slot));
 }
 
 /** Members of a command that ioredis uses to send it (its own type requires its own class). */
 interface Sendable extends Pick<Command, 'name' | 'inTransaction' | 'isTraced' | 'resolve' | 'reject'> {
   readonly args: readonly unknown[];
   readonly promise: unknown;
+  /** Asked by the client of a cluster. */
+  getSlot(): number | null;
   toWritable(socket: Pick<Writable, 'write'>): string | Buffer;
 }
 
@@ -66,15 +79,26 @@ class Sent implements Sendable {
   readonly isTraced = true;
   readonly inTransaction = false;
   readonly promise = undefined;
-  readonly #client: Redis;
+  readonly #client: RedisClient;
   readonly #command: EncodedCommand;
   readonly #call: TimedCall<RedisReply>;
+  readonly #slot: number | undefined;
 
-  constructor(client: Redis, command: EncodedCommand, call: TimedCall<RedisReply>) {
+  constructor(
+    client: RedisClient,
+    command: EncodedCommand,
+    call: TimedCall<RedisReply>,
+    slot: number | undefined,
+  ) {
     this.name = command.name;
     this.#client = client;
     this.#command = command;
     this.#call = call;
+    this.#slot = slot;
+  }
+
+  getSlot(): number | null {
+    return this.#slot ?? null;
   }
 
   toWritable(socket: Pick<Writable, 'write'>): string | Buffer {
@@ -93,7 +117,7 @@ class Sent implements Sendable {
   reject(error: Error): void {
     const next = isReplyError(error) ? this.#command.instead?.(error) : undefined;
     if (next === undefined) this.#call.fail(error);
-    else sendEncoded(this.#client, next, this.#call);
+    else sendEncoded(this.#client, next, this.#call, this.#slot);
   }
 }
 
@@ -108,22 +132,22 @@ const slabBytes = 65_536;
 const longestCopy = 16_384;
 
 /**
- * A client that sends the commands of one turn of the event loop in one write, and so gets their answers in one read.
+ * Makes a client send the commands of one turn of the event loop in one write, and so get their answers in one read.
  * Streams take each write through a queue of their own, which costs more than the command. (ioredis has pipelines, with
- * a promise and two callbacks per command, which cost more as well.)
+ * a promise and two callbacks per command, which cost more as well.) Returns the client.
  */
-export class BatchingRedis extends Redis {
-  #batch: Batch | undefined;
-
-  override sendCommand(command: Command, stream?: Parameters<Redis['sendCommand']>[1]): unknown {
+export function batchWrites(client: Redis): Redis {
+  let batch: Batch | undefined;
+  client.sendCommand = (command, stream) => {
     // Transactions collect their commands themselves, and the handshake of a connection waits for each answer.
-    if (stream !== undefined || this.status !== 'ready') {
-      this.#batch?.send();
-      return super.sendCommand(command, stream);
+    if (stream !== undefined || client.status !== 'ready') {
+      batch?.send();
+      return base.sendCommand.call(client, command, stream);
     }
-    if (this.#batch?.socket !== this.stream) this.#batch = new Batch(this.stream);
-    return base.sendCommand.call(this, command, this.#batch);
-  }
+    if (batch?.socket !== client.stream) batch = new Batch(client.stream);
+    return base.sendCommand.call(client, command, batch);
+  };
+  return client;
 }
 
 /** ioredis only writes to it. */

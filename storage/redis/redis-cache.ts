@@ -197,7 +197,8 @@ class RedisVectorIndex implements VectorIndex {
   remove(partition: VectorPartition, id: string): void | Promise<void> {
     if (this.hasSets === false) return this.local.remove(partition, id);
     if (!this.redis.available || this.hasSets === undefined) return undefined;
-    return this.send((set) => set.call('VREM', nameOf(partition), id)).then(() => undefined);
+    const key = nameOf(partition);
+    return this.send(key, (set) => set.call('VREM', key, id)).then(() => undefined);
   }
 
   private async search(
@@ -205,10 +206,9 @@ class RedisVectorIndex implements VectorIndex {
     vector: Float32Array,
     threshold: number,
   ): Promise<Similar | undefined> {
+    const key = nameOf(partition);
     const found = await this.redis
-      .call((client) =>
-        client.call('VSIM', nameOf(partition), 'FP32', blobOf(vector), 'WITHSCORES', 'COUNT', 1),
-      )
+      .call((client) => client.call('VSIM', key, 'FP32', blobOf(vector), 'WITHSCORES', 'COUNT', 1), { key })
       .catch(() => undefined);
     if (!Array.isArray(found) || found.length < 2) return undefined;
     // The server maps -1 … 1 to 0 … 1.
@@ -222,34 +222,37 @@ class RedisVectorIndex implements VectorIndex {
     vector: Float32Array,
     { ttlMs, maxEntries }: VectorBounds,
   ): Promise<void> {
-    const name = nameOf(partition);
+    const key = nameOf(partition);
     const lifeMs = Math.ceil(ttlMs);
     // In one transaction: a set without an expiry must not be created.
-    const replies = await this.send((set) =>
+    const replies = await this.send(key, (set) =>
       set
-        .call('VADD', name, 'FP32', blobOf(vector), id, 'NOQUANT')
-        .pexpire(name, lifeMs, 'NX')
-        .pexpire(name, lifeMs, 'GT')
-        .call('VCARD', name),
+        .call('VADD', key, 'FP32', blobOf(vector), id, 'NOQUANT')
+        .pexpire(key, lifeMs, 'NX')
+        .pexpire(key, lifeMs, 'GT')
+        .call('VCARD', key),
     );
     const size = Number(replies?.[3]?.[1]);
     const tooMany = size - Math.min(maxEntries, maxPerPartition);
     if (!(tooMany > 0)) return;
     const picked = await this.redis
-      .call((client) => client.call('VRANDMEMBER', name, Math.min(tooMany, leavingAtOnce) + 1))
+      .call((client) => client.call('VRANDMEMBER', key, Math.min(tooMany, leavingAtOnce) + 1), { key })
       .catch(() => undefined);
     const leaving = (Array.isArray(picked) ? picked.map(String) : []).filter((one) => one !== id);
     if (leaving.length === 0) return;
-    await this.send((set) =>
-      leaving.slice(0, tooMany).reduce((all, one) => all.call('VREM', name, one), set),
+    await this.send(key, (set) =>
+      leaving.slice(0, tooMany).reduce((all, one) => all.call('VREM', key, one), set),
     );
   }
 
   /** The reply of each command, with its error; undefined when they are unknown. */
   private async send(
+    key: string,
     fill: (transaction: ChainableCommander) => ChainableCommander,
   ): Promise<[Error | null, unknown][] | undefined> {
-    const replies = await this.redis.call((client) => fill(client.multi()).exec()).catch(() => undefined);
+    const replies = await this.redis
+      .call((client) => fill(client.multi()).exec(), { key })
+      .catch(() => undefined);
     return replies ?? undefined;
   }
 

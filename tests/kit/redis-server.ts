@@ -1,11 +1,9 @@
 /** A real Redis server for tests: on loopback, with a folder of its own, keeping nothing. */
-import assert from 'node:assert/strict';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { Redis } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import { freePort } from './free-port.ts';
 import { eventually } from './process-kit.ts';
@@ -131,57 +129,5 @@ export async function startRedis(
     stop,
     pause: () => void child?.kill('SIGSTOP'),
     resume: () => void child?.kill('SIGCONT'),
-  };
-}
-
-/** Three servers that share the slots of one cluster. */
-export interface RedisCluster {
-  /** The address of the server that keeps this key. */
-  urlOf(key: string): Promise<string>;
-  stop(): Promise<void>;
-}
-
-/** Starts a cluster of three, without replicas. */
-export async function startRedisCluster(): Promise<RedisCluster> {
-  const servers: RedisServer[] = [];
-  const stop = async (): Promise<void> => void (await Promise.all(servers.map((server) => server.stop())));
-  const ask = (...args: readonly string[]): string => {
-    const { status, stdout, stderr } = spawnSync('redis-cli', args, { encoding: 'utf8' });
-    assert.equal(status, 0, `${stdout}${stderr}`);
-    return stdout;
-  };
-  try {
-    for (let count = 0; count < 3; count += 1) {
-      const bus = await freePort();
-      servers.push(await startRedis(['--cluster-enabled', 'yes', '--cluster-port', String(bus)]));
-    }
-    const ports = servers.map(({ port }) => String(port));
-    const addresses = ports.map((port) => `127.0.0.1:${port}`);
-    ask('--cluster', 'create', ...addresses, '--cluster-yes');
-    await eventually(() =>
-      ports.every((port) => ask('-p', port, 'cluster', 'info').includes('cluster_state:ok'))
-        ? true
-        : undefined,
-    );
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  return {
-    stop,
-    async urlOf(key) {
-      for (const { port, url } of servers) {
-        const client = new Redis(port);
-        try {
-          await client.exists(key);
-          return url;
-        } catch {
-          // The key is of another one: MOVED.
-        } finally {
-          client.disconnect();
-        }
-      }
-      return assert.fail(`no server of the cluster keeps ${key}`);
-    },
   };
 }

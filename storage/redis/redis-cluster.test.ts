@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { type Line, recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
+import type { Counters } from '../../core/ports/counters.ts';
+import { cacheConformance } from '../../tests/conformance/cache.ts';
+import { countersConformance } from '../../tests/conformance/counters.ts';
+import { ManualClock } from '../../tests/conformance/manual-clock.ts';
+import { type RedisCluster, startRedisCluster } from '../../tests/kit/redis-cluster.ts';
+import { patientClock, redisMissing, type RedisServer } from '../../tests/kit/redis-server.ts';
+import { type EncodedCommand, encodeCount, encodeParts } from './encoded-command.ts';
+import { slotOfCommand, slotOfKey } from './key-slot.ts';
+import { openRedis } from './open-redis.ts';
+import { createRedisCounters } from './open-shared-stores.ts';
+import { createRedisCache } from './redis-cache.ts';
+
+const never: Counters = {
+  take: () => assert.fail('the local counters were asked'),
+  adjust: () => assert.fail('the local counters were adjusted'),
+};
+let cluster: RedisCluster;
+
+async function begin(t: TestContext) {
+  const lines: Line[] = [];
+  const redis = await openRedis({ url: cluster.url, clock: patientClock(), log: recordingLog(lines) });
+  t.after(() => redis.close());
+  return { redis, lines };
+}
+
+/** The next primary behind the one that keeps this slot. */
+async function otherThan(key: string): Promise<RedisServer> {
+  const { servers } = cluster;
+  const at = servers.indexOf(await cluster.serverOf(key));
+  return servers[(at + 1) % servers.length] as RedisServer;
+}
+
+describe('a Redis cluster', { skip: redisMissing }, () => {
+  before(async () => {
+    cluster = await startRedisCluster();
+  });
+  after(() => cluster.stop());
+
+  countersConformance(
+    'redis counters on a cluster of three',
+    async () => {
+      const clock = new ManualClock();
+      const redis = await openRedis({ url: cluster.url, clock: patientClock(), log: recordingLog([]) });
+      return {
+        counters: createRedisCounters({ redis, local: never, now: () => clock.now() }),
+        advance: (ms: number) => clock.advance(ms),
+        close: () => redis.close(),
+      };
+    },
+    30,
+  );
+
+  cacheConformance('redis cache on a cluster of three', async () => {
+    const redis = await openRedis({ url: cluster.url, clock: patientClock(), log: recordingLog([]) });
+    const clock = new ManualClock();
+    const maxValueBytes = 100_000;
+    return {
+      maxValueBytes,
+      cache: createRedisCache({ redis, clock, maxValueBytes }),
+      now: () => clock.now(),
+      advance: (ms: number) => clock.advance(ms),
+      close: () => redis.close(),
+    };
+  });
+
+  test('keeps each key where the slot of its name says', async () => {
+    const keys = [
+      'a',
+      'weir:cache:Größe 😀',
+      'weir:{org-1}:window:60000:key',
+      'x{}y',
+      '{',
+      '{{a}}',
+      'a{b}{c}',
+      '',
+    ];
+    for (const key of keys) {
+      const [server] = cluster.servers as [RedisServer];
+      const slot = await cluster.ask(server, 'CLUSTER', 'KEYSLOT', key);
+      assert.equal(slotOfKey(key), slot, key);
+      const command = (name: string, ...parts: (string | number)[]): EncodedCommand => ({
+        name,
+        bytes: encodeCount(1 + parts.length) + encodeParts([name, ...parts]),
+      });
+      assert.equal(slotOfCommand(command('get', key)), slot);
+      assert.equal(slotOfCommand(command('evalsha', 'f'.repeat(40), 2, key, 'other', 7)), slot);
+      const head = Buffer.from(encodeCount(5) + encodeParts(['EVALSHA', 'f'.repeat(40), 1, key]));
+      assert.equal(slotOfCommand({ name: 'evalsha', head, bytes: encodeParts([1]) }), slot);
+    }
+  });
+
+  test('spreads cached answers over its servers, and each gateway finds them', async (t) => {
+    const [one, two] = [await begin(t), await begin(t)];
+    const options = { clock: new ManualClock(), maxValueBytes: 1000 };
+    const cache = createRedisCache({ ...options, redis: one.redis });
+    const keys = Array.from({ length: 60 }, (_, index) => `spread-${index}`);
+    for (const key of keys) await cache.set(key, Buffer.from(key), 60_000);
+    const other = createRedisCache({ ...options, redis: two.redis });
+    for (const key of keys) assert.equal(String((await other.get(key))?.bytes), key);
+    for (const server of cluster.servers) {
+      const kept = (await cluster.ask(server, 'KEYS', 'weir:cache:spread-*')) as string[];
+      assert.ok(kept.length > 5, `${kept.length} of 60`);
+    }
+    assert.deepEqual([...one.lines, ...two.lines], []);
+  });
+
+  test('counts exactly while slots move between its servers', async (t) => {
+    const gateways = [await begin(t), await begin(t)];
+    const counters = gateways.map(({ redis }) => createRedisCounters({ redis, local: never }));
+    const limit = 400;
+    const organisations = ['moves-1', 'moves-2', 'moves-3'];
+    const allowed = new Map(organisations.map((name) => [name, 0]));
+    const asking: Promise<void>[] = [];
+    const windowsOf = (group: string) =>
+      ['a', 'b', 'c'].map((key) => ({ key, group, limit, windowMs: 600_000 }));
+    const windows = new Map(organisations.map((name) => [name, windowsOf(name)]));
+    /** One after the other at both gateways and organisations. */
+    const take = async (): Promise<void> => {
+      const asked = organisations.flatMap((name) =>
+        counters.map(async (each) => {
+          const { allowed: isAllowed } = await each.take(windows.get(name) ?? [], 1, 'closed');
+          if (isAllowed) allowed.set(name, (allowed.get(name) ?? 0) + 1);
+        }),
+      );
+      await Promise.all(asked);
+    };
+    let moving = true;
+    const traffic = Promise.all(
+      Array.from({ length: 8 }, async () => {
+        while (moving) await take();
+      }),
+    );
+    // Calls whose keys are on both servers wait for the move.
+    const afterStep = async (): Promise<void> => void asking.push(take());
+    for (const name of [...organisations, ...organisations]) {
+      const key = `weir:{${name}}:`;
+      await cluster.moveSlot(slotOfKey(key), await otherThan(key), { afterStep });
+    }
+    moving = false;
+    await Promise.all([traffic, ...asking]);
+    while ([...allowed.values()].some((count) => count < limit)) await take();
+    for (let more = 0; more < 20; more += 1) await take();
+    assert.deepEqual([...allowed.values()], [limit, limit, limit]);
+    assert.deepEqual(
+      gateways.flatMap(({ lines }) => lines),
+      [],
+    );
+  });
+
+  test('gives slots to a new server, whose keys count on', async (t) => {
+    const { redis, lines } = await begin(t);
+    const counters = createRedisCounters({ redis, local: never });
+    const windows = [{ key: 'a', group: 'grows', limit: 1000, windowMs: 600_000 }];
+    const first = await counters.take(windows, 1, 'closed');
+    const server = await cluster.grow();
+    let taken = 1;
+    const take = async (): Promise<void> => {
+      const count = 10;
+      await Promise.all(Array.from({ length: count }, async () => counters.take(windows, 1, 'closed')));
+      taken += count;
+    };
+    await cluster.moveSlot(slotOfKey('weir:{grows}:'), server, { afterStep: take });
+    await take();
+    const { allowed, windows: states } = await counters.take(windows, 0, 'closed');
+    assert.equal(first.allowed && allowed, true);
+    assert.equal(states[0]?.remaining, 1000 - taken);
+    assert.deepEqual(lines, []);
+  });
+});

@@ -11,6 +11,7 @@ import { clusterOptions, parseRedisUrl, type RedisAddress, serverOptions } from 
 import { isReplyError, type RedisClient } from './encoded-command.ts';
 import { slotOfKey } from './key-slot.ts';
 import { keepPrimaries } from './redis-cluster.ts';
+import { watchFailover } from './watch-failover.ts';
 
 const budgetMs = 2000;
 /** The part in braces decides the slot of a cluster: one for all keys of the queue. */
@@ -36,7 +37,7 @@ class JobConnection {
   private readonly report: OutageReport;
   private readonly copies: RedisClient[] = [];
   private readonly onReady: (() => void)[] = [];
-  private endKeeping = (): void => undefined;
+  private readonly endWatching: () => void;
   private lastError = '';
   private closing = false;
 
@@ -53,8 +54,8 @@ class JobConnection {
       consequence: 'No jobs are taken or begun until it is back.',
     });
     this.client = this.open(address);
-    if (this.client instanceof Cluster) this.listenToCluster(this.client);
-    else this.listen(this.client);
+    this.endWatching =
+      this.client instanceof Cluster ? this.listenToCluster(this.client) : this.listen(this.client, address);
   }
 
   /** True while the server is reachable: of a cluster the one that keeps jobs. */
@@ -102,7 +103,7 @@ class JobConnection {
   /** Ends every connection for good. */
   close(): void {
     this.closing = true;
-    this.endKeeping();
+    this.endWatching();
     for (const client of [this.client, ...this.copies]) client.disconnect();
   }
 
@@ -122,20 +123,22 @@ class JobConnection {
     return Object.assign(client, { duplicate });
   }
 
-  private listen(client: Redis): void {
+  /** Returns what ends it. */
+  private listen(client: Redis, address: RedisAddress): () => void {
     client.on('ready', () => this.up());
     // Only the message: the error of a refused login carries the password.
     client.on('error', (error: Error) => this.note(error));
     client.on('close', () => this.down());
+    return watchFailover(address, client);
   }
 
-  private listenToCluster(client: Cluster): void {
+  private listenToCluster(client: Cluster): () => void {
     client.on('+node', (node: Redis) => node.on('ready', () => this.ready && this.up()));
     client.on('node error', (error: Error) => this.note(error));
     client.on('error', (error: Error) => this.note(error));
     client.on('-node', () => this.ready || this.down());
     client.on('refresh', () => this.ready && this.report.reason !== undefined && this.up());
-    this.endKeeping = keepPrimaries(client, this.clock, () => this.ready);
+    return keepPrimaries(client, this.clock, () => this.ready);
   }
 
   private note(error: Error): void {

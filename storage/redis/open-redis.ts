@@ -8,6 +8,7 @@ import { ClusterConnection } from './redis-cluster.ts';
 import type { KeyedCallOptions, RedisConnection, ReplyHandling } from './redis-connection.ts';
 import { RedisNode } from './redis-node.ts';
 import { OutageReport } from './timed-calls.ts';
+import { watchFailover } from './watch-failover.ts';
 
 /** Default timeout of a call in milliseconds. */
 const defaultBudgetMs = 50;
@@ -76,6 +77,7 @@ class OwnedConnection implements RedisConnection {
   readonly connected: Promise<void>;
   readonly #clock: Clock;
   readonly #node: RedisNode;
+  readonly #endWatching: () => void;
   #connections = 0;
 
   constructor({ address, clock, budgetMs, report }: OwnedConnectionOptions) {
@@ -95,6 +97,7 @@ class OwnedConnection implements RedisConnection {
       onDown: (reason) => report.begin(reason),
       onUp: () => report.end(),
     });
+    this.#endWatching = watchFailover(address, this.#node.client);
   }
 
   get available(): boolean {
@@ -122,6 +125,7 @@ class OwnedConnection implements RedisConnection {
   }
 
   async close(): Promise<void> {
+    this.#endWatching();
     this.#node.close();
     const { client } = this.#node;
     const { status } = client;

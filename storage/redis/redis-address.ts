@@ -179,9 +179,8 @@ export function serverOptions(address: RedisAddress): RedisOptions {
     ...(tls ? { natMap: withServerName } : {}),
     sentinelCommandTimeout: handshakeMs,
     sentinelRetryStrategy: backOffMs,
-    sentinelReconnectStrategy: backOffMs,
-    // A primary that was replaced may still answer.
-    failoverDetector: true,
+    // Sentinels close the connections of a primary that they have replaced; this is for one that they cannot reach.
+    reconnectOnError: ({ message }) => message.startsWith('READONLY'),
   };
 }
 

@@ -38,6 +38,13 @@ export interface BudgetSessionsOptions {
 interface Organisation {
   readonly place: Place;
   session: number;
+  /** Sessions that started because a settlement had no answer. */
+  renewals: number;
+  /**
+   * Use in settlements of this session without an answer yet, in whole units. It is not told otherwise: while a slot of
+   * a cluster moves, commands may overtake each other, and it would count twice.
+   */
+  readonly unanswered: Map<string, number>;
   /** Amounts that the server has certainly reserved for this gateway. */
   readonly certain: Map<string, Certain>;
   /** Use counted without the server, when that is the only store. */
@@ -84,6 +91,12 @@ export class BudgetSessions {
   /** The live local count of a budget. */
   known(budget: Budget): BudgetCount {
     return this.#options.budgets.countOf(budget);
+  }
+
+  /** Use of a budget that commands tell, in whole units. */
+  told(budget: Budget): number {
+    const { unanswered } = this.#organisation(budget.organisationId);
+    return Math.max(0, this.known(budget).used - (unanswered.get(budget.key) ?? 0));
   }
 
   /** The present session, to which the next command belongs. */
@@ -154,6 +167,45 @@ export class BudgetSessions {
     return sending;
   }
 
+  /** Same for a settlement of budgets of one organisation. */
+  settle(
+    command: EncodedCommand,
+    {
+      budgets,
+      positions,
+    }: { readonly budgets: readonly Budget[]; readonly positions: readonly BudgetPosition[] },
+    unsent?: () => void,
+  ): Promise<void> {
+    const [first] = budgets;
+    if (first === undefined) return this.tell(command, unsent);
+    const organisation = this.#organisation(first.organisationId);
+    const { session, unanswered } = organisation;
+    const count = (sign: 1 | -1): void => {
+      for (const [index, { key }] of budgets.entries()) {
+        const rest = (unanswered.get(key) ?? 0) + sign * (positions[index] as BudgetPosition).added;
+        if (rest > 0) unanswered.set(key, rest);
+        else unanswered.delete(key);
+      }
+    };
+    count(1);
+    const settling = new Telling(
+      () => {
+        if (this.#options.redis.session !== undefined) this.#renewals += 1;
+        unsent?.();
+      },
+      () => {
+        if (organisation.session === session) count(-1);
+      },
+      () => {
+        // Should it still run, the next session has told its use: the server then leaves it out.
+        if (organisation.session === session) organisation.renewals += 1;
+      },
+    );
+    const sending = this.#options.redis.send(command, settling);
+    settling.isSent = true;
+    return sending;
+  }
+
   /** Resets a budget, here, in the ledger and on the server. Rejects when the ledger cannot store it. */
   async reset(key: string, organisationId: string): Promise<number> {
     const { redis, budgets, now } = this.#options;
@@ -181,9 +233,10 @@ export class BudgetSessions {
     const { redis } = this.#options;
     // Without a connection nothing is sent.
     if (redis.session === undefined) return organisation.session;
-    const session = redis.session + this.#renewals;
+    const session = redis.session + this.#renewals + organisation.renewals;
     const isNew = session !== organisation.session;
     organisation.session = session;
+    if (isNew) organisation.unanswered.clear();
     // Unreported use first: all other commands report it as known.
     const isReachable = (): boolean => redis.isAvailableFor(gatewaysKey(organisation.place.organisationId));
     if (organisation.unsaid.size > 0 && isReachable()) this.#tellUnsaid(organisation);
@@ -197,7 +250,8 @@ export class BudgetSessions {
       // Use in an earlier period no longer counts.
       if (known.epoch !== epoch) return [];
       const certain = this.certainOf(budget);
-      return [{ key: budget.key, epoch, used: known.used - added, added, amount: 0, certain }];
+      const used = Math.max(0, this.told(budget) - added);
+      return [{ key: budget.key, epoch, used, added, amount: 0, certain }];
     });
     organisation.unsaid.clear();
     this.#tellAll(organisation, told, false);
@@ -205,8 +259,8 @@ export class BudgetSessions {
 
   #tellCertain(organisation: Organisation): void {
     const told = [...organisation.certain.values()].map(({ budget, reserved }) => {
-      const { epoch, used } = this.known(budget);
-      return { key: budget.key, epoch, used, added: 0, amount: 0, certain: reserved };
+      const { epoch } = this.known(budget);
+      return { key: budget.key, epoch, used: this.told(budget), added: 0, amount: 0, certain: reserved };
     });
     this.#tellAll(organisation, told, true);
   }
@@ -247,7 +301,14 @@ export class BudgetSessions {
     let known = this.#organisations.get(id);
     if (known === undefined) {
       const place = { organisationId: id, gateway: this.gateway, keepMs: this.#options.keepMs };
-      known = { place, session: -1, certain: new Map(), unsaid: new Map() };
+      known = {
+        place,
+        session: -1,
+        renewals: 0,
+        unanswered: new Map(),
+        certain: new Map(),
+        unsaid: new Map(),
+      };
       this.#organisations.set(id, known);
     }
     return known;
@@ -259,17 +320,22 @@ class Telling implements ReplyHandling<void> {
   readonly unhurried = true;
   isSent = false;
   readonly #unsent: () => void;
+  readonly #answered: () => void;
+  readonly #failed: () => void;
 
-  constructor(unsent: () => void) {
+  constructor(unsent: () => void, answered: () => void = nothing, failed: () => void = nothing) {
     this.#unsent = unsent;
+    this.#answered = answered;
+    this.#failed = failed;
   }
 
   read(): void {
-    // The answer carries nothing.
+    this.#answered();
   }
 
   without(): void {
-    if (!this.isSent) this.#unsent();
+    if (this.isSent) this.#failed();
+    else this.#unsent();
   }
 }
 

@@ -4,24 +4,29 @@ import { type Line, recordingLog } from '../../core/lifecycle/recording-services
 import type { Counters } from '../../core/ports/counters.ts';
 import { cacheConformance } from '../../tests/conformance/cache.ts';
 import { countersConformance } from '../../tests/conformance/counters.ts';
+import { expects, testBudget, testCharges } from '../../tests/conformance/limiter.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { type RedisCluster, startRedisCluster } from '../../tests/kit/redis-cluster.ts';
+import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer } from '../../tests/kit/redis-server.ts';
+import { createBudgets } from '../memory/budgets.ts';
 import { type EncodedCommand, encodeCount, encodeParts } from './encoded-command.ts';
 import { slotOfCommand, slotOfKey } from './key-slot.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCounters } from './open-shared-stores.ts';
 import { createRedisCache } from './redis-cache.ts';
+import { createRedisLimiter } from './redis-limiter.ts';
 
 const never: Counters = {
   take: () => assert.fail('the local counters were asked'),
   adjust: () => assert.fail('the local counters were adjusted'),
 };
+const alone = { admitShare: () => assert.fail('a gateway decided alone') };
 let cluster: RedisCluster;
 
-async function begin(t: TestContext) {
+async function begin(t: TestContext, factor = 100) {
   const lines: Line[] = [];
-  const redis = await openRedis({ url: cluster.url, clock: patientClock(), log: recordingLog(lines) });
+  const redis = await openRedis({ url: cluster.url, clock: patientClock(factor), log: recordingLog(lines) });
   t.after(() => redis.close());
   return { redis, lines };
 }
@@ -168,5 +173,58 @@ describe('a Redis cluster', { skip: redisMissing }, () => {
     assert.equal(first.allowed && allowed, true);
     assert.equal(states[0]?.remaining, 1000 - taken);
     assert.deepEqual(lines, []);
+  });
+
+  test('counts usage limits exactly while their slot moves', async (t) => {
+    const gateways = await Promise.all(
+      [1, 2].map(async () => {
+        const { redis, lines } = await begin(t, 10);
+        const clock = new ManualClock();
+        const budgets = createBudgets({ clock, log: recordingLog(lines) });
+        const limiter = createRedisLimiter({ redis, local: alone, budgets, clock, keepMs: 60_000 });
+        t.after(() => limiter.close());
+        return { limiter, lines };
+      }),
+    );
+    const budget = testBudget('moves-1', 'requests', 100_000);
+    const window = { key: 'moves-w', group: 'org-1', limit: 100_000, windowMs: 600_000 };
+    const charges = testCharges([window], [], [budget]);
+    let settled = 0;
+    const asking: Promise<void>[] = [];
+    const afterStep = async (): Promise<void> => void asking.push(take());
+    const take = async (): Promise<void> => {
+      await Promise.all(
+        gateways.map(async ({ limiter }) => {
+          const admission = await limiter.admit(charges, expects(1), 'closed');
+          assert.equal(admission?.isAdmitted, true);
+          await admission.settle({ cost: 0, tokens: 0, requests: 1 });
+          settled += 1;
+        }),
+      );
+    };
+    let moving = true;
+    const traffic = Promise.all(
+      Array.from({ length: 8 }, async () => {
+        while (moving) await take();
+      }),
+    );
+    for (let moves = 0; moves < 10; moves += 1) {
+      await cluster.moveSlot(slotOfKey('weir:{org-1}:'), await otherThan('weir:{org-1}:'), { afterStep });
+    }
+    moving = false;
+    await Promise.all([traffic, ...asking]);
+    const key = 'weir:{org-1}:budget:moves-1';
+    const stored = await cluster.ask(await cluster.serverOf(key), 'HGET', key, 'u');
+    assert.equal(Number(stored), settled);
+    // A second after the last move every gateway starts a session, without what overtaken commands have left reserved.
+    await eventually(async () => {
+      await take();
+      const fields = (await cluster.ask(await cluster.serverOf(key), 'HKEYS', key)) as string[];
+      return fields.every((field) => !field.startsWith('r:')) || undefined;
+    });
+    assert.deepEqual(
+      gateways.flatMap(({ lines }) => lines),
+      [],
+    );
   });
 });

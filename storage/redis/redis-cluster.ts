@@ -10,6 +10,11 @@ import type { OutageReport } from './timed-calls.ts';
 const closingMs = 1000;
 /** Delay before a command is sent again whose keys are on two servers while their slot moves. */
 const tryAgainMs = 10;
+/**
+ * Commands that a server redirects may be overtaken by later ones: after this time none is under way, and a new session
+ * puts right what that has changed. Milliseconds.
+ */
+const renewAfterMs = 1000;
 /** Upper bound of redirections of one command. */
 const maxRedirections = 32;
 
@@ -38,6 +43,9 @@ export class ClusterConnection implements RedisConnection {
   /** Servers whose connection was lost: they are used again when connected. */
   readonly #lost = new Set<string>();
   #tellConnected = (): void => undefined;
+  /** As at the last refresh: the client changes its own list. */
+  readonly #ownersOfSlots: (string | undefined)[] = [];
+  #cancelRenewal: (() => void) | undefined;
   #session = 1;
   #closing = false;
   readonly #endKeeping: () => void;
@@ -90,6 +98,7 @@ export class ClusterConnection implements RedisConnection {
   async close(): Promise<void> {
     this.#closing = true;
     this.#endKeeping();
+    this.#cancelRenewal?.();
     for (const node of this.#nodes.values()) node.close();
     this.#nodes.clear();
     const { status } = this.#client;
@@ -187,16 +196,28 @@ export class ClusterConnection implements RedisConnection {
     if (this.#closing) return;
     const { slots } = this.#client;
     const owners = new Set<string>();
+    let hasMoved = false;
     slots.forEach((servers, slot) => {
       const [owner] = servers;
       if (owner === undefined) return;
       owners.add(owner);
+      const before = this.#ownersOfSlots[slot];
+      hasMoved ||= before !== undefined && before !== owner;
+      this.#ownersOfSlots[slot] = owner;
       // Slots of one range share a list, and the client changes the list of a slot that has moved.
       slots[slot] = [...servers];
     });
     this.#owners = owners;
+    if (hasMoved) this.#renewLater();
     for (const key of this.#lost) if (!owners.has(key)) this.#lost.delete(key);
     this.#update();
+  }
+
+  #renewLater(): void {
+    this.#cancelRenewal ??= this.#options.clock.after(renewAfterMs, () => {
+      this.#cancelRenewal = undefined;
+      this.#session += 1;
+    });
   }
 
   get #isWhole(): boolean {

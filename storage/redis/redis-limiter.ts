@@ -123,8 +123,8 @@ class OwnedLimiter implements RedisLimiter {
       const known = this.#sessions.known(budget);
       const amount = known.amountFor(expected);
       amounts.push(amount);
-      const { epoch, used } = known;
-      positions.push({ epoch, used, amount, certain: this.#sessions.certainOf(budget) });
+      const used = this.#sessions.told(budget);
+      positions.push({ epoch: known.epoch, used, amount, certain: this.#sessions.certainOf(budget) });
     }
     return { taken: { tokens, amounts }, command: prepared.admit({ tokens, now, session, positions }) };
   }
@@ -190,10 +190,9 @@ class OwnedLimiter implements RedisLimiter {
     // Before the local count includes the use: a new session reports that, and it must not count twice.
     const session = organisation === undefined ? undefined : this.#sessions.enter(organisation);
     const positions: BudgetPosition[] = budgets.map((budget, index) => {
-      const known = this.#sessions.known(budget);
       return {
-        epoch: known.epoch,
-        used: known.used,
+        epoch: this.#sessions.known(budget).epoch,
+        used: this.#sessions.told(budget),
         added: Math.max(0, wholeUnits(used[budget.unit], budget.unit)),
         amount: taken.amounts[index] as number,
         certain: 0,
@@ -210,10 +209,9 @@ class OwnedLimiter implements RedisLimiter {
     const { organisation, budgets } = prepared;
     const session = organisation === undefined ? undefined : this.#sessions.enter(organisation);
     const positions = budgets.map((budget, index) => {
-      const known = this.#sessions.known(budget);
       return {
-        epoch: known.epoch,
-        used: known.used,
+        epoch: this.#sessions.known(budget).epoch,
+        used: this.#sessions.told(budget),
         // The known use includes that of the request.
         added: 0,
         amount: taken.amounts[index] as number,
@@ -237,7 +235,9 @@ class OwnedLimiter implements RedisLimiter {
     const delta = prepared.charges.tokens === undefined ? 0 : settlement.delta;
     if (delta === 0 && settlement.session === undefined) return undefined;
     const now = this.#options.now?.();
-    return this.#sessions.tell(prepared.settle({ ...settlement, delta, now }), unsent);
+    const { positions } = settlement;
+    const command = prepared.settle({ ...settlement, delta, now });
+    return this.#sessions.settle(command, { budgets: prepared.budgets, positions }, unsent);
   }
 
   #prepare(charges: Charges): PreparedCharges {

@@ -35,7 +35,7 @@ interface SentinelsOptions {
 /** The name of the primary. */
 export const primaryName = 'main';
 /** Time without an answer after which the sentinels replace the primary. Milliseconds. */
-export const downAfterMs = 1000;
+const downAfterMs = 1000;
 
 /** Starts them; resolves when the sentinels know each other and the replica is in step. */
 export async function startRedisSentinels(options: SentinelsOptions = {}): Promise<RedisSentinels> {

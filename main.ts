@@ -31,6 +31,8 @@ async function run(command: Command): Promise<number | undefined> {
     }
     case 'plugin':
       return (await import('./main/plugin-command/run.ts')).runPluginCommand(command, parts);
+    case 'bench':
+      return (await import('./main/bench-command/run.ts')).runBenchCommand(command, parts);
     case 'journal': {
       const { journalTools } = await import('./main/journal-tools.ts');
       const { runJournalCommand } = await import('./core/administration/cli/journal-command.ts');

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { redisMissing, startRedis } from '../../tests/kit/redis-server.ts';
 import { measured, median, quantile } from './cpu.ts';
-import { load, type RequestSource } from './load.ts';
+import { load, type RequestSource } from '../../main/bench-command/load.ts';
 import { benchConfig, removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 

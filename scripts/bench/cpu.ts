@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { load, type LoadResult } from './load.ts';
+import { load, type LoadResult } from '../../main/bench-command/load.ts';
 import { removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
-import { chunksPerStream, requestBytes } from './workload.ts';
+import { chunksPerStream } from '../../main/bench-command/upstream.ts';
+import { requestBytes } from './workload.ts';
 
 /** One subject's figures, medians over the rounds. */
 interface CpuFigures {

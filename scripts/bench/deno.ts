@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { denoArguments, denoProgram } from '../deno-command.mjs';
 import { median } from './cpu.ts';
-import { load } from './load.ts';
+import { load } from '../../main/bench-command/load.ts';
 import { removeFolder, startUpstream, startWeir, type WeirSubject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 

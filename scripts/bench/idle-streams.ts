@@ -1,5 +1,5 @@
 import net from 'node:net';
-import type { RequestSource } from './load.ts';
+import type { RequestSource } from '../../main/bench-command/load.ts';
 
 /** Connections that are opened at the same time; the rest waits, so that no listener's backlog overflows. */
 const openedAtOnce = 64;

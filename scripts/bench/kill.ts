@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { journalIds, storedCopies, untilShipped } from '../../tests/kit/stored-copies.ts';
-import { load } from './load.ts';
+import { load } from '../../main/bench-command/load.ts';
 import { removeFolder, startUpstream, startWeir, type WeirSubject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { measured, median, quantile } from './cpu.ts';
 import { IdleStreams } from './idle-streams.ts';
-import { load } from './load.ts';
+import { load } from '../../main/bench-command/load.ts';
 import { openFilesLimit } from './open-files.ts';
 import { readMemory } from './streams.ts';
 import { removeFolder, startBare, startUpstream, startWeir, type WeirSubject } from './subject.ts';

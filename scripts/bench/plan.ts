@@ -6,7 +6,8 @@ import { PlanWalk } from '../../core/routing/plan/plan-walk.ts';
 import { median } from './cpu.ts';
 import { benchConfig, removeFolder, startUpstream, startWeir } from './subject.ts';
 import { compareKinds } from './two-kinds.ts';
-import { configuredRequestBytes, question, requestBytes } from './workload.ts';
+import { question } from '../../main/bench-command/load.ts';
+import { configuredRequestBytes, requestBytes } from './workload.ts';
 
 /** Cost of a plan of three levels and twenty targets, medians over the rounds. */
 interface PlanFigures {

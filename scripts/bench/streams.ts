@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { ChildProcess } from 'node:child_process';
 import { openFilesLimit } from './open-files.ts';
 import { IdleStreams } from './idle-streams.ts';
-import { load } from './load.ts';
+import { load } from '../../main/bench-command/load.ts';
 import type { MemoryQuestion, MemoryReading } from './memory-probe.mjs';
 import { removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
 import { idleRequestBytes, requestBytes } from './workload.ts';

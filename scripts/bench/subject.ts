@@ -25,9 +25,9 @@ export interface Subject {
 
 /** The provider of the bench, or its MCP server. */
 export async function startUpstream(
-  file: 'upstream.ts' | 'mcp-upstream.ts' = 'upstream.ts',
+  file: 'part.ts' | 'mcp-upstream.ts' = 'part.ts',
 ): Promise<{ port: number; stop(): Promise<void> }> {
-  const child = launch(['--import', 'tsx', path.join(here, file)]);
+  const child = launch(['--import', 'tsx', path.join(here, file), 'upstream']);
   return { port: await announcedPort(child, /^port (\d+)/m), stop: () => end(child) };
 }
 
@@ -78,7 +78,8 @@ export async function startBare(upstreamPort: number, options: SubjectOptions = 
     '--import',
     'tsx',
     ...probeArguments(options),
-    path.join(here, 'bare.ts'),
+    path.join(here, 'part.ts'),
+    'bare',
     String(upstreamPort),
     String(options.processes ?? 1),
   ]);

@@ -4,9 +4,10 @@ import { EncodeReport } from '../../core/dialects/canonical/chat-codec.ts';
 import type { DialectName, EndpointId } from '../../core/dialects/endpoint.ts';
 import { parseJson } from '../../core/base/json.ts';
 import { measured, median } from './cpu.ts';
-import { load } from './load.ts';
+import { load } from '../../main/bench-command/load.ts';
 import { removeFolder, startUpstream, startWeir } from './subject.ts';
-import { chunksPerStream, messagesRequestBytes, requestBytes } from './workload.ts';
+import { chunksPerStream } from '../../main/bench-command/upstream.ts';
+import { messagesRequestBytes, requestBytes } from './workload.ts';
 
 const connections = 64;
 const warmStreams = 640;

@@ -1,5 +1,5 @@
 import { measured, median } from './cpu.ts';
-import { load } from './load.ts';
+import { load } from '../../main/bench-command/load.ts';
 import type { WeirSubject } from './subject.ts';
 
 /** Extra cost of one kind of request over another at the same gateway. */

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { measured, median } from './cpu.ts';
-import { load } from './load.ts';
+import { load } from '../../main/bench-command/load.ts';
 import { benchConfig, removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
 import { requestBytes } from './workload.ts';
 

@@ -1,22 +1,8 @@
-/** Chunks of one streamed answer, end marker included. */
-export const chunksPerStream = 66;
+import { post, question } from '../../main/bench-command/load.ts';
+import { idleUser } from '../../main/bench-command/upstream.ts';
 
 /** The key that the bench sets for the gateway. */
 export const benchKey = 'wk_bench_0123456789abcdef';
-
-/** Common body of the bench's requests. */
-export const question = {
-  model: 'gpt-4o-mini',
-  messages: [
-    { role: 'system', content: 'You are a careful hydrologist who answers in short sentences.' },
-    { role: 'user', content: 'What does a weir do, and how is the flow over it measured? Name the formula.' },
-  ],
-  temperature: 0.2,
-  max_completion_tokens: 200,
-};
-
-/** The user whose streams the bench's provider leaves open after their first event. */
-export const idleUser = 'bench-idle';
 
 /** A whole HTTP request as bytes: 310-byte chat question, streamed or not; `user` makes it one of its own. */
 export function requestBytes(port: number, stream: boolean, user?: string): Buffer {
@@ -66,18 +52,7 @@ export function mcpBytes(
 }
 
 function postBytes(port: number, path: string, body: string, route = 'x-service-provider: bench'): Buffer {
-  const head = [
-    `POST ${path} HTTP/1.1`,
-    `host: 127.0.0.1:${port}`,
-    `x-service-api-key: ${benchKey}`,
-    route,
-    'authorization: Bearer sk-bench',
-    'content-type: application/json',
-    'user-agent: weir-bench/1',
-    'accept: application/json',
-    `content-length: ${Buffer.byteLength(body)}`,
-  ];
-  return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`);
+  return post(port, path, [`x-service-api-key: ${benchKey}`, route, 'authorization: Bearer sk-bench'], body);
 }
 
 /** The same question as a Messages client streams it: the gateway translates it both ways. */

@@ -2,7 +2,8 @@
 import http, { type IncomingMessage } from 'node:http';
 import { text as textOf } from 'node:stream/consumers';
 import { ConfigWrites, firstWorkspace } from '../bench/config-writes.ts';
-import { benchKey, question } from '../bench/workload.ts';
+import { question } from '../../main/bench-command/load.ts';
+import { benchKey } from '../bench/workload.ts';
 
 /** One kind of request. */
 interface Kind {

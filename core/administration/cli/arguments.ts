@@ -21,6 +21,7 @@ import {
   type ReconcileCommand,
   type RepriceCommand,
 } from './command-arguments.ts';
+import { type BenchCommand, benchUsage, readBenchArguments } from './bench-arguments.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 
 /** Version of the package; `weir --version` prints it. */
@@ -50,6 +51,7 @@ export type Command =
   | JournalCommand
   | ExplainCommand
   | PluginCommand
+  | BenchCommand
   | AdministrationCommand
   | BackupCommand
   | ReconcileCommand
@@ -61,6 +63,7 @@ type HelpTopic =
   | 'journal'
   | 'explain'
   | 'plugin'
+  | 'bench'
   | AdministrationCommand['name']
   | BackupCommand['name']
   | ReconcileCommand['name']
@@ -77,6 +80,7 @@ const usage = `weir: a gateway in front of model providers
                                                        runs the code of your own plugins, unless --no-plugins
   weir explain --config X --request FILE               show how a config routes a request, send nothing
   weir plugin new|test|docs                            for authors of plugins (weir plugin --help)
+  weir bench [--config FILE] [--out DIR]               measure your configuration on this machine (weir bench --help)
   weir schema                                          print the JSON Schema of the configuration
   weir journal status|verify|replay                    manage the log rows on disk (weir journal --help)
   weir export [--out FILE]                             print the content of the store as YAML (weir export --help)
@@ -97,7 +101,7 @@ const usage = `weir: a gateway in front of model providers
 
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {
-  const ofJournal = { journal: journalUsage, explain: explainUsage, plugin: pluginUsage };
+  const ofJournal = { journal: journalUsage, explain: explainUsage, plugin: pluginUsage, bench: benchUsage };
   return { ...ofJournal, ...administrationUsage, ...backupUsage, ...costUsage, all: usage }[topic ?? 'all'];
 }
 
@@ -149,6 +153,7 @@ const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environ
   journal: (args, env) => readJournalArguments(args, placeOf(env)),
   explain: (args, env) => readExplainArguments(args, nonEmpty(env['WEIR_CONFIG'])),
   plugin: (args) => readPluginArguments(args),
+  bench: (args, env) => readBenchArguments(args, placeOf(env).config),
   export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
   import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
   audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
@@ -164,7 +169,7 @@ function isTopic(name: string): name is HelpTopic {
 }
 
 /** These commands run without further arguments; the others print their help. */
-const standsAlone = new Set<HelpTopic>(['export', 'rotate-secrets']);
+const standsAlone = new Set<HelpTopic>(['bench', 'export', 'rotate-secrets']);
 
 function withTopic(topic: HelpTopic, args: readonly string[], env: Environment): Command {
   const isQuestion = args.includes('--help') || args.includes('-h');

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { engineOfProcess, residentBytes } from '../../../tests/kit/processes.ts';
 import { analyticsConfig, watchMemory, type SeededStore } from './store.ts';
 import { median } from '../cpu.ts';
-import { load } from '../load.ts';
+import { load } from '../../../main/bench-command/load.ts';
 import { startAsker, startUpstream, startWeir } from '../subject.ts';
 import { requestBytes } from '../workload.ts';
 

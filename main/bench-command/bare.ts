@@ -1,11 +1,9 @@
-// The yardstick: Node `http` + undici `Pool`, nothing else. Parses both bodies; forwards streams untouched.
-// usage: bare.ts <upstream port> [processes]. Prints its port; `GET /cpu` tells its CPU time so far, of all processes.
+// The yardstick of `weir bench` and `npm run bench`: Node `http` + undici `Pool`, nothing else. Parses both bodies; forwards
+// streams untouched.
 import cluster from 'node:cluster';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Pool } from 'undici';
-
-const processes = Number(process.argv[3] ?? 1);
 
 /** Usage of this process so far. */
 function ownUsage(): Usage {
@@ -40,19 +38,12 @@ function wholeUsage(): Promise<Usage> {
   });
 }
 
-const pool = new Pool(`http://127.0.0.1:${process.argv[2] ?? ''}`, { pipelining: 1 });
-
-const server = http.createServer((request, response) => {
-  if (request.url === '/cpu') {
-    void wholeUsage().then((usage) => response.end(JSON.stringify(usage)));
-    return;
-  }
-  const parts: Buffer[] = [];
-  request.on('data', (part: Buffer) => parts.push(part));
-  request.on('end', () => forward(Buffer.concat(parts), request, response));
-});
-
-function forward(body: Buffer, request: http.IncomingMessage, response: http.ServerResponse): void {
+function forward(
+  pool: Pool,
+  body: Buffer,
+  request: http.IncomingMessage,
+  response: http.ServerResponse,
+): void {
   const question = JSON.parse(body.toString()) as { stream?: boolean };
   const answer: Buffer[] = [];
   let head: { status: number; type: string } = { status: 502, type: '' };
@@ -90,20 +81,36 @@ function forward(body: Buffer, request: http.IncomingMessage, response: http.Ser
   );
 }
 
-server.keepAliveTimeout = 120_000;
-if (processes > 1 && cluster.isPrimary) {
-  cluster.schedulingPolicy = cluster.SCHED_NONE;
-  shareUsage();
-  let listening = 0;
-  cluster.on('listening', (_, { port }) => {
-    listening += 1;
-    if (listening === processes) console.log(`port ${port}`);
+/**
+ * Serves on a free port of loopback in front of the upstream, with that many processes, and prints the port. `GET /cpu`
+ * tells the usage so far, of all processes.
+ */
+export function serveBare(upstreamPort: number, processes = 1): void {
+  const pool = new Pool(`http://127.0.0.1:${upstreamPort}`, { pipelining: 1 });
+  const server = http.createServer((request, response) => {
+    if (request.url === '/cpu') {
+      void wholeUsage().then((usage) => response.end(JSON.stringify(usage)));
+      return;
+    }
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => forward(pool, Buffer.concat(parts), request, response));
   });
-  for (let one = 0; one < processes; one++) cluster.fork();
-} else {
-  server.listen(0, '127.0.0.1', () => {
-    if (!cluster.isWorker) console.log(`port ${(server.address() as AddressInfo).port}`);
-  });
-  if (cluster.isWorker) setInterval(() => void process.send?.(ownUsage()), 100);
+  server.keepAliveTimeout = 120_000;
+  if (processes > 1 && cluster.isPrimary) {
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
+    shareUsage();
+    let listening = 0;
+    cluster.on('listening', (_, { port }) => {
+      listening += 1;
+      if (listening === processes) console.log(`port ${port}`);
+    });
+    for (let one = 0; one < processes; one++) cluster.fork();
+  } else {
+    server.listen(0, '127.0.0.1', () => {
+      if (!cluster.isWorker) console.log(`port ${(server.address() as AddressInfo).port}`);
+    });
+    if (cluster.isWorker) setInterval(() => void process.send?.(ownUsage()), 100);
+  }
+  process.on('disconnect', () => process.exit(0));
 }
-process.on('disconnect', () => process.exit(0));

@@ -1,0 +1,206 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { messageOf } from '../../core/errors/gateway-error.ts';
+import { load, type LoadResult } from './load.ts';
+import { type TreeUsage, usageOfTree } from './process-tree.ts';
+import { chunksPerStream } from './upstream.ts';
+
+/** A gateway under measurement. */
+export interface Subject {
+  readonly name: string;
+  readonly port: number;
+  /** Its first process. */
+  readonly pid: number;
+  readonly question: Buffer;
+  readonly streamed: Buffer;
+}
+
+/** What is asked of every subject. */
+export interface Plan {
+  readonly rounds: number;
+  /** Of each measure in each round. */
+  readonly seconds: number;
+  readonly rate: number;
+  readonly connections: number;
+  readonly streams: boolean;
+}
+
+/** One measure of one subject. */
+interface Measure {
+  readonly completed: number;
+  readonly seconds: number;
+  readonly cpuUs: number;
+  /** Of the embedded stores, beside `cpuUs`. */
+  readonly storesCpuUs: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** CPU per request of each round, without stores. */
+  readonly rounds: readonly number[];
+}
+
+/** All measures of one subject. */
+export interface Measures {
+  readonly paced: Measure;
+  readonly saturated: Measure;
+  readonly streamed: Measure | undefined;
+  /** Usage at the end. */
+  readonly usage: TreeUsage;
+  /** Requests, and those of them that came to the stand-in. */
+  readonly asked: number;
+  readonly forwarded: number;
+}
+
+/** Requests of the gateway itself that were not answered with 200. */
+export class FailedRequests extends Error {
+  readonly first: string;
+
+  constructor(failed: number, all: number, first: string) {
+    super(`${failed} of ${all} requests failed`);
+    this.name = 'FailedRequests';
+    this.first = first;
+  }
+}
+
+interface MeasureOptions {
+  readonly plan: Plan;
+  readonly signal: AbortSignal;
+  readonly tell: (line: string) => void;
+  /** Requests that have come to the stand-in so far. */
+  readonly forwarded: () => Promise<number>;
+  /** True for a subject whose failure ends the bench. */
+  readonly isEssential: (subject: Subject) => boolean;
+}
+
+/** Work that belongs to requests goes on after them: rows are shipped every second. */
+const settleMs = 1200;
+const warmSeconds = 2;
+const overdueMs = 30_000;
+const streamConnections = 64;
+
+type Kind = 'paced' | 'saturated' | 'streamed';
+
+/**
+ * Measures the subjects in turns, so that all see the same machine. A subject that fails is left out from then on, with
+ * its reason; one that is essential rejects.
+ */
+export async function measureInTurns(
+  subjects: readonly Subject[],
+  options: MeasureOptions,
+): Promise<{
+  readonly measures: ReadonlyMap<string, Measures>;
+  readonly failures: ReadonlyMap<string, string>;
+}> {
+  const { plan, signal, tell } = options;
+  const failures = new Map<string, string>();
+  const records = new Map(subjects.map(({ name }) => [name, new Bursts()]));
+  const inTurn = async (work: (subject: Subject, record: Bursts) => Promise<void>): Promise<void> => {
+    for (const subject of subjects) {
+      signal.throwIfAborted();
+      if (failures.has(subject.name)) continue;
+      try {
+        await work(subject, records.get(subject.name) as Bursts);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (options.isEssential(subject)) throw error;
+        failures.set(subject.name, reasonOf(error));
+      }
+    }
+  };
+  tell('Warming up …');
+  await inTurn(async (subject) => {
+    await burst(subject, 'saturated', { ...plan, seconds: warmSeconds }, options);
+    if (plan.streams) await burst(subject, 'streamed', { ...plan, seconds: warmSeconds / 2 }, options);
+  });
+  const kinds: readonly Kind[] = ['paced', 'saturated', ...(plan.streams ? (['streamed'] as const) : [])];
+  for (let round = 1; round <= plan.rounds; round++) {
+    tell(`Round ${round} of ${plan.rounds} …`);
+    for (const kind of kinds)
+      await inTurn(async (subject, record) => record.add(kind, await burst(subject, kind, plan, options)));
+  }
+  await inTurn(async (subject, record) => void (record.usage = await usageOfTree(subject.pid)));
+  const measures = new Map<string, Measures>();
+  for (const { name } of subjects)
+    if (!failures.has(name)) measures.set(name, (records.get(name) as Bursts).summary());
+  return { measures, failures };
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof FailedRequests)) return messageOf(error);
+  return `${error.message}: ${error.first.split('\r\n', 1)[0] ?? ''}`;
+}
+
+interface Burst extends LoadResult {
+  readonly cpuUs: number;
+  readonly storesCpuUs: number;
+  readonly forwarded: number;
+}
+
+async function burst(subject: Subject, kind: Kind, plan: Plan, options: MeasureOptions): Promise<Burst> {
+  const { port, pid, question, streamed } = subject;
+  const { seconds, rate, connections } = plan;
+  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(seconds * 1000 + overdueMs)]);
+  const forwardedBefore = await options.forwarded();
+  const before = await usageOfTree(pid);
+  const result = await (kind === 'streamed'
+    ? load(port, streamed, { seconds }, streamConnections, { signal })
+    : load(port, question, { seconds }, connections, {
+        perSecond: kind === 'paced' ? rate : undefined,
+        signal,
+      }));
+  await pause(settleMs, undefined, { signal: options.signal });
+  const after = await usageOfTree(pid);
+  if (result.failed > 0)
+    throw new FailedRequests(result.failed, result.failed + result.completed, result.firstFailure ?? '');
+  if (result.completed === 0) throw new Error('no connection was taken');
+  return {
+    ...result,
+    cpuUs: after.cpuUs - before.cpuUs,
+    storesCpuUs: after.storesCpuUs - before.storesCpuUs,
+    forwarded: (await options.forwarded()) - forwardedBefore,
+  };
+}
+
+/** Bursts of one subject. */
+class Bursts {
+  readonly #bursts: { [kind in Kind]: Burst[] } = { paced: [], saturated: [], streamed: [] };
+  usage: TreeUsage | undefined;
+
+  add(kind: Kind, one: Burst): void {
+    this.#bursts[kind].push(one);
+  }
+
+  summary(): Measures {
+    const { paced, saturated, streamed } = this.#bursts;
+    const all = [...paced, ...saturated, ...streamed];
+    return {
+      paced: measureOf(paced, 1),
+      saturated: measureOf(saturated, 1),
+      streamed: streamed.length === 0 ? undefined : measureOf(streamed, chunksPerStream),
+      usage: this.usage as TreeUsage,
+      asked: sum(all.map(({ completed }) => completed)),
+      forwarded: sum(all.map(({ forwarded }) => forwarded)),
+    };
+  }
+}
+
+function measureOf(bursts: readonly Burst[], unitsOfEach: number): Measure {
+  return {
+    completed: sum(bursts.map(({ completed }) => completed)) * unitsOfEach,
+    seconds: sum(bursts.map(({ seconds }) => seconds)),
+    cpuUs: sum(bursts.map(({ cpuUs }) => cpuUs)),
+    storesCpuUs: sum(bursts.map(({ storesCpuUs }) => storesCpuUs)),
+    p50Ms: median(bursts.map(({ p50Ms }) => p50Ms)),
+    p99Ms: median(bursts.map(({ p99Ms }) => p99Ms)),
+    rounds: bursts.map(({ cpuUs, completed }) => cpuUs / (completed * unitsOfEach)),
+  };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, one) => total + one, 0);
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const [upper = 0, lower = upper] = [sorted[middle], sorted[middle - 1]];
+  return sorted.length % 2 === 0 ? (lower + upper) / 2 : upper;
+}

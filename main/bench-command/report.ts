@@ -1,0 +1,214 @@
+import type { Measures } from './measure.ts';
+
+/** The results of a run: `bench.json`. Its members are described in docs/performance.md. */
+export interface BenchResult {
+  readonly version: 1;
+  readonly date: string;
+  readonly command: string;
+  readonly machine: {
+    readonly cpu: string;
+    readonly cores: number;
+    readonly memory_gib: number;
+    readonly platform: string;
+    /** Before the run: above 0 when others use the machine. */
+    readonly load_average: number;
+  };
+  readonly runtime: string;
+  readonly weir: string;
+  readonly settings: {
+    readonly requests_per_second: number;
+    readonly connections: number;
+    readonly rounds: number;
+    readonly seconds_per_round: number;
+  };
+  /** The bare proxy first. */
+  readonly gateways: readonly GatewayResult[];
+  readonly not_measured: readonly { readonly title: string; readonly reason: string }[];
+  readonly notes: readonly string[];
+}
+
+interface CpuResult {
+  readonly cpu_us: number;
+  /** CPU of embedded stores in addition; absent without such. */
+  readonly stores_cpu_us?: number;
+  /** `cpu_us` over that of the bare proxy. */
+  readonly of_bare: number;
+  /** Lowest and highest `cpu_us` of a round. */
+  readonly spread: readonly [number, number];
+}
+
+export interface GatewayResult {
+  readonly name: string;
+  readonly title: string;
+  readonly version?: string;
+  /** Per request, at one rate for all. */
+  readonly at_rate: CpuResult & {
+    readonly requests_per_second: number;
+    readonly p50_ms: number;
+    readonly p99_ms: number;
+  };
+  /** Per request, with all connections busy. */
+  readonly saturated: CpuResult & { readonly requests_per_second: number };
+  /** Per chunk of a streamed answer. */
+  readonly streams?: CpuResult & { readonly chunks_per_second: number };
+  readonly memory_mib: number;
+  readonly stores_memory_mib?: number;
+}
+
+/** The figures of one gateway. `bare`: the measures of the bare proxy. */
+export function gatewayResult(
+  named: Pick<GatewayResult, 'name' | 'title' | 'version'>,
+  measures: Measures,
+  bare: Measures,
+): GatewayResult {
+  const { paced, saturated, streamed, usage } = measures;
+  const hasStores = usage.storesResidentBytes > 0;
+  const cpu = (of: Measures['paced'], ofBare: Measures['paced']): CpuResult => ({
+    cpu_us: round(of.cpuUs / of.completed),
+    ...(hasStores && { stores_cpu_us: round(of.storesCpuUs / of.completed) }),
+    of_bare: round(of.cpuUs / of.completed / (ofBare.cpuUs / ofBare.completed)),
+    spread: [round(Math.min(...of.rounds)), round(Math.max(...of.rounds))],
+  });
+  return {
+    ...named,
+    at_rate: {
+      ...cpu(paced, bare.paced),
+      requests_per_second: round(paced.completed / paced.seconds),
+      p50_ms: round(paced.p50Ms),
+      p99_ms: round(paced.p99Ms),
+    },
+    saturated: {
+      ...cpu(saturated, bare.saturated),
+      requests_per_second: round(saturated.completed / saturated.seconds),
+    },
+    ...(streamed !== undefined &&
+      bare.streamed !== undefined && {
+        streams: {
+          ...cpu(streamed, bare.streamed),
+          chunks_per_second: round(streamed.completed / streamed.seconds),
+        },
+      }),
+    memory_mib: round(usage.residentBytes / 2 ** 20),
+    ...(hasStores && { stores_memory_mib: round(usage.storesResidentBytes / 2 ** 20) }),
+  };
+}
+
+function round(value: number): number {
+  return Number(value.toPrecision(4));
+}
+
+/** A rate is reached when it is missed by less than that share. */
+const reached = 0.95;
+
+/** Heads and cells, the same for the terminal and Markdown. */
+function cellsOf(result: BenchResult): { readonly heads: readonly string[]; readonly rows: string[][] } {
+  const { gateways, settings } = result;
+  const withStreams = gateways.some(({ streams }) => streams !== undefined);
+  const heads = [
+    '',
+    `CPU µs/request at ${settings.requests_per_second}/s`,
+    'p50 ms',
+    'p99 ms',
+    'requests/s at most',
+    'CPU µs/request then',
+    ...(withStreams ? ['CPU µs/chunk'] : []),
+    'memory MiB',
+  ];
+  const rows = gateways.flatMap((one) => {
+    const { at_rate: paced, saturated, streams } = one;
+    const isPaced = paced.requests_per_second >= reached * settings.requests_per_second;
+    const measured = (cell: CpuResult | undefined): string =>
+      cell === undefined ? '' : `${figure(cell.cpu_us)} (${cell.of_bare.toFixed(2)} ×)`;
+    const row = [
+      one.version === undefined ? one.title : `${one.title} ${one.version}`,
+      isPaced ? measured(paced) : `${measured(paced)} at ${figure(paced.requests_per_second)}/s`,
+      figure(paced.p50_ms),
+      figure(paced.p99_ms),
+      figure(saturated.requests_per_second),
+      measured(saturated),
+      ...(withStreams ? [measured(streams)] : []),
+      figure(one.memory_mib),
+    ];
+    if (one.stores_memory_mib === undefined) return [row];
+    const added = (cell: CpuResult | undefined): string =>
+      cell === undefined ? '' : figure(cell.cpu_us + (cell.stores_cpu_us ?? 0));
+    return [
+      row,
+      [
+        '  with its embedded stores',
+        added(paced),
+        '',
+        '',
+        '',
+        added(saturated),
+        ...(withStreams ? [added(streams)] : []),
+        figure(one.memory_mib + one.stores_memory_mib),
+      ],
+    ];
+  });
+  return { heads, rows };
+}
+
+function figure(value: number): string {
+  const text = value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+  return text.replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ',');
+}
+
+/** The table for a terminal. */
+export function terminalTable(result: BenchResult): string {
+  const { heads, rows } = cellsOf(result);
+  const widths = heads.map((head, column) =>
+    Math.max(...head.split(' ').map((word) => word.length), ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const line = (cells: readonly string[]): string =>
+    cells
+      .map((cell, column) =>
+        column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      .join('  ')
+      .trimEnd();
+  const wrapped = heads.map((head, column) => wrap(head, widths[column] ?? 0));
+  const height = Math.max(...wrapped.map(({ length }) => length));
+  const headLines = Array.from({ length: height }, (_, index) =>
+    line(wrapped.map((lines) => lines[index - (height - lines.length)] ?? '')),
+  );
+  return [...headLines, ...rows.map(line)].join('\n');
+}
+
+function wrap(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= width) lines.splice(-1, 1, `${last} ${word}`);
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** Where and how the figures were made, and what they leave out. */
+export function contextLines(result: BenchResult): readonly string[] {
+  const { machine, settings, runtime, date, weir } = result;
+  return [
+    `Machine: ${machine.cores} × ${machine.cpu}, ${machine.memory_gib} GiB, ${machine.platform}, load ${machine.load_average} before the run; ${runtime}, Weir ${weir}; ${date.slice(0, 10)}.`,
+    `Load: ${settings.connections} connections, ${settings.rounds} rounds of ${settings.seconds_per_round} s for each figure, in turns. × is over the bare proxy.`,
+    ...result.not_measured.map(({ title, reason }) => `${title}: ${reason}.`),
+    ...result.notes.map((note) => `Note: ${note}.`),
+  ];
+}
+
+/** `bench.md`: table, chart, command, machine and date. */
+export function markdown(result: BenchResult): string {
+  const { heads, rows } = cellsOf(result);
+  const line = (cells: readonly string[]): string => `| ${cells.map((cell) => cell.trim()).join(' | ')} |`;
+  return `${[
+    line(heads),
+    line(heads.map((_, column) => (column === 0 ? '---' : '---:'))),
+    ...rows.map(line),
+    '',
+    '![Bars of the same figures](bench.svg)',
+    '',
+    `Made by \`${result.command}\`.`,
+    '',
+    ...contextLines(result).map((text) => `- ${text}`),
+  ].join('\n')}\n`;
+}

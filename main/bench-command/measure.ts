@@ -16,6 +16,8 @@ export interface Subject {
 
 /** What is asked of every subject. */
 export interface Plan {
+  /** Load before all measures: until its code is compiled, a process pays for the compiler. */
+  readonly warmSeconds: number;
   readonly rounds: number;
   /** Of each measure in each round. */
   readonly seconds: number;
@@ -72,7 +74,6 @@ interface MeasureOptions {
 
 /** Work that belongs to requests goes on after them: rows are shipped every second. */
 const settleMs = 1200;
-const warmSeconds = 2;
 const overdueMs = 30_000;
 const streamConnections = 64;
 
@@ -88,39 +89,51 @@ export async function measureInTurns(
 ): Promise<{
   readonly measures: ReadonlyMap<string, Measures>;
   readonly failures: ReadonlyMap<string, string>;
+  /** Why streams of a subject were not measured to their end. */
+  readonly streamFailures: ReadonlyMap<string, string>;
 }> {
   const { plan, signal, tell } = options;
   const failures = new Map<string, string>();
+  const streamFailures = new Map<string, string>();
   const records = new Map(subjects.map(({ name }) => [name, new Bursts()]));
-  const inTurn = async (work: (subject: Subject, record: Bursts) => Promise<void>): Promise<void> => {
+  const inTurn = async (
+    work: (subject: Subject, record: Bursts) => Promise<void>,
+    failed = failures,
+  ): Promise<void> => {
     for (const subject of subjects) {
       signal.throwIfAborted();
-      if (failures.has(subject.name)) continue;
+      if (failures.has(subject.name) || failed.has(subject.name)) continue;
       try {
         await work(subject, records.get(subject.name) as Bursts);
       } catch (error) {
         signal.throwIfAborted();
         if (options.isEssential(subject)) throw error;
-        failures.set(subject.name, reasonOf(error));
+        failed.set(subject.name, reasonOf(error));
       }
     }
   };
   tell('Warming up …');
-  await inTurn(async (subject) => {
-    await burst(subject, 'saturated', { ...plan, seconds: warmSeconds }, options);
-    if (plan.streams) await burst(subject, 'streamed', { ...plan, seconds: warmSeconds / 2 }, options);
-  });
+  const warm = (kind: Kind, seconds: number): ReturnType<typeof inTurn> =>
+    inTurn(
+      async (subject) => void (await burst(subject, kind, { ...plan, seconds }, options)),
+      kind === 'streamed' ? streamFailures : failures,
+    );
+  await warm('saturated', plan.warmSeconds);
+  if (plan.streams) await warm('streamed', plan.warmSeconds / 4);
   const kinds: readonly Kind[] = ['paced', 'saturated', ...(plan.streams ? (['streamed'] as const) : [])];
   for (let round = 1; round <= plan.rounds; round++) {
     tell(`Round ${round} of ${plan.rounds} …`);
     for (const kind of kinds)
-      await inTurn(async (subject, record) => record.add(kind, await burst(subject, kind, plan, options)));
+      await inTurn(
+        async (subject, record) => record.add(kind, await burst(subject, kind, plan, options)),
+        kind === 'streamed' ? streamFailures : failures,
+      );
   }
   await inTurn(async (subject, record) => void (record.usage = await usageOfTree(subject.pid)));
   const measures = new Map<string, Measures>();
   for (const { name } of subjects)
     if (!failures.has(name)) measures.set(name, (records.get(name) as Bursts).summary());
-  return { measures, failures };
+  return { measures, failures, streamFailures };
 }
 
 function reasonOf(error: unknown): string {

@@ -31,6 +31,9 @@ const askMs = 30_000;
 const firstRequests = 5;
 const secondsOfRound = 2;
 const mostRounds = 3;
+/** Seconds of warm-up for each second of a measure. */
+const warmingPerSecond = 2;
+const mostWarmSeconds = 20;
 
 /** Runs the command; the exit code, or undefined in a part, which serves until its parent goes. */
 export async function runBenchCommand(command: BenchCommand, parts: BenchParts): Promise<number | undefined> {
@@ -128,7 +131,7 @@ async function bench(command: BenchRun, running: Running): Promise<void> {
       subject(name, { port, pid: child.pid }, headers, model),
     ),
   ];
-  const { measures, failures } = await measureInTurns(subjects, {
+  const { measures, failures, streamFailures } = await measureInTurns(subjects, {
     ...{ plan, signal, forwarded, tell: complain },
     isEssential: ({ name }) => name === 'bare' || name === 'weir',
   }).catch((error: unknown) => {
@@ -173,7 +176,14 @@ async function bench(command: BenchRun, running: Running): Promise<void> {
         return reason === undefined ? [] : [{ title, reason: `starts, but under load ${reason}` }];
       }),
     ],
-    notes: [...config.notes, ...notForwarded(ofWeir)],
+    notes: [
+      ...config.notes,
+      ...notForwarded(ofWeir),
+      ...peers.started.flatMap(({ name, title }) => {
+        const reason = streamFailures.get(name);
+        return reason === undefined ? [] : [`streams of ${title} left out: ${reason}`];
+      }),
+    ],
   };
   print(`\n${terminalTable(result)}\n\n${contextLines(result).join('\n')}`);
   if (command.out !== undefined) await writeResults(command.out, result, print);
@@ -181,7 +191,8 @@ async function bench(command: BenchRun, running: Running): Promise<void> {
 
 function planOf({ seconds, rate, connections, streams }: BenchRun): Plan {
   const rounds = Math.min(mostRounds, Math.max(1, Math.floor(seconds / secondsOfRound)));
-  return { rounds, seconds: Number((seconds / rounds).toFixed(2)), rate, connections, streams };
+  const warmSeconds = Math.min(mostWarmSeconds, warmingPerSecond * seconds);
+  return { warmSeconds, rounds, seconds: Number((seconds / rounds).toFixed(2)), rate, connections, streams };
 }
 
 /** Answers that did not come from the stand-in, as a cache gives them. */

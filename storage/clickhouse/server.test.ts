@@ -80,6 +80,8 @@ if (chdbMissing === false) {
         },
       };
     },
+    // Its engine is the embedded one, whose answers `embedded.test.ts` tests.
+    'connection',
   );
 }
 

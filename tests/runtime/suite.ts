@@ -8,7 +8,7 @@ import { describeWebSocket } from './websocket.ts';
 
 /** What the gateway promises on every runtime, seen from outside, and where this runtime differs (docs/runtimes.md). */
 export function describeRuntime(runtime: Runtime): void {
-  describe(`the gateway on ${runtime}`, { timeout: 120_000 }, () => {
+  describe(`the gateway on ${runtime}`, { timeout: 300_000 }, () => {
     describeServing(runtime);
     describeWebSocket(runtime);
     describeMcp(runtime);

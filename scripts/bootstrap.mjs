@@ -10,7 +10,7 @@ import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 import { supervise } from './supervise.mjs';
-import { filesAlone, groups, suites, testFiles, unbounded } from './test-groups.mjs';
+import { filesAlone, groups, runnerArguments, suites, testFiles, unbounded } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -89,8 +89,7 @@ function deno() {
 }
 
 function test(files, env = process.env) {
-  // This reporter repeats failures at the end, where a reader of a long log looks.
-  run([...tsx, '--test', '--test-reporter=spec', '--test-concurrency=3', ...files], { env });
+  run([...runnerArguments, ...files], { env });
 }
 
 /** Runs a child process, forwards signals, and ends with its exit status. */

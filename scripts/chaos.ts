@@ -6,7 +6,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { numberOption } from './number-option.ts';
-import { suites, testFiles } from './test-groups.mjs';
+import { runnerArguments, suites, testFiles } from './test-groups.mjs';
 
 const fleet = 'tests/chaos/fleet-loses-stores.test.ts';
 const largestSeed = 2 ** 31;
@@ -55,8 +55,7 @@ function isDue(round: number): boolean {
 
 /** Runs these test files, three at a time; true when all have passed. A signal ends the run, and this process. */
 function pass(files: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<boolean> {
-  const options = ['--test', '--test-reporter=spec', '--test-concurrency=3'];
-  const child = spawn(process.execPath, ['--import', 'tsx', ...options, ...files], {
+  const child = spawn(process.execPath, [...runnerArguments, ...files], {
     cwd: root,
     env: { ...process.env, ...more },
     stdio: 'inherit',

@@ -15,5 +15,6 @@ export declare const suites: Readonly<
   Record<'analytics' | 'chaos' | 'deno' | 'postgres' | 'processes', RegExp>
 >;
 export declare const unbounded: Readonly<Record<'deno', RegExp>>;
+export declare const runnerArguments: readonly string[];
 export declare function hasOwnCommand(file: string): boolean;
 export declare function testFiles(root: string): string[];

@@ -41,6 +41,9 @@ export const groups = {
 const alone =
   /^(adapters\/transport\/transport-(chaos|flow)|core\/lifecycle\/(process-guards|tracer-in-use)|storage\/redis\/redis-tls)\./;
 
+/** Arguments of Node that run test files. This reporter repeats failures at the end, where a reader of a long log looks. */
+export const runnerArguments = ['--import', 'tsx', '--test', '--test-reporter=spec', '--test-concurrency=3'];
+
 // Suites with a command of their own (`npm run test:…`), which `npm test` leaves out: paths of their files, with `/`.
 export const suites = {
   /** The relational store on both engines, and its administration: each file opens a store, which takes seconds. */

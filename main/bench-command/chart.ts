@@ -1,4 +1,4 @@
-import type { BenchResult, GatewayResult } from './report.ts';
+import { type BenchResult, type GatewayResult, short } from './report.ts';
 
 /** One bar: its length, and that of a part after it. */
 interface Bar {
@@ -109,8 +109,4 @@ function text(x: number, y: number, content: string, kind: string): string {
 
 function size(value: number): string {
   return value.toFixed(1).replace(/\.0$/, '');
-}
-
-function short(value: number): string {
-  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }

@@ -149,9 +149,13 @@ function cellsOf(result: BenchResult): { readonly heads: readonly string[]; read
   return { heads, rows };
 }
 
+/** A figure with three digits or more. */
+export function short(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+}
+
 function figure(value: number): string {
-  const text = value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
-  return text.replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ',');
+  return short(value).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ',');
 }
 
 /** The table for a terminal. */

@@ -77,6 +77,10 @@ export class BudgetSessions {
   readonly #organisations = new Map<string, Organisation>();
   /** Sessions that started for another reason than a new connection. */
   #renewals = 0;
+  /** After a report that was not sent: in a new session the server gets the whole state again. */
+  readonly #renew = (): void => {
+    if (this.#options.redis.session !== undefined) this.#renewals += 1;
+  };
   #cancel: () => void = () => undefined;
 
   constructor(options: BudgetSessionsOptions) {
@@ -157,14 +161,7 @@ export class BudgetSessions {
    * sent.
    */
   tell(command: EncodedCommand, unsent: () => void = nothing): Promise<void> {
-    const telling = new Telling(() => {
-      // In a new session the server gets the whole state again.
-      if (this.#options.redis.session !== undefined) this.#renewals += 1;
-      unsent();
-    });
-    const sending = this.#options.redis.send(command, telling);
-    telling.isSent = true;
-    return sending;
+    return this.#send(command, { unsent });
   }
 
   /** Same for a settlement of budgets of one organisation. */
@@ -174,7 +171,7 @@ export class BudgetSessions {
       budgets,
       positions,
     }: { readonly budgets: readonly Budget[]; readonly positions: readonly BudgetPosition[] },
-    unsent?: () => void,
+    unsent: () => void = nothing,
   ): Promise<void> {
     const [first] = budgets;
     if (first === undefined) return this.tell(command, unsent);
@@ -188,22 +185,16 @@ export class BudgetSessions {
       }
     };
     count(1);
-    const settling = new Telling(
-      () => {
-        if (this.#options.redis.session !== undefined) this.#renewals += 1;
-        unsent?.();
-      },
-      () => {
+    return this.#send(command, {
+      unsent,
+      answered: () => {
         if (organisation.session === session) count(-1);
       },
-      () => {
+      failed: () => {
         // Should it still run, the next session has told its use: the server then leaves it out.
         if (organisation.session === session) organisation.renewals += 1;
       },
-    );
-    const sending = this.#options.redis.send(command, settling);
-    settling.isSent = true;
-    return sending;
+    });
   }
 
   /** Resets a budget, here, in the ledger and on the server. Rejects when the ledger cannot store it. */
@@ -227,6 +218,13 @@ export class BudgetSessions {
   close(): void {
     this.#cancel();
     this.#tellPresence(true);
+  }
+
+  #send(command: EncodedCommand, outcomes: Outcomes): Promise<void> {
+    const telling = new Telling(outcomes, this.#renew);
+    const sending = this.#options.redis.send(command, telling);
+    telling.isSent = true;
+    return sending;
   }
 
   #enter(organisation: Organisation): number {
@@ -315,27 +313,33 @@ export class BudgetSessions {
   }
 }
 
+/** What follows a report to the server: it could not be sent, was answered, or has no answer. */
+interface Outcomes {
+  readonly unsent: () => void;
+  readonly answered?: () => void;
+  readonly failed?: () => void;
+}
+
 /** A report to the server without waiting callers. */
 class Telling implements ReplyHandling<void> {
   readonly unhurried = true;
   isSent = false;
-  readonly #unsent: () => void;
-  readonly #answered: () => void;
-  readonly #failed: () => void;
+  readonly #outcomes: Outcomes;
+  readonly #renew: () => void;
 
-  constructor(unsent: () => void, answered: () => void = nothing, failed: () => void = nothing) {
-    this.#unsent = unsent;
-    this.#answered = answered;
-    this.#failed = failed;
+  constructor(outcomes: Outcomes, renew: () => void) {
+    this.#outcomes = outcomes;
+    this.#renew = renew;
   }
 
   read(): void {
-    this.#answered();
+    this.#outcomes.answered?.();
   }
 
   without(): void {
-    if (this.isSent) this.#failed();
-    else this.#unsent();
+    if (this.isSent) return this.#outcomes.failed?.();
+    this.#renew();
+    this.#outcomes.unsent();
   }
 }
 

@@ -10,7 +10,7 @@ import { OutageReport } from './timed-calls.ts';
 import { clusterOptions, parseRedisUrl, type RedisAddress, serverOptions } from './redis-address.ts';
 import { isReplyError, type RedisClient } from './encoded-command.ts';
 import { slotOfKey } from './key-slot.ts';
-import { keepPrimaries } from './redis-cluster.ts';
+import { keepPrimaries, keyOf } from './redis-cluster.ts';
 import { watchFailover } from './watch-failover.ts';
 
 const budgetMs = 2000;
@@ -169,7 +169,7 @@ function openCluster(address: RedisAddress): Cluster {
 /** The server of a cluster that keeps jobs; undefined while it is not known. */
 function serverOfJobs(cluster: Cluster): Redis | undefined {
   const key = cluster.slots[slotOfJobs]?.[0];
-  return cluster.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === key);
+  return cluster.nodes('master').find((client) => keyOf(client) === key);
 }
 
 function unavailable(reason: string): GatewayError {

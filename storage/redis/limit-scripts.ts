@@ -37,7 +37,7 @@ end
 
 -- The sum, so that fractions do not drift over the life of a busy key.
 local function recounted(older, newest)
-  local total = newest or 0
+  local total = newest
   for i = 1, #older, 16 do
     local _, amount = unpacked('<dd', older, i)
     total = total + amount

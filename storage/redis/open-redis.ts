@@ -6,7 +6,7 @@ import { batchWrites, type EncodedCommand, type RedisClient } from './encoded-co
 import { parseRedisUrl, type RedisAddress, serverOptions } from './redis-address.ts';
 import { ClusterConnection } from './redis-cluster.ts';
 import type { KeyedCallOptions, RedisConnection, ReplyHandling } from './redis-connection.ts';
-import { RedisNode } from './redis-node.ts';
+import { endClient, RedisNode } from './redis-node.ts';
 import { OutageReport } from './timed-calls.ts';
 import { watchFailover } from './watch-failover.ts';
 
@@ -14,7 +14,6 @@ import { watchFailover } from './watch-failover.ts';
 const defaultBudgetMs = 50;
 /** Longest wait of opening for the server; after that the gateway starts without it. */
 const firstContactMs = 1000;
-const closingMs = 1000;
 
 /** Dependencies and options of `openRedis`. */
 interface RedisOptions {
@@ -127,19 +126,7 @@ class OwnedConnection implements RedisConnection {
   async close(): Promise<void> {
     this.#endWatching();
     this.#node.close();
-    const { client } = this.#node;
-    const { status } = client;
-    if (status === 'end') return;
-    // Between two attempts there is no connection to end.
-    if (status === 'reconnecting') return client.disconnect();
-    await new Promise<void>((resolve) => {
-      const cancel = this.#clock.after(closingMs, resolve);
-      client.once('end', () => {
-        cancel();
-        resolve();
-      });
-      client.disconnect();
-    });
+    await endClient(this.#node.client, this.#clock);
   }
 }
 

@@ -4,10 +4,9 @@ import { batchWrites, type EncodedCommand, type RedisClient } from './encoded-co
 import { slotOfCommand, slotOfKey } from './key-slot.ts';
 import { backOffMs, clusterOptions, type RedisAddress } from './redis-address.ts';
 import type { KeyedCallOptions, RedisConnection, ReplyHandling } from './redis-connection.ts';
-import { RedisNode } from './redis-node.ts';
+import { endClient, RedisNode } from './redis-node.ts';
 import type { OutageReport } from './timed-calls.ts';
 
-const closingMs = 1000;
 /** Delay before a command is sent again whose keys are on two servers while their slot moves. */
 const tryAgainMs = 10;
 /**
@@ -101,18 +100,7 @@ export class ClusterConnection implements RedisConnection {
     this.#cancelRenewal?.();
     for (const node of this.#nodes.values()) node.close();
     this.#nodes.clear();
-    const { status } = this.#client;
-    if (status === 'end') return;
-    // Between two attempts there is no connection to end.
-    if (status === 'reconnecting') return this.#client.disconnect();
-    await new Promise<void>((resolve) => {
-      const cancel = this.#options.clock.after(closingMs, resolve);
-      this.#client.once('end', () => {
-        cancel();
-        resolve();
-      });
-      this.#client.disconnect();
-    });
+    await endClient(this.#client, this.#options.clock);
   }
 
   #nodeOf(slot: number): RedisNode | undefined {
@@ -271,7 +259,7 @@ export function keepPrimaries(cluster: Cluster, clock: Clock, isWhole: () => boo
 }
 
 /** The name of a server in the client's list of slots. */
-function keyOf({ options: { host, port } }: Redis): string {
+export function keyOf({ options: { host, port } }: Redis): string {
   return `${host}:${port}`;
 }
 

@@ -15,6 +15,7 @@ const deadAfterMs = 2000;
 const maxPending = 10_000;
 /** A single slow answer is not an outage. */
 const missesInARow = 3;
+const closingMs = 1000;
 
 /** Dependencies and options of `RedisNode`. */
 interface RedisNodeOptions {
@@ -212,6 +213,22 @@ export class RedisNode {
       );
     });
   }
+}
+
+/** Ends the connections of a client for good; resolves when they are closed, or after a second. */
+export async function endClient(client: RedisClient, clock: Clock): Promise<void> {
+  const { status } = client;
+  if (status === 'end') return;
+  // Between two attempts there is no connection to end.
+  if (status === 'reconnecting') return client.disconnect();
+  await new Promise<void>((resolve) => {
+    const cancel = clock.after(closingMs, resolve);
+    client.once('end', () => {
+      cancel();
+      resolve();
+    });
+    client.disconnect();
+  });
 }
 
 /** Settles a promise with the handling's result for an answer. */

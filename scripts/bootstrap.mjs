@@ -42,7 +42,7 @@ else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('te
   const files = rest.length > 0 && !isBounded ? rest : suiteFiles(suite);
   test(isBounded ? files.filter((file) => !unbounded[suite]?.test(file.replaceAll('\\', '/'))) : files, env);
 } else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
-else if (command === 'bench') run([...tsx, 'scripts/bench/main.ts', ...rest]);
+else if (command === 'bench') run(['scripts/bench.mjs', ...rest]);
 else if (command === 'fuzz') run([...tsx, 'scripts/fuzz.ts', ...rest]);
 else if (command === 'soak') run([...tsx, 'scripts/soak/main.ts', ...rest]);
 else if (command === 'seed:demo') run([...tsx, 'scripts/seed-demo.ts', ...rest]);

@@ -10,9 +10,10 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const here = fileURLToPath(import.meta.url);
 const root = path.dirname(path.dirname(here));
-const folder = path.join(root, 'node_modules', '.weir');
+/** Folder of all builds. */
+export const builds = path.join(root, 'node_modules', '.weir');
 /** Names the folder of the newest files, and the hash of their sources. */
-const index = path.join(folder, 'sources.json');
+const index = path.join(builds, 'sources.json');
 const lockFile = path.join(root, 'package-lock.json');
 /** Running gateways may still load parts of their build. */
 const keptBuilds = 4;
@@ -41,7 +42,7 @@ export async function builtMain() {
 function builtFolder() {
   try {
     const { name, inputs, hash } = JSON.parse(readFileSync(index, 'utf8'));
-    const built = path.join(folder, name);
+    const built = path.join(builds, name);
     return existsSync(path.join(built, 'main.mjs')) && hashOf(inputs) === hash ? built : undefined;
   } catch {
     // Missing or damaged: it is rebuilt.
@@ -61,9 +62,9 @@ function hashOf(files) {
 
 async function build() {
   const name = `sources-${randomUUID()}`;
-  const built = path.join(folder, name);
+  const built = path.join(builds, name);
   try {
-    await mkdir(folder, { recursive: true });
+    await mkdir(builds, { recursive: true });
     const made = await bundle({ outdir: built, entryPoints, placeOf: (file) => pathToFileURL(file).href });
     const own = made.filter((file) => !file.startsWith('node_modules/'));
     const inputs = [...[lockFile, here].map((file) => path.relative(root, file)), ...own];
@@ -143,10 +144,10 @@ function withPlace(place, source) {
 }
 
 async function prune() {
-  const names = (await readdir(folder)).filter((name) => name.startsWith('sources-'));
+  const names = (await readdir(builds)).filter((name) => name.startsWith('sources-'));
   const builds = await Promise.all(
-    names.map(async (name) => ({ name, madeAt: (await stat(path.join(folder, name))).mtimeMs })),
+    names.map(async (name) => ({ name, madeAt: (await stat(path.join(builds, name))).mtimeMs })),
   );
   const old = builds.sort((a, b) => b.madeAt - a.madeAt).slice(keptBuilds);
-  await Promise.all(old.map(({ name }) => rm(path.join(folder, name), { recursive: true, force: true })));
+  await Promise.all(old.map(({ name }) => rm(path.join(builds, name), { recursive: true, force: true })));
 }

@@ -41,7 +41,7 @@ const path = '/bench/mcp';
 
 /** CPU per tool call beside the bare proxy, memory of idle sessions, and the time of a long list of tools. */
 export async function measureMcp(quick: boolean): Promise<McpFigures> {
-  const upstream = await startUpstream('mcp-upstream.ts');
+  const upstream = await startUpstream('mcp-upstream');
   try {
     const calls = await measureCalls(upstream.port, quick);
     const idle = await measureSessions(upstream.port);

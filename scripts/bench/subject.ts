@@ -8,6 +8,19 @@ import { benchKey } from './workload.ts';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(path.dirname(here));
+/** Processes of the bench: sources, or compiled as the bench is (`scripts/bench.mjs`). */
+const parts = {
+  part: new URL('./part.ts', import.meta.url),
+  'mcp-upstream': new URL('./mcp-upstream.ts', import.meta.url),
+  asker: new URL('./asker.ts', import.meta.url),
+};
+
+/** Arguments of Node that run it. */
+function partArguments(name: keyof typeof parts): string[] {
+  const file = fileURLToPath(parts[name]);
+  return file.endsWith('.ts') ? ['--import', 'tsx', file] : [file];
+}
+
 /** A gateway with new embedded stores, on a machine with other work. */
 const startTimeoutMs = 180_000;
 
@@ -25,9 +38,9 @@ export interface Subject {
 
 /** The provider of the bench, or its MCP server. */
 export async function startUpstream(
-  file: 'part.ts' | 'mcp-upstream.ts' = 'part.ts',
+  part: 'part' | 'mcp-upstream' = 'part',
 ): Promise<{ port: number; stop(): Promise<void> }> {
-  const child = launch(['--import', 'tsx', path.join(here, file), 'upstream']);
+  const child = launch([...partArguments(part), 'upstream']);
   return { port: await announcedPort(child, /^port (\d+)/m), stop: () => end(child) };
 }
 
@@ -39,12 +52,7 @@ export async function startAsker(
   port: number,
   paths: readonly string[],
 ): Promise<{ stop(): Promise<number> }> {
-  const child = launch([
-    '--import',
-    'tsx',
-    path.join(here, 'asker.ts'),
-    ...[`http://127.0.0.1:${port}`, benchKey, ...paths],
-  ]);
+  const child = launch([...partArguments('asker'), `http://127.0.0.1:${port}`, benchKey, ...paths]);
   const told = (): Promise<unknown> =>
     new Promise((resolve, reject) => {
       child.once('message', resolve);
@@ -75,10 +83,8 @@ interface SubjectOptions {
 /** The yardstick proxy in front of the upstream. */
 export async function startBare(upstreamPort: number, options: SubjectOptions = {}): Promise<Subject> {
   const child = launch([
-    '--import',
-    'tsx',
     ...probeArguments(options),
-    path.join(here, 'part.ts'),
+    ...partArguments('part'),
     'bare',
     String(upstreamPort),
     String(options.processes ?? 1),

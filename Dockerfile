@@ -1,7 +1,7 @@
 # The gateway with its embedded stores. A build argument leaves the embedded engines out (about 500 MB):
 #   docker build --build-arg EMBEDDED=false -t weir:0.1.0 .
 # Debian, not Alpine: the embedded analytics engine needs glibc.
-ARG NODE_IMAGE=node:20.20.2-bookworm-slim
+ARG NODE_IMAGE=node:20.20.2-bookworm-slim@sha256:2cf067cfed83d5ea958367df9f966191a942351a2df77d6f0193e162b5febfc0
 
 FROM ${NODE_IMAGE} AS packages
 ARG EMBEDDED=true

@@ -1,5 +1,5 @@
 import { parse } from 'yaml';
-import { checkImage } from './check-dockerfile.ts';
+import { checkImage, checkTag } from './check-dockerfile.ts';
 
 /** Context of checking a compose file. */
 interface ComposeContext {
@@ -48,7 +48,9 @@ function checkReferences({ text, example }: ComposeContext): string[] {
 
 function checkService(service: Section, file: Section, context: ComposeContext): string[] {
   const { build, image, healthcheck, environment, depends_on: dependsOn, ports } = service;
-  const problems = typeof image === 'string' ? checkImage(withDefault(image)) : ['it has no image'];
+  // An image that is built here has no digest yet.
+  const check = build === undefined ? checkImage : checkTag;
+  const problems = typeof image === 'string' ? check(withDefault(image)) : ['it has no image'];
   if (build === undefined && section(healthcheck)['test'] === undefined)
     problems.push('it has no healthcheck');
   for (const [name, value] of Object.entries(section(environment))) {

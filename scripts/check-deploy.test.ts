@@ -10,6 +10,9 @@ import { readSources } from './read-sources.ts';
 
 const nodeFlags = ['--flag=1'];
 
+/** Of a digest. */
+const digits = '0'.repeat(64);
+
 describe('the files of this project', () => {
   test('have no problem', () => assert.deepEqual(checkDeploy(readSources()), []));
 
@@ -44,12 +47,12 @@ function findsBroken(
 
 describe('Dockerfile', () => {
   const good = [
-    'ARG BASE=node:20.1.0-slim',
+    `ARG BASE=node:20.1.0-slim@sha256:${digits}`,
     'FROM ${BASE} AS build',
     'COPY package.json ./',
     'RUN a \\',
     '  && b',
-    'FROM node:20.1.0-slim',
+    `FROM node:20.1.0-slim@sha256:${digits}`,
     'COPY --from=build /x /x',
     'COPY core ./core',
     'EXPOSE 1',
@@ -69,11 +72,17 @@ describe('Dockerfile', () => {
     ['an unknown flag', 'COPY --from=build', 'COPY --form=build', /:7: Unknown flag: form/],
     [
       'a moving tag in an argument',
-      'BASE=node:20.1.0-slim',
+      `BASE=node:20.1.0-slim@sha256:${digits}`,
       'BASE=node:latest',
       /:2: the tag of node:latest moves/,
     ],
-    ['no tag', 'FROM node:20.1.0-slim', 'FROM node', /:6: the image node has no tag/],
+    [
+      'no digest',
+      `BASE=node:20.1.0-slim@sha256:${digits}`,
+      'BASE=node:20.1.0',
+      /:2: the image node:20.1.0 has no digest/,
+    ],
+    ['no tag', `FROM node:20.1.0-slim@sha256:${digits}`, 'FROM node', /:6: the image node has no tag/],
     [
       'a stage that does not exist',
       '--from=build',
@@ -116,13 +125,13 @@ describe('Dockerfile', () => {
   for (const image of [
     ...['a:latest', 'a', 'host:5000/a', 'a:bookworm', 'a:latest-slim', ''],
     ...['a:1', 'redis:7.4-bookworm', 'clickhouse/clickhouse-server:25.8', 'postgres:17', 'a@sha256:12'],
+    ...['a:1.2.3', 'a:1.2.3@sha256:12', `a@sha256:${digits}`, `a:1@sha256:${digits}`],
   ])
     test(`image "${image}" is refused`, () => assert.equal(checkImage(image).length, 1));
   for (const image of [
-    'a:1.2.3',
-    'host:5000/a:1.2.3-slim',
-    'postgres:17.6-bookworm',
-    `a:1@sha256:${'0'.repeat(64)}`,
+    `a:1.2.3@sha256:${digits}`,
+    `host:5000/a:1.2.3-slim@sha256:${digits}`,
+    `postgres:17.6-bookworm@sha256:${digits}`,
   ])
     test(`image "${image}" is taken`, () => assert.deepEqual(checkImage(image), []));
 });
@@ -138,7 +147,7 @@ describe('compose', () => {
     ports: ["127.0.0.1:1:1"]
     volumes: ["./there:/x", "kept:/y"]
   db:
-    image: \${DB_IMAGE:-db:1.0.0}
+    image: \${DB_IMAGE:-db:1.0.0@sha256:${digits}}
     healthcheck: { test: [CMD, ok] }
 volumes: { kept: {} }
 `;

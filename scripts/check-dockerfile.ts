@@ -53,15 +53,23 @@ function checkStages(instructions: readonly Instruction[]): string[] {
   return problems;
 }
 
-/** Reason why an image name is not pinned: it has neither a digest nor the tag of an exact version. */
+/** Reason why an image is not pinned by an exact version and a digest. */
 export function checkImage(image: string): string[] {
+  const [name = '', digest] = image.split('@');
+  const problems = checkTag(name);
+  if (problems.length > 0) return problems;
+  if (digest === undefined) return [`the image ${image} has no digest; name it as ${name}@sha256:…`];
+  return /^sha256:[0-9a-f]{64}$/.test(digest) ? [] : [`the digest of ${name} is not sha256: with 64 digits`];
+}
+
+/** Reason why a name does not say one version of an image. */
+export function checkTag(image: string): string[] {
   if (image === '') return ['the image has no name'];
-  if (/@sha256:[0-9a-f]{64}$/.test(image)) return [];
   const tag = /:([^/:]+)$/.exec(image)?.[1];
-  if (tag === undefined) return [`the image ${image} has no tag; name an exact version, or a digest`];
+  if (tag === undefined) return [`the image ${image} has no tag; name an exact version`];
   // Versions of PostgreSQL have two numbers; for other images such a tag names the newest of a line.
   const isExact = /(?:^|\/)postgres:/.test(image) ? /^\d+\.\d+/ : /^v?\d+\.\d+\.\d+/;
-  return isExact.test(tag) ? [] : [`the tag of ${image} moves; name an exact version, or a digest`];
+  return isExact.test(tag) ? [] : [`the tag of ${image} moves; name an exact version`];
 }
 
 function checkCopies(instructions: readonly Instruction[], context: BuildContext): string[] {

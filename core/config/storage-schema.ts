@@ -369,7 +369,8 @@ export const Storage = Type.Object(
               default: 1000,
               minimum: 10,
               maximum: 60000,
-              description: 'Interval at which segments are sealed and sent to the analytics store.',
+              description:
+                'Time from the first row of a segment until it is sealed and sent to the analytics store. Segments are sent at least three times as far apart: under steady traffic a row waits up to that long, and the store gets fewer, larger inserts.',
             }),
           ),
           sync: Type.Optional(

@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,limits,guardrails,plugins,mcp,workers,in-force]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,row-cost,limits,guardrails,plugins,mcp,workers,in-force]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -9,6 +9,7 @@ import { measureDeno } from './deno.ts';
 import { measureGuardrails } from './guardrails.ts';
 import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
+import { measureRowCost } from './analytics/row-cost.ts';
 import { measureLargeBodies } from './large-bodies.ts';
 import { measureLimits } from './limits.ts';
 import { measureMcp } from './mcp.ts';
@@ -48,6 +49,7 @@ const only = new Set(
     'virtual-key',
     'analytics',
     'bodies',
+    'row-cost',
     'limits',
     'guardrails',
     'plugins',
@@ -83,6 +85,7 @@ const records = only.has('records') ? await measureRecords(quick) : undefined;
 const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : undefined;
 const analytics = only.has('analytics') ? await measureAnalytics(quick) : undefined;
 const bodies = only.has('bodies') ? await measureLargeBodies() : undefined;
+const rowCost = only.has('row-cost') ? await measureRowCost(quick) : undefined;
 const plugins = only.has('plugins') ? await measurePlugins(quick) : undefined;
 const limits = only.has('limits') ? await measureLimits(quick) : undefined;
 const guardrails = only.has('guardrails') ? await measureGuardrails(quick) : undefined;
@@ -110,6 +113,7 @@ const result = {
   records,
   analytics,
   bodies,
+  row_cost: rowCost,
   limits,
   guardrails,
   plugins,
@@ -272,6 +276,11 @@ if (records) {
   verdict('ms for the last page of configs', records.list_last_ms, 20);
 }
 if (analytics) printAnalytics(analytics, verdict);
+if (rowCost) {
+  console.log('\nrows with bodies of 2 KB, roll-ups on, in an empty embedded store:');
+  for (const { rows_per_second: rate, engine_us_per_row: cost, bound_us: bound } of rowCost)
+    verdict(`µs CPU of the engine's process a row, at ${rate} rows/s`, cost, bound);
+}
 if (bodies) {
   const { at_once: many } = bodies;
   console.log('\nwhile one body of 27 MB is served:');

@@ -105,6 +105,28 @@ async function shipperOf(t: TestContext, store: DeduplicatingStore, insert: Inse
   return { directory, clock, logged, folder, ledger, shipper, take };
 }
 
+test('a lone row leaves after `shipMs`, rows of steady traffic together every three times that', async (t) => {
+  const { clock, open } = await place(t);
+  const sent: number[] = [];
+  const journal = await open(() => {
+    sent.push(clock.monotonic());
+    return Promise.resolve();
+  });
+  const start = clock.monotonic();
+  for (let ms = 0; ms < 200; ms += 1) {
+    if (ms < 120) journal.append('requests', line(ms));
+    clock.advance(1);
+    // Files are written meanwhile.
+    for (let left = 3; left > 0; left -= 1) await turn();
+  }
+  const times = sent.map((at) => at - start);
+  assert.ok((times[0] as number) >= 20 && (times[0] as number) < 40, String(times));
+  assert.ok(times.length <= 4, String(times));
+  for (let place = 1; place < times.length; place += 1)
+    assert.ok((times[place] as number) - (times[place - 1] as number) >= 55, String(times));
+  assert.equal(journal.state('requests').pending, 0);
+});
+
 test('the bytes of a segment are read only when it is refused', async (t) => {
   const store = new DeduplicatingStore();
   store.isBad = (row) => row === line(3);

@@ -67,7 +67,10 @@ export interface JournalOptions {
   readonly log: Log;
   /** Longest time of a row in memory alone. */
   readonly flushMs: number;
-  /** Age at which a segment is sealed and shipped. While older ones wait for the store, it continues to grow. */
+  /**
+   * Age at which a segment is sealed and shipped, at least three times as long after the one before. While older ones
+   * wait for the store, it continues to grow.
+   */
   readonly shipMs: number;
   /** Policy for syncing written rows. Default `interval`. */
   readonly sync?: JournalSync;
@@ -297,6 +300,12 @@ interface StreamParts {
   readonly start: number;
 }
 
+/**
+ * Segments end at least so many times `shipMs` apart. Each insert costs the store as much as a thousand rows, whatever
+ * its size: a first row leaves soon, rows of steady traffic wait longer, and leave together.
+ */
+const spacing = 3;
+
 /** Pipeline of one table's rows: memory, open segment, sealed segment, store. */
 class TableStream {
   private readonly ledger = new Ledger();
@@ -305,6 +314,8 @@ class TableStream {
   private readonly shipper: SegmentShipper;
   private cancelDue: (() => void) | undefined;
   private isDue = false;
+  /** When the last segment ended, on the monotonic clock. */
+  private sealedAt = -Infinity;
 
   constructor(table: JournalTable, parts: StreamParts) {
     const { ledger } = this;
@@ -323,6 +334,7 @@ class TableStream {
       onOpened: () => this.awaitDue(),
       onSealed: (segment) => {
         this.forgetDue();
+        this.sealedAt = parts.clock.monotonic();
         this.shipper.enqueue(segment);
       },
     });
@@ -379,7 +391,9 @@ class TableStream {
   private awaitDue(): void {
     // Without a store only the size ends a segment: many small files have no use.
     if (this.parts.insert === undefined) return;
-    this.cancelDue = this.parts.clock.after(this.parts.shipMs, () => {
+    const { clock, shipMs } = this.parts;
+    const wait = Math.max(shipMs, this.sealedAt + spacing * shipMs - clock.monotonic());
+    this.cancelDue = clock.after(wait, () => {
       this.isDue = true;
       this.sealWhenDue();
     });

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile } from 'node:fs/promises';
+import { mkdir, mkdtemp } from 'node:fs/promises';
 import path from 'node:path';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -7,7 +7,14 @@ import { systemClock as clock } from '../../../core/ports/clock.ts';
 import { openJournal } from '../../../storage/journal/journal.ts';
 import { bodyRow, requestRow, storedTime } from '../../../tests/conformance/analytics-rows.ts';
 import { removeFolder } from '../subject.ts';
-import { openSeeded, storedOf, watchMemory, type SeededStore, type StoredCounts } from './store.ts';
+import {
+  cpuMicroseconds,
+  openSeeded,
+  storedOf,
+  watchMemory,
+  type SeededStore,
+  type StoredCounts,
+} from './store.ts';
 
 /** Figures of storing log rows with bodies. */
 export interface IngestFigures {
@@ -25,6 +32,8 @@ const bodyBytes = 2048;
 /** Rows and bodies that wait: enough to keep the store busy, and far less than the journal sheds at. */
 const mostPending = 20_000;
 const rowsATurn = 200;
+/** The thread that makes, accepts and ships rows. */
+const ownThread = `/proc/self/task/${process.pid}/stat`;
 
 /** Puts rows through a real journal into the seeded store as fast as it takes them, for so many seconds. */
 export async function ingest(store: SeededStore, seconds: number): Promise<IngestFigures> {
@@ -53,7 +62,7 @@ export async function ingest(store: SeededStore, seconds: number): Promise<Inges
       maxBytes: 2 ** 31,
     });
     const made = rowMaker(organisationId);
-    const before = await threadMicroseconds();
+    const before = await cpuMicroseconds(ownThread);
     const from = clock.monotonic();
     let accepted = 0;
     while (clock.monotonic() - from < seconds * 1000) {
@@ -70,7 +79,7 @@ export async function ingest(store: SeededStore, seconds: number): Promise<Inges
     }
     if (!(await journal.settle(120_000))) throw new Error(`The journal did not settle: ${journal.lastError}`);
     const elapsed = (clock.monotonic() - from) / 1000;
-    const cpu = (await threadMicroseconds()) - before;
+    const cpu = (await cpuMicroseconds(ownThread)) - before;
     await journal.close(5000);
     figures = {
       accepted,
@@ -85,15 +94,8 @@ export async function ingest(store: SeededStore, seconds: number): Promise<Inges
   return { ...figures, stored: await storedOf(store, organisationId) };
 }
 
-/** CPU of this process's first thread so far, to 10 ms. Linux only. */
-async function threadMicroseconds(): Promise<number> {
-  const text = await readFile(`/proc/self/task/${process.pid}/stat`, 'utf8');
-  const [user = 0, system = 0] = text.slice(text.lastIndexOf(')')).split(' ').slice(12, 14).map(Number);
-  return (user + system) * 10_000;
-}
-
 /** Rows as the logger writes them, with the members that differ between rows; bodies are 2 KB that do not repeat. */
-function rowMaker(organisationId: string): (number: number) => { request: string[]; body: string[] } {
+export function rowMaker(organisationId: string): (number: number) => { request: string[]; body: string[] } {
   const models = ['gpt-4o', 'gpt-4o-mini', 'claude-sonnet-4-5', 'gemini-2.5-flash'];
   const kinds = Array.from({ length: 64 }, (_, kind) => {
     const row = requestRow({

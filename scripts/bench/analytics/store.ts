@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { createLog } from '../../../adapters/telemetry/line-log.ts';
@@ -85,9 +85,11 @@ export async function seededStore(rows: number): Promise<SeededStore> {
 }
 
 /** The store as a gateway opens it, behind its gate; `engineMemory` is the resident memory of its process, in bytes. */
-export async function openSeeded({ folder, data }: SeededStore): Promise<{
+export async function openSeeded({ folder, data }: Pick<SeededStore, 'folder' | 'data'>): Promise<{
   readonly analytics: Analytics;
   readonly engineMemory: () => Promise<number>;
+  /** CPU time of its process so far, microseconds. Linux only. */
+  readonly engineCpu: () => Promise<number>;
   close(): Promise<void>;
 }> {
   const file = path.join(folder, 'gateway.config.yaml');
@@ -100,6 +102,7 @@ export async function openSeeded({ folder, data }: SeededStore): Promise<{
   return {
     analytics,
     engineMemory: () => residentBytes(pid ?? 0),
+    engineCpu: () => cpuMicroseconds(`/proc/${pid ?? 0}/stat`),
     close: () => opened.dispose(),
   };
 }
@@ -123,6 +126,13 @@ export async function storedOf({ folder, data }: SeededStore, organisationId: st
   } finally {
     await opened.dispose();
   }
+}
+
+/** CPU time that a `stat` file of Linux names, microseconds, to 10 ms. */
+export async function cpuMicroseconds(statFile: string): Promise<number> {
+  const text = await readFile(statFile, 'utf8');
+  const [user = 0, system = 0] = text.slice(text.lastIndexOf(')')).split(' ').slice(12, 14).map(Number);
+  return (user + system) * 10_000;
 }
 
 /** Rows and different ids of each table. */

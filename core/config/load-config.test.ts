@@ -169,7 +169,7 @@ describe('loadConfig: problems', () => {
       'main.yaml: the configuration file is empty; it needs at least "version: 1" and "pipelines"',
     ],
     ['a list', '- a\n', 'main.yaml:1:1: the file must hold an object: keys such as "pipelines:"'],
-    ['no pipelines', 'version: 1\n', 'main.yaml:1:1: missing key "pipelines": a list of 1 to 64 items'],
+    ['no pipelines', 'version: 1\n', 'main.yaml:1:1: missing key "pipelines": a list of 1 to 1000 items'],
     ['another version', minimal.replace('1', '2'), 'main.yaml:1:10: "version": expected 1, found 2'],
     [
       'an empty section',

@@ -342,7 +342,7 @@ export const GatewayConfigSchema = Type.Object(
     organisation: Type.Optional(Organisation),
     pipelines: Type.Array(Pipeline, {
       minItems: 1,
-      maxItems: 64,
+      maxItems: 1000,
       description: 'The first pipeline that matches serves the request.',
     }),
   },

@@ -16,22 +16,30 @@ export interface RouteTable {
   administrative(method: string, path: string): { readonly meant: string | undefined } | undefined;
 }
 
-/** Matches a request against one pipeline. */
-type Place = (request: {
-  readonly method: string;
-  readonly path: string;
-  readonly proxyOnly: boolean;
-}) => Omit<Matched, 'path' | 'endpoint'> | undefined;
+/** Matches a request against the contributed routes of one pipeline. */
+type RoutesMatch = (method: string, path: string) => Omit<Matched, 'path' | 'endpoint'> | undefined;
 
 /** The first pipeline that matches serves: contributed routes by their exact patterns, others by path and method. */
 export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTable {
-  const places = pipelines.map((one) =>
-    one.match.routes === undefined ? proxyPlace(one) : routesPlace(one),
+  const places = pipelines.map(({ match }, place) => ({ match, place }));
+  const serving = places
+    .filter(({ match }) => match.routes !== undefined)
+    .map(({ place }) => ({ place, match: matchRoutes(pipelines[place] as CompiledPipeline) }));
+  const paths = new PathTable(
+    places
+      .filter(({ match }) => match.routes === undefined)
+      .map(({ match: { path = '/**', methods }, place }) => {
+        return {
+          place,
+          path,
+          methods,
+          keeps: keepsAdministration(path, place > (serving[0]?.place ?? place)),
+        };
+      }),
   );
   const routed = firstSegments(pipelines);
   const reserved = new Set([...routed].filter((word) => word !== anything && !beginsProviderPaths(word)));
   const only = catchAllPipeline(pipelines);
-  const keeps = pipelines.map((_, index) => keepsAdministration(pipelines, index));
   return {
     match(method, path, proxyOnly) {
       const endpoint = matchEndpoint(method, path);
@@ -39,14 +47,17 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
       // Endpoints with a name of their own are not administration, however their paths are spelled.
       const isReserved = !proxyOnly && endpoint.id === 'proxy' && isAdministrative(reserved, method, path);
       if (!contributed && !isReserved && only) return { pipeline: only, path, endpoint };
-      const request = { method, path, proxyOnly };
-      for (let i = 0; i < places.length; i++) {
-        if (isReserved && keeps[i] === false) continue;
-        const found = (places[i] as Place)(request);
-        // The spread stands last: members after it would give every object a hidden class of its own.
-        if (found) return { path, endpoint, ...found };
+      let before = pipelines.length;
+      let route: ReturnType<RoutesMatch>;
+      for (let i = 0; contributed && route === undefined && i < serving.length; i++) {
+        const one = serving[i] as (typeof serving)[number];
+        route = one.match(method, path);
+        if (route !== undefined) before = one.place;
       }
-      return undefined;
+      const place = paths.first(method, path, isReserved, before);
+      if (place < before) return { pipeline: pipelines[place] as CompiledPipeline, path, endpoint };
+      // The spread stands last: members after it would give every object a hidden class of its own.
+      return route && { path, endpoint, ...route };
     },
     administrative(method, path) {
       if (!isAdministrative(reserved, method, path)) return undefined;
@@ -56,14 +67,11 @@ export function buildRouteTable(pipelines: readonly CompiledPipeline[]): RouteTa
 }
 
 /**
- * Whether the pipeline may serve paths that begin like contributed routes and match none. A catch-all pipeline after
+ * Whether a pipeline may serve paths that begin like contributed routes and match none. A catch-all pipeline after
  * those routes may not: a request for administration must never go to a provider.
  */
-function keepsAdministration(pipelines: readonly CompiledPipeline[], index: number): boolean {
-  const { routes, path = '/**' } = (pipelines[index] as CompiledPipeline).match;
-  if (routes !== undefined) return true;
-  const isForEverything = firstSegment(path).includes('*');
-  return !isForEverything || !pipelines.slice(0, index).some(({ match }) => match.routes !== undefined);
+function keepsAdministration(pattern: string, isAfterRoutes: boolean): boolean {
+  return !isAfterRoutes || !firstSegment(pattern).includes('*');
 }
 
 function isAdministrative(reserved: ReadonlySet<string>, method: string, path: string): boolean {
@@ -121,19 +129,8 @@ function catchAllPipeline(pipelines: readonly CompiledPipeline[]): CompiledPipel
   return takesAll ? first : undefined;
 }
 
-/** Also matches the canonical form of a path, as the most lenient server reads it, so that no spelling bypasses a pipeline. */
-function proxyPlace(pipeline: CompiledPipeline): Place {
-  const { path: pattern = '/**', methods } = pipeline.match;
-  const matchesRaw = compilePathPattern(pattern);
-  const matchesCanonical = compilePathPattern(pattern.toLowerCase());
-  return ({ method, path }) => {
-    if (methods !== undefined && !methods.includes(method)) return undefined;
-    return matchesRaw(path) || matchesCanonical(canonicalPath(path)) ? { pipeline } : undefined;
-  };
-}
-
 /** Matches the routes that a pipeline's plugins contribute, by their exact patterns. */
-function routesPlace(pipeline: CompiledPipeline): Place {
+function matchRoutes(pipeline: CompiledPipeline): RoutesMatch {
   const router = new SmartRouter<RouteDefinition>({ routers: [new RegExpRouter(), new TrieRouter()] });
   const routes = pipeline.routes.map(({ route }) => route);
   // The first match wins, so fixed segments come before parameters: `/users/invites` before `/users/{userId}`.
@@ -141,8 +138,7 @@ function routesPlace(pipeline: CompiledPipeline): Place {
   for (const route of routes) {
     router.add(route.method, route.path.replace(/\{(\w+)\}/g, ':$1'), route);
   }
-  return ({ method, path, proxyOnly }) => {
-    if (proxyOnly) return undefined;
+  return (method, path) => {
     const [handlers, captured] = router.match(method, path);
     const found = handlers[0];
     if (found === undefined) return undefined;
@@ -167,25 +163,180 @@ function readParams(
   return params;
 }
 
-type PathMatch = (path: string) => boolean;
-
-/**
- * Compiles a path pattern of the configuration: `*` matches one segment (or, within one, any characters), a `**` segment
- * any number of them, including none. Costs at most segments of the pattern × segments of the path.
- */
-export function compilePathPattern(pattern: string): PathMatch {
-  const wanted = pattern.slice(1).split('/').map(compileSegment);
-  return (path) => matches(wanted, path.slice(1).split('/'));
+/** A pipeline that serves paths, as the table keeps it. */
+interface PathEntry {
+  /** Its place among the pipelines. */
+  readonly place: number;
+  /** `*` matches one segment (or, within one, any characters), a `**` segment any number of them, including none. */
+  readonly path: string;
+  /** Undefined: all. */
+  readonly methods?: readonly string[] | undefined;
+  /** It may serve paths that begin like contributed routes. */
+  readonly keeps: boolean;
 }
 
-type Segment = '**' | ((segment: string) => boolean);
+/**
+ * The path patterns of all pipelines. A request costs what its segments and the wildcards on their way cost, and no
+ * more for the pipelines beside them; at most segments of the path × segments of all patterns.
+ */
+class PathTable {
+  readonly #asWritten: PathTree;
+  readonly #inLowerCase: PathTree;
+  /** Some pipeline may serve paths that begin like contributed routes. */
+  readonly #keeps: boolean;
 
-function compileSegment(segment: string): Segment {
-  if (segment === '**') return '**';
-  if (segment === '*') return (given) => given !== '';
-  if (!segment.includes('*')) return (given) => given === segment;
-  const parts = segment.split(/\*+/);
-  return (given) => containsInOrder(given, parts);
+  /** In the order of their places. */
+  constructor(entries: readonly PathEntry[]) {
+    this.#asWritten = new PathTree(entries);
+    const lower = entries.map((entry) => ({ ...entry, path: entry.path.toLowerCase() }));
+    const isLower = lower.every(({ path }, index) => path === entries[index]?.path);
+    this.#keeps = entries.some(({ keeps }) => keeps);
+    this.#inLowerCase = isLower ? this.#asWritten : new PathTree(lower);
+  }
+
+  /**
+   * Place of the first pipeline that takes the request and stands before the place `before`, else `before`. A pattern
+   * also takes the canonical form of a path, as the most lenient server reads it, so that no spelling bypasses a
+   * pipeline.
+   */
+  first(method: string, path: string, isReserved: boolean, before: number): number {
+    if (isReserved && !this.#keeps) return before;
+    const raw = this.#asWritten;
+    const lower = this.#inLowerCase;
+    const found = raw.first(method, path, isReserved, before);
+    if (found <= lower.least) return found;
+    const canonical = canonicalPath(path);
+    return raw === lower && canonical === path ? found : lower.first(method, canonical, isReserved, found);
+  }
+}
+
+/** What follows the same segments in some patterns. */
+class PathNode {
+  /** Least place of a pattern that ends here or further on: another one may be found before. */
+  readonly least: number;
+  /** Patterns that end here, in the order of their places. */
+  readonly ends: PathEntry[] = [];
+  /** By the next segment. */
+  readonly words = new Map<string, PathNode>();
+  /** Segments with `*` in them, by their text. */
+  readonly partial: { readonly text: string; readonly parts: readonly string[]; readonly node: PathNode }[] =
+    [];
+  /** After `*`. */
+  one: PathNode | undefined;
+  /** After `**`. */
+  any: PathNode | undefined;
+  /** A segment may follow, other than `**`. */
+  hasNext = false;
+  /** Of a node after `**`: the search that was here last. */
+  search = 0;
+
+  constructor(least: number) {
+    this.least = least;
+  }
+
+  /** The node after one more segment of a pattern at this place. */
+  after(segment: string, place: number): PathNode {
+    // `**` twice in a row is the same as once.
+    if (segment === '**') return (this.any ??= new PathNode(place));
+    this.hasNext = true;
+    if (segment === '*') return (this.one ??= new PathNode(place));
+    const known = segment.includes('*')
+      ? this.partial.find(({ text }) => text === segment)?.node
+      : this.words.get(segment);
+    if (known !== undefined) return known;
+    const node = new PathNode(place);
+    if (segment.includes('*')) this.partial.push({ text: segment, parts: segment.split(/\*+/), node });
+    else this.words.set(segment, node);
+    return node;
+  }
+}
+
+/** Patterns as a tree of their segments. Searches share its fields: they never wait. */
+export class PathTree {
+  readonly #root: PathNode;
+  #path = '';
+  #method = '';
+  #isReserved = false;
+  #found = 0;
+  #search = 0;
+
+  constructor(entries: readonly PathEntry[]) {
+    this.#root = new PathNode(entries[0]?.place ?? Number.POSITIVE_INFINITY);
+    for (const entry of entries) {
+      let node = this.#root;
+      let last = '';
+      for (const segment of entry.path.slice(1).split('/')) {
+        if (segment !== '**' || last !== '**') node = node.after(segment, entry.place);
+        last = segment;
+      }
+      node.ends.push(entry);
+    }
+  }
+
+  get least(): number {
+    return this.#root.least;
+  }
+
+  first(method: string, path: string, isReserved: boolean, before: number): number {
+    if (before <= this.least) return before;
+    this.#path = path;
+    this.#method = method;
+    this.#isReserved = isReserved;
+    this.#found = before;
+    this.#search++;
+    this.#visit(this.#root, 1);
+    return this.#found;
+  }
+
+  /** Looks for what takes the segments from the character `at` on; beyond the end of the path there are none. */
+  #visit(node: PathNode, at: number): void {
+    if (node.least >= this.#found) return;
+    if (at > this.#path.length) this.#end(node);
+    else if (node.hasNext) this.#step(node, at, this.#endOf(at));
+    if (node.any !== undefined) this.#skip(node.any, at);
+  }
+
+  /** End of the segment that begins at `at`. */
+  #endOf(at: number): number {
+    const slash = this.#path.indexOf('/', at);
+    return slash === -1 ? this.#path.length : slash;
+  }
+
+  #step(node: PathNode, at: number, end: number): void {
+    const segment = this.#path.slice(at, end);
+    const next = node.words.get(segment);
+    if (next !== undefined) this.#visit(next, end + 1);
+    if (node.one !== undefined && segment !== '') this.#visit(node.one, end + 1);
+    for (const { parts, node: after } of node.partial)
+      if (after.least < this.#found && containsInOrder(segment, parts)) this.#visit(after, end + 1);
+  }
+
+  /**
+   * Goes on after each number of segments. A search comes to a node from left to right, so all that a second visit could
+   * try, the first one has.
+   */
+  #skip(node: PathNode, at: number): void {
+    if (node.least >= this.#found || node.search === this.#search) return;
+    node.search = this.#search;
+    this.#end(node);
+    if (!node.hasNext) return;
+    let from = at;
+    while (from <= this.#path.length) {
+      const end = this.#endOf(from);
+      this.#step(node, from, end);
+      from = end + 1;
+    }
+  }
+
+  #end(node: PathNode): void {
+    for (const { place, methods, keeps } of node.ends) {
+      if (place >= this.#found) return;
+      if (this.#isReserved && !keeps) continue;
+      if (methods !== undefined && !methods.includes(this.#method)) continue;
+      this.#found = place;
+      return;
+    }
+  }
 }
 
 /** Whether `given` begins with the first part, ends with the last and has the others in order between. No backtracking. */
@@ -202,29 +353,6 @@ function containsInOrder(given: string, parts: readonly string[]): boolean {
     at = found + part.length;
   }
   return true;
-}
-
-/** Only the latest `**` is retried with more segments: the match of an earlier one stays valid. */
-function matches(wanted: readonly Segment[], given: readonly string[]): boolean {
-  let at = 0;
-  let position = 0;
-  let star = -1;
-  let taken = 0;
-  while (position < given.length) {
-    const segment = wanted[at];
-    if (segment === '**') {
-      star = at++;
-      taken = position;
-    } else if (segment?.(given[position] as string)) {
-      at++;
-      position++;
-    } else if (star !== -1) {
-      at = star + 1;
-      position = ++taken;
-    } else return false;
-  }
-  while (wanted[at] === '**') at++;
-  return at === wanted.length;
 }
 
 /** The pipelines of one generation with their route table. */

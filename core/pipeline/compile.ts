@@ -56,25 +56,31 @@ export function checkPipelines(
   pipelines: readonly Pick<PipelineConfig, 'name' | 'match'>[],
   locate: Locate,
 ): Problem[] {
+  const names = new Set<string>();
+  const paths = pipelines.map(({ match: { path = '/**' } }) => path.toLowerCase().slice(1).split('/'));
   return pipelines.flatMap((pipeline, index) => {
-    const earlier = pipelines.slice(0, index);
+    const { name, match } = pipeline;
     const at = (member: string, message: string): Problem => {
       const path = `/pipelines/${index}/${member}`;
       return { ...locate(path, 'value'), path, message };
     };
-    if (earlier.some(({ name }) => name === pipeline.name))
+    if (names.has(name))
       return [
         at(
           'name',
-          `"${pipeline.name}" is the name of an earlier pipeline, and logs could not tell them apart; give it another`,
+          `"${name}" is the name of an earlier pipeline, and logs could not tell them apart; give it another`,
         ),
       ];
-    const before = earlier.find(({ match }) => coversMatch(match, pipeline.match));
+    names.add(name);
+    const narrow = paths[index] as string[];
+    const before = pipelines
+      .slice(0, index)
+      .find((one, place) => coversMethods(one.match, match) && coversPath(paths[place] as string[], narrow));
     if (before === undefined) return [];
     return [
       at(
         'match',
-        `pipeline "${pipeline.name}" would never serve a request: "${before.name}" before it takes all of them; move "${pipeline.name}" before "${before.name}", or narrow the path of "${before.name}"`,
+        `pipeline "${name}" would never serve a request: "${before.name}" before it takes all of them; move "${name}" before "${before.name}", or narrow the path of "${before.name}"`,
       ),
     ];
   });
@@ -82,24 +88,25 @@ export function checkPipelines(
 
 type Match = PipelineConfig['match'];
 
-function coversMatch(wide: Match, narrow: Match): boolean {
+function coversMethods(wide: Match, narrow: Match): boolean {
   // Contributed routes are exact: they are matched wherever their pipeline is listed.
   if (wide.routes !== undefined || narrow.routes !== undefined) return false;
   const { methods } = wide;
-  if (methods !== undefined && narrow.methods?.every((method) => methods.includes(method)) !== true)
-    return false;
-  const segments = ({ path = '/**' }: Match): string[] => path.toLowerCase().slice(1).split('/');
-  return coversPath(segments(wide), segments(narrow));
+  return methods === undefined || narrow.methods?.every((method) => methods.includes(method)) === true;
 }
 
 /** Whether a pattern takes every path that another takes. False where that is not obvious. */
-function coversPath(wide: readonly string[], narrow: readonly string[]): boolean {
-  const [first, ...rest] = wide;
-  const [other, ...others] = narrow;
+function coversPath(wide: readonly string[], narrow: readonly string[], from = 0, of = 0): boolean {
+  const first = wide[from];
+  const other = narrow[of];
   if (first === undefined) return other === undefined;
-  if (first === '**') return coversPath(rest, narrow) || (other !== undefined && coversPath(wide, others));
+  if (first === '**')
+    return (
+      coversPath(wide, narrow, from + 1, of) ||
+      (other !== undefined && coversPath(wide, narrow, from, of + 1))
+    );
   if (other === undefined || other === '**') return false;
-  return (first === other || (first === '*' && other !== '')) && coversPath(rest, others);
+  return (first === other || (first === '*' && other !== '')) && coversPath(wide, narrow, from + 1, of + 1);
 }
 
 /**

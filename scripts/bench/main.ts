@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,row-cost,limits,guardrails,plugins,mcp,workers,in-force]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,pipelines,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,row-cost,limits,guardrails,plugins,mcp,workers,in-force]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -13,6 +13,7 @@ import { measureRowCost } from './analytics/row-cost.ts';
 import { measureLargeBodies } from './large-bodies.ts';
 import { measureLimits } from './limits.ts';
 import { measureMcp } from './mcp.ts';
+import { measurePipelines, printPipelines } from './pipelines.ts';
 import { measurePlan } from './plan.ts';
 import { measureVirtualKey } from './virtual-key.ts';
 import { measureRecords } from './records.ts';
@@ -39,6 +40,7 @@ const only = new Set(
     'cpu',
     'chain',
     'plan',
+    'pipelines',
     'translate',
     'deno',
     'streams',
@@ -75,6 +77,7 @@ console.log(`Machine: ${machine.cores} × ${machine.cpu}, ${machine.memory_gib} 
 const cpu = only.has('cpu') ? await measureCpu(quick) : undefined;
 const chain = only.has('chain') ? await measureChain(quick) : undefined;
 const plan = only.has('plan') ? await measurePlan(quick) : undefined;
+const pipelines = only.has('pipelines') ? measurePipelines(quick) : undefined;
 const translate = only.has('translate') ? await measureTranslation(quick) : undefined;
 const deno = only.has('deno') ? await measureDeno(quick) : undefined;
 const streams = only.has('streams') ? await measureIdleStreams(quick) : undefined;
@@ -103,6 +106,7 @@ const result = {
   ratios: cpu?.ratios ?? {},
   chain,
   plan,
+  pipelines,
   virtual_key: virtualKey,
   translate,
   deno,
@@ -201,6 +205,7 @@ if (plan) {
   verdict('µs CPU of the walk alone', plan.walk_us, 5);
   verdict(`µs CPU more per request, saturated${plusMinus(plan)}`, plan.added_us_per_request, 5);
 }
+if (pipelines) printPipelines(pipelines, verdict);
 if (guardrails) {
   const each = Object.entries(guardrails.checks_us).map(([id, cost]) => `${id} ${cost.toFixed(1)}`);
   console.log(`\nguardrails, µs CPU of one check over a request of 2 KB: ${each.join(', ')}`);

@@ -1,10 +1,80 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { removeFolder, startUpstream, startWeir, type Subject } from './subject.ts';
+import { benchConfig, removeFolder, startBare, startUpstream, startWeir, type Subject } from './subject.ts';
+import { median } from './cpu.ts';
 import { benchKey } from './workload.ts';
 
 /** Bytes of each body, and how many come at once in the second part. */
 const bodyBytes = 27_000_000;
 const atOnce = 12;
+
+/** Bytes of the bodies whose CPU is compared with the bare proxy's, requests of a round, and rounds. */
+const comparedBytes = 10_000_000;
+const roundRequests = 8;
+const rounds = 5;
+/** What follows an answer (the row of the log) belongs to the request. */
+const settleMs = 1500;
+
+/** CPU of requests with a body of 10 MB, milliseconds, medians over the rounds. */
+interface LargeBodyCost {
+  readonly name: string;
+  readonly bare_ms: number;
+  /** Chain of authentication, provider and a logger without bodies. */
+  readonly unread_ms: number;
+  /** The first chain of the bench: a plugin looks at the request, and the bodies are logged. */
+  readonly read_ms: number;
+  /** Longest turn of the event loop in it, in processor time of the thread. */
+  readonly worked_ms: number;
+}
+
+/** CPU of a 10 MB request through the gateway beside the bare proxy, in turns. */
+export async function measureLargeBodyCost(): Promise<readonly LargeBodyCost[]> {
+  const upstream = await startUpstream();
+  const bare = await startBare(upstream.port);
+  const config = benchConfig(upstream.port)
+    .replace(/ +- (request-parameters|rate-limit).*\n/g, '')
+    .replace('logger: { bodies: true }', 'logger');
+  const unread = await startWeir({ upstreamPort: upstream.port, config });
+  const read = await startWeir({ upstreamPort: upstream.port, turnProbe: true });
+  try {
+    const costs: LargeBodyCost[] = [];
+    for (const { name, body } of [
+      { name: 'many messages', body: withMessages(comparedBytes) },
+      { name: 'four images', body: withImages(comparedBytes) },
+    ]) {
+      const bytes = Buffer.from(JSON.stringify(body));
+      const roundOf = async (subject: Subject): Promise<number> => {
+        const before = await subject.cpu();
+        for (let sent = 0; sent < roundRequests; sent += 1) await sendWell(subject, bytes);
+        await pause(settleMs);
+        return ((await subject.cpu()) - before) / roundRequests / 1000;
+      };
+      const subjects = [bare, unread, read];
+      // Code is compiled by then.
+      for (const subject of subjects) await roundOf(subject);
+      await turns(read);
+      const rows: number[][] = [];
+      for (let round = 0; round < rounds; round += 1) {
+        const row: number[] = [];
+        for (const subject of subjects) row.push(await roundOf(subject));
+        rows.push(row);
+      }
+      const [bareMs = NaN, unreadMs = NaN, readMs = NaN] = subjects.map((_, place) =>
+        median(rows.map((row) => row[place] ?? NaN)),
+      );
+      const { workedMs } = await turns(read);
+      costs.push({ name, bare_ms: bareMs, unread_ms: unreadMs, read_ms: readMs, worked_ms: workedMs });
+    }
+    return costs;
+  } finally {
+    for (const subject of [unread, read, bare, upstream]) await subject.stop();
+    for (const { folder } of [unread, read]) await removeFolder(folder);
+  }
+}
+
+async function sendWell(subject: Subject, body: Buffer<ArrayBuffer>): Promise<void> {
+  const status = await send(subject, '/v1/chat/completions', body);
+  if (status !== 200) throw new Error(`${subject.name} answers a large body with ${status}.`);
+}
 
 /** Cost of one client's large bodies for all others. */
 interface LargeBodyFigures {
@@ -102,12 +172,12 @@ function largeBodies(): { name: string; path: string; body: () => object }[] {
   ];
 }
 
-function image(): string {
-  return `data:image/png;base64,${'QUJD/kl9+xyzAbcd'.repeat(bodyBytes / 64)}`;
+function image(bytes = bodyBytes): string {
+  return `data:image/png;base64,${'QUJD/kl9+xyzAbcd'.repeat(bytes / 64)}`;
 }
 
-function withImages(): object {
-  const content = Array.from({ length: 4 }, () => ({ type: 'image_url', image_url: { url: image() } }));
+function withImages(bytes = bodyBytes): object {
+  const content = Array.from({ length: 4 }, () => ({ type: 'image_url', image_url: { url: image(bytes) } }));
   return { model: 'm', messages: [{ role: 'user', content }] };
 }
 
@@ -116,11 +186,11 @@ function imageInput(): object[] {
   return [{ role: 'user', content }];
 }
 
-function withMessages(): object {
+function withMessages(bytes = bodyBytes): object {
   const content = 'The flow over a weir grows with the head to the power of one and a half. '
     .repeat(6)
     .slice(0, 410);
-  const messages = Array.from({ length: bodyBytes / 450 }, () => ({ role: 'user', content }));
+  const messages = Array.from({ length: bytes / 450 }, () => ({ role: 'user', content }));
   return { model: 'm', messages };
 }
 

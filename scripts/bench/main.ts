@@ -10,7 +10,7 @@ import { measureGuardrails } from './guardrails.ts';
 import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
 import { measureRowCost } from './analytics/row-cost.ts';
-import { measureLargeBodies } from './large-bodies.ts';
+import { measureLargeBodies, measureLargeBodyCost } from './large-bodies.ts';
 import { measureLimits } from './limits.ts';
 import { measureMcp } from './mcp.ts';
 import { measurePipelines, printPipelines } from './pipelines.ts';
@@ -88,6 +88,7 @@ const records = only.has('records') ? await measureRecords(quick) : undefined;
 const virtualKey = only.has('virtual-key') ? await measureVirtualKey(quick) : undefined;
 const analytics = only.has('analytics') ? await measureAnalytics(quick) : undefined;
 const bodies = only.has('bodies') ? await measureLargeBodies() : undefined;
+const bodyCost = only.has('bodies') ? await measureLargeBodyCost() : undefined;
 const rowCost = only.has('row-cost') ? await measureRowCost(quick) : undefined;
 const plugins = only.has('plugins') ? await measurePlugins(quick) : undefined;
 const limits = only.has('limits') ? await measureLimits(quick) : undefined;
@@ -117,6 +118,7 @@ const result = {
   records,
   analytics,
   bodies,
+  large_body_cost: bodyCost,
   row_cost: rowCost,
   limits,
   guardrails,
@@ -285,6 +287,17 @@ if (rowCost) {
   console.log('\nrows with bodies of 2 KB, roll-ups on, in an empty embedded store:');
   for (const { rows_per_second: rate, engine_us_per_row: cost, bound_us: bound } of rowCost)
     verdict(`µs CPU of the engine's process a row, at ${rate} rows/s`, cost, bound);
+}
+if (bodyCost) {
+  console.log('\na request of 10 MB, ms of CPU:');
+  for (const { name, bare_ms: bare, unread_ms: unread, read_ms: read, worked_ms: worked } of bodyCost) {
+    console.log(
+      `     ${name}: bare ${bare.toFixed(1)}, unread ${unread.toFixed(1)}, read ${read.toFixed(1)}`,
+    );
+    verdict(`${name}: CPU that no plugin reads / bare`, unread / bare, 2);
+    verdict(`${name}: CPU that plugins read and log / bare`, read / bare, 4);
+    verdict(`${name}: ms of work without a turn of the event loop`, worked, 20);
+  }
 }
 if (bodies) {
   const { at_once: many } = bodies;

@@ -11,6 +11,7 @@ import { writeInTurns } from '../base/turns.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
 import type { AuditedChange, RouteDefinition, RouteInput } from '../pipeline/define-route.ts';
 import { jsonTextAnswer } from '../pipeline/settle.ts';
+import { Unanswered } from '../organisation/guardrails.ts';
 import { isStorable } from '../organisation/fields.ts';
 import type { Issue } from '../config/issue.ts';
 import { childPointer } from '../base/json.ts';
@@ -257,7 +258,7 @@ export async function handleRoute(
     caller ??
     authorised(route, await route.identify?.(route.body === undefined ? parts.query : parts.body, read));
   const call = new RouteCall(parts, key, exchange, { route, ...administration });
-  const reply = await route.handle(call);
+  const reply = await handled(route, call);
   await call.auditAction();
   // Media replies are streamed, so there is nothing to validate.
   if (route.media !== undefined) return reply as Answer;
@@ -270,6 +271,17 @@ export async function handleRoute(
     );
   }
   return jsonTextAnswer(200, await writeInTurns(reply));
+}
+
+/** A handler that needs an answer from another thread first has changed nothing yet, and begins again. */
+async function handled(route: RouteDefinition, call: RouteCall): Promise<unknown> {
+  for (;;)
+    try {
+      return await route.handle(call);
+    } catch (error) {
+      if (!(error instanceof Unanswered)) throw error;
+      await error.answer;
+    }
 }
 
 /** Throws for routes of a feature that is switched off, and for all routes without the administration API. */

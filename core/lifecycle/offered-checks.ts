@@ -39,7 +39,7 @@ export function guardsOfGeneration(
   { isComplete }: { readonly isComplete: boolean },
 ): Checks {
   const theirs = foreign(plugins).map(({ definition }) => definition);
-  const offering = theirs.map(({ name, offers = [] }) => ({ name, offers: offers.map(sound), create }));
+  const offering = theirs.map(({ name, offers = [] }) => ({ name, offers: offers.map(soundCheck), create }));
   return guardsOf([...builtIns, ...offering], { isComplete });
 }
 
@@ -73,11 +73,19 @@ export function offerProblems(
   });
 }
 
-/** Plugins that do not come with the gateway, each once, however often and by whatever path it is listed. */
+/**
+ * Plugins that do not come with the gateway, each once, however often and by whatever path it is listed. One that has a
+ * thread of its own in any place offers its checks there.
+ */
 function foreign(plugins: readonly ListedPlugin[]): readonly ListedPlugin[] {
   const byCode = new Map<string | undefined, ListedPlugin>();
-  for (const one of plugins)
-    if (!one.plugin.builtIn && !byCode.has(one.plugin.codeHash)) byCode.set(one.plugin.codeHash, one);
+  for (const one of plugins) {
+    if (one.plugin.builtIn) continue;
+    const { codeHash } = one.plugin;
+    const known = byCode.get(codeHash);
+    if (known === undefined || (known.entry.isolate === undefined && one.entry.isolate !== undefined))
+      byCode.set(codeHash, one);
+  }
   return [...byCode.values()];
 }
 
@@ -86,7 +94,7 @@ function idsOf({ id, aliases = [] }: AnyCheck): readonly string[] {
 }
 
 /** Wraps a check of a plugin: a result that is not a verdict never counts as passed. */
-function sound(check: AnyCheck): AnyCheck {
+export function soundCheck(check: AnyCheck): AnyCheck {
   return {
     ...check,
     create(parameters, scope) {

@@ -19,6 +19,8 @@ import { frameWithin } from './plugin-errors.ts';
 import type { PluginBundle, PluginBundler } from './plugin-bundler.ts';
 import { checkDefinition, defaultExport } from './check-definition.ts';
 import { isolatedDefinition } from './isolation/isolated-plugin.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { whenAnswered } from '../organisation/guardrails.ts';
 import { guardsOfGeneration, offerProblems } from './offered-checks.ts';
 
 /** A plugin's definition and where its code came from. */
@@ -313,26 +315,34 @@ async function examine(input: CheckInput): Promise<Examined> {
   const builtIns = [...input.builtIns.values()];
   const plugins = parts.flatMap(({ pipeline }) => pipeline.plugins);
   const guards = guardsOfGeneration(builtIns, plugins, { isComplete });
-  const problems = arrangeProblems(
-    [
-      ...checkConfigs({ ...input, guards }),
-      ...checkConfigUses(input),
-      ...checkToolServers({ ...input, guards }),
-      ...checkOrganisation(input),
-      ...checkOrganisationResources({ ...input, guards }),
-      ...parts.flatMap((part) => part.problems),
-      ...offerProblems(builtIns, plugins, input.source),
-      ...checkPipelines(input.config.pipelines, locate),
-      ...(isComplete
-        ? checkRoutes(
-            parts.map(({ pipeline }) => pipeline),
-            locate,
-          )
-        : []),
-    ],
-    namesOf(input),
-  );
+  const find = (): Problem[] => [
+    ...checkConfigs({ ...input, guards }),
+    ...checkConfigUses(input),
+    ...checkToolServers({ ...input, guards }),
+    ...checkOrganisation(input),
+    ...checkOrganisationResources({ ...input, guards }),
+    ...parts.flatMap((part) => part.problems),
+    ...offerProblems(builtIns, plugins, input.source),
+    ...checkPipelines(input.config.pipelines, locate),
+    ...(isComplete
+      ? checkRoutes(
+          parts.map(({ pipeline }) => pipeline),
+          locate,
+        )
+      : []),
+  ];
+  const problems = arrangeProblems(await found(find, input.source), namesOf(input));
   return { loads, parts, problems, checks: guards };
+}
+
+/** Problems that code in threads has a part in; what it cannot look at is a problem. */
+async function found(find: () => Problem[], source: ConfigSource): Promise<Problem[]> {
+  try {
+    return await whenAnswered(find);
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error;
+    return [problemAt(source.locate('/pipelines', 'key'), '/pipelines', error.message)];
+  }
 }
 
 interface Examined {

@@ -213,6 +213,36 @@ function unknownCheck(id: string, known: readonly string[]): string {
 export interface Guards {
   /** Every id, sorted: `acme.tone`, `default.addPrefix`, and other names for the same (`add-prefix`). */
   readonly ids: readonly string[];
-  /** Violations in the parameters of a check; undefined for an unknown check. */
+  /**
+   * Violations in the parameters of a check; undefined for an unknown check. Throws `Unanswered` the first time that
+   * code in another thread has to look at them.
+   */
   issues(id: string, parameters: unknown): readonly Mistake[] | undefined;
+}
+
+/** Thrown for parameters that code in another thread has to look at first: repeat the work after `answer`. */
+export class Unanswered extends Error {
+  /** Resolves when it has looked at them, or could not; never rejects. */
+  readonly answer: Promise<void>;
+
+  constructor(answer: Promise<void>) {
+    super('The parameters of a check are being looked at in another thread.');
+    this.answer = answer;
+  }
+}
+
+/** More parameters than any request or configuration holds. */
+const mostAnswers = 10_000;
+
+/**
+ * Runs `work`, and again after each time that it has thrown `Unanswered` by itself (not in a promise): it must have
+ * changed nothing before. A promise only then, or when `work` returns one.
+ */
+export function whenAnswered<T>(work: () => T | Promise<T>, left = mostAnswers): T | Promise<T> {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof Unanswered) || left === 0) throw error;
+    return error.answer.then(() => whenAnswered(work, left - 1));
+  }
 }

@@ -86,6 +86,14 @@ export function onceIn<T>(
   return value;
 }
 
+/** The parts of a check's subject that a check in another thread needs whole. */
+export interface SubjectParts {
+  /** Headers of the client. */
+  readonly headers: HeaderList;
+  /** The text that `json` was read from; undefined where there is none. */
+  readonly jsonText: string | undefined;
+}
+
 /** The request as its hooks see it. One object per request; hooks share it. */
 export interface RequestContext {
   /** The request id: `x-service-request-id`, and the id of the row in the log. */

@@ -14,6 +14,7 @@ import { TrustedHosts } from '../base/host-rules.ts';
 import type { LargeTranslation } from '../ports/large-translation.ts';
 import type { PricedModels, Prices } from '../ports/prices.ts';
 import type { ProviderTable } from '../providers/provider-row.ts';
+import { Unanswered } from '../organisation/guardrails.ts';
 import type { RecordPlace } from '../ports/records.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type {
@@ -208,6 +209,15 @@ class GenerationRouter implements Router {
   }
 
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
+    try {
+      return this.answered(context, options);
+    } catch (error) {
+      if (!(error instanceof Unanswered)) throw error;
+      return error.answer.then(() => this.answer(context, options));
+    }
+  }
+
+  private answered(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
     const exchange = asExchange(context);
     if (exchange.endpoint.id === 'mcp') throw notServed(exchange);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);

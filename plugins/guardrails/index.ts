@@ -19,6 +19,7 @@ import {
   type ToolResult,
 } from '../../core/pipeline/tool-calls.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../core/ports/guardrails.ts';
+import { whenAnswered } from '../../core/organisation/guardrails.ts';
 import { newFeedback } from '../../core/organisation/new-feedback.ts';
 import { builtInChecks } from './checks/index.ts';
 import { serviceChecks, ServicesSchema, withOperatorSettings } from './services/index.ts';
@@ -149,7 +150,7 @@ class GuardrailEngine {
   async #judgeAnswer({ context, answer, guardrails, state }: Judging): Promise<Answer | undefined> {
     const { before } = state;
     const isFlagged = before.some(isFlagging);
-    const running = guardrails.output.map((spec) => this.#runningOf(spec));
+    const running = await whenAnswered(() => guardrails.output.map((spec) => this.#runningOf(spec)));
     const isStream = isStreamSource(answer.body);
     const isUnread = isStream && !isReadable(context, answer);
     const isWhole = ({ stream }: RunningGuardrail): boolean => !isStream || isUnread || stream === 'hold';
@@ -186,19 +187,20 @@ class GuardrailEngine {
       return known;
     };
     return {
-      before: (call) => {
-        const specs = router.toolGuardrails(context, call);
-        if (specs === undefined || specs.input.length === 0) return undefined;
-        const state = soFar(call);
-        const keep = (before: readonly ShownGuardrail[]): void => {
-          state.before = before;
-          this.giveFeedback(context, before);
-          refuseDenied(before, { before, after: [] }, 'call');
-        };
-        const subject = new ArgumentsSubject({ context, call, kept: state.kept });
-        const shown = this.#judge(specs.input, subject, context);
-        return shown instanceof Promise ? shown.then(keep) : keep(shown);
-      },
+      before: (call) =>
+        whenAnswered(() => {
+          const specs = router.toolGuardrails(context, call);
+          if (specs === undefined || specs.input.length === 0) return undefined;
+          const state = soFar(call);
+          const keep = (before: readonly ShownGuardrail[]): void => {
+            state.before = before;
+            this.giveFeedback(context, before);
+            refuseDenied(before, { before, after: [] }, 'call');
+          };
+          const subject = new ArgumentsSubject({ context, call, kept: state.kept });
+          const shown = this.#judge(specs.input, subject, context);
+          return shown instanceof Promise ? shown.then(keep) : keep(shown);
+        }),
       wantsResult: (call) => {
         const isJudged = (calls.get(call)?.before ?? []).length > 0;
         return isJudged || (router.toolGuardrails(context, call)?.output ?? []).length > 0;
@@ -238,9 +240,11 @@ class GuardrailEngine {
     subject: Judged,
     context: RequestContext,
   ): readonly ShownGuardrail[] | Promise<readonly ShownGuardrail[]> {
+    const running = whenAnswered(() => specs.map((spec) => this.#runningOf(spec)));
+    if (running instanceof Promise) return running.then(() => this.#judge(specs, subject, context));
     const results: ShownGuardrail[] = [];
     for (const [index, spec] of specs.entries()) {
-      const shown = this.#runningOf(spec).judge(subject, hookOf(subject), context.facts);
+      const shown = (running[index] as RunningGuardrail).judge(subject, hookOf(subject), context.facts);
       if (shown instanceof Promise && !spec.isAsync)
         return this.#goOn({ specs, subject, context }, index, [...results, shown]);
       if (spec.isAsync) this.#later(context, shown);
@@ -282,7 +286,7 @@ class GuardrailEngine {
     let running = this.#running.get(spec);
     if (running === undefined) {
       running = new RunningGuardrail(spec, this.#scope, this.#settings);
-      this.#running.set(spec, running);
+      if (running.isFinal) this.#running.set(spec, running);
     }
     return running;
   }

@@ -1,16 +1,15 @@
 import { noteVerdict, type RequestFacts, type Verdict } from '../../core/pipeline/facts.ts';
-import type {
-  CheckResult,
-  CheckSubject,
-  ContextKey,
-  Judge,
-  JsonValue,
-  Scope,
+import {
+  type CheckResult,
+  GatewayError,
+  type Judge,
+  type JsonValue,
+  type Scope,
 } from '../../core/pipeline/plugin.ts';
-import { withSecrets } from '../../core/organisation/guardrails.ts';
+import { Unanswered, withSecrets } from '../../core/organisation/guardrails.ts';
 import type { GuardrailSpec } from '../../core/ports/guardrails.ts';
 import { secretContext } from '../../core/ports/secret-managers.ts';
-import type { Judged } from './subjects.ts';
+import { AskedSubject, type Judged } from './subjects.ts';
 
 /** Result of one check, as clients see it. */
 interface ShownCheck {
@@ -59,6 +58,8 @@ interface RunningCheck {
   readonly failsOnError: boolean;
   /** UTF-16 units that one finding spans at most; infinite for any length. */
   readonly reach: number;
+  /** False where its plugin could not look at the parameters just now. */
+  readonly isFinal: boolean;
 }
 
 type Check = GuardrailSpec['checks'][number];
@@ -74,7 +75,9 @@ interface SpecCheck {
   readonly spec: GuardrailSpec;
 }
 
-/** Never throws: a check that cannot be created breaks whenever it is called, so that it passes nothing. */
+/**
+ * A check that cannot be created breaks whenever it is called, so that it passes nothing. Throws nothing but `Unanswered`.
+ */
 function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): RunningCheck {
   const { check, spec } = of;
   const { id, onError, timeoutMs = defaultTimeoutMs } = check;
@@ -99,13 +102,16 @@ function runningCheck(of: SpecCheck, scope: Scope, settings: CheckSettings): Run
       timeoutMs: check.timeoutMs ?? definition.timeoutMs ?? defaultTimeoutMs,
       failsOnError: fails((parameters as { readonly failOnError?: unknown }).failOnError),
       reach: definition.reach?.(parameters) ?? Infinity,
+      isFinal: true,
     };
   } catch (error) {
+    if (error instanceof Unanswered) throw error;
     const judge: Judge = () => {
       throw error;
     };
     const failsOnError = fails(check.parameters['failOnError']);
-    return { id, name, judge, changes: false, timeoutMs, failsOnError, reach: Infinity };
+    const isFinal = !(GatewayError.is(error) && error.code === 'plugin_unavailable');
+    return { id, name, judge, changes: false, timeoutMs, failsOnError, reach: Infinity, isFinal };
   }
 }
 
@@ -132,11 +138,14 @@ export class RunningGuardrail {
   readonly changes: boolean;
   /** Length of the longest finding in UTF-16 units; undefined where there is no greatest length. */
   readonly reach: number | undefined;
+  /** False where one of its checks could not be created just now, and may be the next time. */
+  readonly isFinal: boolean;
   /** How a streamed answer is judged. */
   readonly stream: 'hold' | 'window' | 'observe';
   readonly #checks: readonly RunningCheck[];
   readonly #scope: Scope;
 
+  /** Throws `Unanswered` while a thread looks at parameters. */
   constructor(spec: GuardrailSpec, scope: Scope, settings: CheckSettings) {
     this.spec = spec;
     this.#scope = scope;
@@ -144,6 +153,7 @@ export class RunningGuardrail {
       check.isEnabled ? [runningCheck({ check, index, spec }, scope, settings)] : [],
     );
     const longest = Math.max(0, ...this.#checks.map(({ reach }) => reach));
+    this.isFinal = this.#checks.every(({ isFinal }) => isFinal);
     this.refuses = spec.deny && !spec.isAsync;
     this.changes = this.#checks.some(({ changes }) => changes);
     this.reach = Number.isFinite(longest) ? longest : undefined;
@@ -362,135 +372,4 @@ interface Asking {
   readonly note: Verdict;
   readonly asked: AskedSubject;
   readonly begunAt: number;
-}
-
-/** The subject as one check sees it: with a signal of its own, and knowing whether it was changed. */
-class AskedSubject implements CheckSubject {
-  isChanged = false;
-  readonly #subject: Judged;
-  readonly #mayChange: boolean;
-  #controller: AbortController | undefined;
-  #forget: (() => void) | undefined;
-  #isOver = false;
-
-  constructor(subject: Judged, mayChange: boolean) {
-    this.#subject = subject;
-    this.#mayChange = mayChange;
-  }
-
-  get id() {
-    return this.#subject.id;
-  }
-
-  get phase() {
-    return this.#subject.phase;
-  }
-
-  get endpoint() {
-    return this.#subject.endpoint;
-  }
-
-  get provider() {
-    return this.#subject.provider;
-  }
-
-  get service() {
-    return this.#subject.service;
-  }
-
-  get model() {
-    return this.#subject.model;
-  }
-
-  get texts() {
-    return this.#subject.texts;
-  }
-
-  get text() {
-    return this.#subject.text;
-  }
-
-  get json() {
-    return this.#subject.json;
-  }
-
-  get metadata() {
-    return this.#subject.metadata;
-  }
-
-  get request() {
-    return this.#subject.request;
-  }
-
-  get caller() {
-    return this.#subject.caller;
-  }
-
-  get traceId() {
-    return this.#subject.traceId;
-  }
-
-  get spanId() {
-    return this.#subject.spanId;
-  }
-
-  get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      const controller = (this.#controller = new AbortController());
-      this.#forget = this.#subject.onAbort(() => controller.abort());
-    }
-    return this.#controller.signal;
-  }
-
-  header(name: string): string | undefined {
-    return this.#subject.header(name);
-  }
-
-  setTexts(change: Parameters<Judged['setTexts']>[0]): void {
-    this.#requireRight();
-    this.#subject.setTexts((text) => {
-      const value = change(text);
-      if (value !== text.text) this.isChanged = true;
-      return value;
-    });
-  }
-
-  set(...[path, value]: Parameters<Judged['set']>): void {
-    this.#requireRight();
-    this.#subject.set(path, value);
-    this.isChanged = true;
-  }
-
-  replaceAll(replacements: Parameters<Judged['replaceAll']>[0]): void {
-    this.#requireRight();
-    if (replacements.length === 0) return;
-    this.#subject.replaceAll(replacements);
-    this.isChanged = true;
-  }
-
-  once<T>(key: ContextKey<T>, make: () => T): T {
-    return this.#subject.once(key, make);
-  }
-
-  hold(bytes: number): void {
-    this.#subject.hold(bytes);
-  }
-
-  /** It has judged, or cannot any more: stops listening for the client's departure. */
-  close(): void {
-    this.#forget?.();
-  }
-
-  /** Time is up: aborts the check's pending calls. */
-  end(): void {
-    this.#isOver = true;
-    this.#controller?.abort();
-  }
-
-  /** Others may judge the subject at the same time, or may have judged it: only a declared, unfinished check may change it. */
-  #requireRight(): void {
-    if (!this.#mayChange)
-      throw new Error('The check changes what it judges and does not declare "changes: true".');
-    if (this.#isOver) throw new Error('The check has timed out, and can no longer change anything.');
-  }
 }

@@ -7,6 +7,7 @@ import {
 } from '../../core/pipeline/redactor.ts';
 import type {
   AttemptContext,
+  CheckSubject,
   Emit,
   MaybePromise,
   StreamEvent,
@@ -14,7 +15,7 @@ import type {
   SubjectText,
 } from '../../core/pipeline/plugin.ts';
 import type { RunningGuardrail, ShownGuardrail } from './running-guardrail.ts';
-import { StreamedSubject } from './subjects.ts';
+import { RequestSubject, StreamedSubject } from './subjects.ts';
 import type { TextEvent } from '../../core/dialects/stream-event.ts';
 
 /** Longest text that is kept of an observed stream, in UTF-16 units. */
@@ -79,6 +80,7 @@ class JudgedText implements HeldText {
   readonly #event: TextEvent;
   readonly #judges: StreamJudges;
   readonly #reach: number;
+  readonly #request: CheckSubject['request'];
   #held = '';
   /** The unit before it, which decides whether a word begins there. */
   #before = '';
@@ -86,6 +88,7 @@ class JudgedText implements HeldText {
   constructor(event: TextEvent, judges: StreamJudges) {
     this.#event = event;
     this.#judges = judges;
+    this.#request = new RequestSubject(judges.context);
     this.#reach = Math.max(0, ...judges.windows.map(({ reach }) => reach ?? 0));
   }
 
@@ -107,7 +110,8 @@ class JudgedText implements HeldText {
 
   #judge(): MaybePromise<void> {
     const { context, windows, took } = this.#judges;
-    const subject = new StreamedSubject(context, [subjectText(this.#event, this.#before + this.#held)]);
+    const texts = [subjectText(this.#event, this.#before + this.#held)];
+    const subject = new StreamedSubject(context, texts, this.#request);
     const waiting: Promise<void>[] = [];
     for (const guardrail of windows) {
       const shown = guardrail.judge(subject, 'stream', context.facts);

@@ -1,6 +1,6 @@
 import type { AnswerText } from '../../core/dialects/dialect.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
-import { onceIn, type Replacement } from '../../core/pipeline/context.ts';
+import { onceIn, type Replacement, type SubjectParts } from '../../core/pipeline/context.ts';
 import type {
   AttemptContext,
   CheckSubject,
@@ -13,7 +13,7 @@ import type {
 } from '../../core/pipeline/plugin.ts';
 
 /** A subject without the members of a single judgement. */
-export type Judged = Omit<CheckSubject, 'signal'> & Pick<RequestContext, 'onAbort'>;
+export type Judged = Omit<CheckSubject, 'signal'> & SubjectParts & Pick<RequestContext, 'onAbort'>;
 
 /** Roles whose texts are instructions, not the message that a request is about. */
 const instructing: ReadonlySet<string> = new Set(['system', 'developer']);
@@ -49,6 +49,10 @@ export abstract class ContextSubject<C extends RequestContext = RequestContext> 
 
   get spanId(): string {
     return this.context.facts.spanId;
+  }
+
+  get headers(): SubjectParts['headers'] {
+    return this.context.headers;
   }
 
   header(name: string): string | undefined {
@@ -95,6 +99,10 @@ export class RequestSubject extends AttemptSubject implements Judged {
   get json(): JsonValue | undefined {
     const { body } = this.context.attempt;
     return body.loaded ? body.json : undefined;
+  }
+
+  get jsonText(): string {
+    return this.context.attempt.body.text;
   }
 
   get texts(): readonly SubjectText[] {
@@ -161,6 +169,10 @@ export class AnswerSubject extends AttemptSubject implements Judged {
     return this.#response.json;
   }
 
+  get jsonText(): string {
+    return this.#response.text;
+  }
+
   get texts(): readonly SubjectText[] {
     return this.#response.texts.map(ofAnswer);
   }
@@ -183,20 +195,28 @@ export class AnswerSubject extends AttemptSubject implements Judged {
   }
 }
 
-/** Texts of a streamed answer, as far as they have come. */
+/** Texts of a streamed answer as they have come. */
 export class StreamedSubject extends AttemptSubject implements Judged {
   readonly phase = 'output';
   readonly json = undefined;
+  readonly jsonText = undefined;
   readonly texts: readonly SubjectText[];
   readonly text: string;
+  readonly #request: CheckSubject['request'] | undefined;
 
-  constructor(context: AttemptContext, texts: readonly SubjectText[]) {
+  /** `request`: the same for all pieces of one stream. */
+  constructor(context: AttemptContext, texts: readonly SubjectText[], request?: CheckSubject['request']) {
     super(context);
+    this.#request = request;
     this.texts = texts;
     this.text = texts
       .filter(({ type, choice }) => type === 'text' && choice === 0)
       .map(({ text }) => text)
       .join('\n');
+  }
+
+  override get request(): CheckSubject['request'] {
+    return this.#request ?? super.request;
   }
 
   setTexts(): void {
@@ -214,4 +234,143 @@ export class StreamedSubject extends AttemptSubject implements Judged {
 
 function ofAnswer({ type, text, path, choice }: AnswerText): SubjectText {
   return { role: 'assistant', type, text, path, choice };
+}
+
+/** The subject as one check sees it: with a signal of its own, and knowing whether it was changed. */
+export class AskedSubject implements CheckSubject, SubjectParts {
+  isChanged = false;
+  readonly #subject: Judged;
+  readonly #mayChange: boolean;
+  #controller: AbortController | undefined;
+  #forget: (() => void) | undefined;
+  #isOver = false;
+
+  constructor(subject: Judged, mayChange: boolean) {
+    this.#subject = subject;
+    this.#mayChange = mayChange;
+  }
+
+  get id() {
+    return this.#subject.id;
+  }
+
+  get phase() {
+    return this.#subject.phase;
+  }
+
+  get endpoint() {
+    return this.#subject.endpoint;
+  }
+
+  get provider() {
+    return this.#subject.provider;
+  }
+
+  get service() {
+    return this.#subject.service;
+  }
+
+  get model() {
+    return this.#subject.model;
+  }
+
+  get texts() {
+    return this.#subject.texts;
+  }
+
+  get text() {
+    return this.#subject.text;
+  }
+
+  get json() {
+    return this.#subject.json;
+  }
+
+  get metadata() {
+    return this.#subject.metadata;
+  }
+
+  get headers() {
+    return this.#subject.headers;
+  }
+
+  get jsonText() {
+    return this.#subject.jsonText;
+  }
+
+  get request() {
+    return this.#subject.request;
+  }
+
+  get caller() {
+    return this.#subject.caller;
+  }
+
+  get traceId() {
+    return this.#subject.traceId;
+  }
+
+  get spanId() {
+    return this.#subject.spanId;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      const controller = (this.#controller = new AbortController());
+      this.#forget = this.#subject.onAbort(() => controller.abort());
+    }
+    return this.#controller.signal;
+  }
+
+  header(name: string): string | undefined {
+    return this.#subject.header(name);
+  }
+
+  setTexts(change: Parameters<Judged['setTexts']>[0]): void {
+    this.#requireRight();
+    this.#subject.setTexts((text) => {
+      const value = change(text);
+      if (value !== text.text) this.isChanged = true;
+      return value;
+    });
+  }
+
+  set(...[path, value]: Parameters<Judged['set']>): void {
+    this.#requireRight();
+    this.#subject.set(path, value);
+    this.isChanged = true;
+  }
+
+  replaceAll(replacements: Parameters<Judged['replaceAll']>[0]): void {
+    this.#requireRight();
+    if (replacements.length === 0) return;
+    this.#subject.replaceAll(replacements);
+    this.isChanged = true;
+  }
+
+  once<T>(key: ContextKey<T>, make: () => T): T {
+    return this.#subject.once(key, make);
+  }
+
+  hold(bytes: number): void {
+    this.#subject.hold(bytes);
+  }
+
+  /** It has judged, or cannot any more: stops listening for the client's departure. */
+  close(): void {
+    this.#forget?.();
+  }
+
+  /** Time is up: aborts the check's pending calls. */
+  end(): void {
+    this.#isOver = true;
+    this.#controller?.abort();
+  }
+
+  /** Others may judge the subject at the same time, or may have judged it: only a declared, unfinished check may change it. */
+  #requireRight(): void {
+    if (!this.#mayChange)
+      throw new Error('The check changes what it judges and does not declare "changes: true".');
+    if (this.#isOver) throw new Error('The check has timed out, and can no longer change anything.');
+  }
 }

@@ -40,6 +40,10 @@ abstract class ToolSubject extends ContextSubject {
     return this.judged.call.tool;
   }
 
+  get jsonText(): string {
+    return writeJson(this.json);
+  }
+
   get texts(): readonly SubjectText[] {
     return this.found.texts;
   }

@@ -29,6 +29,7 @@ import {
   type OwnedUsageLimit,
   rateCrossingPrefix,
 } from '../../core/ports/budgets.ts';
+import { whenAnswered } from '../../core/organisation/guardrails.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { LimitReservation, Window } from '../../core/ports/counters.ts';
 import type { PolicyTarget } from '../../core/ports/record-kinds.ts';
@@ -317,8 +318,8 @@ export default definePlugin({
         if (set === undefined && own === undefined) return undefined;
         const needsBody = set?.needsBody === true || own?.needsTokens === true || own?.needsCost === true;
         if (needsBody && holdsJson(context))
-          return context.body.load().then(() => decide(context, key, own, set));
-        return decide(context, key, own, set);
+          return context.body.load().then(() => whenAnswered(() => decide(context, key, own, set)));
+        return whenAnswered(() => decide(context, key, own, set));
       },
       settled(context, outcome) {
         const ofTools = context.get(toolReservations);

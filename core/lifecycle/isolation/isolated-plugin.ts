@@ -6,6 +6,7 @@ import type { AnyPlugin, Hooks, OptionFault, Scope } from '../../pipeline/plugin
 import type { Clock } from '../../ports/clock.ts';
 import { describeThrown, pluginErrors } from '../plugin-errors.ts';
 import { bounded } from '../undo-stack.ts';
+import { IsolatedChecks } from './isolated-checks.ts';
 import { IsolatedThread, type IsolationLimits, type StopReason } from './isolated-thread.ts';
 import {
   type Description,
@@ -46,32 +47,84 @@ interface IsolationSetup {
 export async function isolatedDefinition(
   setup: IsolationSetup,
 ): Promise<{ readonly definition: AnyPlugin } | { readonly faults: readonly string[] }> {
-  const told = await inPassing<Description>(setup, { ask: 'describe' });
+  const passing = new PassingThread(setup);
+  const told = await passing.ask<Description>({ ask: 'describe' });
   if ('faults' in told) return told;
-  const { name, description, schema, capabilities, hasCheck } = told;
+  const { name, description, schema, capabilities, hasCheck, offers } = told;
+  /** Those of its generation, in the order of the configuration. */
+  const places = new Set<IsolatedPlugin>();
+  const checks = new IsolatedChecks({
+    clock: setup.clock,
+    async running() {
+      const [first] = places;
+      if (first === undefined) throw new Error('the plugin that offers it is not running');
+      return first.running();
+    },
+    async ask(call) {
+      const [first] = places;
+      return first === undefined ? passing.ask(call) : (await first.running()).call(call);
+    },
+  });
   const definition: AnyPlugin = {
     name,
     ...(description !== undefined && { description }),
     ...(schema !== undefined && { schema: JSON.parse(schema) as TSchema }),
+    ...(offers.length > 0 && { offers: offers.map((one, index) => checks.definition(one, index)) }),
     capabilities,
     ...(hasCheck && {
-      check: (options) => inPassing<readonly OptionFault[]>(setup, { ask: 'check', options }),
+      check: (options) => passing.ask<readonly OptionFault[]>({ ask: 'check', options }),
     }),
-    create: (options, scope) => new IsolatedPlugin({ ...setup, name, options, scope, capabilities }).start(),
+    create(options, scope) {
+      const place = new IsolatedPlugin({ ...setup, name, options, scope, capabilities });
+      places.add(place);
+      scope.onDispose(() => void places.delete(place));
+      return place.start();
+    },
   };
   return { definition };
 }
 
-/** Asks a thread that is started only for this. */
-async function inPassing<T>({ file, limits, clock }: IsolationSetup, call: ThreadRequest): Promise<T> {
-  const nothing = (): void => undefined;
-  const module = pathToFileURL(file).href;
-  const thread = new IsolatedThread({ module, limits, clock, heard: nothing, stopped: nothing });
-  const late = (): Error => new Error(`it has not answered within ${loadMs} ms`);
-  try {
-    return await bounded(() => thread.call<T>(call), { clock, ms: loadMs, late });
-  } finally {
-    await thread.terminate();
+/** How long a thread for questions waits for the next one, in milliseconds. */
+const lingerMs = 500;
+
+/** A thread that only answers questions about a plugin: it starts with one, and ends when none has come for a while. */
+class PassingThread {
+  readonly #setup: IsolationSetup;
+  #thread: IsolatedThread | undefined;
+  #asked = 0;
+  #cancelEnd: () => void = () => undefined;
+
+  constructor(setup: IsolationSetup) {
+    this.#setup = setup;
+  }
+
+  async ask<T>(call: ThreadRequest): Promise<T> {
+    const { clock } = this.#setup;
+    this.#cancelEnd();
+    this.#asked += 1;
+    const thread = (this.#thread ??= this.#start());
+    const late = (): Error => new Error(`it has not answered within ${loadMs} ms`);
+    try {
+      return await bounded(() => thread.call<T>(call), { clock, ms: loadMs, late });
+    } catch (error) {
+      this.#end(thread);
+      throw error;
+    } finally {
+      this.#asked -= 1;
+      if (this.#asked === 0) this.#cancelEnd = clock.after(lingerMs, () => this.#end(thread));
+    }
+  }
+
+  #start(): IsolatedThread {
+    const { file, limits, clock } = this.#setup;
+    const nothing = (): void => undefined;
+    const module = pathToFileURL(file).href;
+    return new IsolatedThread({ module, limits, clock, heard: nothing, stopped: nothing });
+  }
+
+  #end(thread: IsolatedThread): void {
+    if (this.#thread === thread) this.#thread = undefined;
+    void thread.terminate();
   }
 }
 
@@ -187,11 +240,14 @@ class IsolatedPlugin {
     await thread.terminate();
   }
 
-  /** Calls wait while a thread starts, and fail when none is running or starting. */
-  async #ask(call: ThreadRequest): Promise<HookReturn> {
+  /** The present thread. Calls wait while one starts, and fail when none is running or starting. */
+  async running(): Promise<IsolatedThread> {
     if (this.#ready === undefined) throw new Error(`it is being started again, because ${this.#lastStop}`);
-    const thread = await this.#ready;
-    return thread.call<HookReturn>(call);
+    return this.#ready;
+  }
+
+  async #ask(call: ThreadRequest): Promise<HookReturn> {
+    return (await this.running()).call<HookReturn>(call);
   }
 
   #hooks(names: ReadonlySet<IsolatedHook>): Hooks {

@@ -35,6 +35,7 @@ interface IsolatedThreadOptions {
 
 /** Calls of one thread that wait for their end. */
 const mostCalls = 10_000;
+const givenUp = 'the call was given up before its thread answered';
 /** How long a thread may take without a turn until its first answer, in milliseconds: it loads modules. */
 const loadingMs = 10_000;
 
@@ -43,6 +44,8 @@ const loadingMs = 10_000;
  * memory limit; the gateway continues. Its owner may start another one.
  */
 export class IsolatedThread {
+  /** What it has got once, and knows by its number: parameters and requests. */
+  readonly has = new WeakSet<object>();
   readonly #options: IsolatedThreadOptions;
   readonly #worker: Worker;
   readonly #turns = new Int32Array(new SharedArrayBuffer(4));
@@ -77,12 +80,23 @@ export class IsolatedThread {
     this.#cancelLook = clock.after(this.#lookMs, () => this.#look());
   }
 
-  /** Resolves as the thread answers; rejects as it throws, or when it ends before. */
-  call<T>(call: ThreadRequest): Promise<T> {
+  /** Resolves as the thread answers; rejects as it throws, or when it ends or `signal` aborts before. */
+  call<T>(call: ThreadRequest, signal?: AbortSignal): Promise<T> {
     if (this.#isOver) return Promise.reject(new Error('its thread has ended'));
     if (this.#calls.size >= mostCalls)
       return Promise.reject(new Error(`${mostCalls} calls wait for its thread, and no more may`));
-    return this.#calls.open<T>((id) => this.send({ id, call }));
+    if (signal === undefined) return this.#calls.open<T>((id) => this.send({ id, call }));
+    if (signal.aborted) return Promise.reject(new Error(givenUp));
+    let abort = (): void => undefined;
+    const answer = this.#calls.open<T>((id) => {
+      abort = () => {
+        this.#calls.reject(id, new Error(givenUp));
+        this.send({ abort: id });
+      };
+      this.send({ id, call });
+    });
+    signal.addEventListener('abort', abort, { once: true });
+    return answer.finally(() => signal.removeEventListener('abort', abort));
   }
 
   /** Sends it a message without an answer. */

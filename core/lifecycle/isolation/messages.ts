@@ -12,7 +12,13 @@ import type {
   ResponseView,
 } from '../../pipeline/context.ts';
 import type { RequestFacts } from '../../pipeline/facts.ts';
-import type { Capabilities } from '../../pipeline/plugin.ts';
+import type {
+  AnyCheck,
+  Capabilities,
+  CheckResult,
+  CheckSubject,
+  OptionFault,
+} from '../../pipeline/plugin.ts';
 import type { HeaderList } from '../../ports/header-list.ts';
 import type { LogLevel } from '../../ports/log.ts';
 import type { MetricDefinition } from '../../ports/metrics.ts';
@@ -139,7 +145,73 @@ export type Description =
       readonly schema: string | undefined;
       readonly capabilities: Capabilities;
       readonly hasCheck: boolean;
+      readonly offers: readonly DescribedCheck[];
     };
+
+/** A check that the plugin offers to guardrails. */
+export interface DescribedCheck extends Pick<
+  AnyCheck,
+  'id' | 'aliases' | 'description' | 'phases' | 'changes' | 'timeoutMs'
+> {
+  /** JSON of the schema. */
+  readonly schema: string;
+  readonly hasCheck: boolean;
+  readonly hasReach: boolean;
+}
+
+/** Parameters as the functions of their check see them. */
+export interface SeenParameters {
+  readonly faults: readonly OptionFault[];
+  /** Undefined for no greatest length. */
+  readonly reach: number | undefined;
+}
+
+/** Texts and JSON of a request or an answer. */
+export interface SentTexts extends Pick<CheckSubject, 'texts' | 'text'> {
+  /** Undefined for no JSON. */
+  readonly json: string | undefined;
+}
+
+/** The subject of a check as plain data. */
+export interface SentSubject
+  extends
+    SentTexts,
+    Pick<
+      CheckSubject,
+      | 'id'
+      | 'phase'
+      | 'endpoint'
+      | 'provider'
+      | 'service'
+      | 'model'
+      | 'metadata'
+      | 'caller'
+      | 'traceId'
+      | 'spanId'
+    > {
+  readonly headers: HeaderList;
+  /** Number under which the thread keeps the request of an answer; undefined when it keeps none. */
+  readonly request: number | undefined;
+}
+
+/** A change that a check has made, in the order of making. Values are JSON. */
+export type CheckOperation =
+  /** Texts by their index. */
+  | { readonly texts: ReadonlyMap<number, string> }
+  | { readonly set: JsonPath; readonly value: string }
+  | { readonly replace: readonly { readonly path: JsonPath; readonly value: string }[] }
+  | { readonly hold: number };
+
+/** How a judgement ended; `wants`: the thread needs the parameters and the request (again). */
+export type CheckReturn =
+  | { readonly wants: true }
+  | {
+      readonly operations: readonly CheckOperation[];
+      readonly verdict: CheckResult['verdict'];
+      /** JSON. */
+      readonly data: string | undefined;
+    }
+  | { readonly operations: readonly CheckOperation[]; readonly error: ToldError };
 
 /** The hooks that can run in another thread. */
 export const isolatedHooks = ['admit', 'request', 'attempt', 'response', 'stream', 'settled'] as const;
@@ -163,7 +235,19 @@ export type ThreadRequest =
       readonly first: number;
       readonly events: readonly StreamEvent[];
     }
-  | { readonly ask: 'end'; readonly tap: number };
+  | { readonly ask: 'end'; readonly tap: number }
+  /** The check is the index among those that are offered. */
+  | { readonly ask: 'parameters'; readonly check: number; readonly parameters: unknown }
+  | {
+      readonly ask: 'judge';
+      readonly check: number;
+      /** Number of the place that names the check, with its parameters when the thread has not got them. */
+      readonly judge: number;
+      readonly parameters: unknown;
+      readonly subject: SentSubject;
+      /** Of an answer, when the thread has not got it. */
+      readonly request: SentTexts | undefined;
+    };
 
 /** Plain values of the scope. */
 export interface ThreadSettings {
@@ -178,6 +262,8 @@ export type ToThread =
   | { readonly answered: number; readonly value: unknown }
   | { readonly refused: number; readonly error: ToldError }
   | { readonly drop: number }
+  /** The call is out of time, or the client has left. */
+  | { readonly abort: number }
   | { readonly ping: true }
   | { readonly retiring: true };
 
@@ -206,6 +292,8 @@ export interface ThreadData {
 
 /** A thrown value, on its way to another thread. */
 interface ToldError {
+  /** Of an error that is no refusal. */
+  readonly name?: string;
   readonly message: string;
   readonly stack: string | undefined;
   /** Of a refusal. */
@@ -221,12 +309,12 @@ export function toldError(thrown: unknown): ToldError {
     const { message, stack, code, param, headers, plugin } = thrown;
     return { message, stack, code, param, headers: [...headers], plugin };
   }
-  if (thrown instanceof Error) return { message: thrown.message, stack: thrown.stack };
+  if (thrown instanceof Error) return { name: thrown.name, message: thrown.message, stack: thrown.stack };
   return { message: String(thrown), stack: undefined };
 }
 
 /** The same error here. */
-export function heardError({ message, stack, code, param, headers, plugin }: ToldError): Error {
+export function heardError({ name, message, stack, code, param, headers, plugin }: ToldError): Error {
   if (code !== undefined)
     return new GatewayError(code, message, {
       param: param ?? null,
@@ -234,6 +322,7 @@ export function heardError({ message, stack, code, param, headers, plugin }: Tol
       ...(plugin !== undefined && { plugin }),
     });
   const error = new Error(message);
+  if (name !== undefined) error.name = name;
   if (stack !== undefined) error.stack = stack;
   return error;
 }

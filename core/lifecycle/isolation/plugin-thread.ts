@@ -5,10 +5,11 @@ import type { StreamEvent } from '../../dialects/stream-event.ts';
 import { isStreamSource } from '../../pipeline/answer.ts';
 import type { MaybePromise, StreamTap } from '../../pipeline/context.ts';
 import * as pluginModule from '../../pipeline/plugin.ts';
-import type { AnyPlugin, Hooks } from '../../pipeline/plugin.ts';
+import type { AnyCheck, AnyPlugin, Hooks, Scope } from '../../pipeline/plugin.ts';
 import { checkDefinition, checkReturnedHooks, defaultExport } from '../check-definition.ts';
 import { pluginRegistry } from '../plugin-registry.ts';
 import {
+  type DescribedCheck,
   type Description,
   type FromThread,
   type HookReturn,
@@ -20,6 +21,7 @@ import {
   type ToThread,
 } from './messages.ts';
 import { notIsolated, ThreadContext } from './thread-context.ts';
+import { ThreadChecks } from './thread-checks.ts';
 import { ThreadScope } from './thread-scope.ts';
 
 /** Taps of streams that were given up without an end; the oldest are forgotten. */
@@ -38,7 +40,10 @@ const { module, turns } = workerData as ThreadData;
 const send = (message: FromThread): void => parentPort?.postMessage(message);
 const scope = new ThreadScope(send);
 const taps = new Map<number, OpenTap>();
+const checks = new ThreadChecks();
 let hooks: Hooks = {};
+/** What the plugin was created with. */
+let lent: Scope | undefined;
 
 const refused = (what: string) => (): never => {
   throw notIsolated(what);
@@ -77,21 +82,33 @@ async function definition(): Promise<AnyPlugin> {
 async function describe(): Promise<Description> {
   const loaded = await (loading ??= load());
   if ('faults' in loaded) return loaded;
-  const { name, description, schema, capabilities = {}, check, offers } = loaded;
+  const { name, description, schema, capabilities = {}, check, offers = [] } = loaded;
   const faults: string[] = [];
   if (capabilities.routes === true) faults.push(notIsolated('A route (capabilities.routes)').message);
   if ((capabilities.provides ?? []).length > 0)
     faults.push(notIsolated('What a plugin provides for others (capabilities.provides)').message);
-  if (offers !== undefined && offers.length > 0)
-    faults.push(notIsolated('A check of guardrails (offers)').message);
   if (faults.length > 0) return { faults };
   const text = schema && JSON.stringify(schema);
-  return { name, description, schema: text, capabilities, hasCheck: check !== undefined };
+  const hasCheck = check !== undefined;
+  return { name, description, schema: text, capabilities, hasCheck, offers: offers.map(describeCheck) };
+}
+
+function describeCheck(offered: AnyCheck): DescribedCheck {
+  const { id, aliases, description, phases, changes, timeoutMs, schema, check, reach } = offered;
+  return {
+    ...{ id, description, phases, schema: JSON.stringify(schema) },
+    ...(aliases !== undefined && { aliases }),
+    ...(changes !== undefined && { changes }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    hasCheck: check !== undefined,
+    hasReach: reach !== undefined,
+  };
 }
 
 async function create({ options, settings }: Extract<ThreadRequest, { ask: 'create' }>): Promise<string[]> {
   const plugin = await definition();
-  const created: unknown = await plugin.create(options, scope.lend(settings));
+  lent = scope.lend(settings);
+  const created: unknown = await plugin.create(options, lent);
   const faults = checkReturnedHooks(created);
   if (faults.length > 0) throw new Error(faults.join('; '));
   hooks = created as Hooks;
@@ -173,7 +190,7 @@ function tapOf(id: number): OpenTap {
   return found;
 }
 
-function perform(call: ThreadRequest): unknown {
+function perform(id: number, call: ThreadRequest): unknown {
   switch (call.ask) {
     case 'describe':
       return describe();
@@ -191,12 +208,16 @@ function perform(call: ThreadRequest): unknown {
       return tapEvents(call);
     case 'end':
       return endTap(call);
+    case 'parameters':
+      return definition().then((plugin) => checks.look(plugin, call));
+    case 'judge':
+      return definition().then((plugin) => checks.judge(id, call, { plugin, scope: lent }));
   }
 }
 
 async function answer(id: number, call: ThreadRequest): Promise<void> {
   try {
-    send({ id, value: await perform(call) });
+    send({ id, value: await perform(id, call) });
   } catch (thrown) {
     send({ id, error: toldError(thrown) });
   }
@@ -209,6 +230,7 @@ function heard(message: ToThread): void {
     const { used_heap_size: heap, external_memory: external } = getHeapStatistics();
     send({ memoryBytes: heap + external });
   } else if ('drop' in message) taps.delete(message.drop);
+  else if ('abort' in message) checks.abort(message.abort);
   else if ('retiring' in message) {
     try {
       hooks.retiring?.();

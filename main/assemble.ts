@@ -217,6 +217,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     providerRows,
     restartNeeded,
     breakers: pluginBreakers,
+    runtime: hooks,
     log,
     metrics,
     clock,

@@ -1,7 +1,7 @@
 import type { Problem } from '../config/problem.ts';
 import type { ConfigSource } from '../config/config-source.ts';
 import type { GatewayConfig, PipelineConfig, PluginBreakerInput } from '../config/schema.ts';
-import type { PluginInstance } from '../pipeline/call-hook.ts';
+import type { HookRuntime, PluginInstance } from '../pipeline/call-hook.ts';
 import type { PluginBreakers, PluginBreakerSettings } from '../pipeline/plugin-breaker.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -51,6 +51,8 @@ export interface StartOptions<C> {
   readonly compile: (pipelines: readonly CreatedPipeline[]) => C;
   /** Makes the breakers of plugins. Default: no plugin has one. */
   readonly breakers?: PluginBreakers;
+  /** Measures the checks that plugins offer. Default: they run by themselves. */
+  readonly runtime?: HookRuntime;
   /** Longest time for one plugin's `create`, in milliseconds. Default 10000. */
   readonly createTimeoutMs?: number;
 }
@@ -84,6 +86,7 @@ export async function startGeneration<C>(
     if (!created.ok) return await refuse(created.problems);
     const compiled = options.compile(created.pipelines);
     const instances = created.pipelines.flatMap((pipeline) => pipeline.instances);
+    if (options.runtime !== undefined) prepared.checks.runBy(instances, options.runtime);
     return { ok: true, generation: new RunningGeneration({ prepared, compiled, instances, stack, log }) };
   } catch (error) {
     log.debug('a generation could not be put together', { error: describeThrown(error) });

@@ -3,6 +3,7 @@ import type { ConfigSource } from '../config/config-source.ts';
 import type { Problem } from '../config/problem.ts';
 import type { PluginEntry } from '../config/schema.ts';
 import type { AnyCheck, AnyPlugin, CheckResult, Checks, Judge } from '../pipeline/plugin.ts';
+import { callCheck, type HookRuntime, type PluginInstance } from '../pipeline/call-hook.ts';
 import { problemAt } from './problem-at.ts';
 import type { Mistake } from '../base/json.ts';
 
@@ -32,15 +33,56 @@ export function guardsOf(plugins: Iterable<AnyPlugin>, { isComplete = true } = {
   };
 }
 
+/** The checks of a generation. */
+export interface GenerationChecks extends Checks {
+  /** Those of plugins run as parts of these instances from now on: measured, and with their breakers. */
+  runBy(instances: readonly PluginInstance[], runtime: HookRuntime): void;
+}
+
 /** The checks of a generation: those that come with the gateway, and those of the plugins that it lists. */
 export function guardsOfGeneration(
   builtIns: Iterable<AnyPlugin>,
   plugins: readonly ListedPlugin[],
   { isComplete }: { readonly isComplete: boolean },
-): Checks {
-  const theirs = foreign(plugins).map(({ definition }) => definition);
-  const offering = theirs.map(({ name, offers = [] }) => ({ name, offers: offers.map(soundCheck), create }));
-  return guardsOf([...builtIns, ...offering], { isComplete });
+): GenerationChecks {
+  const callers = new Map<AnyPlugin, Caller>();
+  const offering = foreign(plugins).map(({ definition }) => {
+    const { name, offers = [] } = definition;
+    const caller: Caller = { of: undefined };
+    callers.set(definition, caller);
+    return { name, offers: offers.map((check) => calledBy(caller, soundCheck(check))), create };
+  });
+  return {
+    ...guardsOf([...builtIns, ...offering], { isComplete }),
+    runBy(instances, runtime) {
+      for (const instance of instances) {
+        const caller = callers.get(instance.definition);
+        if (caller !== undefined) caller.of ??= { instance, runtime };
+      }
+    },
+  };
+}
+
+/** The first instance of the plugin that offers a check; undefined before it is created. */
+interface Caller {
+  of: { readonly instance: PluginInstance; readonly runtime: HookRuntime } | undefined;
+}
+
+function calledBy(caller: Caller, check: AnyCheck): AnyCheck {
+  return {
+    ...check,
+    create(parameters, scope) {
+      const judge = check.create(parameters, scope);
+      return (subject) => {
+        const { of } = caller;
+        if (of === undefined) return judge(subject);
+        return callCheck(of.instance, check.id, of.runtime, {
+          signal: () => subject.signal,
+          call: () => judge(subject),
+        });
+      };
+    },
+  };
 }
 
 const create = () => ({});

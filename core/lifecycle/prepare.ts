@@ -12,7 +12,7 @@ import { checkOrganisation } from './check-organisation.ts';
 import { checkOrganisationResources } from './check-organisation-resources.ts';
 import { bounded } from './undo-stack.ts';
 import { problemAt, suggestion } from './problem-at.ts';
-import type { AnyPlugin, Checks } from '../pipeline/plugin.ts';
+import type { AnyPlugin } from '../pipeline/plugin.ts';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { frameWithin } from './plugin-errors.ts';
@@ -21,7 +21,7 @@ import { checkDefinition, defaultExport } from './check-definition.ts';
 import { isolatedDefinition } from './isolation/isolated-plugin.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { whenAnswered } from '../organisation/guardrails.ts';
-import { guardsOfGeneration, offerProblems } from './offered-checks.ts';
+import { type GenerationChecks, guardsOfGeneration, offerProblems } from './offered-checks.ts';
 
 /** A plugin's definition and where its code came from. */
 interface LoadedPlugin {
@@ -259,7 +259,7 @@ export interface Prepared {
   readonly codeHashes: ReadonlySet<string>;
   readonly warnings: readonly Problem[];
   /** Checks that its guardrails can use. */
-  readonly checks: Checks;
+  readonly checks: GenerationChecks;
 }
 
 /** The result of `prepareGeneration`; `pluginInputs` are to be watched in either case. */
@@ -349,7 +349,7 @@ interface Examined {
   readonly loads: ReadonlyMap<string, PluginLoad>;
   readonly parts: readonly Awaited<ReturnType<typeof preparePipeline>>[];
   readonly problems: readonly Problem[];
-  readonly checks: Checks;
+  readonly checks: GenerationChecks;
 }
 
 /** The configuration's files as messages name them, in the order in which plugins appear. */

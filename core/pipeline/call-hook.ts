@@ -174,14 +174,76 @@ function callOnce<T>(
 
 /** Replaces a call while the breaker is open: bypasses the plugin, or refuses the request. */
 function leftAlone(breaker: PluginBreaker, hook: string, guarded: GuardedCall | undefined): undefined {
-  const { plugin, settings } = breaker;
+  const { settings } = breaker;
   guarded?.passedOver?.(settings.whenOpen);
   if (settings.whenOpen === 'bypass') return undefined;
+  throw unavailable(breaker, hook, ', and no request may pass without it');
+}
+
+function unavailable(breaker: PluginBreaker, hook: string, consequence: string): GatewayError {
+  const { plugin } = breaker;
   const seconds = breaker.retryAfter(hook);
-  throw new GatewayError(
+  return new GatewayError(
     'plugin_unavailable',
-    `The plugin "${plugin}" keeps failing and is left alone for now, and no request may pass without it. Try again in ${seconds} s; the gateway's log says why it fails.`,
+    `The plugin "${plugin}" keeps failing and is left alone for now${consequence}. Try again in ${seconds} s; the gateway's log says why it fails.`,
     { plugin, headers: ['retry-after', String(seconds)] },
+  );
+}
+
+/**
+ * Calls a check that a plugin offers: measured as a hook of the check's name, with a breaker of its own. A failure is
+ * counted and thrown on, because `on_error` of the check decides; so is one while the breaker is open, for every
+ * `when_open`. An abort of `signal` ends the call: by a `TimeoutError` as a failure.
+ */
+export function callCheck<T>(
+  { breaker, name }: PluginInstance,
+  check: string,
+  { work, clock, countPluginError }: HookRuntime,
+  { signal, call }: { readonly signal: () => AbortSignal; call(): T | Promise<T> },
+): T | Promise<T> {
+  const attempt = breaker?.begin(check, 'whole');
+  if (breaker !== undefined && attempt === undefined) throw unavailable(breaker, check, '');
+  const startedAt = clock.monotonic();
+  const tookMs = (): number => clock.monotonic() - startedAt;
+  const failed = (): void => {
+    countPluginError(name, check);
+    attempt?.end('failed');
+  };
+  let result: T | Promise<T>;
+  try {
+    result = call();
+  } catch (error) {
+    work?.returned(name, check, tookMs());
+    failed();
+    throw error;
+  }
+  if (!isPromise(result)) {
+    work?.returned(name, check, tookMs());
+    attempt?.end('ended');
+    return result;
+  }
+  work?.waits(name, check, tookMs());
+  let isOver = false;
+  const end = (ended: () => void): void => {
+    if (isOver) return;
+    isOver = true;
+    aborting.removeEventListener('abort', aborted);
+    work?.ended(name, check, tookMs());
+    ended();
+  };
+  const aborting = signal();
+  const aborted = (): void =>
+    end(() => ((aborting.reason as Error).name === 'TimeoutError' ? failed() : attempt?.end('unknown')));
+  aborting.addEventListener('abort', aborted);
+  return result.then(
+    (value) => {
+      end(() => attempt?.end('ended'));
+      return value;
+    },
+    (error: unknown) => {
+      end(failed);
+      throw error;
+    },
   );
 }
 

@@ -364,7 +364,7 @@ export class AskedSubject implements CheckSubject, SubjectParts {
   /** Time is up: aborts the check's pending calls. */
   end(): void {
     this.#isOver = true;
-    this.#controller?.abort();
+    this.#controller?.abort(new DOMException('The time of the check is over.', 'TimeoutError'));
   }
 
   /** Others may judge the subject at the same time, or may have judged it: only a declared, unfinished check may change it. */

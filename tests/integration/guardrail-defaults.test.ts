@@ -5,6 +5,7 @@ import { type Administration, openResourcesOfFile, startAdministration } from '.
 import type { TestGatewayOptions } from '../kit/gateway-kit.ts';
 import { send } from '../kit/http-kit.ts';
 import { openTestDirectory } from '../kit/live-directory-kit.ts';
+import { loaded, usual } from '../../core/lifecycle/isolation/isolated-checks.test-support.ts';
 import { defineCheck, definePlugin, failed, passed, Type } from '../../core/pipeline/plugin.ts';
 
 const resources = await openResourcesOfFile();
@@ -221,4 +222,32 @@ test('a check of a plugin is stored like any other; once the plugin is gone it b
     open.gateway.settled[0]?.facts.verdicts.map(({ verdict }) => verdict),
     ['failed'],
   );
+});
+
+test('a check in a thread of its own has its parameters looked at when it is stored', async (t) => {
+  const tone = await loaded(
+    t,
+    `const tone = defineCheck({
+      id: 'acme.tone',
+      description: 'Fails for a rude word.',
+      phases: ['input'],
+      schema: Type.Object({ rude: Type.String() }, { additionalProperties: false }),
+      check: ({ rude }) => (rude === '' ? [{ path: '/rude', message: 'must be a word' }] : []),
+      create: () => () => passed(),
+    });
+    export default definePlugin({ name: 'tone', offers: [tone], create: () => ({}) });`,
+    usual,
+  );
+  const { call } = await begin(t, [tone]);
+  const save = (parameters: object, id = 'acme.tone') =>
+    call('POST', '/guardrails', { name: 'Tone', checks: [{ id, parameters }], actions: { deny: true } });
+  for (const [refused, message] of [
+    [await save({ rud: 'darn' }), /\/checks\/0\/parameters\/rud .*did you mean \\"rude\\"/],
+    [await save({ rude: '' }), /\/checks\/0\/parameters\/rude .*must be a word/],
+    [await save({ rude: 'darn' }, 'acme.tune'), /did you mean \\"acme\.tone\\"/],
+  ] as const) {
+    assert.equal(refused.status, 400, refused.text);
+    assert.match(refused.text, message);
+  }
+  assert.equal((await save({ rude: 'darn' })).status, 200);
 });

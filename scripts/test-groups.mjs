@@ -51,7 +51,7 @@ export const suites = {
     /^((storage\/postgres|plugins\/management|tests\/property)\/|storage\/embedded\/[a-z-]*pglite|tests\/integration\/(administration|organisation-records)|tests\/sdk\/portkey-(admin|configs|integrations|mcp|policies|prompts))/,
   /** The analytics store on the real engine: writes, queries and recovery. */
   analytics:
-    /^(storage\/clickhouse\/(embedded|many-traces|migrate\.|older-bodies|price-changes|quick-scans|server|usage-start|views|retention|table-layout)|storage\/embedded\/(chdb\/(engine|http-server)|start-chdb)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|budget-comparison|exports|log-routes|logs|reconcile-command|reprice|telemetry))/,
+    /^(storage\/clickhouse\/(embedded|many-traces|migrate\.|older-bodies|price-changes|quick-scans|server|usage-start|views|retention|shards|table-layout)|storage\/embedded\/(chdb\/(engine|http-server)|start-chdb)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|budget-comparison|exports|log-routes|logs|reconcile-command|reprice|telemetry))/,
   /** Gateways as processes that are called, restarted and inspected from outside. */
   processes:
     /^(tests\/(mcp\/|package\/|runtime\/node|integration\/(back-pressure|bench-command|clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|plugin-swap|prices|reload|third-party|usage-limits|workers)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/(embedded\/data-lock|redis\/(redis-cluster|redis-failover|redis-sentinel|jobs-on-cluster)))/,

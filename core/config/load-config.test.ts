@@ -27,6 +27,8 @@ describe('loadConfig: defaults', () => {
         replicated: false,
         replica_path: '/clickhouse/tables/{shard}/{database}/{table}',
         replica_name: '{replica}',
+        sharded: false,
+        insert_quorum_parallel: true,
         max_memory_bytes: 1_073_741_824,
         max_queued_queries: 32,
         query_timeout_s: 20,

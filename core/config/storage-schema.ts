@@ -209,6 +209,27 @@ const AnalyticsStore = Type.Object(
         description: 'Name of a replica in that path.',
       }),
     ),
+    sharded: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'Spread rows over all shards of the cluster: each has the tables, and Distributed tables in the database `DATABASE_all` read and write those of all shards. Needs `cluster`.',
+      }),
+    ),
+    insert_quorum: Type.Optional(
+      Type.Union([Type.Integer({ minimum: 2, maximum: 1000 }), Type.Literal('auto')], {
+        'x-expected': 'a number of replicas from 2 on, or "auto" for the majority',
+        description:
+          'Replicas that have stored a batch before it counts as stored; `auto`: the majority. Until then it waits in the journal. Needs `replicated`. Default: one replica.',
+      }),
+    ),
+    insert_quorum_parallel: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description:
+          'Quorum inserts into a table may run at the same time. False: one after the other, also those of several gateways; `weir reprice` then reads with `select_sequential_consistency`.',
+      }),
+    ),
     max_memory_bytes: Type.Optional(
       Type.Integer({
         default: 1_073_741_824,

@@ -434,6 +434,11 @@ export interface AnalyticsServerSettings {
   readonly replicated: boolean;
   readonly replica_path: string;
   readonly replica_name: string;
+  /** Every shard of the cluster has the tables. */
+  readonly sharded: boolean;
+  /** Replicas that have a batch before it counts as stored; `auto`: the majority. Default: one. */
+  readonly insert_quorum?: number | 'auto';
+  readonly insert_quorum_parallel: boolean;
 }
 
 /** Section `storage.analytics` of the configuration, defaults filled in. */

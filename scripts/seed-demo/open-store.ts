@@ -48,6 +48,10 @@ export async function openDemoStore(options: DemoStoreOptions): Promise<DemoStor
   const { analytics } = config.storage;
   if (analytics.url === 'none:')
     throw new Error('There is no analytics store: storage.analytics.url is "none:". Name one there.');
+  if (isServer(config) && analytics.sharded)
+    throw new Error(
+      'The rows of a demo are made in one place, and storage.analytics.sharded spreads them: leave it out of the configuration for a demo.',
+    );
   await mkdir(data, { recursive: true });
   // A server accepts several processes, and its gateway may run; the embedded engine accepts one.
   if (!isServer(config) || !existsSync(path.join(data, 'identity.json'))) {

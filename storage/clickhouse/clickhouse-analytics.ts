@@ -29,8 +29,10 @@ import { inWindow, moment, moments, visible } from './filter-sql.ts';
 import { feedbackSeries, groups, series } from './series.ts';
 import { repricingOf } from './price-changes.ts';
 import { countLogs, logs, newLogs, trace, traces } from './list-logs.ts';
+import { oneServer, quorumSettings, type TableLayout } from './migrate.ts';
 import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
 import { type QueryBounds, type Select, selectOf } from './select.ts';
+import { intoShard, shardOf, type Shards } from './shards.ts';
 import { insertError, unavailable } from './store-errors.ts';
 import type { UsageReach } from './usage-plan.ts';
 
@@ -74,6 +76,9 @@ interface StoreTraits {
   readonly rawKeptMs?: number | undefined;
   /** Start of complete roll-ups, milliseconds since the epoch; Infinity (the default): they are not complete. */
   readonly rolledUpFrom?: number | undefined;
+  readonly layout?: TableLayout | undefined;
+  /** Set when the client's tables are Distributed ones. */
+  readonly shards?: Shards | undefined;
 }
 
 /** The analytics store on a ClickHouse server, or on the embedded engine, which has the same protocol. */
@@ -83,6 +88,9 @@ export class ClickHouseAnalytics implements Analytics {
   readonly #readsFiles: boolean;
   readonly #rawKeptMs: number;
   readonly #rolledUpFrom: number;
+  readonly #insertSettings: ClickHouseSettings;
+  readonly #layout: TableLayout;
+  readonly #shards: Shards | undefined;
 
   /**
    * `client` has a database whose schema is up to date. `readsFiles`: the other side reads the files of `StoredRows`
@@ -90,11 +98,15 @@ export class ClickHouseAnalytics implements Analytics {
    */
   constructor(client: ClickHouseClient, traits: StoreTraits = {}) {
     const { readsFiles = false, queryBounds, rawKeptMs = Infinity, rolledUpFrom = Infinity } = traits;
+    const { layout = oneServer, shards } = traits;
     this.#client = client;
     this.#select = selectOf(client, queryBounds);
     this.#readsFiles = readsFiles;
     this.#rawKeptMs = rawKeptMs;
     this.#rolledUpFrom = rolledUpFrom;
+    this.#insertSettings = { ...insertSettings, ...quorumSettings(layout) };
+    this.#layout = layout;
+    this.#shards = shards;
   }
 
   async insert(
@@ -103,7 +115,9 @@ export class ClickHouseAnalytics implements Analytics {
     deduplicationToken: string,
   ): Promise<void> {
     if ((rows instanceof Uint8Array ? rows.length : rows.end - rows.from) === 0) return;
-    const settings = { ...insertSettings, insert_deduplication_token: deduplicationToken };
+    const settings = { ...this.#insertSettings, insert_deduplication_token: deduplicationToken };
+    if (this.#shards !== undefined)
+      Object.assign(settings, intoShard(shardOf(deduplicationToken, this.#shards.count)));
     const query = inserts[table];
     try {
       if (rows instanceof Uint8Array)
@@ -155,7 +169,8 @@ export class ClickHouseAnalytics implements Analytics {
   repricing(): Promise<Repricing> {
     // The embedded engine ends with its command, and only one process uses its folder.
     const graceMs = this.#readsFiles ? 0 : repricingGraceMs;
-    return Promise.resolve(repricingOf({ client: this.#client, select: this.#select, graceMs }));
+    const place = { client: this.#client, select: this.#select, layout: this.#layout, shards: this.#shards };
+    return Promise.resolve(repricingOf({ ...place, graceMs }));
   }
 
   groups(query: GroupQuery): ReturnType<Analytics['groups']> {

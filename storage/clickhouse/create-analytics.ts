@@ -1,15 +1,30 @@
-import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import {
+  type ClickHouseClient,
+  ClickHouseLogLevel,
+  type ClickHouseSettings,
+  createClient,
+} from '@clickhouse/client';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
 import {
+  literal,
   migrate,
   onCluster,
   oneServer,
   readMigrations,
+  schemaOf,
   schemaSettings,
   type TableLayout,
 } from './migrate.ts';
+import {
+  allShardsSettings,
+  databaseOfAll,
+  distributeTables,
+  readShards,
+  schemaOfShards,
+  type Shards,
+} from './shards.ts';
 import type { QueryBounds } from './select.ts';
 import { checkVersion, explainStart, type OpeningStep, type StorePlace } from './store-errors.ts';
 import { usageStart } from './usage-plan.ts';
@@ -24,7 +39,8 @@ export interface Retention {
 
 interface Table {
   readonly name: string;
-  readonly engine_full: string;
+  /** One, or those of the servers of the cluster that differ: a shard that was added has no rule yet. */
+  readonly engines: readonly string[];
   /** Column of the row's time; in a roll-up, the start of its bucket. */
   readonly time: string;
 }
@@ -47,13 +63,12 @@ const byParts = ['ttl_only_drop_parts = 1', 'materialize_ttl_recalculate_only = 
 async function applyRetention(
   client: ClickHouseClient,
   retention: Retention,
-  layout: TableLayout,
-  log: Log,
+  { database = 'weir', layout = oneServer, log }: ClickHouseOptions,
 ): Promise<void> {
-  for (const table of await tablesOf(client)) {
+  for (const table of await tablesOf(client, database, layout)) {
     const days = daysOf(table.name, retention);
-    const now = ownRule.exec(table.engine_full);
-    if (now === null && anyRule.test(table.engine_full)) {
+    const rules = table.engines.map((engine) => ({ engine, own: ownRule.exec(engine) }));
+    if (rules.some(({ engine, own }) => own === null && anyRule.test(engine))) {
       log.warn(
         'A table of the analytics store has a TTL of its own, which stays; `retention` does not hold for it',
         {
@@ -62,21 +77,30 @@ async function applyRetention(
       );
       continue;
     }
-    if ((now === null ? 0 : Number(now[2])) === days) continue;
+    if (rules.every(({ own }) => (own === null ? 0 : Number(own[2])) === days)) continue;
     await setRule(client, table, days, layout);
     log.info('Retention of a table of the analytics store is set', { table: table.name, days });
   }
 }
 
 /** The tables that Weir creates, without the inner tables of views. */
-async function tablesOf(client: ClickHouseClient): Promise<Table[]> {
+async function tablesOf(
+  client: ClickHouseClient,
+  database: string,
+  { cluster, sharded }: TableLayout,
+): Promise<Table[]> {
+  const tables =
+    sharded === true ? `clusterAllReplicas(${literal(cluster ?? '')}, system.tables)` : 'system.tables';
   const result = await client.query({
-    query: `SELECT t.name AS name, t.engine_full AS engine_full, any(c.name) AS time
-      FROM system.tables AS t INNER JOIN system.columns AS c ON c.database = t.database AND c.table = t.name
-      WHERE t.database = currentDatabase() AND t.engine LIKE '%MergeTree' AND c.is_in_partition_key
+    query: `SELECT t.name AS name, groupUniqArray(t.engine_full) AS engines, any(c.name) AS time
+      FROM ${tables} AS t INNER JOIN system.columns AS c ON c.database = t.database AND c.table = t.name
+      WHERE t.database = {database:String} AND t.engine LIKE '%MergeTree' AND c.is_in_partition_key
         AND (t.name IN ('requests', 'bodies', 'feedback', 'price_changes') OR startsWith(t.name, 'usage_'))
-      GROUP BY t.name, t.engine_full ORDER BY t.name`,
+      GROUP BY t.name ORDER BY t.name`,
     format: 'JSONEachRow',
+    query_params: { database },
+    // A server that is away gets its statements when it is back.
+    ...(sharded === true && { clickhouse_settings: { skip_unavailable_shards: 1 } }),
   });
   return result.json<Table>();
 }
@@ -138,36 +162,69 @@ const firstAnswerTimeoutMs = 5000;
  * `AnalyticsStartError`, whose `lasting` is false when a retry may succeed.
  */
 export async function createAnalytics(options: ClickHouseOptions): Promise<Analytics> {
-  const { database = 'weir', layout = oneServer, log } = options;
+  const { database = 'weir', layout = oneServer } = options;
   const { url, username } = options;
-  const place: StorePlace = { url, username, database, cluster: layout.cluster };
-  const migrations = await readMigrations(layout);
-  await step('connect', place, connect(options, 'default', firstAnswerTimeoutMs), async (client) => {
-    checkVersion(await versionOf(client), place);
-  });
-  await step('database', place, connect(options, 'default'), (client) =>
-    createDatabase(client, database, layout),
+  const { cluster, sharded } = layout;
+  const place: StorePlace = { url, username, database, cluster, sharded };
+  const shards = await step(
+    'connect',
+    place,
+    connect(options, 'default', firstAnswerTimeoutMs),
+    async (client) => {
+      checkVersion(await versionOf(client), place);
+      return sharded === true ? readShards(client, database, layout) : undefined;
+    },
   );
-  const client = connect(options, database);
+  await step('database', place, connect(options, 'default'), async (client) => {
+    await createDatabase(client, database, layout);
+    if (shards !== undefined) await createDatabase(client, databaseOfAll(database), layout);
+  });
+  const client =
+    shards === undefined
+      ? connect(options, database)
+      : connect(options, databaseOfAll(database), requestTimeoutMs, allShardsSettings);
   let rolledUpFrom: number;
   try {
-    await migrate(client, migrations, log, layout);
-    if (options.retention !== undefined) await applyRetention(client, options.retention, layout, log);
-    rolledUpFrom = await usageStart(client);
-    if (options.readsFiles === true) await warnOfBrokenParts(client, database, log);
+    if (shards === undefined) await prepare(client, options);
+    else
+      await step('schema', place, connect(options, database), (own) =>
+        prepareShards({ own, all: client }, shards, options),
+      );
+    rolledUpFrom = await usageStart(client, shards?.count);
   } catch (error) {
     await client.close();
     throw explainStart(error, 'schema', place);
   }
   const { logsDays = 0 } = options.retention ?? {};
   const rawKeptMs = logsDays === 0 ? Infinity : logsDays * dayMs;
-  return new ClickHouseAnalytics(client, { ...options, rawKeptMs, rolledUpFrom });
+  return new ClickHouseAnalytics(client, { ...options, rawKeptMs, rolledUpFrom, layout, shards });
+}
+
+/** Migrates one database and sets its retention. */
+async function prepare(client: ClickHouseClient, options: ClickHouseOptions): Promise<void> {
+  const { database = 'weir', layout = oneServer, log, retention } = options;
+  await migrate(schemaOf(client, layout), await readMigrations(layout), log);
+  if (retention !== undefined) await applyRetention(client, retention, options);
+  if (options.readsFiles === true) await warnOfBrokenParts(client, database, log);
+}
+
+/** The same for the tables of all shards, and the Distributed tables on them. */
+async function prepareShards(
+  clients: Parameters<typeof schemaOfShards>[0],
+  shards: Shards,
+  options: ClickHouseOptions,
+): Promise<void> {
+  const migrations = await readMigrations(shards.layout);
+  await migrate(schemaOfShards(clients, shards, migrations), migrations, options.log);
+  await distributeTables(clients.all, shards, migrations);
+  if (options.retention !== undefined) await applyRetention(clients.own, options.retention, options);
 }
 
 function connect(
   options: ClickHouseOptions,
   database: string,
   timeoutMs = requestTimeoutMs,
+  settings: ClickHouseSettings = {},
 ): ClickHouseClient {
   const { certificateAuthority } = options;
   return createClient({
@@ -178,20 +235,21 @@ function connect(
     application: 'weir',
     request_timeout: timeoutMs,
     compression: { request: false, response: false },
+    clickhouse_settings: settings,
     ...(certificateAuthority !== undefined && { tls: { ca_cert: certificateAuthority } }),
     // Its log lines quote statements and rows; its errors carry everything that the gateway's log needs.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }
 
-async function step(
+async function step<T>(
   name: OpeningStep,
   place: StorePlace,
   client: ClickHouseClient,
-  run: (client: ClickHouseClient) => Promise<void>,
-): Promise<void> {
+  run: (client: ClickHouseClient) => Promise<T>,
+): Promise<T> {
   try {
-    await run(client);
+    return await run(client);
   } catch (error) {
     throw explainStart(error, name, place);
   } finally {

@@ -4,7 +4,7 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickh
 import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { migrate, migration, readMigrations, SchemaChanged } from './migrate.ts';
+import { migrate, migration, readMigrations, SchemaChanged, schemaOf } from './migrate.ts';
 import { bodyColumns, requestColumns } from './row-columns.ts';
 
 const good = 'CREATE TABLE IF NOT EXISTS a (x UInt8) ENGINE = MergeTree ORDER BY x;';
@@ -55,11 +55,11 @@ describe('the schema of the analytics store', { skip: chdbMissing }, () => {
     const { client } = await freshDatabase();
     const log = recordingLog();
     const steps = [migration(1, '0001-a.sql', good)];
-    await migrate(client, steps, log);
-    await migrate(client, steps, log);
+    await migrate(schemaOf(client), steps, log);
+    await migrate(schemaOf(client), steps, log);
     assert.deepEqual(await recorded(client), [{ version: 1, name: '0001-a.sql' }]);
     assert.equal(log.lines.length, 1);
-    await migrate(client, [...steps, migration(2, '0002-b.sql', good.replace(' a ', ' b '))], log);
+    await migrate(schemaOf(client), [...steps, migration(2, '0002-b.sql', good.replace(' a ', ' b '))], log);
     assert.equal((await recorded(client)).length, 2);
   });
 
@@ -76,9 +76,9 @@ describe('the schema of the analytics store', { skip: chdbMissing }, () => {
 
   test('a step that was changed after it ran is refused by name', async () => {
     const { client } = await freshDatabase();
-    await migrate(client, [migration(1, '0001-a.sql', good)], recordingLog());
+    await migrate(schemaOf(client), [migration(1, '0001-a.sql', good)], recordingLog());
     const changed = [migration(1, '0001-a.sql', `${good} -- changed`)];
-    await assert.rejects(migrate(client, changed, recordingLog()), (error) => {
+    await assert.rejects(migrate(schemaOf(client), changed, recordingLog()), (error) => {
       assert.ok(error instanceof SchemaChanged);
       assert.match(
         error.message,
@@ -91,18 +91,18 @@ describe('the schema of the analytics store', { skip: chdbMissing }, () => {
   test('a step that fails half-way is not recorded, and runs again', async () => {
     const { client } = await freshDatabase();
     const half = [migration(1, '0001-a.sql', `${good} CREATE TABLE broken`)];
-    await assert.rejects(migrate(client, half, recordingLog()));
+    await assert.rejects(migrate(schemaOf(client), half, recordingLog()));
     assert.deepEqual(await recorded(client), []);
-    await migrate(client, [migration(1, '0001-a.sql', good)], recordingLog());
+    await migrate(schemaOf(client), [migration(1, '0001-a.sql', good)], recordingLog());
     assert.equal((await recorded(client)).length, 1);
   });
 
   test('a schema from a later version is used, with a warning', async () => {
     const { client } = await freshDatabase();
     const steps = [migration(1, '0001-a.sql', good), migration(2, '0002-b.sql', good)];
-    await migrate(client, steps, recordingLog());
+    await migrate(schemaOf(client), steps, recordingLog());
     const log = recordingLog();
-    await migrate(client, steps.slice(0, 1), log);
+    await migrate(schemaOf(client), steps.slice(0, 1), log);
     assert.match(log.lines.join(), /newer schema/);
   });
 

@@ -9,6 +9,18 @@ export interface TableLayout {
   readonly cluster?: string | undefined;
   /** Parameters of replicated tables. Default: no replicas. */
   readonly replica?: ReplicaNames | undefined;
+  /** Every shard of the cluster has the tables, with a part of the rows; see `Shards`. Default: one shard has them. */
+  readonly sharded?: boolean | undefined;
+  /** Default: an insert is acknowledged by one replica. */
+  readonly quorum?: InsertQuorum | undefined;
+}
+
+/** Replicas that have an insert before it is acknowledged. */
+interface InsertQuorum {
+  /** `auto`: the majority. */
+  readonly replicas: number | 'auto';
+  /** False: inserts into a table wait for each other. */
+  readonly parallel: boolean;
 }
 
 /**
@@ -31,19 +43,35 @@ const engine = /^(\w*MergeTree)(?:\((.*)\))?$/;
  */
 const rememberedSeconds = 604_800;
 
+/** Longest wait of an insert for its quorum, milliseconds; it is repeated afterwards, with the same token. */
+const quorumTimeoutMs = 30_000;
+
+/** Settings of every insert in this layout. */
+export function quorumSettings({ quorum }: TableLayout): ClickHouseSettings {
+  if (quorum === undefined) return {};
+  return {
+    insert_quorum: String(quorum.replicas),
+    insert_quorum_parallel: quorum.parallel ? 1 : 0,
+    insert_quorum_timeout: quorumTimeoutMs,
+  };
+}
+
 /**
  * Fills in the parts that depend on the layout. A statement has `{{on_cluster}}` after the name that it creates or
  * changes, `ENGINE = {{engine MergeTree}}` (or `SummingMergeTree(n)` …) and, among its settings,
- * `{{deduplication_window 10000}}`. Throws for any other marker.
+ * `{{deduplication_window 10000}}`. An insert has `{{of_shard}}` after each table that it reads: it runs once for each
+ * shard, with the rows of that one. Throws for any other marker.
  */
 export function fillTemplate(sql: string, layout: TableLayout): string {
   return sql.replaceAll(marker, (whole, name: string, argument: string) => {
     if (name === 'on_cluster' && argument === '') return onCluster(layout);
+    if (name === 'of_shard' && argument === '')
+      return layout.sharded === true ? ' WHERE _shard_num = {shard:UInt32}' : '';
     const [, kind, own] = engine.exec(name === 'engine' ? argument : '') ?? [];
     if (kind !== undefined) return engineOf(kind, own, layout);
     if (name === 'deduplication_window' && /^\d+$/.test(argument)) return windowOf(argument, layout);
     throw new Error(
-      `a migration holds ${whole}; write {{on_cluster}}, {{engine SomeMergeTree}} or {{deduplication_window N}}`,
+      `a migration holds ${whole}; write {{on_cluster}}, {{engine SomeMergeTree}}, {{deduplication_window N}} or {{of_shard}}`,
     );
   });
 }
@@ -90,7 +118,7 @@ export function splitStatements(sql: string): string[] {
 }
 
 /** One numbered step of the schema. */
-interface Migration {
+export interface Migration {
   readonly version: number;
   readonly name: string;
   /**
@@ -128,7 +156,8 @@ export function migration(version: number, name: string, text: string, layout = 
   return { version, name, checksum, statements: splitStatements(fillTemplate(template, layout)) };
 }
 
-const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions{{on_cluster}}
+/** Template of the table that records the steps. */
+export const createVersions = `CREATE TABLE IF NOT EXISTS schema_versions{{on_cluster}}
 (
     version UInt32,
     name String,
@@ -149,7 +178,8 @@ export const schemaSettings: ClickHouseSettings = {
   wait_end_of_query: 1,
 };
 
-interface Applied {
+/** A step as the store has recorded it. */
+export interface Applied {
   readonly version: number;
   readonly name: string;
   readonly checksum: string;
@@ -166,24 +196,56 @@ export class SchemaChanged extends Error {
   }
 }
 
+/** Location of the schema: one database, or all shards of a cluster. */
+export interface SchemaStore {
+  /** The steps that it has; creates their record when there is none. */
+  applied(): Promise<readonly Applied[]>;
+  run(statement: string): Promise<void>;
+  /** Notes a step whose statements have all run. */
+  record(step: Migration): Promise<void>;
+}
+
+/** The schema of the client's database; `layout` is that of the migrations. */
+export function schemaOf(client: ClickHouseClient, layout: TableLayout = oneServer): SchemaStore {
+  const run = async (query: string): Promise<void> =>
+    void (await client.command({
+      query,
+      clickhouse_settings: {
+        ...schemaSettings,
+        ...(query.startsWith('INSERT ') ? quorumSettings(layout) : {}),
+      },
+    }));
+  return {
+    async applied() {
+      await run(fillTemplate(createVersions, layout));
+      const result = await client.query({
+        query: 'SELECT DISTINCT version, name, checksum FROM schema_versions ORDER BY version',
+        format: 'JSONEachRow',
+      });
+      return result.json<Applied>();
+    },
+    run,
+    record: async (step) => void (await client.insert(versionInsert(step, layout))),
+  };
+}
+
 /**
- * Migrates the schema of the client's database; `layout` is that of the migrations. Runs each step once, and is safe
- * when several gateways migrate at the same time: statements can be repeated and a step is recorded once, by its
- * deduplication token. Throws `SchemaChanged` when an applied step has changed since.
+ * Migrates the schema of a store. Runs each step once, and is safe when several gateways migrate at the same time:
+ * statements can be repeated and a step is recorded once, by its deduplication token. Throws `SchemaChanged` when an
+ * applied step has changed since.
  */
-export async function migrate(
-  client: ClickHouseClient,
-  migrations: readonly Migration[],
-  log: Log,
-  layout: TableLayout = oneServer,
-): Promise<void> {
-  const query = fillTemplate(createVersions, layout);
-  await client.command({ query, clickhouse_settings: schemaSettings });
-  const applied = new Map((await appliedVersions(client)).map((row) => [row.version, row]));
+export async function migrate(store: SchemaStore, migrations: readonly Migration[], log: Log): Promise<void> {
+  const applied = new Map<number, Applied[]>();
+  for (const row of await store.applied())
+    applied.set(row.version, [...(applied.get(row.version) ?? []), row]);
   for (const step of migrations) {
     const before = applied.get(step.version);
-    if (before === undefined) await apply(client, step, log);
-    else if (before.checksum !== step.checksum) throw new SchemaChanged(step, before);
+    const other = before?.find(({ checksum }) => checksum !== step.checksum);
+    if (other !== undefined) throw new SchemaChanged(step, other);
+    if (before !== undefined) continue;
+    for (const statement of step.statements) await store.run(statement);
+    await store.record(step);
+    log.info('analytics schema brought up to date', { migration: step.name });
   }
   const newest = Math.max(0, ...applied.keys());
   if (newest > migrations.length) {
@@ -194,27 +256,19 @@ export async function migrate(
   }
 }
 
-async function appliedVersions(client: ClickHouseClient): Promise<Applied[]> {
-  const result = await client.query({
-    query: 'SELECT DISTINCT version, name, checksum FROM schema_versions ORDER BY version',
-    format: 'JSONEachRow',
-  });
-  return result.json<Applied>();
-}
-
-async function apply(client: ClickHouseClient, step: Migration, log: Log): Promise<void> {
-  for (const query of step.statements) {
-    await client.command({ query, clickhouse_settings: schemaSettings });
-  }
-  const { version, name, checksum } = step;
-  await client.insert({
+/** Notes a step once, however often it is sent. */
+export function versionInsert({ version, name, checksum }: Migration, layout: TableLayout) {
+  return {
     table: 'schema_versions',
-    columns: ['version', 'name', 'checksum'],
+    columns: ['version', 'name', 'checksum'] as ['version', 'name', 'checksum'],
     values: [{ version, name, checksum }],
-    format: 'JSONEachRow',
-    clickhouse_settings: { async_insert: 0, insert_deduplication_token: `schema-version-${version}` },
-  });
-  log.info('analytics schema brought up to date', { migration: name });
+    format: 'JSONEachRow' as const,
+    clickhouse_settings: {
+      async_insert: 0 as const,
+      insert_deduplication_token: `schema-version-${version}`,
+      ...quorumSettings(layout),
+    },
+  };
 }
 
 /** A text as a literal of SQL. */

@@ -7,7 +7,7 @@ import { bodyRow, dayStart, ndjson, requestRow } from '../../tests/conformance/a
 import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { migrate, readMigrations } from './migrate.ts';
+import { migrate, readMigrations, schemaOf } from './migrate.ts';
 import { bodyColumns } from './row-columns.ts';
 
 const window = { from: dayStart, to: dayStart + 86_400_000 };
@@ -35,7 +35,7 @@ describe('bodies that are older than what is kept beside them', { skip: chdbMiss
       const store = { url, username, password, database };
       const older = createClient(store);
       const known = (await readMigrations()).slice(0, count);
-      await migrate(older, known, recordingLog());
+      await migrate(schemaOf(older), known, recordingLog());
       const organisation_id = randomUUID();
       const rows = [1, 2, 3].map(() => requestRow({ organisation_id }));
       const [stored, shippedLater, fresh] = rows.map((row) => bodyRow(row));
@@ -56,7 +56,7 @@ describe('bodies that are older than what is kept beside them', { skip: chdbMiss
         assert.deepEqual(await read(fresh.id), fresh);
 
         const log = recordingLog();
-        await migrate(older, known, log);
+        await migrate(schemaOf(older), known, log);
         assert.match(log.lines.join(), /newer schema/);
         const after = bodyRow(requestRow({ organisation_id }));
         for (const name of without) delete after[name];

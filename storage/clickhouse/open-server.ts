@@ -21,6 +21,8 @@ export async function serverOptions(
   if (caFile !== undefined && url.protocol !== 'https:') {
     throw new Error('storage.analytics.ca_file needs a url that begins with https://');
   }
+  checkLayout(settings);
+  const { insert_quorum: replicas, insert_quorum_parallel: parallel } = settings;
   return {
     url: url.origin,
     username: settings.username ?? 'default',
@@ -30,8 +32,27 @@ export async function serverOptions(
     layout: {
       cluster,
       replica: settings.replicated ? { path: settings.replica_path, name: settings.replica_name } : undefined,
+      sharded: settings.sharded,
+      quorum: replicas === undefined ? undefined : { replicas, parallel },
     },
   };
+}
+
+/** Throws a sentence for settings of a cluster that contradict each other. */
+function checkLayout(settings: AnalyticsServerSettings): void {
+  const { cluster, replicated, sharded, insert_quorum: quorum, insert_quorum_parallel: parallel } = settings;
+  if (sharded && cluster === undefined)
+    throw new Error(
+      'storage.analytics.sharded needs storage.analytics.cluster, the name of the cluster whose shards have the rows',
+    );
+  if (quorum !== undefined && !replicated)
+    throw new Error(
+      'storage.analytics.insert_quorum needs storage.analytics.replicated: true; a table without replicas has no quorum',
+    );
+  if (!parallel && quorum === undefined)
+    throw new Error(
+      'storage.analytics.insert_quorum_parallel: false needs storage.analytics.insert_quorum: a number of replicas, or auto',
+    );
 }
 
 function parse(text: string): URL {

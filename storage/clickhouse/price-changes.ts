@@ -1,4 +1,11 @@
-import { literal } from './migrate.ts';
+import {
+  literal,
+  onCluster,
+  oneServer,
+  quorumSettings,
+  schemaSettings,
+  type TableLayout,
+} from './migrate.ts';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
@@ -12,6 +19,7 @@ import type {
 } from '../../core/ports/prices.ts';
 import { inWindow, moments } from './filter-sql.ts';
 import { type Select } from './select.ts';
+import { intoShard, quoted, type Shards } from './shards.ts';
 import { queryError } from './store-errors.ts';
 
 /** Dependencies of price changes. */
@@ -20,6 +28,9 @@ interface RepricingParts {
   readonly select: Select;
   /** Time after its start in which a batch belongs to the command that started it, milliseconds. */
   readonly graceMs: number;
+  readonly layout?: TableLayout | undefined;
+  /** Set when the tables are Distributed ones. */
+  readonly shards?: Shards | undefined;
 }
 
 /** A numbered batch. */
@@ -56,7 +67,8 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
  * batch with the highest number before it selects rows, so no row is in two batches. Each step can be repeated:
  * roll-ups store a mark with the added costs, and rows with a price are skipped.
  */
-export function repricingOf(parts: RepricingParts): Repricing {
+export function repricingOf(given: RepricingParts): Repricing {
+  const parts = { ...given, select: sequential(given) };
   return {
     unpriced: (query) => unpriced(parts.select, query),
     async turn() {
@@ -64,6 +76,24 @@ export function repricingOf(parts: RepricingParts): Repricing {
       const completed = last.batch !== undefined && (await completeOf(parts, last.batch, last.ageMs));
       return turnAfter(parts, last.batch?.number ?? 0, completed);
     },
+  };
+}
+
+/** Reads on any replica what was written on another: only where inserts wait for each other can the store do that. */
+function sequential({ select, layout }: RepricingParts): Select {
+  if (layout?.quorum?.parallel !== false) return select;
+  const settings: ClickHouseSettings = { select_sequential_consistency: '1' };
+  return (sql, parameters, options) =>
+    select(sql, parameters, { ...options, settings: { ...options?.settings, ...settings } });
+}
+
+/** Settings of an insert with this token. On shards all of them go to one, so that a token is known where it is used. */
+function insertWith({ layout = oneServer, shards }: RepricingParts, token: string): ClickHouseSettings {
+  return {
+    ...insertSettings,
+    ...quorumSettings(layout),
+    ...(shards === undefined ? {} : intoShard()),
+    insert_deduplication_token: token,
   };
 }
 
@@ -162,7 +192,7 @@ async function write(parts: RepricingParts, name: string, changes: readonly Pric
     `INSERT INTO price_changes (batch, ${kept}, cost, price_version)`,
     `SELECT ${literal(name)}, ${kept}, ${cost}, ${version} FROM requests WHERE ${where}`,
   ].join('\n');
-  await run(parts, query, { ...insertSettings, insert_deduplication_token: `price-changes-${name}` });
+  await run(parts, query, insertWith(parts, `price-changes-${name}`));
 }
 
 /** Selects the rows of `requests` for changes, and sets their new values. Values are checked, and part of the text. */
@@ -216,7 +246,7 @@ async function recordBatchState(
   await run(
     parts,
     `INSERT INTO price_batches (number, batch, state) SELECT ${batch.number}, ${literal(batch.name)}, '${state}'`,
-    { ...insertSettings, insert_deduplication_token: `price-batch-${batch.number}-${state}` },
+    insertWith(parts, `price-batch-${batch.number}-${state}`),
   );
 }
 
@@ -273,10 +303,8 @@ async function intoRollUps(parts: RepricingParts, { number, name }: Batch): Prom
     // Roll-ups without retention of that time drop the marks too, and another replica may not show them yet.
     const next = nextStep([...(await marksOf(parts.select, number)), ...own], number);
     if (next === undefined) return;
-    await run(parts, rollUpSql(next, number, literal(name)), {
-      ...insertSettings,
-      insert_deduplication_token: `price-roll-up-${next.table}-${nameOf(number, next)}`,
-    });
+    const token = `price-roll-up-${next.table}-${nameOf(number, next)}`;
+    await run(parts, rollUpSql(next, number, literal(name)), insertWith(parts, token));
     own.push(next);
     if (next.table === 'usage_hours') own.push({ ...next, table: 'usage_days' });
   }
@@ -292,7 +320,10 @@ async function intoRows(
 ): Promise<void> {
   const { where, cost, version } = changesSql(changes);
   const change = `cost = ${cost}, pricing = 'priced', price_version = ${version}`;
-  await run(parts, `ALTER TABLE requests UPDATE ${change} WHERE ${where}`, { mutations_sync: '0' });
+  await run(parts, `ALTER TABLE ${ownTable(parts)} UPDATE ${change} WHERE ${where}`, {
+    ...(parts.shards !== undefined && schemaSettings),
+    mutations_sync: '0',
+  });
   const begun = performance.now();
   for (let wait = firstLookMs; ; wait = Math.min(wait * 2, longestLookMs)) {
     const [left] = await parts.select<{ rows: number }>(
@@ -308,11 +339,16 @@ async function intoRows(
   }
 }
 
+/** The table whose rows are changed: on shards that of each of them, since a Distributed one changes none. */
+function ownTable({ shards }: RepricingParts): string {
+  return shards === undefined ? 'requests' : `${quoted(shards.database)}.requests${onCluster(shards.layout)}`;
+}
+
 /** Reason why the store does not change rows, if it reports one. */
-async function failureOf({ select }: RepricingParts): Promise<string> {
+async function failureOf({ select, shards }: RepricingParts): Promise<string> {
   // The server's own tables may be inaccessible; then there is no reason to report.
   const told = select<{ reason: string }>(
-    "SELECT latest_fail_reason AS reason FROM system.mutations WHERE database = currentDatabase() AND table = 'requests' AND NOT is_done ORDER BY create_time DESC LIMIT 1",
+    `SELECT latest_fail_reason AS reason FROM system.mutations WHERE database = ${shards === undefined ? 'currentDatabase()' : literal(shards.database)} AND table = 'requests' AND NOT is_done ORDER BY create_time DESC LIMIT 1`,
     {},
   );
   const [row] = await told.catch(() => []);

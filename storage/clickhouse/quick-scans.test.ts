@@ -7,7 +7,7 @@ import { dayStart, ndjson, requestRow, storedTime } from '../../tests/conformanc
 import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { migrate, readMigrations } from './migrate.ts';
+import { migrate, readMigrations, schemaOf } from './migrate.ts';
 
 const window = { from: dayStart, to: dayStart + 86_400_000 };
 const before0008 = 7;
@@ -27,7 +27,7 @@ describe('rows that are older than the columns that find them', { skip: chdbMiss
     await root.close();
     const store = { url, username, password, database: 'older' };
     const old = createClient(store);
-    await migrate(old, (await readMigrations()).slice(0, before0008), recordingLog());
+    await migrate(schemaOf(old), (await readMigrations()).slice(0, before0008), recordingLog());
     const organisation_id = randomUUID();
     const row = (team: string, trace_id: string, ms: number) =>
       requestRow({

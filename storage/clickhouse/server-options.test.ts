@@ -11,6 +11,8 @@ const base: AnalyticsServerSettings = {
   replicated: false,
   replica_path: '/p',
   replica_name: 'r',
+  sharded: false,
+  insert_quorum_parallel: true,
 };
 let folder = '';
 before(async () => {
@@ -27,7 +29,7 @@ test('without more than an address: the user default, no password, the database 
     password: '',
     database: 'weir',
     certificateAuthority: undefined,
-    layout: { cluster: undefined, replica: undefined },
+    layout: { cluster: undefined, replica: undefined, sharded: false, quorum: undefined },
   });
 });
 
@@ -40,14 +42,22 @@ test('everything that can be set arrives', async () => {
     ca_file: 'ca.pem',
     cluster: 'c',
     replicated: true,
-  };
+    sharded: true,
+    insert_quorum: 'auto',
+    insert_quorum_parallel: false,
+  } as const;
   assert.deepEqual(await serverOptions(settings, folder), {
     url: 'https://h:8443',
     username: 'u',
     password: 'p',
     database: 'logs',
     certificateAuthority: Buffer.from('-----BEGIN CERTIFICATE-----\n'),
-    layout: { cluster: 'c', replica: { path: '/p', name: 'r' } },
+    layout: {
+      cluster: 'c',
+      replica: { path: '/p', name: 'r' },
+      sharded: true,
+      quorum: { replicas: 'auto', parallel: false },
+    },
   });
 });
 
@@ -60,6 +70,17 @@ const refused: [what: string, settings: Partial<AnalyticsServerSettings>, messag
   ['no address', { url: 'https://h:port' }, /no URL/],
   ['an authority without TLS', { url: 'http://h:1', ca_file: 'ca.pem' }, /needs a url .* https/],
   ['an authority that is not there', { ca_file: 'none.pem' }, /cannot be read: ENOENT/],
+  ['shards of no cluster', { sharded: true }, /sharded needs storage\.analytics\.cluster/],
+  [
+    'a quorum without replicas',
+    { insert_quorum: 2 },
+    /insert_quorum needs storage\.analytics\.replicated: true/,
+  ],
+  [
+    'inserts that wait for each other without a quorum',
+    { replicated: true, insert_quorum_parallel: false },
+    /insert_quorum_parallel: false needs storage\.analytics\.insert_quorum/,
+  ],
   ['an authority that is no certificate', { ca_file: 'key.pem' }, /no certificate in PEM.*key\.pem/],
 ];
 for (const [what, settings, message] of refused) {

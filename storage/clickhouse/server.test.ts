@@ -23,8 +23,15 @@ import {
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { openServer } from './open-server.ts';
 import { onCluster } from './migrate.ts';
+import { databaseOfAll } from './shards.ts';
 
-const single = { replicated: false, replica_path: '', replica_name: 'r' };
+const single = {
+  replicated: false,
+  replica_path: '',
+  replica_name: 'r',
+  sharded: false,
+  insert_quorum_parallel: true,
+};
 const open = (settings: AnalyticsServerSettings, folder = '.', log = recordingLog()): Promise<Analytics> =>
   openServer(settings, folder, { clock: testClock, log });
 
@@ -43,12 +50,14 @@ if (server === undefined) {
       folder: folder.path,
       async close() {
         await analytics.close();
-        const { url, username, password, cluster } = server;
+        const { url, username, password, cluster, sharded } = server;
         const client = createClient({ url, username, password });
-        await client.command({
-          query: `DROP DATABASE {database:Identifier}${onCluster({ cluster })} SYNC`,
-          query_params: { database },
-        });
+        for (const name of sharded ? [databaseOfAll(database), database] : [database]) {
+          await client.command({
+            query: `DROP DATABASE {database:Identifier}${onCluster({ cluster })} SYNC`,
+            query_params: { database: name },
+          });
+        }
         await client.close();
         await folder.remove();
       },

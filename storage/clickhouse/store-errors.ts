@@ -1,6 +1,7 @@
 import { ClickHouseError } from '@clickhouse/client';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { SchemaChanged } from './migrate.ts';
+import { databaseOfAll, UnfitCluster } from './shards.ts';
 
 /** Step at which opening failed. */
 export type OpeningStep = 'connect' | 'database' | 'schema';
@@ -12,6 +13,7 @@ export interface StorePlace {
   readonly username: string;
   readonly database: string;
   readonly cluster?: string | undefined;
+  readonly sharded?: boolean | undefined;
 }
 
 /**
@@ -74,11 +76,18 @@ function find(error: unknown, step: OpeningStep, place: StorePlace): Finding {
       lasting: true,
     };
   }
+  if (error instanceof UnfitCluster) return { reason: error.reason, remedy: error.remedy, lasting: true };
   return error instanceof ClickHouseError ? answered(error, step, place) : unanswered(error, place);
 }
 
 function answered(error: ClickHouseError, step: OpeningStep, place: StorePlace): Finding {
-  const { username, database, cluster } = place;
+  const { username, database, cluster, sharded } = place;
+  const rights = (list: string): string =>
+    [database, ...(sharded === true ? [databaseOfAll(database)] : [])]
+      .map((one) => `GRANT ${list} ON ${one}.* TO ${username}`)
+      .join(', ');
+  const onAll = [...(cluster === undefined ? [] : ['CLUSTER']), ...(sharded === true ? ['REMOTE'] : [])];
+  const further = onAll.length === 0 ? '' : `, and GRANT ${onAll.join(', ')} ON *.* TO ${username}`;
   const number = `error ${error.code} ${error.type ?? ''}`.trimEnd();
   const lasting = (what: string, remedy: string): Finding => ({
     reason: `${what} (${number})`,
@@ -98,11 +107,11 @@ function answered(error: ClickHouseError, step: OpeningStep, place: StorePlace):
       return step === 'database'
         ? lasting(
             'the database does not exist and the user may not create it',
-            `Create it (CREATE DATABASE ${database}), or GRANT CREATE DATABASE ON ${database}.* TO ${username}.`,
+            `Create it (CREATE DATABASE ${database}), or ${rights('CREATE DATABASE')}.`,
           )
         : lasting(
             'the user lacks a right that is needed',
-            `GRANT SELECT, INSERT, CREATE TABLE, ALTER TABLE, DROP TABLE ON ${database}.* TO ${username}${cluster === undefined ? '' : `, and GRANT CLUSTER ON *.* TO ${username}`}.`,
+            `${rights('SELECT, INSERT, CREATE TABLE, CREATE VIEW, ALTER TABLE, DROP TABLE')}${further}.`,
           );
     case '164':
       return lasting(

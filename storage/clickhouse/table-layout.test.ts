@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { chdbMissing, startTestChdb } from '../embedded/chdb-fixture.ts';
-import { fillTemplate, oneServer, readMigrations, type TableLayout } from './migrate.ts';
+import { fillTemplate, oneServer, quorumSettings, readMigrations, type TableLayout } from './migrate.ts';
+import { allShardsSettings, distributedTable, intoShard } from './shards.ts';
 
 const replica = { path: '/clickhouse/tables/{shard}/{database}/{table}', name: '{replica}' };
 const cluster: TableLayout = { cluster: 'c', replica };
@@ -30,6 +31,13 @@ const filled: [what: string, template: string, layout: TableLayout, expected: st
     '{{engine MergeTree}}',
     { replica: { path: '', name: 'r' } },
     'ReplicatedMergeTree',
+  ],
+  ['a part of the rows, where all are on one shard', 'FROM t{{of_shard}}', cluster, 'FROM t'],
+  [
+    'a part of the rows',
+    'FROM t{{of_shard}}',
+    { ...cluster, sharded: true },
+    'FROM t WHERE _shard_num = {shard:UInt32}',
   ],
   ['a window', '{{deduplication_window 7}}', oneServer, 'non_replicated_deduplication_window = 7'],
   [
@@ -97,6 +105,25 @@ describe('statements for a cluster, before the engine', { skip: chdbMissing }, (
         assert.match(row?.text ?? '', /ON CLUSTER c\b/);
       }
     }
+  });
+
+  test('its parser understands the Distributed tables, and it knows the settings of shards and quorum', async () => {
+    const sql = distributedTable('requests', { database: 'd', layout: cluster }, 'replaced');
+    const query = 'SELECT formatQuery({sql:String}) AS text';
+    const parsed = await client.query({ query, query_params: { sql }, format: 'JSONEachRow' });
+    const [row] = await parsed.json<{ text: string }>();
+    assert.match(row?.text ?? '', /ON CLUSTER c AS `?d`?\.`?requests`?\s+ENGINE = Distributed/);
+    const settings = {
+      ...allShardsSettings,
+      ...intoShard(),
+      ...quorumSettings({ quorum: { replicas: 'auto', parallel: true } }),
+    };
+    const known = await client.query({
+      query: 'SELECT name FROM system.settings WHERE name IN {names:Array(String)}',
+      query_params: { names: Object.keys(settings) },
+      format: 'JSONEachRow',
+    });
+    assert.equal((await known.json()).length, Object.keys(settings).length);
   });
 
   test('it knows the settings of both families', async () => {

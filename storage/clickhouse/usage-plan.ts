@@ -150,13 +150,20 @@ function clamp(at: number, low: number, high: number): number {
   return Math.min(Math.max(at, low), high);
 }
 
-/** Start of complete roll-ups of a store, milliseconds since the epoch; 0: always. */
-export async function usageStart(client: ClickHouseClient): Promise<number> {
+/**
+ * Start of complete roll-ups of a store, milliseconds since the epoch; 0: always. Of several shards, the start of the
+ * last one.
+ */
+export async function usageStart(client: ClickHouseClient, shards?: number): Promise<number> {
+  const ofAll = 'SELECT min(complete_from) AS first, count() AS stored FROM usage_starts';
   const result = await client.query({
-    query: 'SELECT min(complete_from) AS first, count() AS stored FROM usage_starts',
+    query:
+      shards === undefined
+        ? ofAll
+        : `SELECT max(first) AS first, count() AS stored FROM (SELECT _shard_num AS shard, min(complete_from) AS first FROM usage_starts GROUP BY shard)`,
     format: 'JSONEachRow',
     clickhouse_settings: { output_format_json_quote_64bit_integers: 0 },
   });
   const [row] = await result.json<{ first: number; stored: number }>();
-  return row === undefined || row.stored === 0 ? Infinity : row.first;
+  return row === undefined || row.stored < (shards ?? 1) ? Infinity : row.first;
 }

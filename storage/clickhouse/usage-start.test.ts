@@ -8,7 +8,7 @@ import { chdbMissing, recordingLog, startTestChdb } from '../embedded/chdb-fixtu
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
 import { createAnalytics } from './create-analytics.ts';
-import { migrate, readMigrations } from './migrate.ts';
+import { migrate, readMigrations, schemaOf } from './migrate.ts';
 import { usageStart } from './usage-plan.ts';
 
 const hourMs = 3_600_000;
@@ -62,7 +62,7 @@ describe('a store that is older than its roll-ups', { skip: chdbMissing }, () =>
 
   test('rows from before them are counted, and each of those that come later once', async () => {
     const { client, name } = await database();
-    await migrate(client, (await readMigrations()).slice(0, 5), recordingLog());
+    await migrate(schemaOf(client), (await readMigrations()).slice(0, 5), recordingLog());
     const now = Date.now();
     const old = [row(dayStart), row(now - 5 * hourMs), row(now - 1)];
     await new ClickHouseAnalytics(client).insert('requests', ndjson(old), randomUUID());

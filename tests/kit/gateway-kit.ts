@@ -404,6 +404,8 @@ export function testConfig({
         replicated: false,
         replica_path: '',
         replica_name: '',
+        sharded: false,
+        insert_quorum_parallel: true,
         max_memory_bytes: 1_073_741_824,
         max_queued_queries: 32,
         query_timeout_s: 20,

@@ -246,5 +246,5 @@ ORDER BY complete_from
 SETTINGS {{deduplication_window 10000}};
 
 INSERT INTO usage_starts
-SELECT if(count() = 0, 0, toUnixTimestamp64Milli(greatest(now64(3, 'UTC'), max(created_at))) + 1) FROM requests
-HAVING (SELECT count() FROM usage_starts) = 0;
+SELECT if(count() = 0, 0, toUnixTimestamp64Milli(greatest(now64(3, 'UTC'), max(created_at))) + 1) FROM requests{{of_shard}}
+HAVING (SELECT count() FROM usage_starts{{of_shard}}) = 0;

@@ -324,6 +324,13 @@ if (plugins) {
   );
   verdict('µs until a hook in a thread of its own has ended, median', plugins.isolated_us, 100);
   console.log(`     99 of 100 within ${plugins.isolated_p99_us.toFixed(0)} µs`);
+  verdict(
+    'µs until a check of a request in such a thread has judged, median',
+    plugins.isolated_check_us,
+    100,
+  );
+  console.log(`     99 of 100 within ${plugins.isolated_check_p99_us.toFixed(0)} µs`);
+  verdict('µs until a check of an answer has, median', plugins.isolated_answer_check_us, 100);
 }
 if (mcp) {
   console.log(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {
+  type AnyPlugin,
   type CheckSubject,
   defineCheck,
   definePlugin,
@@ -88,6 +89,29 @@ describe('guardsOfGeneration', () => {
       /its create function must return a function/,
     );
     assert.deepEqual(await judged(() => () => Promise.resolve(passed({ a: 1 }))), passed({ a: 1 }));
+  });
+
+  test('a plugin that has a thread of its own in one of its places offers its checks there', async () => {
+    const place = (definition: AnyPlugin, isolate?: { memoryMb: number; cpuMs: number }) => ({
+      entry: {
+        ...{ use: './odd.ts', options: {}, onError: undefined, timeoutMs: undefined },
+        ...{ pointer: '', optionsPointer: '', file: '', ...(isolate !== undefined && { isolate }) },
+      },
+      definition,
+      plugin: { builtIn: false, codeHash: 'a' },
+    });
+    const telling = (where: string) => {
+      const check = defineCheck({
+        ...{ id: 'acme.odd', description: 'Odd.', phases: ['input'] as const, schema: Type.Object({}) },
+        create: () => () => passed(where),
+      });
+      return definePlugin({ name: 'odd', offers: [check], create: () => ({}) });
+    };
+    const places = [place(telling('here')), place(telling('there'), { memoryMb: 64, cpuMs: 100 })];
+    for (const listed of [places, [...places].reverse()]) {
+      const check = guardsOfGeneration([deny], listed, { isComplete: true }).definition('acme.odd');
+      assert.deepEqual(await check?.create({}, {} as Scope)({} as CheckSubject), passed('there'));
+    }
   });
 
   test('ids are unknown only where all code has been run', () => {

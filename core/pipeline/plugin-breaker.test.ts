@@ -5,9 +5,9 @@ import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { send } from '../../tests/kit/http-kit.ts';
 import { recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
-import { callHook, type PluginInstance } from './call-hook.ts';
+import { callCheck, callHook, type PluginInstance } from './call-hook.ts';
 import { definePlugin, GatewayError, type Hooks } from './plugin.ts';
-import { PluginBreakers, type PluginBreakerSettings } from './plugin-breaker.ts';
+import { PluginBreakers, PluginWork, type PluginBreakerSettings } from './plugin-breaker.ts';
 
 const usual: PluginBreakerSettings = { failureThreshold: 3, cooldownMs: 30_000, whenOpen: 'bypass' };
 
@@ -32,6 +32,7 @@ function bench(settings: Partial<PluginBreakerSettings> = {}, onError: 'fail' | 
     builtIn: false,
   };
   const runtime = { clock, log: recordingLog([]), countPluginError: () => undefined };
+  const work = new PluginWork({ clock, metrics, log: recordingLog(lines) });
   let calls = 0;
   const call = <T>(run: () => T | Promise<T>, hook = 'request') =>
     callHook(instance, hook, runtime, () => {
@@ -40,7 +41,9 @@ function bench(settings: Partial<PluginBreakerSettings> = {}, onError: 'fail' | 
     });
   const series = async (name: string): Promise<string[]> =>
     (await metrics.render()).text.split('\n').filter((line) => line.startsWith(name));
-  return { clock, lines, breakers, breaker, call, series, calls: () => calls };
+  const check = <T>(run: () => T | Promise<T>, signal = new AbortController().signal) =>
+    callCheck(instance, 'acme.one', { ...runtime, work }, { signal: () => signal, call: run });
+  return { clock, lines, breakers, breaker, call, check, series, calls: () => calls };
 }
 
 const breakDown = (): never => {
@@ -204,4 +207,40 @@ describe('a guardrail whose breaker is open', () => {
       assert.match(answer.text, /data: \[DONE\]/);
     });
   }
+});
+
+describe('the breaker of a check that a plugin offers', () => {
+  it('is open for each of its failures, and then the check breaks without being asked', async () => {
+    const { check, clock, breakers, series } = bench({ whenOpen: 'bypass' });
+    assert.throws(() => check(breakDown), /broken/);
+    await assert.rejects(async () =>
+      check(() => Promise.reject(new GatewayError('overloaded', 'Too much.'))),
+    );
+    const time = new AbortController();
+    const late = check(() => new Promise(() => undefined), time.signal);
+    time.abort(new DOMException('late', 'TimeoutError'));
+    assert.ok(late instanceof Promise);
+    assert.deepEqual(breakers.tripped, [
+      { plugin: 'one', hook: 'acme.one', state: 'open', when_open: 'bypass' },
+    ]);
+    assert.throws(
+      () => check(() => assert.fail('it was asked')),
+      (error) => GatewayError.is(error) && error.code === 'plugin_unavailable',
+    );
+    await clock.pass(30_000);
+    assert.equal(await check(() => Promise.resolve('fine')), 'fine');
+    assert.deepEqual(breakers.tripped, []);
+    const [count] = await series('weir_plugin_hook_seconds_count');
+    assert.match(count ?? '', /hook="acme\.one"\} 4$/);
+  });
+
+  it('is not opened by clients that leave', () => {
+    const { check, breakers } = bench();
+    for (let i = 0; i < 5; i += 1) {
+      const client = new AbortController();
+      void check(() => new Promise(() => undefined), client.signal);
+      client.abort();
+    }
+    assert.deepEqual(breakers.tripped, []);
+  });
 });

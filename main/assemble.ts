@@ -104,6 +104,8 @@ interface AssemblyOptions {
     response: ServerResponse,
     expectsContinue?: boolean,
   ) => Promise<void>;
+  /** Of a gateway of several processes: what they know of targets is shared. Default: what this process knows. */
+  readonly routingState?: RoutingState;
   /** Replaces the built-in mock provider as the answering side of `mock:`. */
   readonly inProcess?: Transport;
 }
@@ -149,7 +151,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     changed: (edition) => prices.dataChanged(edition),
   });
   opened.push(() => priceData.close());
-  const routingState = new RoutingState(clock);
+  const { routingState = new RoutingState(clock) } = options;
   const breakers = new Breakers({ counters, clock, log, metrics });
   const shared = {
     log,

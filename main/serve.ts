@@ -15,6 +15,8 @@ import type { ProcessMetrics } from '../adapters/telemetry/prometheus.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
 import type { Features } from '../core/access/features.ts';
+import { RoutingState, SharedLatencies } from '../core/routing/plan/routing-state.ts';
+import { LatencyExchange, tellLatencies } from '../storage/parent/latencies.ts';
 import type { Stores } from './open-stores.ts';
 import { journalOfAll, shipLeftRows } from './workers/worker-journals.ts';
 import type { WorkerPool } from './workers/worker-pool.ts';
@@ -48,15 +50,20 @@ interface Serving {
 export async function serve(serving: Serving): Promise<void> {
   const { command, file, config, data, log, metrics, features, opened, workers } = serving;
   const { identity, ...stores } = serving.stores;
+  const routingState = new RoutingState(clock);
   if (workers !== undefined) {
     const { analytics } = stores;
+    const latencies = new LatencyExchange(new SharedLatencies(clock), clock);
+    const own = latencies.join((known) => Promise.resolve(routingState.learn(known, false)));
+    tellLatencies(routingState, clock, (reports, onAnswer) => onAnswer(own.report(reports)));
     opened.push(() => workers.close());
-    await workers.open({ ...stores, resources: stores.stored }, (folder) =>
+    await workers.open({ ...stores, latencies, resources: stores.stored }, (folder) =>
       shipLeftRows({ config, analytics, clock, log }, folder),
     );
   }
   const { gateway, reloader, attribute, start } = assembleGateway({
     ...serving,
+    routingState,
     stores: workers === undefined ? stores : { ...stores, journal: journalOfAll(stores.journal, workers) },
     clock,
     environment: env,

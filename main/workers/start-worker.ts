@@ -12,6 +12,7 @@ import { loadConfig } from '../../core/config/load-config.ts';
 import { readBytes } from '../../core/config/read-file.ts';
 import { formatProblem, type Problem } from '../../core/config/problem.ts';
 import { startServer } from '../../core/http/server.ts';
+import { RoutingState } from '../../core/routing/plan/routing-state.ts';
 import { installProcessGuards, restartExitCode, startWatchdog } from '../../core/lifecycle/process-guards.ts';
 import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
@@ -19,6 +20,7 @@ import type { Log } from '../../core/ports/log.ts';
 import { lockData } from '../../storage/embedded/data-lock.ts';
 import { ownFolder } from '../../storage/embedded/own-folder.ts';
 import { Channel, type Offered } from '../../storage/parent/channel.ts';
+import { tellLatencies } from '../../storage/parent/latencies.ts';
 import { openKeys } from '../../storage/secrets/key-file.ts';
 import { createSecretBox } from '../../storage/secrets/secret-box.ts';
 import { assembleGateway } from '../assemble.ts';
@@ -107,8 +109,10 @@ class WorkerProcess {
     const secrets = createSecretBox(await openKeys(data, keyVariables(env)));
     const parts = { file, config, source, data, secrets, log, clock, metrics, opened };
     const stores = await openWorkerStores({ ...parts, parent, folder, journals, features });
+    const routingState = new RoutingState(clock);
     const { gateway, reloader, attribute, start } = assembleGateway({
       ...parts,
+      routingState,
       environment: env,
       features,
       stores,
@@ -123,6 +127,7 @@ class WorkerProcess {
     if (problems.length > 0) throw new Error(formatProblem(problems[0] as Problem));
     const calls: Offered<CallsOfWorker> = {
       'loans.recall': (numbers) => stores.leases.recall(numbers),
+      'latencies.learn': (known) => routingState.learn(known, false),
       prepare: async (next: ConfigTexts) => {
         latest = next;
         return (await reloader.prepare()).map(formatProblem);
@@ -143,6 +148,21 @@ class WorkerProcess {
       hurry: () => this.#hurry.abort(),
     };
     Object.assign(this.#calls, calls);
+    tellLatencies(routingState, clock, (reports, ...answered) =>
+      parent.ask('latencies.report', [reports], ...answered),
+    );
+    // A worker that replaces another one knows what that one told.
+    await new Promise<void>((resolve, reject) =>
+      parent.ask(
+        'latencies.recent',
+        [],
+        (known) => {
+          routingState.learn(known, false);
+          resolve();
+        },
+        reject,
+      ),
+    );
     const { host = config.server.host, port = config.server.port } = this.#command;
     collectGarbage();
     const server = await startServer(gateway, { ...config.server, host }, port);

@@ -1,6 +1,6 @@
 /** The functions that a parent and a worker call of each other, beside those of the stores. */
 import type { CollectedMetrics } from '../../adapters/telemetry/prometheus.ts';
-import type { LoanCalls, ParentCalls } from '../../storage/parent/parent-calls.ts';
+import type { LatencyCalls, LoanCalls, ParentCalls } from '../../storage/parent/parent-calls.ts';
 
 /** Texts of a configuration by absolute path: a worker serves exactly what its parent has read. */
 export type ConfigTexts = ReadonlyMap<string, Uint8Array>;
@@ -35,22 +35,23 @@ export type CallsOfParent = ParentCalls & {
 };
 
 /** Offered by each worker. */
-export type CallsOfWorker = LoanCalls & {
-  /** Builds the next generation; resolves with the reasons why it cannot, empty for none. */
-  prepare: (texts: ConfigTexts) => readonly string[];
-  commit: () => void;
-  abandon: () => void;
-  /** Resolves when the worker has read the changes of the store. */
-  refresh: () => void;
-  metrics: () => CollectedMetrics;
-  state: () => WorkerState;
-  /** As `Journal.settle`. */
-  settle: (timeoutMs: number) => boolean;
-  /** Serves for `drainDelayMs` more, ends its requests within the deadline, and exits. */
-  stop: (drainDelayMs: number) => void;
-  /** Stops without further waits. */
-  hurry: () => void;
-};
+export type CallsOfWorker = LoanCalls &
+  LatencyCalls & {
+    /** Builds the next generation; resolves with the reasons why it cannot, empty for none. */
+    prepare: (texts: ConfigTexts) => readonly string[];
+    commit: () => void;
+    abandon: () => void;
+    /** Resolves when the worker has read the changes of the store. */
+    refresh: () => void;
+    metrics: () => CollectedMetrics;
+    state: () => WorkerState;
+    /** As `Journal.settle`. */
+    settle: (timeoutMs: number) => boolean;
+    /** Serves for `drainDelayMs` more, ends its requests within the deadline, and exits. */
+    stop: (drainDelayMs: number) => void;
+    /** Stops without further waits. */
+    hurry: () => void;
+  };
 
 /** Variables in the environment of a worker. */
 export const slotVariable = 'WEIR_WORKER_SLOT';

@@ -22,9 +22,11 @@ import { createMemoryCounters } from '../memory/counters.ts';
 import { createMemoryLimiter } from '../memory/limiter.ts';
 import { createMemoryVectorIndex } from '../memory/vector-index.ts';
 import { createNoAnalytics } from '../none/no-analytics.ts';
+import { SharedLatencies } from '../../core/routing/plan/routing-state.ts';
 import { Channel, type Offered } from './channel.ts';
+import { LatencyExchange } from './latencies.ts';
 import { Loans } from './loans.ts';
-import type { LoanCalls, ParentCalls } from './parent-calls.ts';
+import type { LatencyCalls, LoanCalls, ParentCalls } from './parent-calls.ts';
 import { createParentStores } from './parent-stores.ts';
 import { serveStores } from './serve-stores.ts';
 
@@ -42,6 +44,7 @@ async function open(count = 2, minRequests?: number) {
     ...{ loans, budgets, resources: undefined, ledger: undefined, analytics: createNoAnalytics() },
     cache: createMemoryCache({ clock, maxBytes: 1000, maxValueBytes: 100 }),
     vectors: createMemoryVectorIndex({ clock }),
+    latencies: new LatencyExchange(new SharedLatencies(clock), clock),
   };
   const server = createServer();
   server.listen(0, '127.0.0.1');
@@ -62,7 +65,7 @@ async function open(count = 2, minRequests?: number) {
         },
       ]),
     );
-    const parentSide = new Channel<LoanCalls>(far, counted);
+    const parentSide = new Channel<LoanCalls & LatencyCalls>(far, counted);
     void parentSide.closed.then(() => served.end());
     const offered: Record<string, (...args: never[]) => unknown> = {};
     const parent = new Channel<ParentCalls>(near, offered);

@@ -9,6 +9,7 @@ import type {
 import type { CachedValue, Similar, VectorBounds, VectorPartition } from '../../core/ports/cache.ts';
 import type { Charges, Decision, Window, WindowRefusal } from '../../core/ports/counters.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
+import type { LatencyReport, TargetLatency } from '../../core/ports/latencies.ts';
 
 /** The period of a budget that contains the time of the call, in place of the function. */
 export type SentPeriod = ReturnType<Budget['period']>;
@@ -82,6 +83,12 @@ export type LoanCalls = {
   'loans.recall': (numbers: readonly number[]) => void;
 };
 
+/** The functions that each worker offers to those who measure the same targets. */
+export type LatencyCalls = {
+  /** Takes over what others have measured. */
+  'latencies.learn': (known: readonly TargetLatency[]) => void;
+};
+
 /** Every function answers with a promise on the caller's side. */
 export type ParentCalls = {
   'counters.take': (
@@ -103,6 +110,10 @@ export type ParentCalls = {
   ) => void;
   'loans.report': (reports: readonly LoanReport[]) => void;
   'budgets.tell': (crossing: UsageCrossing) => void;
+  /** Answers with what all processes know of these targets. */
+  'latencies.report': (reports: readonly LatencyReport[]) => readonly TargetLatency[];
+  /** What all processes know of the targets that were measured last. */
+  'latencies.recent': () => readonly TargetLatency[];
   'ledger.exchange': UsageLedger['exchange'];
   'ledger.correct': UsageLedger['correct'];
   'ledger.claim': UsageLedger['claim'];

@@ -7,8 +7,16 @@ import type { Resources } from '../../core/ports/resources.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Offered, Remote } from './channel.ts';
+import type { LatencyExchange } from './latencies.ts';
 import { chargesOf as chargesOfWindows, type Loans } from './loans.ts';
-import type { LoanCalls, ParentCalls, SentAdmission, SentCharges, SentPeriod } from './parent-calls.ts';
+import type {
+  LatencyCalls,
+  LoanCalls,
+  ParentCalls,
+  SentAdmission,
+  SentCharges,
+  SentPeriod,
+} from './parent-calls.ts';
 
 /** Longest time of one view or transaction of a worker: the embedded store has one connection. */
 const sessionMs = 30_000;
@@ -24,6 +32,7 @@ export interface SharedByParent {
   /** Undefined when `storage.resources` is `none:`. */
   readonly resources: Resources | undefined;
   readonly ledger: UsageLedger | undefined;
+  readonly latencies: LatencyExchange;
 }
 
 /** Functions for one worker. Call `end` when it has gone. */
@@ -37,9 +46,10 @@ interface ServedStores {
 export function serveStores(
   stores: SharedByParent,
   clock: Clock,
-  worker: () => Remote<LoanCalls>,
+  worker: () => Remote<LoanCalls & LatencyCalls>,
 ): ServedStores {
   const { loans, budgets, cache, vectors, analytics, resources, ledger } = stores;
+  const latencies = stores.latencies.join((known) => worker().call('latencies.learn', known));
   const borrower = loans.borrower((numbers) => worker().call('loans.recall', numbers));
   const reservations = new Map<number, { charges: ReceivedCharges; admission: LimitReservation }>();
   const sessions = new ResourceSessions(resources, clock);
@@ -82,6 +92,8 @@ export function serveStores(
         return reservation?.admission.settle(used);
       },
       'budgets.tell': (crossing) => budgets.tell(crossing),
+      'latencies.report': (reports) => latencies.report(reports),
+      'latencies.recent': () => latencies.recent(),
       'ledger.exchange': (deltas, after) => known(ledger).exchange(deltas, after),
       'ledger.correct': (corrections) => known(ledger).correct(corrections),
       'ledger.claim': (claim) => known(ledger).claim(claim),
@@ -103,6 +115,7 @@ export function serveStores(
       for (const { admission } of reservations.values()) void admission.settle(admission.reserved);
       reservations.clear();
       borrower.end();
+      latencies.end();
     },
   };
 }

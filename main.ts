@@ -24,6 +24,10 @@ async function run(command: Command): Promise<number | undefined> {
       return 0;
     case 'schema':
       return (await import('./main/print-schema.ts')).printSchema();
+    case 'clickhouse': {
+      const { printClickHouseSchema } = await import('./main/clickhouse-command.ts');
+      return printClickHouseSchema(configFile(command.config), command);
+    }
     case 'explain': {
       const { explainTools } = await import('./main/explain-tools.ts');
       const { runExplainCommand } = await import('./core/administration/cli/explain-command.ts');

@@ -15,7 +15,8 @@ import { groupsTraces } from '../../tests/conformance/analytics-traces.ts';
 import { rowsOn, startTwoShards, type TwoShards } from '../../tests/kit/two-shards.ts';
 import { chdbMissing, recordingLog } from '../embedded/chdb-fixture.ts';
 import { createAnalytics, type Retention } from './create-analytics.ts';
-import { readMigrations } from './migrate.ts';
+import { readMigrations, splitStatements } from './migrate.ts';
+import { schemaScript } from './schema-script.ts';
 import { distributedTable, shardOf, tablesOfSchema } from './shards.ts';
 import { AnalyticsStartError } from './store-errors.ts';
 
@@ -155,6 +156,40 @@ describe('a cluster of two shards', { skip: chdbMissing }, () => {
     assert.equal(rows[0]?.columns.cost, '3.000000000003');
     const again = await (await analytics.repricing()).turn();
     assert.equal(again.completed, false);
+  });
+
+  test('needs nothing more than retention on a server with the printed schema', async () => {
+    const layout = { cluster: 'two', sharded: true };
+    const printed = await schemaScript({ database: 'printed', layout, oneServer: true });
+    assert.doesNotMatch(printed, /ON CLUSTER/);
+    const statements = splitStatements(printed);
+    const { engineUrl: url, username, password } = cluster;
+    for (let round = 0; round < 2; round += 1) {
+      for (const query of statements.filter((sql) => !sql.startsWith('USE '))) {
+        const database = query.startsWith('CREATE DATABASE') ? 'default' : 'printed';
+        const client = createClient({ url, username, password, database });
+        await client.command({ query });
+        await client.close();
+      }
+    }
+    const log = recordingLog();
+    await (await createAnalytics({ url, username, password, database: 'printed', log })).close();
+    assert.deepEqual(log.lines, []);
+    const [all] = await rowsOn<{ n: number }>(
+      cluster,
+      "SELECT toUInt32(count()) AS n FROM system.tables WHERE database = 'printed_all' AND engine = 'Distributed'",
+    );
+    assert.equal(all?.n, tablesOfSchema(await readMigrations(layout)).length);
+  });
+
+  test('is made by the printed schema on the whole cluster, in the words of the parser', async () => {
+    const layout = { cluster: 'two', sharded: true, replica: { path: '', name: '' } };
+    const statements = splitStatements(await schemaScript({ database: 'printed', layout, oneServer: false }));
+    for (const sql of statements.filter((one) => /^(CREATE|ALTER)/.test(one))) {
+      const quotedSql = sql.replaceAll('\\', '\\\\').replaceAll("'", "\\'");
+      const [row] = await rowsOn<{ text: string }>(cluster, `SELECT formatQuery('${quotedSql}') AS text`);
+      assert.match(row?.text ?? '', /ON CLUSTER two\b/);
+    }
   });
 
   test('takes nothing for done that only one of its shards has', async () => {

@@ -52,6 +52,18 @@ describe('readArguments', () => {
     ['version', ['--version'], {}, { name: 'version' }],
     ['schema', ['schema'], {}, { name: 'schema' }],
     [
+      'the tables of ClickHouse',
+      ['clickhouse', 'schema', '--config', 'c.yaml', '--one-server'],
+      {},
+      { name: 'clickhouse', config: 'c.yaml', oneServer: true },
+    ],
+    [
+      'the tables of ClickHouse, with the environment',
+      ['clickhouse', 'schema'],
+      { WEIR_CONFIG: 'e.yaml' },
+      { name: 'clickhouse', config: 'e.yaml', oneServer: false },
+    ],
+    [
       'journal status',
       ['journal', 'status', '--json'],
       { WEIR_DATA: 'd' },

@@ -27,6 +27,14 @@ import { messageOf } from '../../errors/gateway-error.ts';
 /** Version of the package; `weir --version` prints it. */
 export const version = '0.1.0';
 
+/** `weir clickhouse schema`. */
+interface ClickHouseCommand {
+  readonly name: 'clickhouse';
+  readonly config: string | undefined;
+  /** Statements for one server, without ON CLUSTER. */
+  readonly oneServer: boolean;
+}
+
 /** Command of the command line and the environment. */
 export type Command =
   | {
@@ -48,6 +56,7 @@ export type Command =
     }
   | { readonly name: 'version' }
   | { readonly name: 'schema' }
+  | ClickHouseCommand
   | JournalCommand
   | ExplainCommand
   | PluginCommand
@@ -64,6 +73,7 @@ type HelpTopic =
   | 'explain'
   | 'plugin'
   | 'bench'
+  | 'clickhouse'
   | AdministrationCommand['name']
   | BackupCommand['name']
   | ReconcileCommand['name']
@@ -82,6 +92,7 @@ const usage = `weir: a gateway in front of model providers
   weir plugin new|test|docs                            for authors of plugins (weir plugin --help)
   weir bench [--config FILE] [--out DIR]               measure your configuration on this machine (weir bench --help)
   weir schema                                          print the JSON Schema of the configuration
+  weir clickhouse schema                               print the tables for a ClickHouse server (weir clickhouse --help)
   weir journal status|verify|replay                    manage the log rows on disk (weir journal --help)
   weir export [--out FILE]                             print the content of the store as YAML (weir export --help)
   weir import FILE [--replace]                         write an export into the store (weir import --help)
@@ -99,10 +110,27 @@ const usage = `weir: a gateway in front of model providers
   WEIR_OWNER_EMAIL is the e-mail address of the first user, the owner; read only at the first start.
   WEIR_SECRET_KEY is the key that encrypts stored secrets; without it the key is kept in the data folder.`;
 
+const clickHouseUsage = `weir clickhouse: the tables of logs and analytics on a ClickHouse server
+
+  weir clickhouse schema [--config FILE] [--one-server]
+
+  Prints every statement of the schema for the server or cluster of storage.analytics, for clickhouse-client
+  --multiquery, and connects to nothing. A gateway does the same at its start; this is for users who may not create
+  tables, and for servers that join a cluster. See docs/clickhouse.md.
+
+  --config FILE   configuration (default: WEIR_CONFIG, else gateway.config.yaml)
+  --one-server    nothing ON CLUSTER: for each server of a new shard, before it joins the cluster`;
+
 /** The help of one command, or of all. */
 export function helpText(topic: HelpTopic | undefined): string {
-  const ofJournal = { journal: journalUsage, explain: explainUsage, plugin: pluginUsage, bench: benchUsage };
-  return { ...ofJournal, ...administrationUsage, ...backupUsage, ...costUsage, all: usage }[topic ?? 'all'];
+  const own = {
+    journal: journalUsage,
+    explain: explainUsage,
+    plugin: pluginUsage,
+    bench: benchUsage,
+    clickhouse: clickHouseUsage,
+  };
+  return { ...own, ...administrationUsage, ...backupUsage, ...costUsage, all: usage }[topic ?? 'all'];
 }
 
 /** Reads the command line, which overrides the environment. Unclear input becomes `help` with the reason. */
@@ -154,6 +182,7 @@ const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environ
   explain: (args, env) => readExplainArguments(args, nonEmpty(env['WEIR_CONFIG'])),
   plugin: (args) => readPluginArguments(args),
   bench: (args, env) => readBenchArguments(args, placeOf(env).config),
+  clickhouse: (args, env) => readClickHouseArguments(args, placeOf(env).config),
   export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
   import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
   audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
@@ -163,6 +192,17 @@ const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environ
   reprice: (args, env) => readRepriceArguments(args, placeOf(env)),
   'rotate-secrets': (args, env) => readAdministrationArguments('rotate-secrets', args, placeOf(env)),
 };
+
+function readClickHouseArguments(args: readonly string[], config: string | undefined): ClickHouseCommand {
+  const { positionals, values } = parseArgs({
+    args: [...args],
+    options: { config: { type: 'string' }, 'one-server': { type: 'boolean' } },
+    allowPositionals: true,
+  });
+  if (positionals.length !== 1 || positionals[0] !== 'schema')
+    throw new Error('weir clickhouse takes one word: schema.');
+  return { name: 'clickhouse', config: values.config ?? config, oneServer: values['one-server'] === true };
+}
 
 function isTopic(name: string): name is HelpTopic {
   return Object.hasOwn(readers, name);

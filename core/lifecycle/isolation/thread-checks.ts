@@ -147,7 +147,8 @@ class ThreadSubject implements CheckSubject {
   readonly request: CheckSubject['request'];
   readonly #headers: SentSubject['headers'];
   readonly #mayChange: boolean;
-  readonly #controller = new AbortController();
+  #controller: AbortController | undefined;
+  #isAborted = false;
   #now: ThreadTexts;
   #changed = 0;
 
@@ -181,11 +182,16 @@ class ThreadSubject implements CheckSubject {
   }
 
   get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#isAborted) this.#controller.abort();
+    }
     return this.#controller.signal;
   }
 
   abort(): void {
-    this.#controller.abort();
+    this.#isAborted = true;
+    this.#controller?.abort();
   }
 
   header(name: string): string | undefined {

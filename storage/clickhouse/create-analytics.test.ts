@@ -181,6 +181,11 @@ test('replicas without shards have the quorum too, and nothing of shards', async
     assert.equal(settings?.get('database'), 'logs');
     assert.equal(settings?.get('insert_quorum'), '2');
     assert.equal(settings?.get('insert_quorum_parallel'), '0');
+    const window = { from: 0, to: 9 };
+    await analytics.logs({ window, visibility: { organisationId: 'o' }, order: 'newest', limit: 1 });
+    assert.equal(seen.at(-1)?.settings.has('select_sequential_consistency'), false);
+    await (await analytics.repricing()).unpriced({ window, limit: 1 });
+    assert.equal(seen.at(-1)?.settings.get('select_sequential_consistency'), '1');
     for (const { sql, settings: one } of seen) {
       assert.doesNotMatch(sql, /Distributed|_shard_num|_all\b/);
       assert.equal(one.has('insert_shard_id'), false);

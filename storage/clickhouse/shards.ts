@@ -231,7 +231,7 @@ function everywhere(rows: readonly AppliedOnShard[], { count }: Shards): Applied
       (shard) => !started.has(shard),
     );
     throw new UnfitCluster(
-      `shard ${missing.join(', ')} of the cluster has no tables, unlike the others`,
+      `shard ${missing.join(', ')} of the cluster has no tables on record, unlike the others`,
       'Run what `weir clickhouse schema --one-server` prints on each server of that shard, then start again.',
     );
   }

@@ -171,9 +171,13 @@ function engineFolder({ config, data }: Pick<AnalyticsOptions, 'config' | 'data'
   return named === '' ? path.join(data, 'analytics') : path.resolve(named);
 }
 
-/** Query limits and retention of the configuration. */
+/** Query limits, retention and text index of the configuration. */
 export function rulesOf(config: AnalyticsOptions['config']): StoreRules {
-  const { query_timeout_s: seconds, max_memory_bytes: memoryBytes } = config.storage.analytics;
+  const {
+    query_timeout_s: seconds,
+    max_memory_bytes: memoryBytes,
+    text_index: textIndex,
+  } = config.storage.analytics;
   const { logs_days: logsDays, bodies_days: bodiesDays, metrics_days: metricsDays } = config.retention;
   const queries = engineQueries(config);
   // All queries together may not use more cores than there are: one alone then leaves some to the gateway.
@@ -182,6 +186,7 @@ export function rulesOf(config: AnalyticsOptions['config']): StoreRules {
   return {
     queryBounds: { seconds, ...(isServer(config) ? {} : ofEngine) },
     retention: { logsDays, bodiesDays, metricsDays },
+    textIndex,
   };
 }
 

@@ -29,6 +29,7 @@ describe('loadConfig: defaults', () => {
         replica_name: '{replica}',
         sharded: false,
         insert_quorum_parallel: true,
+        text_index: true,
         max_memory_bytes: 1_073_741_824,
         max_queued_queries: 32,
         query_timeout_s: 20,

@@ -230,6 +230,13 @@ const AnalyticsStore = Type.Object(
           'Quorum inserts into a table may run at the same time. False: one after the other, also those of several gateways; `weir reprice` then reads with `select_sequential_consistency`.',
       }),
     ),
+    text_index: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description:
+          'Index for the search of logged bodies (`search`). It costs the store about as much CPU as everything else about a row with 2 KB of bodies. Without it a search reads all bodies of its window, newest hours first. A change needs a restart.',
+      }),
+    ),
     max_memory_bytes: Type.Optional(
       Type.Integer({
         default: 1_073_741_824,

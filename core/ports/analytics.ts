@@ -443,6 +443,8 @@ export interface AnalyticsServerSettings {
 
 /** Section `storage.analytics` of the configuration, defaults filled in. */
 export interface AnalyticsStoreSettings extends AnalyticsServerSettings {
+  /** Whether the search of bodies has an index. */
+  readonly text_index: boolean;
   /** Resident memory of the embedded engine's process. */
   readonly max_memory_bytes: number;
   /** Queries that run at the same time. Default: 4 on a server, 2 on the embedded engine. */

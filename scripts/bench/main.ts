@@ -285,8 +285,17 @@ if (records) {
 if (analytics) printAnalytics(analytics, verdict);
 if (rowCost) {
   console.log('\nrows with bodies of 2 KB, roll-ups on, in an empty embedded store:');
-  for (const { rows_per_second: rate, engine_us_per_row: cost, bound_us: bound } of rowCost)
-    verdict(`µs CPU of the engine's process a row, at ${rate} rows/s`, cost, bound);
+  for (const {
+    rows_per_second: rate,
+    text_index: index,
+    engine_us_per_row: cost,
+    bound_us: bound,
+  } of rowCost)
+    verdict(
+      `µs CPU of the engine's process a row, at ${rate} rows/s, ${index ? 'with' : 'without'} text_index`,
+      cost,
+      bound,
+    );
 }
 if (bodyCost) {
   console.log('\na request of 10 MB, ms of CPU:');

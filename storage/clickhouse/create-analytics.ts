@@ -128,6 +128,33 @@ async function setRule(
   await run(`MODIFY TTL toDateTime({time:Identifier}) + toIntervalDay(${days})`);
 }
 
+/**
+ * Adds the index of the search of bodies, or drops it. Rows that were stored without it are found by reading them, until
+ * a merge gives them one.
+ */
+async function applyTextIndex(
+  client: ClickHouseClient,
+  { textIndex, database = 'weir', layout = oneServer, log }: ClickHouseOptions,
+): Promise<void> {
+  if (textIndex === undefined) return;
+  const result = await client.query({
+    query:
+      "SELECT toUInt8(count()) AS present FROM system.data_skipping_indices WHERE database = {database:String} AND table = 'bodies' AND name = 'text_filter'",
+    format: 'JSONEachRow',
+    query_params: { database },
+  });
+  const [row] = await result.json<{ present: number }>();
+  if ((row?.present === 1) === textIndex) return;
+  const change = textIndex
+    ? 'ADD INDEX IF NOT EXISTS text_filter (lowerUTF8(request), lowerUTF8(response)) TYPE ngrambf_v1(4, 65536, 2, 0) GRANULARITY 1'
+    : 'DROP INDEX IF EXISTS text_filter';
+  await client.command({
+    query: `ALTER TABLE bodies${onCluster(layout)} ${change}`,
+    clickhouse_settings: { ...schemaSettings, mutations_sync: '0' },
+  });
+  log.info(`The index of the search of bodies is ${textIndex ? 'added' : 'dropped'}`);
+}
+
 /** Address and settings of a ClickHouse server. */
 export interface ClickHouseOptions {
   /** `http://host:8123` or `https://…`, without a path. */
@@ -150,6 +177,8 @@ export interface ClickHouseOptions {
   readonly queryBounds?: QueryBounds | undefined;
   /** Retention of rows. Default: existing tables keep theirs, new ones have no limit. */
   readonly retention?: Retention | undefined;
+  /** Whether the search of bodies has an index. Default: existing tables keep theirs, new ones have it. */
+  readonly textIndex?: boolean | undefined;
 }
 
 const dayMs = 86_400_000;
@@ -205,6 +234,7 @@ async function prepare(client: ClickHouseClient, options: ClickHouseOptions): Pr
   const { database = 'weir', layout = oneServer, log, retention } = options;
   await migrate(schemaOf(client, layout), await readMigrations(layout), log);
   if (retention !== undefined) await applyRetention(client, retention, options);
+  await applyTextIndex(client, options);
   if (options.readsFiles === true) await warnOfBrokenParts(client, database, log);
 }
 
@@ -218,6 +248,7 @@ async function prepareShards(
   await migrate(schemaOfShards(clients, shards, migrations), migrations, options.log);
   await distributeTables(clients.all, shards, migrations);
   if (options.retention !== undefined) await applyRetention(clients.own, options.retention, options);
+  await applyTextIndex(clients.own, options);
 }
 
 function connect(

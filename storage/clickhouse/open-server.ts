@@ -75,7 +75,7 @@ async function readAuthority(file: string): Promise<Buffer> {
 }
 
 /** Settings that apply to every store. */
-export type StoreRules = Pick<ClickHouseOptions, 'queryBounds' | 'retention'>;
+export type StoreRules = Pick<ClickHouseOptions, 'queryBounds' | 'retention' | 'textIndex'>;
 
 /**
  * Opens the analytics store on the configured server; `folder` is the folder of the configuration. Waits for an

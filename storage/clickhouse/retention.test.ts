@@ -125,4 +125,42 @@ describe('retention', { skip: chdbMissing }, () => {
     assert.equal((await rules(client))['requests']?.replace(' DELETE', ''), own);
     await client.close();
   });
+
+  test('the index of the search of bodies is dropped and added again; a search finds the same rows either way', async () => {
+    const { url, username, password } = engine;
+    const database = `text_${randomUUID().replaceAll('-', '')}`;
+    const organisation_id = randomUUID();
+    const rows = [1, 2, 3].map(() => requestRow({ organisation_id }));
+    const visibility = { organisationId: organisation_id };
+    const window = { from: Date.parse(`${rows[0]?.created_at}Z`) - dayMs, to: Date.now() + dayMs };
+    const told: string[] = [];
+    for (const [index, textIndex] of [true, false, true].entries()) {
+      const log = recordingLog();
+      const store = await createAnalytics({ url, username, password, database, log, textIndex });
+      const client = createClient({ url, username, password, database });
+      try {
+        const row = rows[index] as (typeof rows)[number];
+        await store.insert('requests', ndjson([row]), randomUUID());
+        const body = bodyRow(row, { request: JSON.stringify({ said: `A Zanzibar of ${index}` }) });
+        await store.insert('bodies', ndjson([body]), randomUUID());
+        const found = await store.logs({
+          ...{ visibility, window, order: 'newest', limit: 10 },
+          filter: { text: 'zanzibar' },
+        });
+        assert.equal(found.length, index + 1);
+        const result = await client.query({
+          query:
+            'SELECT toUInt8(count()) AS present FROM system.data_skipping_indices WHERE database = currentDatabase() AND name = {name:String}',
+          query_params: { name: 'text_filter' },
+          format: 'JSONEachRow',
+        });
+        assert.deepEqual(await result.json(), [{ present: textIndex ? 1 : 0 }]);
+      } finally {
+        await client.close();
+        await store.close();
+      }
+      told.push(...log.lines.filter((line) => line.includes('search of bodies')));
+    }
+    assert.equal(told.length, 2, told.join());
+  });
 });

@@ -406,6 +406,7 @@ export function testConfig({
         replica_name: '',
         sharded: false,
         insert_quorum_parallel: true,
+        text_index: true,
         max_memory_bytes: 1_073_741_824,
         max_queued_queries: 32,
         query_timeout_s: 20,

@@ -12,6 +12,8 @@ import { analyticsConfig, openSeeded } from './store.ts';
 
 /** The engine's own cost at one rate of rows. */
 interface RowCost {
+  /** False: without the index of the search of bodies. */
+  readonly text_index: boolean;
   readonly rows_per_second: number;
   readonly rows: number;
   /** CPU of the engine's process per row with its body, merges and roll-ups included, microseconds. */
@@ -30,17 +32,23 @@ const rates = [
 /** Rows with bodies of 2 KB at one rate after the other, each into an empty embedded store, through a real journal. */
 export async function measureRowCost(quick: boolean): Promise<readonly RowCost[]> {
   const costs: RowCost[] = [];
-  for (const { rate, bound } of rates)
-    costs.push({ ...(await costAt(rate, quick ? 30 : 120)), bound_us: bound });
+  for (const text_index of [true, false])
+    for (const { rate, bound } of rates)
+      costs.push({ text_index, ...(await costAt(rate, quick ? 30 : 120, text_index)), bound_us: bound });
   return costs;
 }
 
-async function costAt(rate: number, seconds: number): Promise<Omit<RowCost, 'bound_us'>> {
+async function costAt(
+  rate: number,
+  seconds: number,
+  textIndex: boolean,
+): Promise<Omit<RowCost, 'bound_us' | 'text_index'>> {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'weir-bench-'));
   const data = path.join(folder, 'data');
   const directory = path.join(data, 'journal', 'bench');
   await mkdir(directory, { recursive: true });
-  await writeFile(path.join(folder, 'gateway.config.yaml'), analyticsConfig(0));
+  const storage = `storage: { analytics: { text_index: ${textIndex} } }\n`;
+  await writeFile(path.join(folder, 'gateway.config.yaml'), analyticsConfig(0) + storage);
   const { analytics, engineCpu, close } = await openSeeded({ folder, data });
   try {
     const journal = await openJournal({

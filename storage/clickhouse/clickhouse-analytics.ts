@@ -32,7 +32,7 @@ import { countLogs, logs, newLogs, trace, traces } from './list-logs.ts';
 import { oneServer, quorumSettings, type TableLayout } from './migrate.ts';
 import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
 import { type QueryBounds, type Select, selectOf } from './select.ts';
-import { intoShard, shardOf, type Shards } from './shards.ts';
+import { intoShard, isOfEarlierProcess, shardOf, type Shards, shardWith } from './shards.ts';
 import { insertError, unavailable } from './store-errors.ts';
 import type { UsageReach } from './usage-plan.ts';
 
@@ -116,8 +116,10 @@ export class ClickHouseAnalytics implements Analytics {
   ): Promise<void> {
     if ((rows instanceof Uint8Array ? rows.length : rows.end - rows.from) === 0) return;
     const settings = { ...this.#insertSettings, insert_deduplication_token: deduplicationToken };
-    if (this.#shards !== undefined)
-      Object.assign(settings, intoShard(shardOf(deduplicationToken, this.#shards.count)));
+    if (this.#shards !== undefined) {
+      const shard = await this.#shardOf(table, rows, deduplicationToken, this.#shards);
+      Object.assign(settings, intoShard(shard));
+    }
     const query = inserts[table];
     try {
       if (rows instanceof Uint8Array)
@@ -126,6 +128,23 @@ export class ClickHouseAnalytics implements Analytics {
       else await this.#post(query, settings, Readable.from(bytesOf(rows), { objectMode: false }));
     } catch (error) {
       throw insertError(error, table);
+    }
+  }
+
+  /** Shard of a batch: that of its token, or the one that has the batch from when there were other shards. */
+  async #shardOf(
+    table: JournalTable,
+    rows: Uint8Array | StoredRows,
+    token: string,
+    { count }: Shards,
+  ): Promise<number> {
+    const shard = shardOf(token, count);
+    if (!isOfEarlierProcess(token)) return shard;
+    try {
+      return (await shardWith(this.#select, table, await firstLineOf(rows))) ?? shard;
+    } catch (error) {
+      // Whatever the reason, the rows are not at fault.
+      throw unavailable(error);
     }
   }
 
@@ -247,6 +266,18 @@ export class ClickHouseAnalytics implements Analytics {
 /** Parameters that name the rows to read for the embedded engine; see its `readRowRange`. */
 function fileParameters({ path, from, end }: StoredRows): ClickHouseSettings {
   return { weir_rows_file: path, weir_rows_from: String(from), weir_rows_end: String(end) };
+}
+
+/** The first line of the rows, without its end. */
+async function firstLineOf(rows: Uint8Array | StoredRows): Promise<string> {
+  const newline = 10;
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of rows instanceof Uint8Array ? [rows] : bytesOf(rows)) {
+    const end = chunk.indexOf(newline);
+    chunks.push(end < 0 ? chunk : chunk.subarray(0, end));
+    if (end >= 0) break;
+  }
+  return Buffer.concat(chunks).toString();
 }
 
 /** The bytes of the range; throws when the file is shorter, so that a part is not taken for the whole. */

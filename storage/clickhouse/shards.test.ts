@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createClient } from '@clickhouse/client';
 import fc from 'fast-check';
@@ -13,7 +15,7 @@ import { storesRows } from '../../tests/conformance/analytics-rows-back.ts';
 import { bodyRow, ndjson, requestRow } from '../../tests/conformance/analytics-rows.ts';
 import { groupsTraces } from '../../tests/conformance/analytics-traces.ts';
 import { rowsOn, startTwoShards, type TwoShards } from '../../tests/kit/two-shards.ts';
-import { chdbMissing, recordingLog } from '../embedded/chdb-fixture.ts';
+import { chdbMissing, recordingLog, temporaryFolder } from '../embedded/chdb-fixture.ts';
 import { createAnalytics, type Retention } from './create-analytics.ts';
 import { readMigrations, splitStatements } from './migrate.ts';
 import { schemaScript } from './schema-script.ts';
@@ -118,6 +120,40 @@ describe('a cluster of two shards', { skip: chdbMissing }, () => {
       assert.deepEqual(await counts(table, `${own} AND dimension = '*'`, 'sum(requests)'), [2, 4], table);
     assert.deepEqual(await counts('usage_minutes', own, 'sum(requests)'), [2, 4]);
     assert.equal(await countOf(analytics, organisation_id), 6);
+  });
+
+  test('keeps a batch of an earlier process where it is, though its token names another shard now', async () => {
+    const folder = await temporaryFolder();
+    const lookUps = () =>
+      cluster.statements.filter((sql) => sql.includes('parseDateTime64BestEffortOrZero')).length;
+    const { url, username, password } = cluster;
+    const client = createClient({ url, username, password, database: `${database}_all` });
+    const file = join(folder.path, 'rows');
+    for (const [start, expected] of [
+      [Date.UTC(2026, 0, 1), [0, 2]],
+      [Date.now(), [2, 2]],
+    ] as const) {
+      const organisation_id = randomUUID();
+      const values = [requestRow({ organisation_id }), requestRow({ organisation_id })];
+      const run = `requests-${start.toString(36)}-${randomUUID().slice(-12)}`;
+      const token = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+        .map((sequence) => `${run}-${sequence}`)
+        .find((one) => shardOf(one, 2) === 1);
+      if (token === undefined) continue;
+      const clickhouse_settings = { insert_shard_id: '2', insert_deduplication_token: token };
+      const before = { table: 'requests', values, format: 'JSONEachRow', clickhouse_settings } as const;
+      await client.insert({ ...before, clickhouse_settings: { ...clickhouse_settings, async_insert: 0 } });
+      const from = lookUps();
+      const rows = ndjson(values);
+      await writeFile(file, rows);
+      await analytics.insert('requests', rows, token);
+      await analytics.insert('requests', { path: file, from: 0, end: rows.length }, token);
+      assert.deepEqual(await counts('requests', `organisation_id = '${organisation_id}'`), expected);
+      // What this process has begun has its shard for as long as it lives: nothing is looked up.
+      assert.equal(lookUps() - from, expected[0] === 0 ? 2 : 0);
+    }
+    await client.close();
+    await folder.remove();
   });
 
   test('shows a request with its body where they are on different shards', async () => {

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ClickHouseClient, ClickHouseSettings } from '@clickhouse/client';
+import { Type } from 'typebox';
+import { Check } from 'typebox/value';
 import {
   type Applied,
   createVersions,
@@ -66,6 +68,43 @@ export function shardOf(token: string, count: number): number {
     if (weight > most) [shard, most] = [number, weight];
   }
   return shard;
+}
+
+/** Tokens of the journal carry the start of the process whose rows they are, in milliseconds with base 36. */
+const startInToken = /^[a-z]+-([0-9a-z]{1,11})-[0-9a-f]+-\d/;
+
+/** True for a batch that an earlier process may have sent, when the cluster had another number of shards. */
+export function isOfEarlierProcess(token: string): boolean {
+  const start = startInToken.exec(token)?.[1];
+  return start === undefined || Number.parseInt(start, 36) < performance.timeOrigin;
+}
+
+const rowPlace = Type.Object({
+  id: Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' }),
+  created_at: Type.String({ maxLength: 40 }),
+});
+
+/**
+ * The shard that has the first row of a batch, and so all of them: a batch is stored as a whole. Undefined when none
+ * has it, or when the row cannot be read, which the store will say itself.
+ */
+export async function shardWith(
+  select: <Row>(sql: string, parameters: Readonly<Record<string, unknown>>) => Promise<Row[]>,
+  table: string,
+  firstRow: string,
+): Promise<number | undefined> {
+  let row: unknown;
+  try {
+    row = JSON.parse(firstRow);
+  } catch {
+    return undefined;
+  }
+  if (!Check(rowPlace, row)) return undefined;
+  const [found] = await select<{ shard: number }>(
+    `SELECT toUInt32(_shard_num) AS shard FROM ${table} WHERE id = {id:UUID} AND created_at = parseDateTime64BestEffortOrZero({at:String}, 3, 'UTC') LIMIT 1`,
+    { id: row.id, at: row.created_at },
+  );
+  return found?.shard;
 }
 
 /** The cluster cannot hold the tables as configured; with the reason and the remedy. */

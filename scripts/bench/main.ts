@@ -1,4 +1,4 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,pipelines,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,row-cost,limits,guardrails,plugins,mcp,workers,in-force]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,pipelines,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,row-cost,limits,guardrails,plugins,mcp,workers,in-force,growth]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
@@ -6,6 +6,7 @@ import { measureAnalytics, printAnalytics } from './analytics.ts';
 import { measureChain } from './chain.ts';
 import { measureCpu } from './cpu.ts';
 import { measureDeno } from './deno.ts';
+import { measureGrowth } from './growth.ts';
 import { measureGuardrails } from './guardrails.ts';
 import { measureKeys } from './keys.ts';
 import { measureKill } from './kill.ts';
@@ -59,6 +60,7 @@ const only = new Set(
     'workers',
     'idle-memory',
     'in-force',
+    'growth',
   ],
 );
 const { quick } = values;
@@ -96,6 +98,7 @@ const guardrails = only.has('guardrails') ? await measureGuardrails(quick) : und
 const mcp = only.has('mcp') ? await measureMcp(quick) : undefined;
 const workers = only.has('workers') ? await measureWorkers(quick) : undefined;
 const inForce = only.has('in-force') ? await measureInForce(quick) : undefined;
+const growth = only.has('growth') ? await measureGrowth(quick) : undefined;
 const idleMemory = only.has('idle-memory') ? await measureIdleMemory() : undefined;
 // An hour: only when it is named.
 const memory = only.has('memory')
@@ -127,6 +130,7 @@ const result = {
   workers,
   idle_memory: idleMemory,
   in_force: inForce,
+  growth,
   memory,
 };
 
@@ -163,6 +167,14 @@ if (workers) {
     workers.weir_ratio / workers.bare_ratio,
     1.1,
   );
+}
+if (growth) {
+  const { requests, failed, living_mib: living, growth_mib: grown } = growth;
+  console.log(
+    `\nliving memory over ${requests} requests, MiB: ${living.map((mib) => mib.toFixed(1)).join(', ')}`,
+  );
+  verdict('requests that failed', failed, 0);
+  verdict('MiB by which it grew', grown, 2);
 }
 if (inForce) {
   console.log(`\n${inForce.changes} changes on two gateways with two workers each, ms: p50, p95, longest`);

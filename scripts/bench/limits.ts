@@ -40,6 +40,8 @@ interface LimitFigures {
 interface RedisFigures {
   /** Of the gateway's side: admission and settlement. */
   readonly cpu_us: number;
+  /** Of two scripts that do nothing, through such a client in the same minute: the floor of two round trips here. */
+  readonly two_scripts_us: number;
   /** Of the server: the scripts of admission and settlement. */
   readonly server_us: number;
   readonly calls_per_admission: number;
@@ -186,6 +188,16 @@ async function measureOnRedis(rounds: number, requests: number): Promise<RedisFi
       costs.push(microsecondsSince(before) / requests);
     }
     const { microseconds } = await scriptsSince(client);
+    const bare: number[] = [];
+    const nothing = String(await client.script('LOAD', 'return 1'));
+    for (let round = 0; round < rounds; round++) {
+      const before = process.cpuUsage();
+      await atOnce(requests, async () => {
+        await client.evalsha(nothing, 0);
+        await client.evalsha(nothing, 0);
+      });
+      bare.push(microsecondsSince(before) / requests);
+    }
     const counted = 1000;
     const taken: LimitReservation[] = [];
     const admitted = await scriptsRun(client, () =>
@@ -196,6 +208,7 @@ async function measureOnRedis(rounds: number, requests: number): Promise<RedisFi
     );
     return {
       cpu_us: median(costs),
+      two_scripts_us: median(bare),
       server_us: microseconds / (requests * rounds),
       calls_per_admission: admitted / counted,
       calls_per_settlement: settled / counted,

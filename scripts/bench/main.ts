@@ -370,7 +370,9 @@ if (limits) {
   verdict('µs CPU in memory', limits.memory_us, 3);
   if (limits.redis) {
     verdict('µs CPU of the gateway with Redis', limits.redis.cpu_us, 25);
-    console.log(`     µs of the Redis server: ${limits.redis.server_us.toFixed(0)}`);
+    console.log(
+      `     µs CPU of two scripts that do nothing: ${limits.redis.two_scripts_us.toFixed(1)}; µs of the Redis server for those of the limits: ${limits.redis.server_us.toFixed(0)}`,
+    );
     verdict('calls to Redis per admission', limits.redis.calls_per_admission, 1);
     verdict('calls to Redis per settlement', limits.redis.calls_per_settlement, 1);
   } else console.log(`none ${limits.redis_missing}: limits on Redis are not measured`);

@@ -40,7 +40,10 @@ interface LimitFigures {
 interface RedisFigures {
   /** Of the gateway's side: admission and settlement. */
   readonly cpu_us: number;
-  /** Of two scripts that do nothing, through such a client in the same minute: the floor of two round trips here. */
+  /**
+   * Of two scripts without arguments that keep the server about as busy, through such a client in the same minute: the
+   * floor of two round trips here. The busier a server, the fewer answers arrive together.
+   */
   readonly two_scripts_us: number;
   /** Of the server: the scripts of admission and settlement. */
   readonly server_us: number;
@@ -161,6 +164,8 @@ function microsecondsSince(before: NodeJS.CpuUsage): number {
 }
 
 const warmRequests = 60_000;
+/** About 60 µs of a server. */
+const loopRounds = 6000;
 /** Requests under way at once. */
 const concurrency = 32;
 
@@ -189,12 +194,14 @@ async function measureOnRedis(rounds: number, requests: number): Promise<RedisFi
     }
     const { microseconds } = await scriptsSince(client);
     const bare: number[] = [];
-    const nothing = String(await client.script('LOAD', 'return 1'));
+    const loop = String(
+      await client.script('LOAD', `local x = 0 for i = 1, ${loopRounds} do x = x + i end return x`),
+    );
     for (let round = 0; round < rounds; round++) {
       const before = process.cpuUsage();
       await atOnce(requests, async () => {
-        await client.evalsha(nothing, 0);
-        await client.evalsha(nothing, 0);
+        await client.evalsha(loop, 0);
+        await client.evalsha(loop, 0);
       });
       bare.push(microsecondsSince(before) / requests);
     }

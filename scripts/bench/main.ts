@@ -371,7 +371,7 @@ if (limits) {
   if (limits.redis) {
     verdict('µs CPU of the gateway with Redis', limits.redis.cpu_us, 25);
     console.log(
-      `     µs CPU of two scripts that do nothing: ${limits.redis.two_scripts_us.toFixed(1)}; µs of the Redis server for those of the limits: ${limits.redis.server_us.toFixed(0)}`,
+      `     µs CPU of two scripts that only keep the server as busy: ${limits.redis.two_scripts_us.toFixed(1)}; µs of the Redis server for those of the limits: ${limits.redis.server_us.toFixed(0)}`,
     );
     verdict('calls to Redis per admission', limits.redis.calls_per_admission, 1);
     verdict('calls to Redis per settlement', limits.redis.calls_per_settlement, 1);

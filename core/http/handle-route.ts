@@ -11,7 +11,7 @@ import { writeInTurns } from '../base/turns.ts';
 import type { Resources, ResourcesReader, ResourcesWriter } from '../ports/resources.ts';
 import type { AuditedChange, RouteDefinition, RouteInput } from '../pipeline/define-route.ts';
 import { jsonTextAnswer } from '../pipeline/settle.ts';
-import { Unanswered } from '../organisation/guardrails.ts';
+import { mostAnswers, Unanswered } from '../organisation/guardrails.ts';
 import { isStorable } from '../organisation/fields.ts';
 import type { Issue } from '../config/issue.ts';
 import { childPointer } from '../base/json.ts';
@@ -275,11 +275,11 @@ export async function handleRoute(
 
 /** A handler that needs an answer from another thread first has changed nothing yet, and begins again. */
 async function handled(route: RouteDefinition, call: RouteCall): Promise<unknown> {
-  for (;;)
+  for (let left = mostAnswers; ; left -= 1)
     try {
       return await route.handle(call);
     } catch (error) {
-      if (!(error instanceof Unanswered)) throw error;
+      if (!(error instanceof Unanswered) || left === 0) throw error;
       await error.answer;
     }
 }

@@ -232,7 +232,7 @@ export class Unanswered extends Error {
 }
 
 /** More parameters than any request or configuration holds. */
-const mostAnswers = 10_000;
+export const mostAnswers = 10_000;
 
 /**
  * Runs `work`, and again after each time that it has thrown `Unanswered` by itself (not in a promise): it must have

@@ -14,7 +14,7 @@ import { TrustedHosts } from '../base/host-rules.ts';
 import type { LargeTranslation } from '../ports/large-translation.ts';
 import type { PricedModels, Prices } from '../ports/prices.ts';
 import type { ProviderTable } from '../providers/provider-row.ts';
-import { Unanswered } from '../organisation/guardrails.ts';
+import { Unanswered, whenAnswered } from '../organisation/guardrails.ts';
 import type { RecordPlace } from '../ports/records.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type {
@@ -213,7 +213,7 @@ class GenerationRouter implements Router {
       return this.answered(context, options);
     } catch (error) {
       if (!(error instanceof Unanswered)) throw error;
-      return error.answer.then(() => this.answer(context, options));
+      return error.answer.then(() => whenAnswered(() => this.answered(context, options)));
     }
   }
 

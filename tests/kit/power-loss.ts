@@ -56,16 +56,23 @@ export class PowerLoss {
   /** The folder as it is after a power cut at this moment, in a new place; this one goes on as if nothing had been. */
   async cut(unsynced: Unsynced): Promise<string> {
     const { original, durable, live } = this;
-    const target = await original.mkdtemp(path.join(tmpdir(), 'weir-power-after-'));
-    this.copies.push(target);
     const entries = new Map(durable);
     if (unsynced === 'zeros') for (const [file, entry] of live) entries.set(file, entry);
-    for (const [file, entry] of [...entries].sort(([a], [b]) => a.length - b.length)) {
+    // All at one moment: the files change while the copy is written.
+    const found = [...entries]
+      .sort(([a], [b]) => a.length - b.length)
+      .map(([file, entry]) => ({
+        file,
+        bytes: entry === 'folder' ? undefined : this.bytesOf(file, entry, unsynced),
+      }));
+    const target = await original.mkdtemp(path.join(tmpdir(), 'weir-power-after-'));
+    this.copies.push(target);
+    for (const { file, bytes } of found) {
       const place = path.join(target, path.relative(this.root, file));
       // Without its folder's name nobody finds a file.
       if (!fs.existsSync(path.dirname(place))) continue;
-      if (entry === 'folder') await original.mkdir(place, { recursive: true, mode: 0o700 });
-      else await original.writeFile(place, this.bytesOf(file, entry, unsynced), { mode: 0o600 });
+      if (bytes === undefined) await original.mkdir(place, { recursive: true, mode: 0o700 });
+      else await original.writeFile(place, bytes, { mode: 0o600 });
     }
     return target;
   }
@@ -99,7 +106,9 @@ export class PowerLoss {
 
   private bytesOf(file: string, entry: Inode, unsynced: Unsynced): Buffer {
     if (unsynced === 'lost' || this.live.get(file) !== entry) return entry.synced;
-    const missing = Math.max(0, fs.statSync(file).size - entry.synced.length);
+    // A file may be gone before its removal is noted here.
+    const { size } = fs.statSync(file, { throwIfNoEntry: false }) ?? { size: 0 };
+    const missing = Math.max(0, size - entry.synced.length);
     return Buffer.concat([entry.synced, Buffer.alloc(missing)]);
   }
 

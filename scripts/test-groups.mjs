@@ -54,7 +54,7 @@ export const suites = {
     /^(storage\/clickhouse\/(embedded|many-traces|migrate\.|older-bodies|price-changes|quick-scans|server|usage-start|views|retention|shards|table-layout)|storage\/embedded\/(chdb\/(engine|http-server)|start-chdb)|scripts\/seed-demo\/fill|tests\/integration\/(analytics-routes|budget-comparison|exports|log-routes|logs|reconcile-command|reprice|telemetry))/,
   /** Gateways as processes that are called, restarted and inspected from outside. */
   processes:
-    /^(tests\/(mcp\/|package\/|runtime\/node|integration\/(back-pressure|bench-command|clickhouse-server|closed-output|example-plugins|features|first-minute|journal-command|organisation-file|plugin-swap|prices|reload|third-party|usage-limits|workers)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/(embedded\/data-lock|redis\/(redis-cluster|redis-failover|redis-sentinel|jobs-on-cluster)))/,
+    /^(tests\/(mcp\/|package\/|runtime\/node|integration\/(back-pressure|bench-command|clickhouse-server|closed-output|example-plugins|features|first-minute|organisation-file|plugin-swap|prices|reload|third-party|usage-limits|workers)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/(embedded\/data-lock|redis\/(redis-cluster|redis-failover|redis-sentinel|jobs-on-cluster)))/,
   /** Gateways that are killed, or that lose a store, a disk or another gateway. */
   chaos: /^tests\/chaos\//,
   /** All tests that use a gateway from outside, against one on Deno. */
@@ -66,7 +66,7 @@ export const suites = {
  * code on both runtimes, and take longest. Each kind of file keeps one that runs.
  */
 export const unbounded = {
-  deno: /^tests\/(integration\/(administration-|analytics-routes|budget-comparison|explain|features|guardrail-defaults|log-routes|mcp-(accounts|facade)|model-rules|organisation-records|provider-operations|reconcile|reprice)|sdk\/portkey-(admin|analytics|config|exports|integrations|mcp|policies|prompts)|chaos\/(clock-skew|damaged-analytics|fleet-|limits-over|mcp-|postgres-gone|rolling-restart|unusable-disk))/,
+  deno: /^tests\/(integration\/(administration-|analytics-routes|bench-command|budget-comparison|clickhouse-server|explain|exports|features|organisation-file|usage-limits|workers|guardrail-defaults|log-routes|mcp-(accounts|facade)|model-rules|organisation-records|provider-operations|reconcile|reprice)|sdk\/(portkey-(admin|analytics|config|exports|integrations|logs|mcp|policies|prompts)|python-clients|stored-responses)|chaos\/(analytics-engine|clock-skew|damaged-analytics|fleet-|limits-over|mcp-|postgres-gone|redis-gone|rolling-restart|shared-volume|store-in-trouble|unusable-disk))/,
 };
 
 /** True for the files that another command runs instead of `npm test`. */

@@ -8,7 +8,6 @@ import fc from 'fast-check';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import { keepsFeedback } from '../../tests/conformance/analytics-feedback.ts';
 import { tellsFeedbackSeries } from '../../tests/conformance/analytics-feedback-series.ts';
-import { searchesTexts } from '../../tests/conformance/analytics-log-text.ts';
 import { storesExactlyOnce } from '../../tests/conformance/analytics-once.ts';
 import { always, countOf, newToken } from '../../tests/conformance/analytics-probe.ts';
 import { storesRows } from '../../tests/conformance/analytics-rows-back.ts';
@@ -100,7 +99,6 @@ describe('a cluster of two shards', { skip: chdbMissing }, () => {
   const current = (): Analytics => analytics;
   storesRows(current);
   storesExactlyOnce(current);
-  searchesTexts(current);
   groupsTraces(current);
   keepsFeedback(current);
   tellsFeedbackSeries(current);

@@ -145,9 +145,9 @@ function withPlace(place, source) {
 
 async function prune() {
   const names = (await readdir(builds)).filter((name) => name.startsWith('sources-'));
-  const builds = await Promise.all(
+  const found = await Promise.all(
     names.map(async (name) => ({ name, madeAt: (await stat(path.join(builds, name))).mtimeMs })),
   );
-  const old = builds.sort((a, b) => b.madeAt - a.madeAt).slice(keptBuilds);
+  const old = found.sort((a, b) => b.madeAt - a.madeAt).slice(keptBuilds);
   await Promise.all(old.map(({ name }) => rm(path.join(builds, name), { recursive: true, force: true })));
 }

@@ -143,7 +143,7 @@ export class ClickHouseAnalytics implements Analytics {
     try {
       return (await shardWith(this.#select, table, await firstLineOf(rows))) ?? shard;
     } catch (error) {
-      // Whatever the reason, the rows are not at fault.
+      // No reason for this is a fault of the rows.
       throw unavailable(error);
     }
   }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { eventually } from '../../../tests/kit/process-kit.ts';
-import { loaded, serving, usual } from './isolated-checks.test-support.ts';
+import { endings, loaded, serving, usual } from './isolated-checks.test-support.ts';
 
 /** A plugin with a check of this body, where `subject` and `state` are known. */
 const offering = (body: string, more = '', hooks = ''): string => `
@@ -27,22 +27,7 @@ const input = (parameters: object = {}, more: object = {}) => ({
 });
 
 describe('a check in a thread of its own', () => {
-  for (const [what, code, limits, reason] of [
-    ['a loop', 'for (;;);', usual, 'cpu'],
-    [
-      'memory without end',
-      'const all = []; for (;;) all.push(new Array(1e4).fill({}));',
-      { memoryMb: 48, cpuMs: 20_000 },
-      'memory',
-    ],
-    [
-      'buffers without end',
-      'const all = globalThis.all = []; setInterval(() => all.push(Buffer.alloc(8e6, 1)), 1); await new Promise(() => {});',
-      { memoryMb: 64, cpuMs: 400 },
-      'memory',
-    ],
-    ['process.exit', 'process.exit(3);', usual, 'exit'],
-  ] as const)
+  for (const [what, code, limits, reason] of endings)
     test(`${what} ends the thread: the check is recorded as broken, on_error decides, and the next call is judged`, async (t) => {
       const source = offering(
         `if (subject.text === 'break') { ${code} } return passed({ calls: ++state.calls });`,

@@ -14,6 +14,24 @@ import type { IsolationLimits } from './isolated-thread.ts';
 
 export const usual: IsolationLimits = { memoryMb: 64, cpuMs: 300 };
 
+/** What ends a thread: its name, the code, the limits that it meets, and the reason that metrics name. */
+export const endings = [
+  ['a loop', 'for (;;);', usual, 'cpu'],
+  [
+    'memory without end',
+    'const all = []; for (;;) all.push(new Array(1e4).fill({}));',
+    { memoryMb: 48, cpuMs: 20_000 },
+    'memory',
+  ],
+  [
+    'buffers without end',
+    'const all = globalThis.all = []; setInterval(() => all.push(Buffer.alloc(8e6, 1)), 1); await new Promise(() => {});',
+    { memoryMb: 64, cpuMs: 400 },
+    'memory',
+  ],
+  ['process.exit', 'process.exit(3);', usual, 'exit'],
+] as const;
+
 /** The definition in a source, whose code runs here, or in threads where there are limits. */
 export async function loaded(t: TestContext, source: string, limits?: IsolationLimits): Promise<AnyPlugin> {
   const where = await pluginFolder(t);

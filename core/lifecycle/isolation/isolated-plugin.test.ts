@@ -7,9 +7,8 @@ import { type AnyPlugin, GatewayError } from '../../pipeline/plugin.ts';
 import { pluginFolder } from '../plugin-files.test-support.ts';
 import { realClock } from '../recording-services.test-support.ts';
 import { isolatedDefinition } from './isolated-plugin.ts';
+import { endings, usual } from './isolated-checks.test-support.ts';
 import type { IsolationLimits } from './isolated-thread.ts';
-
-const usual: IsolationLimits = { memoryMb: 64, cpuMs: 300 };
 
 async function isolated(t: TestContext, source: string, limits = usual) {
   const where = await pluginFolder(t);
@@ -174,22 +173,7 @@ describe('a plugin in a thread of its own', () => {
     );
   });
 
-  for (const [what, code, limits, reason] of [
-    ['a loop', 'for (;;);', usual, 'cpu'],
-    [
-      'memory without end',
-      'const all = []; for (;;) all.push(new Array(1e4).fill({}));',
-      { memoryMb: 48, cpuMs: 20_000 },
-      'memory',
-    ],
-    [
-      'buffers without end',
-      'const all = globalThis.all = []; setInterval(() => all.push(Buffer.alloc(8e6, 1)), 1); await new Promise(() => {});',
-      { memoryMb: 64, cpuMs: 400 },
-      'memory',
-    ],
-    ['process.exit', 'process.exit(3);', usual, 'exit'],
-  ] as const) {
+  for (const [what, code, limits, reason] of endings) {
     test(`${what} ends the thread, which is started again, and nothing else`, async (t) => {
       const plugin = await loaded(
         t,

@@ -2,13 +2,12 @@ import { mkdir, mkdtemp } from 'node:fs/promises';
 import path from 'node:path';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createLog } from '../../../adapters/telemetry/line-log.ts';
 import { systemClock as clock } from '../../../core/ports/clock.ts';
-import { openJournal } from '../../../storage/journal/journal.ts';
 import { bodyRow, requestRow, storedTime } from '../../../tests/conformance/analytics-rows.ts';
 import { removeFolder } from '../subject.ts';
 import {
   cpuMicroseconds,
+  openBenchJournal,
   openSeeded,
   storedOf,
   watchMemory,
@@ -44,23 +43,9 @@ export async function ingest(store: SeededStore, seconds: number): Promise<Inges
   const organisationId = `bench-${randomUUID()}`;
   const { analytics, engineMemory, close } = await openSeeded(store);
   const peak = watchMemory(engineMemory);
-  const log = createLog({
-    level: 'warn',
-    format: 'text',
-    write: (line) => process.stderr.write(line),
-    clock,
-  });
   let figures: Omit<IngestFigures, 'stored'>;
   try {
-    const journal = await openJournal({
-      directory,
-      insert: (table, rows, token) => analytics.insert(table, rows, token),
-      clock,
-      log,
-      flushMs: 20,
-      shipMs: 1000,
-      maxBytes: 2 ** 31,
-    });
+    const journal = await openBenchJournal(directory, analytics);
     const made = rowMaker(organisationId);
     const before = await cpuMicroseconds(ownThread);
     const from = clock.monotonic();

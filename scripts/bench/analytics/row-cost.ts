@@ -3,12 +3,10 @@ import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createLog } from '../../../adapters/telemetry/line-log.ts';
 import { systemClock as clock } from '../../../core/ports/clock.ts';
-import { openJournal } from '../../../storage/journal/journal.ts';
 import { removeFolder } from '../subject.ts';
 import { rowMaker } from './ingest.ts';
-import { analyticsConfig, openSeeded } from './store.ts';
+import { analyticsConfig, openBenchJournal, openSeeded } from './store.ts';
 
 /** The engine's own cost at one rate of rows. */
 interface RowCost {
@@ -51,20 +49,7 @@ async function costAt(
   await writeFile(path.join(folder, 'gateway.config.yaml'), analyticsConfig(0) + storage);
   const { analytics, engineCpu, close } = await openSeeded({ folder, data });
   try {
-    const journal = await openJournal({
-      directory,
-      insert: (table, rows, token) => analytics.insert(table, rows, token),
-      clock,
-      log: createLog({
-        level: 'warn',
-        format: 'text',
-        write: (line) => process.stderr.write(line),
-        clock,
-      }),
-      flushMs: 20,
-      shipMs: 1000,
-      maxBytes: 2 ** 31,
-    });
+    const journal = await openBenchJournal(directory, analytics);
     const made = rowMaker(`bench-${randomUUID()}`);
     const before = await engineCpu();
     const from = clock.monotonic();

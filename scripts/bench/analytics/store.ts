@@ -7,7 +7,9 @@ import { loadConfig } from '../../../core/config/load-config.ts';
 import { UndoStack } from '../../../core/lifecycle/undo-stack.ts';
 import type { Analytics } from '../../../core/ports/analytics.ts';
 import { systemClock as clock } from '../../../core/ports/clock.ts';
+import type { Journal } from '../../../core/ports/journal.ts';
 import { openAnalytics, type AnalyticsOptions } from '../../../main/open-analytics.ts';
+import { openJournal } from '../../../storage/journal/journal.ts';
 import { residentBytes } from '../../../tests/kit/processes.ts';
 import { fill } from '../../seed-demo/fill.ts';
 import { openDemoStore, type DemoStore } from '../../seed-demo/open-store.ts';
@@ -126,6 +128,12 @@ export async function storedOf({ folder, data }: SeededStore, organisationId: st
   } finally {
     await opened.dispose();
   }
+}
+
+/** A journal with the gateway's own intervals that ships into the store. */
+export function openBenchJournal(directory: string, analytics: Analytics): Promise<Journal> {
+  const insert: Analytics['insert'] = (table, rows, token) => analytics.insert(table, rows, token);
+  return openJournal({ directory, insert, clock, log, flushMs: 20, shipMs: 1000, maxBytes: 2 ** 31 });
 }
 
 /** CPU time that a `stat` file of Linux names, microseconds, to 10 ms. */

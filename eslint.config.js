@@ -2,7 +2,17 @@ import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules', 'data', 'dist', '**/data/**', 'scripts/**/*.mjs', 'eslint.config.js'] },
+  {
+    ignores: [
+      'node_modules',
+      'data',
+      'dist',
+      '**/data/**',
+      'plugins/console/app',
+      'scripts/**/*.mjs',
+      'eslint.config.js',
+    ],
+  },
   js.configs.recommended,
   ...tseslint.configs.recommendedTypeChecked,
   {

@@ -24,6 +24,7 @@ import type { GatewayConfig } from '../core/config/schema.ts';
 import { degradedOf, Dependencies } from '../core/http/dependencies.ts';
 import { Gateway } from '../core/http/gateway.ts';
 import { createHomePages, createInvitePage } from '../core/http/home-page.ts';
+import { BrowserSessions } from '../core/access/browser-session.ts';
 import { createOperations, createOperationsAccess } from '../core/http/operations.ts';
 import { createReferencePages } from '../core/http/openapi/document.ts';
 import { createRequestMetrics } from '../core/http/request-metrics.ts';
@@ -269,7 +270,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       elsewhere: options.elsewhere,
       dependencies,
       unready: () => following?.unready() ?? [],
-      refusal: createOperationsAccess(config.server, directory),
+      refusal: createOperationsAccess(config.server, directory, new BrowserSessions({ secrets, clock })),
       reference: createReferencePages(config.server, () => reloader.current),
       home: createHomePages(config.server),
       invitePage: createInvitePage(config.server),

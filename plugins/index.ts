@@ -6,6 +6,7 @@ import provider from './provider/index.ts';
 import addPrefix from './add-prefix/index.ts';
 import auth from './auth/index.ts';
 import cache from './cache/index.ts';
+import console from './console/index.ts';
 import guardrails from './guardrails/index.ts';
 import inlineImage from './inline-image/index.ts';
 import localClassifier from './local-classifier/index.ts';
@@ -32,4 +33,5 @@ export const builtInPlugins: readonly AnyPlugin[] = [
   provider,
   logger,
   management,
+  console,
 ];

@@ -1,9 +1,10 @@
 // Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check`, `npm run
 // bench`, `npm run fuzz`, `npm run soak`, `npm run seed:demo` and their `:deno` variants use it; each first installs from
 // the lock file when node_modules is missing or stale.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
@@ -28,6 +29,7 @@ install(command === 'start' ? ['--omit=dev'] : []);
 if (!isBundled()) await bundleModules();
 const tsx = ['--import', 'tsx'];
 const serving = { restart: true, options: { cwd: root, env: { ...process.env, ...runEnvironment } } };
+if (command === 'start' || command === 'start:deno') buildConsole();
 if (command === 'start')
   supervise(process.execPath, [...runtimeFlags, 'scripts/run.mjs', 'start', ...rest], serving);
 else if (command === 'start:deno')
@@ -52,6 +54,18 @@ else
       .map((suite) => `test:${suite}`)
       .join(', ')}, check, bench, fuzz, soak or seed:demo.`,
   );
+
+/** The gateway serves meanwhile, and has the processor first. */
+function buildConsole() {
+  const child = spawn(process.execPath, ['scripts/build-console.mjs'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  });
+  child.once('spawn', () => os.setPriority(child.pid, os.constants.priority.PRIORITY_LOW));
+  child.once('error', (error) => console.error(`The console cannot be built: ${error.message}`));
+  process.once('exit', () => child.kill());
+  child.unref();
+}
 
 /** Installed packages may be more than these: a start after the tests installs nothing. */
 function install(omitted) {

@@ -7,7 +7,7 @@ const contracts = [
   /^core\/(access|base|errors|organisation|ports|providers|redaction)\//,
   /^core\/config\/ajv\.ts$/,
   /^core\/dialects\/(?:canonical\/)?[a-z-]+\.ts$/,
-  /^core\/pipeline\/(plugin|context|facts|answer|held-answer|redactor|keys|define-route|estimated-usage|tool-calls)\.ts$/,
+  /^core\/pipeline\/(plugin|context|facts|answer|held-answer|browser|seals|redactor|keys|define-route|estimated-usage|tool-calls)\.ts$/,
   /^core\/http\/audit-trail\.ts$/,
   /^core\/administration\/(prompts\/|alerts\/mail\.ts$|exports\/export-rights\.ts$|jobs\/job-registry\.ts$)/,
 ];

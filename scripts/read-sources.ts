@@ -9,6 +9,9 @@ export interface Source {
 
 const roots = ['main', 'core', 'plugins', 'adapters', 'storage', 'tests', 'scripts', 'examples'];
 
+/** The console in the browser: a program of its own, with its own compiler settings. */
+const consoleApp = 'plugins/console/app';
+
 /** Every TypeScript source of the project. */
 export function readSources(): readonly Source[] {
   const files = ['main.ts', ...roots.flatMap(walk)];
@@ -19,7 +22,7 @@ function walk(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true })
     .flatMap((entry) => {
       const full = path.posix.join(folder, entry.name);
-      if (entry.isDirectory()) return entry.name === 'node_modules' ? [] : walk(full);
+      if (entry.isDirectory()) return entry.name === 'node_modules' || full === consoleApp ? [] : walk(full);
       return entry.name.endsWith('.ts') ? [full] : [];
     })
     .sort();

@@ -57,6 +57,8 @@ export const suites = {
     /^(tests\/(mcp\/|package\/|runtime\/node|integration\/(back-pressure|bench-command|clickhouse-server|closed-output|example-plugins|features|first-minute|organisation-file|plugin-swap|prices|reload|third-party|usage-limits|workers)|sdk\/mcp-clients)|scripts\/built-sources|adapters\/mcp\/stdio-|core\/lifecycle\/(isolation\/|watchdog)|storage\/(embedded\/data-lock|redis\/(redis-cluster|redis-failover|redis-sentinel|jobs-on-cluster)))/,
   /** Gateways that are killed, or that lose a store, a disk or another gateway. */
   chaos: /^tests\/chaos\//,
+  /** The console in a real browser. */
+  browser: /^tests\/browser\//,
   /** All tests that use a gateway from outside, against one on Deno. */
   deno: /^tests\/(runtime\/deno|integration\/|chaos\/|sdk\/)/,
 };
@@ -71,9 +73,9 @@ export const unbounded = {
 
 /** True for the files that another command runs instead of `npm test`. */
 export function hasOwnCommand(file) {
-  const { analytics, postgres, processes, chaos } = suites;
+  const { analytics, postgres, processes, chaos, browser } = suites;
   return (
-    [analytics, postgres, processes, chaos].some((suite) => suite.test(file)) ||
+    [analytics, postgres, processes, chaos, browser].some((suite) => suite.test(file)) ||
     file.startsWith('tests/runtime/deno')
   );
 }

@@ -217,6 +217,11 @@ export function hasScope({ kind, scopes }: KeyRecord, scope: string): boolean {
   return scopes.includes('*') || scopes.includes(scope);
 }
 
+/** Every known scope that the key holds, in the order of their list. */
+export function heldScopes(key: KeyRecord): readonly string[] {
+  return [...knownScopes].filter((scope) => hasScope(key, scope));
+}
+
 function canHold(type: ApiKeyType, scope: string): boolean {
   return scopesByType[type].has(scope) || !knownScopes.has(scope);
 }

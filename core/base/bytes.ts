@@ -29,3 +29,9 @@ export function clip(text: string, length: number): string {
   const last = text.charCodeAt(length - 1);
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length);
 }
+
+/** Compares in a time that does not tell where the texts differ. */
+export function isEqual(one: string, other: string): boolean {
+  const [left, right] = [Buffer.from(one), Buffer.from(other)];
+  return left.length === right.length && crypto.timingSafeEqual(left, right);
+}

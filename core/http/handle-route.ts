@@ -305,7 +305,7 @@ function authorised(route: RouteDefinition, key: KeyRecord | undefined): KeyReco
       'This route needs a service key. Put the auth plugin before management.',
     );
   const scopes = typeof route.scope === 'string' ? [route.scope] : route.scope;
-  if (!scopes.some((scope) => hasScope(key, scope))) {
+  if (scopes.length > 0 && !scopes.some((scope) => hasScope(key, scope))) {
     const wanted = scopes.map((scope) => `"${scope}"`).join(' or ');
     throw new GatewayError('scope_missing', `The key "${key.name}" lacks the scope ${wanted}.`);
   }

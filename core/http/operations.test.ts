@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { Script } from 'node:vm';
 import { describe, test, type TestContext } from 'node:test';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
+import { BrowserSessions } from '../access/browser-session.ts';
+import { testSecrets } from '../../tests/kit/test-secrets.ts';
 import { systemClock as clock } from '../ports/clock.ts';
 import { Dependencies, type Dependency } from './dependencies.ts';
 import { createOperations, createOperationsAccess } from './operations.ts';
@@ -24,14 +26,18 @@ async function operating(t: TestContext, setup: Setup = {}) {
   const { server } = testConfig(setup);
   const metrics = createMetrics();
   metrics.counter({ name: 'weir_test_total', help: 'A test.', labels: [] })({}).inc(3);
-  const refusal = createOperationsAccess(server, {
-    keyByHash: (hash) =>
-      hash === sha256('owner-key')
-        ? testKey({ kind: 'owner' })
-        : hash === sha256('service-key')
-          ? testKey()
-          : undefined,
-  });
+  const refusal = createOperationsAccess(
+    server,
+    {
+      keyByHash: (hash) =>
+        hash === sha256('owner-key')
+          ? testKey({ kind: 'owner' })
+          : hash === sha256('service-key')
+            ? testKey()
+            : undefined,
+    },
+    new BrowserSessions({ secrets: testSecrets, clock }),
+  );
   const dependencies = new Dependencies(setup.dependencies ?? [], { clock, metrics });
   t.after(() => dependencies.close());
   const gateway = await startTestGateway(t, {

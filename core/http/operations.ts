@@ -9,23 +9,33 @@ import { createHash } from 'node:crypto';
 import { isLoopbackAddress, isLoopbackHost } from '../base/host-rules.ts';
 import type { GatewayConfig } from '../config/schema.ts';
 import type { Directory } from '../ports/directory.ts';
+import type { BrowserSessions } from '../access/browser-session.ts';
 import { ClientAddresses } from '../connection/client-address.ts';
 
 /**
  * Access check for /status, /metrics, /openapi.json and /docs (`server.operations`): anybody, callers on loopback, or
- * holders of an owner's key. A caller on loopback that names another host is a page in a browser (DNS rebinding), and
+ * holders of an owner's key, also in the session of a browser. A caller on loopback that names another host is a page in a browser (DNS rebinding), and
  * one with forwarding headers is a proxy on this machine: neither is local. Returns the refusal, or undefined for access.
  */
 export function createOperationsAccess(
   server: GatewayConfig['server'],
   directory: Pick<Directory, 'keyByHash'>,
+  sessions: Pick<BrowserSessions, 'credential'>,
 ): (request: IncomingMessage) => string | undefined {
-  const headers = [server.header_prefix, ...server.header_aliases].map((prefix) => `${prefix}-api-key`);
+  const prefixes = [server.header_prefix, ...server.header_aliases];
+  const headers = prefixes.map((prefix) => `${prefix}-api-key`);
   const addresses = new ClientAddresses(server.trusted_proxies);
   return (request) => {
     if (server.operations === 'open') return undefined;
     if (server.operations === 'loopback' && isLocal(request, addresses)) return undefined;
-    const given = [...headers.map((name) => request.headers[name]), bearer(request.headers.authorization)];
+    const csrf = prefixes
+      .map((prefix) => request.headers[`${prefix}-csrf`])
+      .find((one) => typeof one === 'string');
+    const given = [
+      ...headers.map((name) => request.headers[name]),
+      bearer(request.headers.authorization),
+      sessions.credential(request.headers.cookie, csrf),
+    ];
     const isOwner = given.some(
       (secret) => typeof secret === 'string' && directory.keyByHash(sha256(secret))?.kind === 'owner',
     );

@@ -54,7 +54,7 @@ export interface RouteDefinition {
   /** Pattern below the base path: `/logs/{id}`. */
   readonly path: string;
   readonly summary: string;
-  /** The scope that the key must hold (`logs.view`), or several, any one of which suffices. */
+  /** The scope that the key must hold (`logs.view`), or several, any one of which suffices; an empty list: every key may. */
   readonly scope: string | readonly string[];
   /** The feature that it belongs to: refused, with a sentence, while that is switched off. */
   readonly feature?: Feature;

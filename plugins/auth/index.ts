@@ -17,13 +17,14 @@ import {
   Type,
 } from '../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
-import { keyExpiredError, invalid, missing } from './refusals.ts';
+import { keyExpiredError, invalid, missing, sessionOver } from './refusals.ts';
 import { TokenRing } from './token-ring.ts';
 import { keySecretHash, keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret.ts';
 import { TokenSchema } from './token-options.ts';
 import { RefusedAttempts } from '../../core/http/audit-trail.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { sha256 } from '../../core/base/bytes.ts';
+import { BrowserSessions } from '../../core/access/browser-session.ts';
 import { isOfWorkspace } from '../../core/access/scopes.ts';
 import { Name } from '../../core/organisation/fields.ts';
 
@@ -211,7 +212,7 @@ export type KeyOptions = Static<typeof KeySchema>;
 export default definePlugin({
   name: 'auth',
   description:
-    'Identifies the caller by a service key, in the service header, as `Authorization: Bearer`, or in the headers of other dialects (`x-api-key`, `x-goog-api-key`, `api-key`), or by a JSON Web Token in one of the first two, and refuses callers without one.',
+    'Identifies the caller by a service key, in the service header, as `Authorization: Bearer`, in the headers of other dialects (`x-api-key`, `x-goog-api-key`, `api-key`), or by a JSON Web Token in one of the first two, or by the session of a browser that signed in at `console`, and refuses callers without one.',
   schema: AuthSchema,
   capabilities: { provides: ['key'] },
   create({ keys = [], jwt }, scope) {
@@ -219,6 +220,7 @@ export default definePlugin({
     const ring = new KeyRing(keys, directory);
     const tokens = jwt === undefined ? undefined : new TokenRing(jwt, scope);
     const header = `${scope.headerPrefix}-api-key`;
+    const sessions = new BrowserSessions(scope);
 
     const admit = (context: RequestContext, key: KeyRecord, bearerIsOurs: boolean, token = ''): void => {
       // The directory has no data yet, so the workspace of a token cannot be checked.
@@ -255,7 +257,12 @@ export default definePlugin({
         const bearerKey = bearer === undefined || bearerIsToken ? undefined : ring.find(bearer);
         const bearerIsKey = bearerKey !== undefined || bearer?.startsWith(keyPrefix) === true;
         const boxed = own || bearerIsKey ? undefined : keyOfSdk(context, keyPrefix);
-        const given = own || boxed?.value;
+        let given = own || boxed?.value;
+        const csrf = given === undefined && bearer === undefined ? context.service('csrf') : undefined;
+        if (csrf !== undefined) {
+          given = sessions.credential(context.header('cookie'), csrf);
+          if (given === undefined) throw sessionOver();
+        }
         const now = context.startedAt;
         let key: KeyRecord | Promise<KeyRecord> | undefined;
         if (!given) key = bearerIsToken ? tokens.find(bearer, now) : bearerKey;

@@ -15,6 +15,15 @@ export function missing(header: string, keyPrefix: string, hasBearer: boolean): 
   );
 }
 
+/** The browser has no session, or one that has ended. */
+export function sessionOver(): GatewayError {
+  return new GatewayError(
+    'key_missing',
+    "The session of this browser has ended, or it sent another page's token. Sign in again.",
+    challenge,
+  );
+}
+
 /** The service key in this header is not known. */
 export function invalid(header: string): GatewayError {
   return new GatewayError(

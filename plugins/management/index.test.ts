@@ -262,6 +262,7 @@ describe('management: the routes', () => {
         ),
         ...analytics('summary', 'cache'),
         ['cache.delete', 'DELETE', '/cache', 'cache.delete', 'delete'],
+        ['caller.get', 'GET', '/me', [], null],
         ...ofOrganisation('settings'),
         ...ofOrganisation('defaults'),
         ...exclusions('input'),

@@ -3,6 +3,7 @@ import { compileRedaction, redactionFaults } from '../../core/redaction/redactio
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
 import { auditLogsRoute, DeniedAttempts } from './audit-logs.ts';
+import { callerRoute } from './caller.ts';
 import { cacheSummaryRoute, graphRoutes } from './analytics/routes.ts';
 import { configRoutes } from './configs/routes.ts';
 import { collectionRoutes } from './prompts/collections.ts';
@@ -74,6 +75,7 @@ export default definePlugin({
       ...graphRoutes(scope),
       cacheSummaryRoute(scope),
       invalidateCacheRoute(scope),
+      callerRoute(scope),
       ...settingsRoutes(scope),
       ...userRoutes(scope),
       ...workspaceRoutes(scope),

@@ -2,16 +2,6 @@ import { isLoopbackAddress, isLoopbackHost } from '../../core/base/host-rules.ts
 import { GatewayError, type RequestContext, type Scope } from '../../core/pipeline/plugin.ts';
 import type { McpOptions } from './options.ts';
 
-/** Origin of public addresses. A `Host` header is believed on loopback alone. */
-export function publicOrigin(
-  context: Pick<RequestContext, 'header' | 'remoteAddress'>,
-  publicUrl: string | undefined,
-): string | undefined {
-  if (publicUrl !== undefined) return publicUrl;
-  const host = context.header('host') ?? '';
-  return isLoopbackHost(host) && isLoopbackAddress(context.remoteAddress) ? `http://${host}` : undefined;
-}
-
 /**
  * Refuses requests that a web page of another origin makes. A page whose name its owner lets lead to this machine (DNS
  * rebinding) is such a page, too: its requests keep the page's name in `Origin` and `Host`.

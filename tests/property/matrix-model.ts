@@ -95,7 +95,7 @@ export function verdictOf(actor: Actor | undefined, asked: Asked): Verdict {
   const { scopes, target } = asked;
   if (actor === undefined) return [401];
   const isHidden = target === 'nowhere' || (target !== undefined && !reaches(actor, target));
-  const isRefused = !scopes.some((scope) => mayUse(actor, scope));
+  const isRefused = scopes.length > 0 && !scopes.some((scope) => mayUse(actor, scope));
   // Who lacks a right is told so before or after the record was looked for: nothing is told of the record.
   if (isHidden) return isRefused ? [403, 404] : [404];
   return isRefused || isAnothers(actor, asked) ? [403] : 'in';

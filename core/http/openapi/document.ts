@@ -415,7 +415,9 @@ export function administrationOperation(route: RouteDefinition): Operation {
     tag: tagOf(path),
     ...(route.deprecated === true && { deprecated: true }),
     description:
-      `Needs the scope ${scopes.map((scope) => `\`${scope}\``).join(' or ')}.` +
+      (scopes.length === 0
+        ? 'Every caller may ask.'
+        : `Needs the scope ${scopes.map((scope) => `\`${scope}\``).join(' or ')}.`) +
       (audit === null ? '' : ' Stands in the audit log.') +
       (feature === undefined ? '' : ` Refused while \`${featureVariables[feature]}\` is \`OFF\`.`),
     ...(route.body === undefined

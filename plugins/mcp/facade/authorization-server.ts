@@ -4,10 +4,11 @@ import { sha256 } from '../../../core/base/bytes.ts';
 import type { Answer, RequestContext, Scope } from '../../../core/pipeline/plugin.ts';
 import type { OauthTokens } from '../../../core/ports/oauth.ts';
 import { Clients, isRegistered, placeOf } from './clients.ts';
-import { cookieName, cookieOf, isOwnForm, redirect, setCookie, Stopped } from '../browsers.ts';
+import { cookieName, setCookie } from '../../../core/base/cookies.ts';
+import { cookieOf, isOwnForm, redirect, Stopped } from '../../../core/pipeline/browser.ts';
 import type { AuthorizationClientOptions, AuthorizationOptions } from '../options.ts';
 import { consentPage, endPage } from '../pages.ts';
-import { randomName, Seals } from '../seals.ts';
+import { randomName, Seals } from '../../../core/pipeline/seals.ts';
 import { bodyOf, jsonAnswer, oauthError, OauthRefusal, Parameters } from './oauth-requests.ts';
 import { OrganisationProvider } from './organisation-provider.ts';
 
@@ -185,7 +186,7 @@ export class AuthorizationServer {
         request: this.#seals.seal('consent', asked, consentMs),
       },
       setCookie({
-        ...{ origin, name: cookieName(origin, cookie) },
+        ...{ origin, name: cookieName(origin, `mcp-${cookie}`) },
         value: this.#seals.seal('browser', { browser }, consentMs),
         // Sent when the provider leads back to the gateway, and not with forms of other sites.
         ...{ sameSite: 'Lax', lifetimeMs: consentMs },
@@ -324,7 +325,7 @@ export class AuthorizationServer {
 
   /** The name of the browser, from its cookie; undefined without a valid one. */
   #browserOf(context: RequestContext, origin: string): string | undefined {
-    const sealed = cookieOf(context, cookieName(origin, cookie));
+    const sealed = cookieOf(context, cookieName(origin, `mcp-${cookie}`));
     return this.#seals.open('browser', sealed, BrowserName)?.value.browser;
   }
 }

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { RecentMap } from '../../../core/base/recent-map.ts';
 import { GatewayError, type MaybePromise, type Scope } from '../../../core/pipeline/plugin.ts';
-import type { Seals } from '../seals.ts';
+import type { Seals } from '../../../core/pipeline/seals.ts';
 
 /** An application that asks for tokens, as it describes itself. */
 interface OauthApplication {

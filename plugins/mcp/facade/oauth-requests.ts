@@ -1,5 +1,5 @@
 import type { Answer, RequestContext } from '../../../core/pipeline/plugin.ts';
-import { shortBody } from '../browsers.ts';
+import { shortBody } from '../../../core/pipeline/browser.ts';
 
 const maxBodyBytes = 32_768;
 

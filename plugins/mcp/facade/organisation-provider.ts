@@ -7,7 +7,7 @@ import {
   type OauthTokens,
 } from '../../../core/ports/oauth.ts';
 import type { McpOauthSettings } from '../../../core/ports/record-kinds.ts';
-import { Stopped } from '../browsers.ts';
+import { Stopped } from '../../../core/pipeline/browser.ts';
 import type { AuthorizationClientOptions, McpOptions } from '../options.ts';
 import { OauthRefusal } from './oauth-requests.ts';
 

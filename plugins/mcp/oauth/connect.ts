@@ -11,19 +11,18 @@ import {
   type Scope,
 } from '../../../core/pipeline/plugin.ts';
 import type { OauthClient, OauthDiscovery } from '../../../core/ports/oauth.ts';
+import { isEqual } from '../../../core/base/bytes.ts';
+import { cookieName, maxCookie, setCookie } from '../../../core/base/cookies.ts';
 import {
-  cookieName,
   cookieOf,
-  isEqual,
   isOwnForm,
+  publicOrigin,
   redirect,
-  setCookie,
   shortBody,
   Stopped,
-} from '../browsers.ts';
-import { publicOrigin } from '../origins.ts';
+} from '../../../core/pipeline/browser.ts';
 import { connectPage, endPage } from '../pages.ts';
-import { randomName, Seals } from '../seals.ts';
+import { randomName, Seals } from '../../../core/pipeline/seals.ts';
 import type { Servers } from '../servers.ts';
 import type { Account, Connections } from './connections.ts';
 import {
@@ -38,8 +37,6 @@ import {
 const walkMs = 600_000;
 const maxBodyBytes = 8_192;
 const maxCode = 4_096;
-/** Browsers drop larger cookies. */
-const maxCookie = 3_800;
 const callbackPath = '/mcp/callback';
 const servedPath = /^\/mcp\/(?:connect\/[\w.~:-]{1,8192}|callback)$/;
 
@@ -402,5 +399,5 @@ function pathOf({ path, endpoint }: RequestContext): string | undefined {
 
 /** One of its own for each walk, so that several can be under way. */
 function walkCookie(origin: string, id: string): string {
-  return cookieName(origin, id.replace(/[^\w-]/g, '').slice(0, 16));
+  return cookieName(origin, `mcp-${id.replace(/[^\w-]/g, '').slice(0, 16)}`);
 }

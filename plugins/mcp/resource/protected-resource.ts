@@ -8,7 +8,7 @@ import {
   type Scope,
 } from '../../../core/pipeline/plugin.ts';
 import { AuthorizationServer } from '../facade/authorization-server.ts';
-import { publicOrigin } from '../origins.ts';
+import { publicOrigin } from '../../../core/pipeline/browser.ts';
 import type { AuthorizationOptions } from '../options.ts';
 
 /** A document below `/.well-known`, and the path that a client has put behind its name (RFC 9728, 3.1). */

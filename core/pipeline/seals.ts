@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
-import type { Scope } from '../../core/pipeline/plugin.ts';
+import type { Scope } from './plugin.ts';
 
 /** What a sealed text is for: one for another purpose does not open. */
 type Purpose = 'ticket' | 'browser' | 'state' | 'client' | 'consent' | 'code' | 'refresh';

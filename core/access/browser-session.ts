@@ -1,0 +1,98 @@
+import { randomBytes } from 'node:crypto';
+import { isEqual } from '../base/bytes.ts';
+import { cookieName, cookieValue, maxCookie, setCookie } from '../base/cookies.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { SecretBox } from '../ports/secret-managers.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+
+/** The cookie's name, without what `cookieName` adds. */
+const name = 'console';
+const sealedFor = 'browser-session';
+const tokenBytes = 16;
+
+/** What a session cookie holds, sealed. */
+interface Sealed {
+  /** A service key or a token: what the caller would send as `Authorization`. Never log it. */
+  readonly credential: string;
+  /** The page sends it in the header `{prefix}-csrf`; pages of other origins cannot. */
+  readonly csrf: string;
+  /** Milliseconds since the epoch. */
+  readonly until: number;
+}
+
+/** A session of a browser, as its cookie says it. */
+export type BrowserSession = Sealed;
+
+/** A session that begins. */
+interface Begun {
+  /** The headers that set its cookie. */
+  readonly headers: readonly string[];
+  readonly session: BrowserSession;
+}
+
+/**
+ * Sessions of browsers. Nothing is kept in the gateway: the cookie holds the caller's credential, sealed, and any gateway
+ * with the same secret key opens it. The cookie counts only together with the header `{prefix}-csrf`, which makes every
+ * such request one that a page of another origin cannot send. The credential is judged at each request as if the caller
+ * had sent it, so a session ends with its key.
+ */
+export class BrowserSessions {
+  readonly #secrets: SecretBox;
+  readonly #clock: Clock;
+
+  constructor({ secrets, clock }: { readonly secrets: SecretBox; readonly clock: Clock }) {
+    this.#secrets = secrets;
+    this.#clock = clock;
+  }
+
+  /** Throws `invalid_request` for a credential that does not fit into a cookie. */
+  begin(credential: string, origin: string, lifetimeMs: number): Begun {
+    const csrf = randomBytes(tokenBytes).toString('base64url');
+    const session = { credential, csrf, until: this.#clock.now() + lifetimeMs };
+    const value = this.#secrets.seal(JSON.stringify(session), sealedFor);
+    if (value.length > maxCookie)
+      throw new GatewayError(
+        'invalid_request',
+        `The credential has ${credential.length} characters, and with them the session does not fit into a cookie (${maxCookie} bytes). Use a service key, or have the identity provider issue shorter tokens.`,
+      );
+    return { headers: sessionCookie(origin, value, lifetimeMs), session };
+  }
+
+  /** The headers that end the session of a browser. */
+  end(origin: string): readonly string[] {
+    return sessionCookie(origin, '', 0);
+  }
+
+  /** The session in the header `cookie`; undefined for none, for one that is over, and for one of another secret key. */
+  read(cookies: string | undefined): BrowserSession | undefined {
+    if (cookies?.includes(`weir-${name}=`) !== true) return undefined;
+    const text = cookieValue(cookies, `__Host-weir-${name}`) ?? cookieValue(cookies, `weir-${name}`);
+    if (text === undefined || text === '' || text.length > maxCookie) return undefined;
+    try {
+      const value: unknown = JSON.parse(this.#secrets.open(text, sealedFor));
+      return isSealed(value) && this.#clock.now() < value.until ? value : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** The credential of the caller's session; undefined without a session, or without its `csrf`. */
+  credential(cookies: string | undefined, csrf: string | undefined): string | undefined {
+    if (csrf === undefined) return undefined;
+    const session = this.read(cookies);
+    return session !== undefined && isEqual(session.csrf, csrf) ? session.credential : undefined;
+  }
+}
+
+function sessionCookie(origin: string, value: string, lifetimeMs: number): readonly string[] {
+  return setCookie({ origin, name: cookieName(origin, name), value, sameSite: 'Strict', lifetimeMs });
+}
+
+function isSealed(value: unknown): value is Sealed {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    ['credential', 'csrf'].every((member) => typeof Reflect.get(value, member) === 'string') &&
+    typeof Reflect.get(value, 'until') === 'number'
+  );
+}

@@ -1,0 +1,108 @@
+import createClient, { type Middleware } from 'openapi-fetch';
+import { facts } from '@/api/facts';
+import type { paths } from '@/api/schema.gen';
+
+/** A refusal of the gateway, in its own words. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  /** The field of the body that it is about, as a JSON pointer or name; empty for none. */
+  readonly param: string;
+
+  constructor(status: number, code: string, message: string, param: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.param = param;
+  }
+}
+
+/** Base path of the API; the gateway says it at `/`. */
+const basePath: Promise<string> = fetch('/', { headers: { accept: 'application/json' } })
+  .then(async (answer) => ((await answer.json()) as { base_url?: string }).base_url ?? '/v1')
+  .catch(() => '/v1');
+
+let csrf = facts.session?.csrf;
+let onEnd: () => void = () => undefined;
+
+/** The session of the page begins, or ends (undefined). */
+export function setCsrf(token: string | undefined): void {
+  csrf = token;
+}
+
+/** Is called when the gateway says that the session has ended. */
+export function whenSessionEnds(run: () => void): void {
+  onEnd = run;
+}
+
+/** Headers of each request in the name of the user. */
+export function callerHeaders(): Record<string, string> {
+  return csrf === undefined ? {} : { [`${facts.prefix}-csrf`]: csrf };
+}
+
+/** A request to the API by its path below the base path; rejects with an `ApiError` unless the answer is a success. */
+export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  const base = path.startsWith('/console') || operational.has(path.split('?')[0] ?? '') ? '' : await basePath;
+  const headers = new Headers(init.headers);
+  for (const [name, value] of Object.entries(callerHeaders())) headers.set(name, value);
+  let answer: Response;
+  try {
+    answer = await fetch((base === '/' ? '' : base) + path, { ...init, headers });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError(
+      0,
+      'unreachable',
+      'The gateway does not answer. Check that it runs and is reachable.',
+      '',
+    );
+  }
+  if (!answer.ok) throw await errorOf(answer);
+  return answer;
+}
+
+const operational = new Set(['/status', '/readyz', '/healthz', '/openapi.json', '/metrics']);
+
+/** As `send`, with its JSON. */
+export async function json<T>(path: string, init?: RequestInit): Promise<T> {
+  return (await send(path, init)).json() as Promise<T>;
+}
+
+async function errorOf(answer: Response): Promise<ApiError> {
+  const text = await answer.text().catch(() => '');
+  let said: { message?: unknown; code?: unknown; param?: unknown } = {};
+  try {
+    const body = JSON.parse(text) as { error?: typeof said; data?: typeof said };
+    said = body.error ?? body.data ?? {};
+  } catch {
+    // Not a word of the gateway: a proxy before it, say.
+  }
+  const code = typeof said.code === 'string' ? said.code : '';
+  if (answer.status === 401 && csrf !== undefined) onEnd();
+  const message =
+    typeof said.message === 'string' ? said.message : `The answer has the status ${answer.status}.`;
+  return new ApiError(answer.status, code, message, typeof said.param === 'string' ? said.param : '');
+}
+
+const throwing: Middleware = {
+  async onRequest({ request }) {
+    for (const [name, value] of Object.entries(callerHeaders())) request.headers.set(name, value);
+    const base = await basePath;
+    return base === '/v1'
+      ? request
+      : new Request(request.url.replace('/v1', base === '/' ? '' : base), request);
+  },
+  async onResponse({ response }) {
+    if (!response.ok) throw await errorOf(response);
+    return response;
+  },
+};
+
+/** The administration API, typed by its own document. Every call rejects with an `ApiError` unless it succeeds. */
+export const api = createClient<paths>({ baseUrl: `${location.origin}/v1` });
+api.use(throwing);
+
+/** The data of a call whose failure is thrown. */
+export async function dataOf<T>(call: Promise<{ data?: T }>): Promise<T> {
+  return (await call).data as T;
+}

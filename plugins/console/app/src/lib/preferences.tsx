@@ -1,0 +1,69 @@
+import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from 'react';
+
+type Look = 'light' | 'dark' | 'system';
+type Zone = 'local' | 'utc';
+
+/** What a user has chosen for this browser. */
+interface Preferences {
+  readonly look: Look;
+  readonly zone: Zone;
+  readonly isDark: boolean;
+  setLook(look: Look): void;
+  setZone(zone: Zone): void;
+}
+
+const Context = createContext<Preferences | undefined>(undefined);
+
+function stored(name: string): string | null {
+  try {
+    return localStorage.getItem(`weir-${name}`);
+  } catch {
+    return null;
+  }
+}
+
+function store(name: string, value: string): void {
+  try {
+    localStorage.setItem(`weir-${name}`, value);
+  } catch {
+    // Private windows may refuse; the choice lasts as long as the page.
+  }
+}
+
+const systemDark = matchMedia('(prefers-color-scheme: dark)');
+
+export function PreferencesProvider({ children }: { readonly children: ReactNode }) {
+  const [look, setLook] = useState<Look>(() => (stored('look') as Look | null) ?? 'system');
+  const [zone, setZone] = useState<Zone>(() => (stored('zone') === 'utc' ? 'utc' : 'local'));
+  const [system, setSystem] = useState(systemDark.matches);
+  useEffect(() => {
+    const listen = (event: MediaQueryListEvent): void => setSystem(event.matches);
+    systemDark.addEventListener('change', listen);
+    return () => systemDark.removeEventListener('change', listen);
+  }, []);
+  const isDark = look === 'dark' || (look === 'system' && system);
+  useEffect(() => {
+    document.documentElement.classList.toggle('dark', isDark);
+  }, [isDark]);
+  const value = useMemo(
+    (): Preferences => ({
+      ...{ look, zone, isDark },
+      setLook: (next) => {
+        store('look', next);
+        setLook(next);
+      },
+      setZone: (next) => {
+        store('zone', next);
+        setZone(next);
+      },
+    }),
+    [look, zone, isDark],
+  );
+  return <Context.Provider value={value}>{children}</Context.Provider>;
+}
+
+export function usePreferences(): Preferences {
+  const value = useContext(Context);
+  if (value === undefined) throw new Error('Preferences are used outside of their provider.');
+  return value;
+}

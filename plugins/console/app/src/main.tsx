@@ -1,0 +1,51 @@
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { setNonce } from 'get-nonce';
+import { Tooltip } from 'radix-ui';
+import { ApiError } from '@/api/client';
+import { SessionProvider, useSession } from '@/api/session';
+import { PreferencesProvider } from '@/lib/preferences';
+import { router } from '@/router';
+import { SignIn } from '@/shell/sign-in';
+import { Loading } from '@/ui/states';
+import { ToastProvider } from '@/ui/toast';
+import '@/styles.css';
+
+// Radix adds styles while a dialog is open; the content security policy wants the nonce of the page on them.
+const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce;
+if (nonce) setNonce(nonce);
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 10_000,
+      // A refusal stays a refusal; a gateway that does not answer may be back in a moment.
+      retry: (failures, error) =>
+        failures < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 500),
+    },
+  },
+});
+
+function App() {
+  const { caller } = useSession();
+  if (caller === undefined) return <Loading />;
+  return caller === null ? <SignIn /> : <RouterProvider router={router} />;
+}
+
+createRoot(document.getElementById('root') as HTMLElement).render(
+  <StrictMode>
+    <QueryClientProvider client={queries}>
+      <PreferencesProvider>
+        <Tooltip.Provider>
+          <SessionProvider>
+            <ToastProvider>
+              <App />
+            </ToastProvider>
+          </SessionProvider>
+        </Tooltip.Provider>
+      </PreferencesProvider>
+    </QueryClientProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,170 @@
+import { useEffect, useState } from 'react';
+import { Link, Outlet, useRouterState } from '@tanstack/react-router';
+import { DropdownMenu } from 'radix-ui';
+import { Check, LogOut, Menu, Search, SunMoon, X } from 'lucide-react';
+import { useSession } from '@/api/session';
+import { classes } from '@/lib/classes';
+import { usePreferences } from '@/lib/preferences';
+import { Palette } from '@/shell/palette';
+import { places, type Place } from '@/shell/places';
+import { common } from '@/texts/common';
+import { Button, IconButton } from '@/ui/button';
+import { Boundary } from '@/ui/states';
+
+/** The places that the caller may see. */
+export function useVisiblePlaces(): readonly Place[] {
+  const { may } = useSession();
+  return places.filter(({ scopes }) => scopes.length === 0 || may(...scopes));
+}
+
+/** The frame around every page of a signed-in user. */
+export function Layout() {
+  const place = useRouterState({ select: (state) => state.location.pathname });
+  const [palette, setPalette] = useState(false);
+  const [menu, setMenu] = useState(false);
+  useEffect(() => setMenu(false), [place]);
+  useEffect(() => {
+    const listen = (event: KeyboardEvent): void => {
+      const typing =
+        event.target instanceof HTMLElement &&
+        event.target.closest('input, textarea, select, [contenteditable]');
+      if (event.key === 'k' && (event.metaKey || event.ctrlKey)) {
+        event.preventDefault();
+        setPalette(true);
+      } else if (event.key === '/' && !typing) {
+        const search = document.querySelector<HTMLElement>('[data-search]');
+        if (search === null) setPalette(true);
+        else search.focus();
+        event.preventDefault();
+      }
+    };
+    addEventListener('keydown', listen);
+    return () => removeEventListener('keydown', listen);
+  }, []);
+  return (
+    <div className="flex h-dvh">
+      <a href="#content" className="bg-panel sr-only z-50 p-2 focus:not-sr-only focus:fixed">
+        {common.skip}
+      </a>
+      <aside
+        className={classes(
+          'border-line bg-panel z-30 w-56 shrink-0 flex-col border-r max-md:fixed max-md:inset-y-0',
+          menu ? 'flex' : 'flex max-md:hidden',
+        )}
+      >
+        <Navigation />
+      </aside>
+      <div className="flex min-w-0 grow flex-col">
+        <header className="border-line bg-panel flex h-12 shrink-0 items-center gap-2 border-b px-3">
+          <IconButton label={common.nav.groups.watch} className="md:hidden" onClick={() => setMenu(!menu)}>
+            {menu ? <X className="size-4" /> : <Menu className="size-4" />}
+          </IconButton>
+          <Button className="text-soft w-64 justify-start" onClick={() => setPalette(true)}>
+            <Search className="size-4" />
+            <span className="grow text-left">{common.palette.open}</span>
+            <kbd className="text-xs">⌘K</kbd>
+          </Button>
+          <div className="grow" />
+          <AccountMenu />
+        </header>
+        <main id="content" tabIndex={-1} className="min-h-0 grow overflow-auto outline-none">
+          <Boundary place={place}>
+            <Outlet />
+          </Boundary>
+        </main>
+      </div>
+      <Palette open={palette} onOpenChange={setPalette} />
+    </div>
+  );
+}
+
+function Navigation() {
+  const visible = useVisiblePlaces();
+  return (
+    <nav aria-label={common.product} className="flex grow flex-col gap-3 overflow-y-auto p-3">
+      <Link to="/" className="px-2 text-lg font-semibold">
+        {common.product}
+      </Link>
+      {Object.entries(common.nav.groups).map(([group, title]) => {
+        const own = visible.filter((place) => place.group === group);
+        if (own.length === 0) return null;
+        return (
+          <div key={group}>
+            <p className="text-soft px-2 pb-1 text-xs font-medium">{title}</p>
+            <ul>
+              {own.map(({ path, text, icon: Icon }) => (
+                <li key={path}>
+                  <Link
+                    to={path}
+                    activeOptions={{ exact: path === '/' }}
+                    activeProps={{
+                      className: 'bg-accent-wash text-accent font-medium',
+                      'aria-current': 'page',
+                    }}
+                    className="hover:bg-raised flex items-center gap-2 rounded-md px-2 py-1.5"
+                  >
+                    <Icon className="size-4" aria-hidden />
+                    {text}
+                  </Link>
+                </li>
+              ))}
+            </ul>
+          </div>
+        );
+      })}
+    </nav>
+  );
+}
+
+function AccountMenu() {
+  const { caller, signOut } = useSession();
+  const { look, setLook, zone, setZone } = usePreferences();
+  const item =
+    'flex items-center gap-2 rounded px-2 py-1.5 outline-none cursor-pointer data-highlighted:bg-raised';
+  const mark = <DropdownMenu.ItemIndicator>{<Check className="size-4" />}</DropdownMenu.ItemIndicator>;
+  return (
+    <DropdownMenu.Root>
+      <DropdownMenu.Trigger asChild>
+        <Button kind="quiet" aria-label={`${caller?.name ?? ''}, ${common.look.name}`}>
+          <SunMoon className="size-4" />
+          <span className="max-w-40 truncate">{caller?.name}</span>
+        </Button>
+      </DropdownMenu.Trigger>
+      <DropdownMenu.Portal>
+        <DropdownMenu.Content
+          align="end"
+          sideOffset={4}
+          className="border-line bg-panel z-50 min-w-52 rounded-lg border p-1 shadow-lg"
+        >
+          <DropdownMenu.Label className="px-2 py-1.5">
+            <p className="font-medium">{caller?.name}</p>
+            <p className="text-soft text-xs">{caller?.role}</p>
+          </DropdownMenu.Label>
+          <DropdownMenu.Separator className="bg-line my-1 h-px" />
+          <DropdownMenu.RadioGroup value={look} onValueChange={(value) => setLook(value as typeof look)}>
+            {(['system', 'light', 'dark'] as const).map((one) => (
+              <DropdownMenu.RadioItem key={one} value={one} className={item}>
+                <span className="w-4">{mark}</span>
+                {common.look[one]}
+              </DropdownMenu.RadioItem>
+            ))}
+          </DropdownMenu.RadioGroup>
+          <DropdownMenu.Separator className="bg-line my-1 h-px" />
+          <DropdownMenu.RadioGroup value={zone} onValueChange={(value) => setZone(value as typeof zone)}>
+            {(['local', 'utc'] as const).map((one) => (
+              <DropdownMenu.RadioItem key={one} value={one} className={item}>
+                <span className="w-4">{mark}</span>
+                {common.zone[one]}
+              </DropdownMenu.RadioItem>
+            ))}
+          </DropdownMenu.RadioGroup>
+          <DropdownMenu.Separator className="bg-line my-1 h-px" />
+          <DropdownMenu.Item className={item} onSelect={() => void signOut()}>
+            <LogOut className="size-4" />
+            {common.signOut}
+          </DropdownMenu.Item>
+        </DropdownMenu.Content>
+      </DropdownMenu.Portal>
+    </DropdownMenu.Root>
+  );
+}

@@ -1,0 +1,54 @@
+import type { ComponentType } from 'react';
+import { House, ScrollText, SquareTerminal, type LucideIcon } from 'lucide-react';
+import { common } from '@/texts/common';
+
+type Page = () => Promise<{ readonly default: ComponentType }>;
+
+/** A place in the console that the navigation and the palette lead to. */
+export interface Place {
+  /** Below `/console`. */
+  readonly path: string;
+  readonly text: string;
+  readonly group: keyof typeof common.nav.groups;
+  readonly icon: LucideIcon;
+  /** Any one of them suffices to see it; none: everybody sees it. */
+  readonly scopes: readonly string[];
+  /** Other words for it, for the palette. */
+  readonly words?: string;
+  readonly page: Page;
+  /** Pages below it, by their path: `/$id`. */
+  readonly below?: Readonly<Record<string, Page>>;
+}
+
+const { nav } = common;
+
+export const places: readonly Place[] = [
+  {
+    ...{ path: '/', text: nav.home, group: 'watch', icon: House, scopes: ['analytics.view'] },
+    words: 'dashboard overview analytics cost latency',
+    page: () => import('@/pages/home/home'),
+  },
+  {
+    ...{
+      path: '/logs',
+      text: nav.logs,
+      group: 'watch',
+      icon: ScrollText,
+      scopes: ['logs.list', 'logs.view'],
+    },
+    words: 'requests live tail search',
+    page: () => import('@/pages/logs/logs'),
+    below: { '/$id': () => import('@/pages/logs/log') },
+  },
+  {
+    ...{
+      path: '/playground',
+      text: nav.playground,
+      group: 'build',
+      icon: SquareTerminal,
+      scopes: ['completions.write'],
+    },
+    words: 'chat try models compare',
+    page: () => import('@/pages/playground/playground'),
+  },
+];

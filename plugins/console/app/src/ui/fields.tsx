@@ -1,0 +1,95 @@
+import {
+  useId,
+  type InputHTMLAttributes,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
+} from 'react';
+import { classes } from '@/lib/classes';
+
+const box =
+  'w-full rounded-md border border-line bg-panel px-2.5 text-ink placeholder:text-soft aria-invalid:border-bad disabled:opacity-60';
+
+interface FieldProps {
+  readonly label: string;
+  /** What it means, in a sentence below. */
+  readonly help?: ReactNode;
+  /** The fault of its value, in a sentence. */
+  readonly fault?: string | undefined;
+  readonly className?: string;
+  /** The control; it gets these properties. */
+  readonly children: (control: {
+    readonly id: string;
+    readonly 'aria-describedby': string | undefined;
+    readonly 'aria-invalid': boolean;
+  }) => ReactNode;
+}
+
+/** A labelled control with its help and its fault. */
+export function Field({ label, help, fault, className, children }: FieldProps) {
+  const id = useId();
+  const described = [help !== undefined && `${id}-help`, fault !== undefined && `${id}-fault`].filter(
+    Boolean,
+  );
+  return (
+    <div className={classes('grid gap-1', className)}>
+      <label htmlFor={id} className="font-medium">
+        {label}
+      </label>
+      {children({
+        id,
+        'aria-describedby': described.length > 0 ? described.join(' ') : undefined,
+        'aria-invalid': fault !== undefined,
+      })}
+      {help !== undefined && (
+        <p id={`${id}-help`} className="text-soft text-xs">
+          {help}
+        </p>
+      )}
+      {fault !== undefined && (
+        <p id={`${id}-fault`} role="alert" className="text-bad text-xs">
+          {fault}
+        </p>
+      )}
+    </div>
+  );
+}
+
+export function Input({ className, ...rest }: InputHTMLAttributes<HTMLInputElement>) {
+  return <input {...rest} className={classes(box, 'h-8', className)} />;
+}
+
+export function Textarea({ className, ...rest }: TextareaHTMLAttributes<HTMLTextAreaElement>) {
+  return <textarea {...rest} className={classes(box, 'min-h-20 py-1.5', className)} />;
+}
+
+interface SelectProps extends SelectHTMLAttributes<HTMLSelectElement> {
+  /** Values with their texts. */
+  readonly options: readonly (readonly [value: string, text: string])[];
+}
+
+/** The system's own list: it works with every keyboard and reader. */
+export function Select({ options, className, ...rest }: SelectProps) {
+  return (
+    <select {...rest} className={classes(box, 'h-8', className)}>
+      {options.map(([value, text]) => (
+        <option key={value} value={value}>
+          {text}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+interface CheckboxProps extends Omit<InputHTMLAttributes<HTMLInputElement>, 'type'> {
+  readonly label: ReactNode;
+}
+
+export function Checkbox({ label, className, ...rest }: CheckboxProps) {
+  return (
+    <label className={classes('flex items-center gap-2', className)}>
+      <input {...rest} type="checkbox" className="accent-accent size-4" />
+      <span>{label}</span>
+    </label>
+  );
+}

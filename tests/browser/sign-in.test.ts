@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { stopEverything } from '../kit/process-kit.ts';
+import {
+  assertAccessible,
+  closeBrowser,
+  type ConsoleGateway,
+  openWindow,
+  signIn,
+  startConsole,
+} from './console-kit.ts';
+
+describe('signing in to the console', () => {
+  let gateway: ConsoleGateway;
+  before(async () => {
+    gateway = await startConsole();
+  });
+  after(async () => {
+    await closeBrowser();
+    await stopEverything();
+  });
+
+  test('with a key; the session survives a reload, is not readable by scripts, and ends', async (t) => {
+    const page = await openWindow(t, gateway, { key: null });
+    await assertAccessible(page);
+    await signIn(page, gateway.ownerKey);
+    await page.reload();
+    await page.getByRole('navigation').first().waitFor();
+    const [cookie, ...more] = await page.context().cookies();
+    assert.ok(cookie && more.length === 0);
+    assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, 'Strict', '/']);
+    assert.ok(!cookie.value.includes(gateway.ownerKey.slice(3)));
+    assert.equal(await page.evaluate('document.cookie'), '');
+    await page.getByRole('button', { name: /Appearance/ }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByLabel('Service key').waitFor();
+    assert.deepEqual(await page.context().cookies(), []);
+  });
+
+  test('a wrong key is told in words, and sets no cookie', async (t) => {
+    const page = await openWindow(t, gateway, { key: null, expected: /401/ });
+    await page.getByLabel('Service key').fill('wk_of_nobody');
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.getByText('is not known here').waitFor();
+    assert.deepEqual(await page.context().cookies(), []);
+  });
+
+  test('a session ends with its key', async (t) => {
+    const made = await gateway.makeKey('short-lived', ['logs.list', 'analytics.view']);
+    const page = await openWindow(t, gateway, { key: made.key, expected: /401/ });
+    await gateway.api('DELETE', `/api-keys/${made.id}`);
+    await page.reload();
+    await page.getByLabel('Service key').waitFor();
+  });
+
+  test('a request without the token of the page is refused, also with the cookie', async (t) => {
+    const page = await openWindow(t, gateway);
+    const cookies = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+    const ask = (headers: Record<string, string>): Promise<number> =>
+      fetch(`${gateway.url}/v1/me`, { headers: { cookie: cookies, ...headers } }).then(
+        ({ status }) => status,
+      );
+    assert.equal(await ask({}), 401);
+    assert.equal(await ask({ 'x-service-csrf': 'guess' }), 401);
+    const { session } = await page.evaluate<{ session: { csrf: string } }>(
+      `fetch('/console/session').then((answer) => answer.json())`,
+    );
+    assert.equal(await ask({ 'x-service-csrf': session.csrf }), 200);
+  });
+
+  test('what a key may not do is not shown', async (t) => {
+    const made = await gateway.makeKey('logs-only', ['logs.list']);
+    const page = await openWindow(t, gateway, { key: made.key });
+    const shown = await page.getByRole('navigation').first().getByRole('link').allTextContents();
+    assert.ok(shown.includes('Logs'), String(shown));
+    assert.ok(!shown.includes('Playground'), String(shown));
+  });
+});

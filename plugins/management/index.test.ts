@@ -154,6 +154,16 @@ describe('management: the routes', () => {
       ['guardrails.get', 'GET', '/guardrails/{guardrailId}', guardrails('read'), null],
       ['guardrails.update', 'PUT', '/guardrails/{guardrailId}', guardrails('update'), 'update'],
       ['guardrails.delete', 'DELETE', '/guardrails/{guardrailId}', guardrails('delete'), 'delete'],
+      [
+        ...['guardrail_checks.list', 'GET', '/guardrail-checks'],
+        [
+          'guardrails.list',
+          'guardrails.read',
+          'organisation_guardrails.list',
+          'organisation_guardrails.read',
+        ],
+        null,
+      ],
       ['deployments.create', 'POST', '/deployments', 'deployments.create', 'create'],
       ['deployments.list', 'GET', '/deployments', 'deployments.list', null],
       ['deployments.get', 'GET', deployment, 'deployments.read', null],
@@ -165,6 +175,14 @@ describe('management: the routes', () => {
         ...[`otel.${signal}`, 'POST', `/otel/v1/${signal}`, 'logs.write', null],
       ]),
       ['model_pricing.get', 'GET', pricing, ['models.list', 'completions.write'], null],
+      [
+        ...['provider_kinds.list', 'GET', '/provider-kinds'],
+        [
+          ...[...integrations('list'), ...integrations('create')],
+          ...['virtual_keys.list', 'virtual_keys.create'],
+        ],
+        null,
+      ],
     ];
     const models = `${integration}/models`;
     const access = `${integration}/workspaces`;

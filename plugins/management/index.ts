@@ -13,6 +13,7 @@ import { feedbackRoutes } from './feedback.ts';
 import { getLogRoute, listLogsRoute } from './logs/routes.ts';
 import { groupMappingRoutes } from './users/group-mappings.ts';
 import { groupRoutes, namedGroupRoutes } from './analytics/groups.ts';
+import { guardrailChecksRoute } from './guardrails/checks.ts';
 import { guardrailRoutes } from './guardrails/routes.ts';
 import { insertLogsRoute } from './logs/reported.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
@@ -21,6 +22,7 @@ import { inviteRoutes } from './invites/routes.ts';
 import { labelRoutes } from './prompts/labels.ts';
 import { memberRoutes } from './workspaces/members.ts';
 import { modelPricingRoute } from './integrations/models.ts';
+import { providerKindsRoute } from './integrations/kinds.ts';
 import { otelRoutes } from './telemetry/routes.ts';
 import { promptPartialRoutes } from './prompts/partials.ts';
 import { promptRoutes, renderPromptRoute } from './prompts/routes.ts';
@@ -92,10 +94,12 @@ export default definePlugin({
       ...rateLimitPolicyRoutes(scope),
       ...usageLimitPolicyRoutes(scope),
       ...guardrailRoutes(scope),
+      guardrailChecksRoute(scope),
       ...deploymentRoutes(scope),
       ...feedbackRoutes(scope),
       ...otelRoutes(scope, redaction),
       modelPricingRoute(scope),
+      providerKindsRoute(scope),
       ...collectionRoutes(scope),
       ...labelRoutes(scope),
       ...promptPartialRoutes(scope),

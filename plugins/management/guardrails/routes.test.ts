@@ -22,6 +22,21 @@ const whole = {
 const guardrail = { name: 'No bias', checks: [check], actions: { deny: true } };
 
 describe('guardrails', () => {
+  test('are made of checks that the gateway lists, with the schema of their parameters', async (t) => {
+    const { call, tenant } = await startAdministration(t, resources);
+    const { key } = await tenant('checks');
+    const service = key({ kind: 'workspace-service', scopes: ['guardrails.read'] });
+    const { data, total } = (await call(service, { path: '/guardrail-checks' })).json();
+    assert.equal(data.length, total);
+    const contains = data.find(({ id }: { id: string }) => id === 'default.contains');
+    assert.deepEqual(
+      [contains.phases, contains.changes, contains.parameters.type, contains.parameters.required],
+      [['input', 'output'], false, 'object', ['words']],
+    );
+    const stranger = key({ kind: 'workspace-service', scopes: ['logs.list'] });
+    assert.equal((await call(stranger, { path: '/guardrail-checks' })).status, 403);
+  });
+
   test('are created, read, listed, changed with a new version, and deleted', async (t) => {
     const { call, tenant } = await startAdministration(t, resources);
     const { owner, key, workspaceId, organisationId } = await tenant('guards');

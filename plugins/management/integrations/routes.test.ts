@@ -21,6 +21,25 @@ async function start(t: TestContext) {
 }
 
 describe('integrations', () => {
+  test('are made for providers that the gateway lists, with the settings that each takes', async (t) => {
+    const { ok, refused, ofWorkspace } = await start(t);
+    const { data } = await ok({ path: '/provider-kinds' }, ofWorkspace(['workspace_integrations.list']));
+    const kind = (wanted: string) => data.find(({ id }: { id: string }) => id === wanted);
+    const needed = ({ fields }: { fields: { name: string; required: boolean }[] }) =>
+      fields.filter(({ required }) => required).map(({ name }) => name);
+    assert.deepEqual(
+      [kind('anthropic').address, kind('anthropic').credentials, needed(kind('anthropic'))],
+      ['https://api.anthropic.com/v1', 'x-api-key', []],
+    );
+    assert.deepEqual(needed(kind('azure-openai')), ['azure_resource_name']);
+    assert.deepEqual([kind('ollama').address, needed(kind('ollama'))], [null, ['custom_host']]);
+    const secret = kind('bedrock').fields.find(
+      ({ name }: { name: string }) => name === 'aws_secret_access_key',
+    );
+    assert.equal(secret.secret, true);
+    await refused({ path: '/provider-kinds' }, 403, /scope/, ofWorkspace(['logs.list']));
+  });
+
   test('one of a workspace is made with its provider, read, changed and deleted', async (t) => {
     const { ok, refused, ofWorkspace, organisationId, workspaceId } = await start(t);
     const service = ofWorkspace();

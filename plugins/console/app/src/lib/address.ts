@@ -1,0 +1,36 @@
+import { useCallback } from 'react';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+
+/** Search parameters of the address, as the router reads them: text that looks like JSON is its value. */
+export type Search = Readonly<Record<string, unknown>>;
+
+interface Address {
+  readonly search: Search;
+  /** Changes parameters of this page; undefined removes one. `replace`: the step is not one to go back to. */
+  change(values: Search, options?: { readonly replace?: boolean }): void;
+}
+
+/** What a page shows stands in its address, so that each view is a link. */
+export function useAddress(): Address {
+  const search: Search = useSearch({ strict: false });
+  const navigate = useNavigate();
+  const change = useCallback(
+    (values: Search, { replace = false }: { readonly replace?: boolean } = {}) =>
+      void navigate({ to: '.', search: (before: Search) => without({ ...before, ...values }), replace }),
+    [navigate],
+  );
+  return { search, change };
+}
+
+/** The parameters that say something. */
+export function without(search: Search): Search {
+  return Object.fromEntries(
+    Object.entries(search).filter(([, value]) => value !== undefined && value !== ''),
+  );
+}
+
+/** A parameter as the text that it was. */
+export function textOf(value: unknown): string | undefined {
+  if (value === undefined || value === null || value === '') return undefined;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

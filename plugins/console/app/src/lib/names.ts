@@ -1,0 +1,56 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { api, dataOf } from '@/api/client';
+import { useSession } from '@/api/session';
+
+const keyScopes = ['organisation_service', 'workspace_service', 'workspace_user'].map(
+  (type) => `${type}_api_keys.list`,
+);
+const longLivedMs = 60_000;
+/** As many ids as the API takes at once. */
+const mostIds = 100;
+
+/** Names of keys by their ids, as far as the caller may see them. */
+export function useKeyNames(ids: readonly string[]): ReadonlyMap<string, string> {
+  const { may } = useSession();
+  const wanted = [...new Set(ids)]
+    .filter((id) => /^[\w-]{1,64}$/.test(id))
+    .sort()
+    .slice(0, mostIds);
+  const { data } = useQuery({
+    queryKey: ['key-names', wanted],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api-keys', { params: { query: { ids: wanted.join(','), page_size: mostIds } }, signal }),
+      ),
+    enabled: wanted.length > 0 && may(...keyScopes),
+    staleTime: longLivedMs,
+    placeholderData: keepPreviousData,
+    select: (list) => new Map(list.data.map(({ id, name }) => [id, name])),
+    retry: false,
+  });
+  return data ?? nothing;
+}
+
+/** Names of workspaces by their ids. */
+export function useWorkspaceNames(): ReadonlyMap<string, string> {
+  const { may } = useSession();
+  const { data } = useQuery({
+    queryKey: ['workspace-names'],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/workspaces', { params: { query: { page_size: 100, status: 'active,archived' } }, signal }),
+      ),
+    enabled: may('workspaces.list'),
+    staleTime: longLivedMs,
+    select: (list) => new Map(list.data.map(({ id, name }) => [id, name])),
+    retry: false,
+  });
+  return data ?? nothing;
+}
+
+const nothing: ReadonlyMap<string, string> = new Map();
+
+/** The start of an id: enough to tell it from others. */
+export function shortId(id: string): string {
+  return /^[0-9a-f]{8}-/.test(id) ? id.slice(0, 8) : id;
+}

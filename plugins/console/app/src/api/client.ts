@@ -2,15 +2,31 @@ import createClient, { type Middleware } from 'openapi-fetch';
 import { facts } from '@/api/facts';
 import type { paths } from '@/api/schema.gen';
 
+/** A mistake in a body, at its place. */
+export interface Mistake {
+  /** JSON pointer: `/usage_limits/credit_limit`. */
+  readonly path: string;
+  readonly message: string;
+}
+
 /** A refusal of the gateway, in its own words. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   /** The field of the body that it is about, as a JSON pointer or name; empty for none. */
   readonly param: string;
+  /** Every mistake of a refused body. */
+  readonly mistakes: readonly Mistake[];
 
-  constructor(status: number, code: string, message: string, param: string) {
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    param: string,
+    mistakes: readonly Mistake[] = [],
+  ) {
     super(message);
+    this.mistakes = mistakes;
     this.status = status;
     this.code = code;
     this.param = param;
@@ -70,10 +86,10 @@ export async function json<T>(path: string, init?: RequestInit): Promise<T> {
 
 async function errorOf(answer: Response): Promise<ApiError> {
   const text = await answer.text().catch(() => '');
-  let said: { message?: unknown; code?: unknown; param?: unknown } = {};
+  let said: { message?: unknown; code?: unknown; param?: unknown; errors?: unknown } = {};
   try {
-    const body = JSON.parse(text) as { error?: typeof said; data?: typeof said };
-    said = body.error ?? body.data ?? {};
+    const body = JSON.parse(text) as { error?: typeof said; data?: typeof said; errors?: unknown };
+    said = { errors: body.errors, ...(body.error ?? body.data ?? {}) };
   } catch {
     // Not a word of the gateway: a proxy before it, say.
   }
@@ -81,7 +97,16 @@ async function errorOf(answer: Response): Promise<ApiError> {
   if (answer.status === 401 && csrf !== undefined) onEnd();
   const message =
     typeof said.message === 'string' ? said.message : `The answer has the status ${answer.status}.`;
-  return new ApiError(answer.status, code, message, typeof said.param === 'string' ? said.param : '');
+  const param = typeof said.param === 'string' ? said.param : '';
+  return new ApiError(answer.status, code, message, param, mistakesOf(said.errors));
+}
+
+function mistakesOf(errors: unknown): readonly Mistake[] {
+  if (!Array.isArray(errors)) return [];
+  return errors.flatMap((one: unknown) => {
+    const { path, message } = (typeof one === 'object' && one !== null ? one : {}) as Partial<Mistake>;
+    return typeof path === 'string' && typeof message === 'string' ? [{ path, message }] : [];
+  });
 }
 
 const throwing: Middleware = {

@@ -34,3 +34,11 @@ export function textOf(value: unknown): string | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
+
+type Texts = Readonly<Record<string, string | undefined>>;
+
+/** The parameters of the address as texts, and the function that changes some of them. */
+export function useAddressTexts(): [texts: Texts, change: Address['change']] {
+  const { search, change } = useAddress();
+  return [Object.fromEntries(Object.entries(search).map(([name, value]) => [name, textOf(value)])), change];
+}

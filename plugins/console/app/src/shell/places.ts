@@ -1,5 +1,5 @@
 import type { ComponentType } from 'react';
-import { House, ScrollText, SquareTerminal, type LucideIcon } from 'lucide-react';
+import { Boxes, House, ScrollText, SquareTerminal, type LucideIcon } from 'lucide-react';
 import { common } from '@/texts/common';
 
 type Page = () => Promise<{ readonly default: ComponentType }>;
@@ -50,5 +50,16 @@ export const places: readonly Place[] = [
     },
     words: 'chat try models compare',
     page: () => import('@/pages/playground/playground'),
+  },
+  {
+    ...{
+      path: '/workspaces',
+      text: nav.workspaces,
+      group: 'access',
+      icon: Boxes,
+      scopes: ['workspaces.list'],
+    },
+    words: 'teams projects members limits',
+    page: () => import('@/pages/workspaces/workspaces'),
   },
 ];

@@ -29,10 +29,15 @@ export function Dialog({ open, onOpenChange, title, description, place = 'center
         <Base.Overlay className={veil} />
         <Base.Content
           aria-describedby={description === undefined ? undefined : ''}
+          onOpenAutoFocus={(event) => {
+            // Not the button that closes it, which is the first.
+            event.preventDefault();
+            if (event.currentTarget instanceof HTMLElement) event.currentTarget.focus();
+          }}
           className={classes(
             place === 'side' ? side : center,
             place === 'wide' && 'w-[min(94vw,60rem)]',
-            'flex max-h-dvh flex-col gap-4 overflow-y-auto',
+            'flex max-h-dvh flex-col gap-4 overflow-y-auto outline-none',
             place !== 'side' && 'max-h-[90dvh]',
           )}
         >

@@ -1,0 +1,40 @@
+import { api, dataOf } from '@/api/client';
+import type { FieldOf, FormField, Option } from '@/resource/declaration';
+import { resource as texts } from '@/texts/resource';
+
+/** Workspaces whose names have the text. */
+export async function findWorkspaces(search: string): Promise<readonly Option[]> {
+  const query = { page_size: 20, ...(search !== '' && { name: search }) };
+  const { data } = await dataOf(api.GET('/workspaces', { params: { query } }));
+  return data.map(({ id, name, slug }) => ({ value: id, text: name, note: slug }));
+}
+
+/** Configs whose names have the text; their slugs name them in requests. */
+export async function findConfigs(search: string): Promise<readonly Option[]> {
+  const query = { page_size: 20, ...(search !== '' && { search }) };
+  const { data } = await dataOf(api.GET('/configs', { params: { query } }));
+  return data.map(({ name, slug }) => ({ value: slug, text: name, note: slug }));
+}
+
+/** People of the organisation whose names or addresses have the text. */
+export async function findUsers(search: string): Promise<readonly Option[]> {
+  const { data } = await dataOf(api.GET('/admin/users', { params: { query: { page_size: 100 } } }));
+  const wanted = search.toLowerCase();
+  return data
+    .map((user) => ({
+      value: user.id,
+      text: `${user.first_name} ${user.last_name}`.trim() || user.email,
+      note: user.email,
+    }))
+    .filter(({ text, note }) => `${text} ${note}`.toLowerCase().includes(wanted));
+}
+
+/** `/workspace_id` of a new record: callers of the organisation say it, others have theirs. */
+export function workspaceField<R extends object>(more: Partial<FieldOf<R, 'reference'>> = {}): FormField<R> {
+  return {
+    ...{ kind: 'reference', path: '/workspace_id', label: texts.workspace, only: 'create' },
+    shown: ({ caller }) => caller.workspace_id === null,
+    find: (search) => findWorkspaces(search),
+    ...more,
+  };
+}

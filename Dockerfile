@@ -12,6 +12,12 @@ RUN npm ci --omit=dev --no-audit --no-fund \
   && if [ "${EMBEDDED}" = "false" ]; then rm -rf node_modules/chdb node_modules/@chdb; fi \
   && npm cache clean --force
 
+FROM ${NODE_IMAGE} AS console
+WORKDIR /opt/weir
+COPY scripts/build-console.mjs ./scripts/
+COPY plugins/console/app ./plugins/console/app
+RUN node scripts/build-console.mjs && npm cache clean --force
+
 FROM ${NODE_IMAGE} AS runtime
 # A fixed number, so that the owner of a mounted folder can be set from outside (chown 10001).
 RUN groupadd --gid 10001 weir \
@@ -33,6 +39,7 @@ COPY storage ./storage
 COPY scripts/healthcheck.mjs scripts/runtime-flags.mjs scripts/weir.mjs scripts/supervise.mjs scripts/run.mjs scripts/built-sources.mjs ./scripts/
 # Makes what is run of the sources: who runs the gateway may not write here.
 RUN node scripts/run.mjs --help
+COPY --from=console /opt/weir/dist/console ./dist/console
 COPY gateway.config.yaml /etc/weir/gateway.config.yaml
 VOLUME ["/var/lib/weir"]
 EXPOSE 8787

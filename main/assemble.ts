@@ -28,7 +28,7 @@ import { BrowserSessions } from '../core/access/browser-session.ts';
 import { createOperations, createOperationsAccess } from '../core/http/operations.ts';
 import { createReferencePages } from '../core/http/openapi/document.ts';
 import { createRequestMetrics } from '../core/http/request-metrics.ts';
-import { compilePipelines } from '../core/http/route-table.ts';
+import { compilePipelines, hasPlugin } from '../core/http/route-table.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { type Followers, Reloader } from '../core/lifecycle/reload.ts';
 import type { Services } from '../core/lifecycle/scope.ts';
@@ -252,6 +252,10 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
   });
   const dependencies = new Dependencies(options.stores.dependencies, { clock, metrics });
   opened.push(() => dependencies.close());
+  const homes = {
+    plain: createHomePages(config.server, { hasConsole: false }),
+    withConsole: createHomePages(config.server, { hasConsole: true }),
+  };
   const gateway: Gateway = new Gateway({
     server: config.server,
     dialects,
@@ -272,7 +276,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       unready: () => following?.unready() ?? [],
       refusal: createOperationsAccess(config.server, directory, new BrowserSessions({ secrets, clock })),
       reference: createReferencePages(config.server, () => reloader.current),
-      home: createHomePages(config.server),
+      home: () => (hasPlugin(reloader.current.compiled, 'console') ? homes.withConsole : homes.plain),
       invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
       status: async () => ({

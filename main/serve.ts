@@ -7,7 +7,7 @@ import type { GatewayConfig } from '../core/config/schema.ts';
 import { collectGarbage } from '../core/base/collect-garbage.ts';
 import { watchFiles } from '../core/config/watch.ts';
 import { startServer } from '../core/http/server.ts';
-import { leftOutPlugins } from '../core/http/route-table.ts';
+import { hasPlugin, leftOutPlugins } from '../core/http/route-table.ts';
 import { installProcessGuards, restartExitCode, startWatchdog } from '../core/lifecycle/process-guards.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Log } from '../core/ports/log.ts';
@@ -128,6 +128,7 @@ export async function serve(serving: Serving): Promise<void> {
     newOwnerKey: identity.newOwnerKey,
     off: features.off,
     leftOut: leftOutPlugins(reloader.current.compiled),
+    hasConsole: hasPlugin(reloader.current.compiled, 'console'),
   });
   // A key whose line was not written, or not reached because the start failed, is replaced by the next start.
   process.stdout.write(`${text}\n`, (error) => {

@@ -103,7 +103,9 @@ function deno() {
 }
 
 function test(files, env = process.env) {
-  run([...runnerArguments, ...files], { env });
+  // A window of a browser takes a core.
+  const isBrowser = files.every((file) => suites.browser.test(file.replaceAll('\\', '/')));
+  run([...runnerArguments, ...(isBrowser ? ['--test-concurrency=2'] : []), ...files], { env });
 }
 
 /** Runs a child process, forwards signals, and ends with its exit status. */

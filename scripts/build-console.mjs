@@ -25,16 +25,19 @@ const target = path.join(root, 'dist', 'console');
 const stamp = path.join(target, '.sources');
 const lock = path.join(root, 'dist', '.console-lock');
 const isForced = process.argv.includes('--force');
+/** Its packages alone, for a check of its types. */
+const isInstallOnly = process.argv.includes('--install');
 
 /** A lock that is older belongs to a process that has ended. */
 const longestBuildMs = 600_000;
 
 if (!existsSync(path.join(app, 'package.json'))) process.exit(0);
 const wanted = hashOf(sources());
-if (isForced || !isBuilt()) {
+if (isInstallOnly || isForced || !isBuilt()) {
   await acquire();
   try {
-    if (isForced || !isBuilt()) build();
+    if (isInstallOnly) install();
+    else if (isForced || !isBuilt()) build();
   } finally {
     rmSync(lock, { recursive: true, force: true });
   }
@@ -100,7 +103,7 @@ async function acquire() {
 /** Every source with its text, in one order. */
 function sources() {
   return files(app)
-    .filter((file) => !file.startsWith(modules))
+    .filter((file) => !file.endsWith('.gen.d.ts'))
     .sort()
     .map((file) => [path.relative(app, file), readFileSync(file, 'utf8')]);
 }

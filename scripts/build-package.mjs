@@ -22,6 +22,14 @@ const made = await bundle({
 });
 writeFileSync(path.join(dist, 'LICENSES.txt'), licences(made));
 declare();
+buildConsole();
+
+function buildConsole() {
+  const { status } = spawnSync(process.execPath, [path.join(root, 'scripts', 'build-console.mjs')], {
+    stdio: ['ignore', 2, 2],
+  });
+  if (status !== 0) throw new Error('The console could not be built; the lines above say why.');
+}
 
 /** The licences of the libraries that these files belong to. */
 function licences(files) {

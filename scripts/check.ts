@@ -17,6 +17,7 @@ const gates: readonly Gate[] = [
   // It takes as long as all others together, so it begins first.
   ['lint', () => command('node_modules/eslint/bin/eslint.js', '--max-warnings', '0', '.')],
   ['types', () => command('node_modules/typescript/bin/tsc', '--noEmit', '-p', '.')],
+  ['console', () => command('--import', 'tsx', 'scripts/console-types.ts', '--check')],
   ['format', () => command('node_modules/prettier/bin/prettier.cjs', '--check', '--log-level', 'warn', '.')],
   ['layers', () => checkLayers(sources)],
   ['cycles', () => checkCycles(sources)],

@@ -58,9 +58,13 @@ export interface HomePages {
 }
 
 /** Names the service and the addresses of its interface; reveals nothing of the configuration. */
-export function createHomePages({ base_path: basePath }: { readonly base_path: string }): HomePages {
+export function createHomePages(
+  { base_path: basePath }: { readonly base_path: string },
+  { hasConsole }: { readonly hasConsole: boolean },
+): HomePages {
   const places = {
     base_url: basePath,
+    ...(hasConsole && { console: '/console' }),
     reference: '/docs',
     openapi: '/openapi.json',
     alive: '/healthz',
@@ -74,7 +78,7 @@ export function createHomePages({ base_path: basePath }: { readonly base_path: s
 <title>Weir</title><style>${style}</style></head>
 <body><h1>Weir</h1><p>A gateway in front of model providers serves here. Clients use the base URL
 <code>${escapeHtml(basePath)}</code> of this address, with a key of this gateway.</p>
-<ul>${link('/docs', 'the interface, to be read')}${link('/openapi.json', 'the same as OpenAPI')}${link('/healthz', 'alive')}${link('/readyz', 'can serve')}</ul></body></html>
+<ul>${hasConsole ? link('/console', 'the administration in a browser') : ''}${link('/docs', 'the interface, to be read')}${link('/openapi.json', 'the same as OpenAPI')}${link('/healthz', 'alive')}${link('/readyz', 'can serve')}</ul></body></html>
 `,
     {
       ...vary,

@@ -52,7 +52,7 @@ async function operating(t: TestContext, setup: Setup = {}) {
         document: () => ({ body: '{"openapi":"3.1.1"}', headers: { etag: '"one"' } }),
         reading: () => ({ body: '<p>', headers: { etag: '"two"', 'content-type': 'text/html' } }),
       },
-      home: createHomePages(server),
+      home: () => createHomePages(server, { hasConsole: true }),
       invitePage: createInvitePage(server),
       draining: () => setup.draining ?? false,
       refusal: (request) => {
@@ -199,6 +199,7 @@ describe('operational pages', () => {
     assert.deepEqual(other.json(), {
       service: 'weir',
       base_url: '/v1',
+      console: '/console',
       reference: '/docs',
       openapi: '/openapi.json',
       alive: '/healthz',

@@ -82,8 +82,8 @@ interface OperationsSetup {
   /** Reasons why this process cannot serve now, as sentences for any reader; empty when it can. */
   unready(): readonly string[];
   readonly reference: ReferencePages;
-  /** Answers of `/`. */
-  readonly home: HomePages;
+  /** Answers of `/` now. */
+  home(): HomePages;
   /** Page behind the links of invites. */
   readonly invitePage: StaticPage;
   /** The reason why this caller may not read the pages for operators, or undefined when it may. */
@@ -133,7 +133,7 @@ export function createOperations(
   });
   app.get('/', (context) => {
     const wantsPage = context.req.header('accept')?.includes('text/html') === true;
-    const { body, headers } = wantsPage ? setup.home.page : setup.home.json;
+    const { body, headers } = wantsPage ? setup.home().page : setup.home().json;
     return context.body(body, 200, { ...headers });
   });
   for (const [path, read] of [

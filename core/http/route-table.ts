@@ -395,3 +395,8 @@ export function compilePipelines(given: readonly CompiledPipeline[]): CompiledPi
 export function leftOutPlugins({ pipelines }: CompiledPipelines): readonly string[] {
   return [...new Set(pipelines.flatMap(({ leftOut }) => leftOut.map(({ name }) => name)))];
 }
+
+/** Whether a pipeline has the plugin of this name. */
+export function hasPlugin({ pipelines }: CompiledPipelines, name: string): boolean {
+  return pipelines.some(({ instances }) => instances.some((one) => one.definition.name === name));
+}

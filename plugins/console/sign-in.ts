@@ -172,7 +172,9 @@ export class SignIn {
 /** Where the browser goes afterwards: a place in the console. */
 function placeOf({ query }: RequestContext): string {
   const place = new URLSearchParams(query).get('to') ?? '';
-  return /^\/console(?:\/[\w./?&=%-]{0,500})?$/.test(place) && !place.includes('//') ? place : '/console';
+  return /^\/console(?:\/[\w./?&=%+,:~@*!'()-]{0,500})?$/.test(place) && !place.includes('//')
+    ? place
+    : '/console';
 }
 
 function cookie(

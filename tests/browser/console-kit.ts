@@ -13,7 +13,7 @@ const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/go
 const stepMs = 20_000;
 
 /** The pipelines of the default file, with a store for administration. */
-const consoleConfig = {
+export const consoleConfig = {
   version: 1,
   pipelines: [
     { name: 'admin', match: { routes: 'contributed' }, plugins: ['auth', 'management'] },
@@ -68,9 +68,12 @@ export interface ConsoleGateway extends Pick<WeirProcess, 'url' | 'stop' | 'chil
   ): Promise<Response>;
 }
 
-export async function startConsole(config: object = consoleConfig): Promise<ConsoleGateway> {
+export async function startConsole(config: object = consoleConfig, port?: number): Promise<ConsoleGateway> {
   buildConsole();
-  const weir = await startWeir({ yaml: JSON.stringify(config, null, 1) });
+  const weir = await startWeir({
+    yaml: JSON.stringify(config, null, 1),
+    ...(port !== undefined && { port }),
+  });
   const gateway: ConsoleGateway = {
     ...weir,
     ownerKey,
@@ -106,6 +109,8 @@ interface WindowOptions {
   readonly look?: 'light' | 'dark';
   /** Errors in the browser's console that a test provokes. */
   readonly expected?: RegExp;
+  /** Where it begins. Default: the home page. */
+  readonly place?: string;
 }
 
 /**
@@ -115,7 +120,7 @@ interface WindowOptions {
 export async function openWindow(
   t: Pick<TestContext, 'after'>,
   { url, ownerKey: owner }: Pick<ConsoleGateway, 'url' | 'ownerKey'>,
-  { key = owner, look = 'light', expected }: WindowOptions = {},
+  { key = owner, look = 'light', expected, place = '/console' }: WindowOptions = {},
 ): Promise<Page> {
   const context: BrowserContext = await (
     await theBrowser()
@@ -137,7 +142,7 @@ export async function openWindow(
     await context.close();
     assert.deepEqual(errors, [], 'errors in the console of the browser');
   });
-  await page.goto('/console');
+  await page.goto(place);
   if (key !== null) await signIn(page, key);
   return page;
 }

@@ -20,6 +20,8 @@ export interface AuthorizationServerOptions {
   readonly path?: string;
   /** Protected resources, for which tokens are given. Default: each that is asked for. */
   readonly resources?: readonly string[];
+  /** Makes access tokens for resources JSON Web Tokens. Default: texts that only the server can read. */
+  readonly tokensAreJwt?: boolean;
   /** Of access tokens, seconds. Default 3600. */
   readonly tokenSeconds?: number;
   /** Registers clients (RFC 7591). Default true. */
@@ -79,7 +81,7 @@ export async function startAuthorizationServer(
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const provider = new Provider(issuer, {
     adapter: class extends Memory {},
-    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig' }] },
+    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kid: 'of tests', alg: 'ES256', use: 'sig' }] },
     enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
     clientDefaults: { id_token_signed_response_alg: 'ES256' },
     clients: options.clients ?? [],
@@ -110,7 +112,8 @@ export async function startAuthorizationServer(
         useGrantedResource: () => true,
         getResourceServerInfo(_context: unknown, resource: string) {
           if (options.resources?.includes(resource) === false) throw new errors.InvalidTarget();
-          return { scope: scopes.join(' '), accessTokenFormat: 'opaque' };
+          if (options.tokensAreJwt !== true) return { scope: scopes.join(' '), accessTokenFormat: 'opaque' };
+          return { scope: scopes.join(' '), accessTokenFormat: 'jwt', jwt: { sign: { alg: 'ES256' } } };
         },
       },
     },

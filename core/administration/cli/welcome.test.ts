@@ -13,11 +13,14 @@ const facts: WelcomeFacts = {
   newOwnerKey: 'wk_secret',
   off: [],
   leftOut: [],
+  hasConsole: true,
 };
 
 describe('welcome', () => {
   it('says what it listens on, where its data is, and how to send the first request', () => {
     const text = welcome(facts);
+    assert.match(text, /Console +http:\/\/127\.0\.0\.1:8787\/console/);
+    assert.doesNotMatch(welcome({ ...facts, hasConsole: false }), /onsole/);
     for (const part of [facts.url, facts.config, facts.data, facts.analytics])
       assert.ok(text.includes(part), part);
     assert.match(text, /curl -s http:\/\/127\.0\.0\.1:8787\/v1\/chat\/completions/);

@@ -14,6 +14,8 @@ export interface WelcomeFacts {
   readonly off: readonly Feature[];
   /** Names of configured plugins that do not run because guardrails are off. */
   readonly leftOut: readonly string[];
+  /** A pipeline serves the console. */
+  readonly hasConsole: boolean;
 }
 
 /** Loss from switching off each feature, for the line at start; `docs/features.md` describes it in full. */
@@ -46,6 +48,7 @@ export function welcome(facts: WelcomeFacts): string {
     `  Config      ${facts.config} (edit it while Weir runs)`,
     `  Data        ${facts.data}`,
     `  Logs        ${facts.analytics}`,
+    ...(facts.hasConsole ? [`  Console     ${facts.url}/console (sign in with the owner key)`] : []),
     ...facts.off.map((feature) => `  Off         ${offLine(feature, facts.leftOut)}`),
     ...keyLines,
     '',

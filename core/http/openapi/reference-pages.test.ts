@@ -120,7 +120,7 @@ test('a gateway serves both, and its answers are what they say', async (t) => {
       unready: () => [],
       status: () => ({ status: 'serving', generation: '0f3a91b2c4d5' }),
       reference: createReferencePages(server, () => ({ compiled })),
-      home: createHomePages(server),
+      home: () => createHomePages(server, { hasConsole: true }),
       invitePage: createInvitePage(server),
     }),
   });

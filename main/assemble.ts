@@ -182,7 +182,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     ...own,
     guards,
     router: createRouter({
-      ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings },
+      ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings, dialects },
       ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
       ...{
         checks: guards,

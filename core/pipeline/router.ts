@@ -1,6 +1,6 @@
 import type { Answer } from './answer.ts';
 import type { ExpectedPrice } from './estimated-usage.ts';
-import type { MaybePromise, RequestContext } from './context.ts';
+import type { JsonValue, MaybePromise, RequestContext } from './context.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { Quirks } from '../dialects/host-facts.ts';
@@ -108,6 +108,78 @@ export interface ConfigDraft {
   readonly place: RecordPlace;
 }
 
+/** A request that is only thought of, for an explanation. */
+export interface SampleRequest {
+  readonly method: string;
+  /** As a client sends it, with its query: `/v1/chat/completions`. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** JSON, or a text that is sent unchanged. */
+  readonly body: JsonValue | undefined;
+}
+
+/** The way of a request through a config, as if every attempt failed. It holds no credential and no host. */
+export interface PlanDocument {
+  /** What each branch decided, in the order of their decisions. */
+  readonly branches: {
+    /** Place in the config: `config.targets[1]`. */
+    readonly path: string;
+    readonly mode: string;
+    readonly reason?: string | undefined;
+    /** Another request may be decided differently. */
+    readonly random: boolean;
+    readonly candidates: {
+      readonly path: string;
+      readonly name?: string | undefined;
+      /** Place in the order of trying, from 1; absent: not tried. */
+      readonly order?: number | undefined;
+      readonly score?: number | undefined;
+      /** Probability of being tried first, 0 to 1. */
+      readonly chance?: number | undefined;
+      readonly skipped?: string | undefined;
+    }[];
+  }[];
+  /** Targets in the order of trying. Milliseconds; null: the options of the plugin `provider` apply. */
+  readonly tries: {
+    readonly option: string;
+    readonly name: string | null;
+    /** Empty when the request names it. */
+    readonly provider: string;
+    readonly model: string;
+    readonly params: {
+      readonly set: Record<string, JsonValue>;
+      readonly removed: string[];
+    };
+    readonly request_timeout_ms: number | null;
+    readonly first_token_timeout_ms: number | null;
+    readonly idle_timeout_ms: number | null;
+    readonly retry: {
+      readonly attempts: number;
+      readonly on_status_codes: number[];
+      readonly use_retry_after_headers: boolean;
+    } | null;
+    readonly cache: {
+      readonly mode: string;
+      readonly max_age_ms: number | null;
+      readonly threshold: number | null;
+    } | null;
+    readonly breaker: { readonly failure_threshold: number; readonly cooldown_ms: number } | null;
+    readonly hedge: { readonly after_ms: number; readonly others: string[] } | null;
+    /** The first rule that names the status of a failure applies; without one the failure is the answer. */
+    readonly on_failure: {
+      /** Null: every status but 2xx. */
+      readonly statuses: number[] | null;
+      readonly by: string;
+      readonly then: string;
+    }[];
+    /** Why there would be no attempt. */
+    readonly problem: string | null;
+  }[];
+  readonly refused: { readonly status: number; readonly code: string; readonly message: string } | null;
+  /** In sentences. */
+  readonly assumptions: string[];
+}
+
 /** The credential of a stored provider, for a request beside the routes of models. */
 export interface WantedCredential {
   /** Of the provider in its workspace. */
@@ -151,6 +223,11 @@ export interface Router {
    * Throws `invalid_config` with all faults of a config that is to be saved, as pointers from `/config`.
    */
   checkConfig(draft: ConfigDraft): void;
+  /**
+   * Where the config would lead this request of the key, and why; nothing is sent. Rejects as `checkConfig` throws, and
+   * with the refusal of a request that cannot be read (`invalid_header`).
+   */
+  explainConfig(draft: ConfigDraft, request: SampleRequest, key: KeyRecord): Promise<PlanDocument>;
   /**
    * Headers with the credential of a stored provider, for a request to its own host that asks for no model. Throws, or
    * rejects with, `provider_unknown`, `provider_disabled` when the workspace may not use it now, and `credentials_failed` when

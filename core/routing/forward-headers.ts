@@ -11,6 +11,8 @@ import {
 import type { ForwardedTrace } from '../base/trace-context.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
+import type { AttemptOptions, RouteOptions } from '../pipeline/router.ts';
+import type { PlanLeaf } from './plan/plan-node.ts';
 
 /** Settings of a request's own headers for its transport. */
 export interface RoutingHeaders {
@@ -275,4 +277,55 @@ function connectionNames(headers: HeaderList, names: readonly HeaderName[]): Set
     for (const part of value.split(',')) named.add(part.trim());
   }
   return named;
+}
+
+/** Merged options by target, for the plugin options of its last attempt: there is nearly always one plugin. */
+const merged = new WeakMap<PlanLeaf, { readonly options: RouteOptions; readonly made: AttemptOptions }>();
+
+/**
+ * The plugin's options, overridden by the target's settings, and both by the request's own headers. Throws
+ * `invalid_header`.
+ */
+export function attemptOptionsOf(
+  exchange: Exchange,
+  leaf: PlanLeaf | undefined,
+  options: RouteOptions,
+): AttemptOptions {
+  const base = leaf === undefined ? options : leafOptions(leaf, options);
+  const said = readRoutingHeaders(exchange);
+  const { requestTimeoutMs, forwardHeaders, sensitiveHeaders } = said;
+  const isSilent = requestTimeoutMs === undefined && forwardHeaders.length + sensitiveHeaders.length === 0;
+  if (isSilent) return base;
+  const limit = requestTimeoutMs ?? base.requestTimeoutMs;
+  return {
+    ...base,
+    requestTimeoutMs: limit,
+    headTimeoutMs: longEnough(base.headTimeoutMs, limit),
+    forwardHeaders: forwardHeaders.length > 0 ? forwardHeaders : base.forwardHeaders,
+    sensitiveHeaders,
+  };
+}
+
+function leafOptions(leaf: PlanLeaf, options: RouteOptions): AttemptOptions {
+  const known = merged.get(leaf);
+  if (known?.options === options) return known.made;
+  const { settings } = leaf;
+  const requestTimeoutMs = settings.requestTimeoutMs ?? options.requestTimeoutMs;
+  const made: AttemptOptions = {
+    ...options,
+    requestTimeoutMs,
+    headTimeoutMs: longEnough(options.headTimeoutMs, requestTimeoutMs),
+    firstTokenTimeoutMs: settings.firstTokenTimeoutMs ?? options.firstTokenTimeoutMs,
+    idleTimeoutMs: settings.idleTimeoutMs ?? options.idleTimeoutMs,
+    strictOpenAiCompliance: settings.strictOpenAiCompliance ?? options.strictOpenAiCompliance,
+    configOnDrop: settings.onDrop,
+    forwardHeaders: settings.forwardHeaders,
+  };
+  merged.set(leaf, { options, made });
+  return made;
+}
+
+/** A longer timeout of a whole attempt also applies to the head of its answer. */
+function longEnough(headTimeoutMs: number, requestTimeoutMs: number): number {
+  return headTimeoutMs === 0 ? 0 : Math.max(headTimeoutMs, requestTimeoutMs);
 }

@@ -18,10 +18,11 @@ import { Unanswered, whenAnswered } from '../organisation/guardrails.ts';
 import type { RecordPlace } from '../ports/records.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type {
-  AttemptOptions,
   ConfigDraft,
+  PlanDocument,
   RouteOptions,
   Router,
+  SampleRequest,
   Target,
   WantedCredential,
 } from '../pipeline/router.ts';
@@ -35,7 +36,10 @@ import type { CompiledConfig, LeafProvider, PlanLeaf } from './plan/plan-node.ts
 import { modelAt } from './plan/environment.ts';
 import { ConfigStore } from './plan/config-store.ts';
 import { providerLookup } from './plan/config-names.ts';
-import type { RoutingState } from './plan/routing-state.ts';
+import { RoutingState } from './plan/routing-state.ts';
+import { offlinePlan, planDocument } from './explain/offline-plan.ts';
+import type { Dialect } from '../dialects/dialect.ts';
+import type { DialectName } from '../dialects/endpoint.ts';
 import {
   addressedModel,
   addressesProvider,
@@ -51,59 +55,8 @@ import { runAttempt } from './attempt.ts';
 import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { readRoutingHeaders } from './forward-headers.ts';
+import { attemptOptionsOf } from './forward-headers.ts';
 import { RequestGuardrails } from './request-guardrails.ts';
-
-/** Merged options by target, for the plugin options of its last attempt: there is nearly always one plugin. */
-const merged = new WeakMap<PlanLeaf, { readonly options: RouteOptions; readonly made: AttemptOptions }>();
-
-/**
- * The plugin's options, overridden by the target's settings, and both by the request's own headers. Throws
- * `invalid_header`.
- */
-function attemptOptionsOf(
-  exchange: Exchange,
-  leaf: PlanLeaf | undefined,
-  options: RouteOptions,
-): AttemptOptions {
-  const base = leaf === undefined ? options : leafOptions(leaf, options);
-  const said = readRoutingHeaders(exchange);
-  const { requestTimeoutMs, forwardHeaders, sensitiveHeaders } = said;
-  const isSilent = requestTimeoutMs === undefined && forwardHeaders.length + sensitiveHeaders.length === 0;
-  if (isSilent) return base;
-  const limit = requestTimeoutMs ?? base.requestTimeoutMs;
-  return {
-    ...base,
-    requestTimeoutMs: limit,
-    headTimeoutMs: longEnough(base.headTimeoutMs, limit),
-    forwardHeaders: forwardHeaders.length > 0 ? forwardHeaders : base.forwardHeaders,
-    sensitiveHeaders,
-  };
-}
-
-function leafOptions(leaf: PlanLeaf, options: RouteOptions): AttemptOptions {
-  const known = merged.get(leaf);
-  if (known?.options === options) return known.made;
-  const { settings } = leaf;
-  const requestTimeoutMs = settings.requestTimeoutMs ?? options.requestTimeoutMs;
-  const made: AttemptOptions = {
-    ...options,
-    requestTimeoutMs,
-    headTimeoutMs: longEnough(options.headTimeoutMs, requestTimeoutMs),
-    firstTokenTimeoutMs: settings.firstTokenTimeoutMs ?? options.firstTokenTimeoutMs,
-    idleTimeoutMs: settings.idleTimeoutMs ?? options.idleTimeoutMs,
-    strictOpenAiCompliance: settings.strictOpenAiCompliance ?? options.strictOpenAiCompliance,
-    configOnDrop: settings.onDrop,
-    forwardHeaders: settings.forwardHeaders,
-  };
-  merged.set(leaf, { options, made });
-  return made;
-}
-
-/** A longer timeout of a whole attempt also applies to the head of its answer. */
-function longEnough(headTimeoutMs: number, requestTimeoutMs: number): number {
-  return headTimeoutMs === 0 ? 0 : Math.max(headTimeoutMs, requestTimeoutMs);
-}
 
 interface RouterSetup {
   readonly config: GatewayConfig;
@@ -129,6 +82,8 @@ interface RouterSetup {
   readonly secretManagers?: SecretManagers | undefined;
   /** The checks of guardrails; absent: no guardrail is accepted. */
   readonly checks?: Checks | undefined;
+  /** The client's side of every dialect, for explanations; absent: nothing is explained. */
+  readonly dialects?: ReadonlyMap<DialectName, Dialect> | undefined;
   /** Absent: large requests are translated on the main thread. */
   readonly largeTranslation?: LargeTranslation | undefined;
   /** A number of at least 0 and below 1. Default `Math.random`. */
@@ -148,11 +103,13 @@ class GenerationRouter implements Router {
   private readonly guardrails: RequestGuardrails;
   private readonly defaults: Defaults;
   private readonly run: PlanRunSetup;
+  private readonly setup: RouterSetup;
   private readonly brought = new WeakMap<PlanLeaf, BroughtSettings>();
   /** Options of the plugin `provider` in each pipeline, by the pipeline's name. */
   private readonly ofPipelines: ReadonlyMap<string, ProviderDefaults>;
 
   constructor(setup: RouterSetup) {
+    this.setup = setup;
     const { config, transport, listings, runtime, wires, prices, state, breakers, limiter } = setup;
     const { key_prefix: keyPrefix } = config.security;
     const { header_prefix: headerPrefix } = config.server;
@@ -206,6 +163,26 @@ class GenerationRouter implements Router {
 
   checkConfig(draft: ConfigDraft): void {
     this.configs.check(draft);
+  }
+
+  async explainConfig(draft: ConfigDraft, request: SampleRequest, key: KeyRecord): Promise<PlanDocument> {
+    const { config: gateway, dialects, prices, random = Math.random } = this.setup;
+    if (dialects === undefined) throw new Error('This gateway has no dialects for explanations.');
+    const config = this.configs.check(draft);
+    const { clock } = this.run;
+    const defaultProvider = [...this.ofPipelines.values()].find((one) => one.default !== undefined)?.default;
+    const plan = await offlinePlan(request, config, {
+      ...{ gateway, dialects, clock, known: this.rules.known },
+      // A draft has no past: neither breakers nor turns of its own.
+      shared: { state: new RoutingState(clock), breakers: { isOpen: () => false }, prices, random },
+      caller: {
+        key,
+        rules: this.rules,
+        targetOf: (exchange, leaf) => this.targetOf(exchange, leaf, { config, options: { defaultProvider } }),
+        serviceOf: this.run.serviceOf,
+      },
+    });
+    return planDocument(plan);
   }
 
   answer(context: RequestContext, options: RouteOptions): MaybePromise<Answer> {
@@ -360,7 +337,7 @@ class GenerationRouter implements Router {
   private targetOf(
     exchange: Exchange,
     leaf: PlanLeaf,
-    { config, options }: TargetPlace,
+    { config, options }: ExplainedPlace,
   ): MaybePromise<Target> {
     let brought = this.brought.get(leaf);
     if (brought === undefined) {
@@ -441,6 +418,11 @@ class GenerationRouter implements Router {
       return stored.pricesOf(key, name, model) ?? name;
     return own?.row.service ?? name;
   }
+}
+
+/** A target's place, of which the default provider alone is needed. */
+interface ExplainedPlace extends Pick<TargetPlace, 'config'> {
+  readonly options: Pick<RouteOptions, 'defaultProvider'>;
 }
 
 /** Defaults for requests of a pipeline that name neither a config nor a provider. */

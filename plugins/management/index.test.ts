@@ -323,6 +323,8 @@ describe('management: the routes', () => {
         ...ofSlug('virtual_keys', '/virtual-keys'),
         ['configs.create', 'POST', '/configs', 'configs.create', 'create'],
         ['configs.list', 'GET', '/configs', 'configs.list', null],
+        ['configs.schema', 'GET', '/configs/schema', ['configs.read', 'configs.list'], null],
+        ['configs.explain', 'POST', '/configs/explain', 'configs.read', null],
         ['configs.get', 'GET', '/configs/{slug}', 'configs.read', null],
         ['configs.update', 'PUT', '/configs/{slug}', 'configs.update', 'update'],
         ['configs.delete', 'DELETE', '/configs/{slug}', 'configs.delete', 'delete'],

@@ -20,6 +20,7 @@ function notingRouter() {
     unusableGuardrail: () => undefined,
     toolGuardrails: () => undefined,
     checkConfig: () => undefined,
+    explainConfig: () => Promise.reject(new Error('not asked')),
     credentialFor: () => [],
     providers: new Map(),
   };

@@ -256,6 +256,7 @@ export async function startTestGateway(t: Closing, options: TestGatewayOptions =
       transport,
       runtime,
       wires: providerDialects,
+      dialects,
       listings: modelListings,
       credentials,
       prices: runtime.prices,

@@ -207,6 +207,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
       unusableGuardrail: absent,
       toolGuardrails: () => undefined,
       checkConfig: absent,
+      explainConfig: absent,
       credentialFor: absent,
       providers: new Map(),
     },

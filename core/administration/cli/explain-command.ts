@@ -3,8 +3,9 @@ import { formatProblem, isError, type Problem } from '../../config/problem.ts';
 import { maxConfigFileBytes, readText } from '../../config/read-file.ts';
 import { type GatewayConfig, servicePrefixes } from '../../config/schema.ts';
 import { GatewayError, messageOf } from '../../errors/gateway-error.ts';
-import type { OfflinePlan } from '../../routing/explain/offline-plan.ts';
-import { readRequestFile, type RequestFile } from '../../routing/explain/request-file.ts';
+import { type OfflinePlan, planDocument } from '../../routing/explain/offline-plan.ts';
+import { readRequestFile } from '../../routing/explain/request-file.ts';
+import type { SampleRequest } from '../../pipeline/router.ts';
 import type { Checks } from '../../pipeline/plugin.ts';
 import type { CompiledConfig } from '../../routing/plan/plan-node.ts';
 import type { ExplainCommand } from './command-arguments.ts';
@@ -142,52 +143,19 @@ function hedgeText({ afterMs, others }: NonNullable<OfflineAttempt['hedge']>): s
 
 /** The plan for programs. */
 function explainJson(plan: OfflinePlan): string {
-  const { config, request, branches, attempts, refused, assumptions } = plan;
+  const { config, request, attempts } = plan;
+  const { branches, tries, ...rest } = planDocument(plan);
+  const hosts = attempts.map(({ target }) => target.host);
   const document = {
     config: config.id,
     request: { method: request.method, path: request.path },
     branches,
-    tries: attempts.map(attemptJson),
-    refused:
-      refused === undefined ? null : { status: refused.status, code: refused.code, message: refused.message },
-    assumptions,
+    tries: tries.map(({ option, name, provider, ...more }, index) => ({
+      ...{ option, name, provider, host: hosts[index], ...more },
+    })),
+    ...rest,
   };
   return stringify(document, null, 2) ?? '';
-}
-
-function attemptJson({ leaf, hedge, rules, target }: OfflineAttempt): object {
-  const { provider, host, model, params, retry, cache, breaker, problem = null } = target;
-  return {
-    option: leaf.path,
-    name: leaf.name ?? null,
-    provider,
-    host,
-    model,
-    params,
-    request_timeout_ms: target.requestTimeoutMs ?? null,
-    first_token_timeout_ms: target.firstTokenTimeoutMs ?? null,
-    idle_timeout_ms: target.idleTimeoutMs ?? null,
-    retry:
-      retry === undefined
-        ? null
-        : {
-            attempts: retry.attempts,
-            on_status_codes: [...retry.onStatusCodes],
-            use_retry_after_headers: retry.useRetryAfter,
-          },
-    cache:
-      cache === undefined
-        ? null
-        : { mode: cache.mode, max_age_ms: cache.maxAgeMs ?? null, threshold: cache.threshold ?? null },
-    breaker:
-      breaker === undefined
-        ? null
-        : { failure_threshold: breaker.failureThreshold, cooldown_ms: breaker.cooldownMs },
-    hedge:
-      hedge === undefined ? null : { after_ms: hedge.afterMs, others: hedge.others.map(({ path }) => path) },
-    on_failure: rules.map(({ statuses, by, then }) => ({ statuses: statuses ?? null, by, then })),
-    problem,
-  };
 }
 
 /** Outside dependencies of `runExplainCommand`. */
@@ -200,7 +168,7 @@ export interface ExplainTools {
   /** The checks of guardrails; those of plugins whose code does not run are assumed to exist. */
   checks(config: GatewayConfig): Checks;
   /** Computes the plan. Throws a `GatewayError` for an unusable request. */
-  plan(request: RequestFile, config: CompiledConfig, gateway: GatewayConfig): Promise<OfflinePlan>;
+  plan(request: SampleRequest, config: CompiledConfig, gateway: GatewayConfig): Promise<OfflinePlan>;
   print(text: string): void;
   complain(text: string): void;
 }
@@ -235,7 +203,7 @@ export async function runExplainCommand(command: ExplainCommand, tools: ExplainT
   }
 }
 
-async function readRequest(file: string): Promise<RequestFile | string> {
+async function readRequest(file: string): Promise<SampleRequest | string> {
   const read = await readText(file, maxRequestBytes);
   if (!read.ok) return read.message;
   try {

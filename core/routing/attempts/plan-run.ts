@@ -15,7 +15,7 @@ import { type BudgetAmounts, nothingUsed } from '../../ports/budgets.ts';
 import type { AttemptParts } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';
 import type { BreakerAttempt } from '../../base/breaker.ts';
-import type { AttemptOutcome } from './breakers.ts';
+import type { AttemptOutcome, Breakers } from './breakers.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { CurrentAttempt } from '../current-attempt.ts';
 
@@ -116,6 +116,7 @@ export interface TargetResult {
 
 /** Dependencies of plan runs; one per generation. */
 export interface PlanRunSetup extends AttemptSetup, SharedEnvironment {
+  readonly breakers: Breakers;
   /** Prefix of service keys. */
   readonly keyPrefix: string;
   /** Builds the target. Throws the error that prevents it. */

@@ -3,13 +3,20 @@ import { isPromise } from '../../pipeline/call-hook.ts';
 import type { JsonValue, MaybePromise } from '../../pipeline/context.ts';
 import { Exchange } from '../../pipeline/exchange.ts';
 import { TrustedHosts } from '../../base/host-rules.ts';
-import type { Target } from '../../pipeline/router.ts';
+import type { PlanDocument, SampleRequest, Target } from '../../pipeline/router.ts';
 import type { CompiledConfig, PlanLeaf, PlanNode, StrategyMode } from '../plan/plan-node.ts';
 import type { SharedEnvironment } from '../plan/environment.ts';
-import { leafTarget, namesProvider, requestTarget, takeAddress } from '../resolve-target.ts';
+import { callerKey } from '../../pipeline/keys.ts';
+import type { KeyRecord } from '../../ports/directory.ts';
+import {
+  leafTarget,
+  namesProvider,
+  requestTarget,
+  takeAddress,
+  type TargetRules,
+} from '../resolve-target.ts';
 import type { KnownProvider } from '../targets.ts';
 import { type PlanPreview, previewPlan, type AttemptPreview } from './plan-preview.ts';
-import type { RequestFile } from './request-file.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { ChangedBody } from '../../pipeline/request-body.ts';
 import { applyParams } from '../attempt.ts';
@@ -50,7 +57,7 @@ const ownHeaders: ReadonlySet<string> = new Set([
 ]);
 
 /** A synthetic exchange as the pipeline sees it, with its body in memory. Throws `invalid_header`. */
-async function offlineExchange(request: RequestFile, setup: OfflineSetup): Promise<Exchange> {
+async function offlineExchange(request: SampleRequest, setup: OfflineSetup): Promise<Exchange> {
   const { dialects, clock, prefixes, basePath } = setup;
   const [url = '/', query] = splitQuery(request.path);
   const path = url.startsWith(`${basePath}/`) && basePath !== '/' ? url.slice(basePath.length) : url;
@@ -91,12 +98,12 @@ function splitQuery(path: string): [url: string, query: string] {
   return at === -1 ? [path, ''] : [path.slice(0, at), path.slice(at)];
 }
 
-function textOf(body: RequestFile['body']): string {
+function textOf(body: SampleRequest['body']): string {
   if (body === undefined) return '';
   return typeof body === 'string' ? body : (stringify(body) ?? '');
 }
 
-function messageOf({ method, path, headers }: RequestFile, body: Buffer): IncomingMessage {
+function messageOf({ method, path, headers }: SampleRequest, body: Buffer): IncomingMessage {
   const given = Object.entries(headers).filter(([name]) => !ownHeaders.has(name.toLowerCase()));
   return localMessage({ method, path, headers: given.flat(), body });
 }
@@ -107,12 +114,19 @@ interface OfflineParts extends Pick<OfflineSetup, 'dialects' | 'clock'> {
   /** Every addressable provider, from `compileTargets`. */
   readonly known: ReadonlyMap<string, KnownProvider>;
   readonly shared: Omit<SharedEnvironment, 'serviceOf'>;
+  /** In a gateway that runs: the caller, and how its requests find their targets. Absent: of nobody. */
+  readonly caller?: {
+    readonly key: KeyRecord;
+    readonly rules: TargetRules;
+    readonly targetOf: (exchange: Exchange, leaf: PlanLeaf) => MaybePromise<Target>;
+    readonly serviceOf: SharedEnvironment['serviceOf'];
+  };
 }
 
 /** Preview of a request's way through a config, with the assumptions. */
 export interface OfflinePlan extends Omit<PlanPreview, 'attempts'> {
   readonly config: CompiledConfig;
-  readonly request: RequestFile;
+  readonly request: SampleRequest;
   readonly attempts: readonly (AttemptPreview & { readonly target: TargetPreview })[];
   /** Assumptions, as sentences. */
   readonly assumptions: readonly string[];
@@ -120,14 +134,15 @@ export interface OfflinePlan extends Omit<PlanPreview, 'attempts'> {
 
 /** Computes a plan without any network call. Throws a `GatewayError` for invalid headers. */
 export async function offlinePlan(
-  request: RequestFile,
+  request: SampleRequest,
   config: CompiledConfig,
-  { gateway, known, shared, dialects, clock }: OfflineParts,
+  { gateway, known, shared, dialects, clock, caller }: OfflineParts,
 ): Promise<OfflinePlan> {
   const { server, security } = gateway;
   const prefixes = servicePrefixes(server);
   const exchange = await offlineExchange(request, { dialects, clock, prefixes, basePath: server.base_path });
-  const rules = {
+  if (caller !== undefined) exchange.set(callerKey, caller.key);
+  const rules: TargetRules = caller?.rules ?? {
     known,
     trustedHosts: new TrustedHosts(security.trusted_hosts),
     headerPrefix: server.header_prefix,
@@ -135,14 +150,12 @@ export async function offlinePlan(
   };
   const isComplete = config.leaves.every(({ provider }) => provider !== undefined);
   if (!isComplete && !namesProvider(exchange)) await takeAddress(exchange, rules);
-  const targetOf = (one: Exchange, { provider, settings }: PlanLeaf): Target => {
+  const targetOf = (one: Exchange, { provider, settings }: PlanLeaf): MaybePromise<Target> => {
     const { apiKey, fields, customHost } = settings;
     const brought = { apiKey, fields, customHost, inline: config.slug === undefined };
-    return atOnce(
-      provider !== undefined
-        ? leafTarget(one, provider, rules, brought)
-        : requestTarget(one, rules, undefined, brought),
-    );
+    return provider !== undefined
+      ? leafTarget(one, provider, rules, brought)
+      : requestTarget(one, rules, undefined, brought);
   };
   const serviceOf = ({ provider }: PlanLeaf): string => {
     const name = provider?.name.replace(/^@/, '') ?? '';
@@ -153,25 +166,23 @@ export async function offlinePlan(
     breakers: shared.breakers,
     prices: shared.prices,
     random: () => shared.random(),
-    serviceOf,
+    serviceOf: caller?.serviceOf ?? serviceOf,
   });
   return {
     config,
     request,
     branches,
     refused,
-    attempts: attempts.map((one) => ({ ...one, target: previewTarget(exchange, one.leaf, targetOf) })),
-    assumptions: assumptionsOf(config),
+    attempts: attempts.map((one) => ({
+      ...one,
+      target: previewTarget(exchange, one.leaf, caller?.targetOf ?? targetOf),
+    })),
+    assumptions: assumptionsOf(config, caller !== undefined),
   };
 }
 
-/** Targets are promises only while a secret of the store is fetched, and offline there is no store. */
-function atOnce(target: MaybePromise<Target>): Target {
-  if (isPromise(target)) throw new Error('A target that has to be waited for cannot be shown offline.');
-  return target;
-}
-
-function assumptionsOf({ root, leaves }: CompiledConfig): readonly string[] {
+function assumptionsOf({ root, leaves }: CompiledConfig, knowsCaller: boolean): readonly string[] {
+  const where = knowsCaller ? 'here' : 'offline';
   const modes = new Set<StrategyMode>();
   let sticky = false;
   const look = (node: PlanNode): void => {
@@ -183,10 +194,11 @@ function assumptionsOf({ root, leaves }: CompiledConfig): readonly string[] {
   look(root);
   const assumptions = ['Nothing was sent. Every attempt is taken to fail, so that all of the plan is seen.'];
   if (leaves.some(({ breaker }) => breaker !== undefined))
-    assumptions.push('Breakers are unknown offline and taken as closed.');
-  if (modes.has('least-latency')) assumptions.push('Latencies are unknown offline: no target was measured.');
-  if (modes.has('round-robin')) assumptions.push('Turns are unknown offline: this is the first one.');
-  if (sticky) assumptions.push('Sticky assignments are unknown offline: none was made before.');
+    assumptions.push(`Breakers are unknown ${where} and taken as closed.`);
+  if (modes.has('least-latency')) assumptions.push(`Latencies are unknown ${where}: no target was measured.`);
+  if (modes.has('round-robin')) assumptions.push(`Turns are unknown ${where}: this is the first one.`);
+  if (sticky) assumptions.push(`Sticky assignments are unknown ${where}: none was made before.`);
+  if (knowsCaller) return assumptions;
   if (sticky || modes.has('conditional') || modes.has('canary'))
     assumptions.push('The caller is unknown offline: fields of "api_key" have no value.');
   return assumptions;
@@ -224,7 +236,7 @@ interface ParamPreview {
 function previewTarget(
   exchange: Exchange,
   leaf: PlanLeaf,
-  targetOf: (exchange: Exchange, leaf: PlanLeaf) => Target,
+  targetOf: (exchange: Exchange, leaf: PlanLeaf) => MaybePromise<Target>,
 ): TargetPreview {
   const { settings, breaker } = leaf;
   const { retry, cache, firstTokenTimeoutMs, idleTimeoutMs } = settings;
@@ -243,8 +255,15 @@ function previewTarget(
     };
     try {
       const said = readRoutingHeaders(exchange).requestTimeoutMs;
-      const { provider, origin, basePath } = targetOf(exchange, leaf);
+      const target = targetOf(exchange, leaf);
       const requestTimeoutMs = said ?? settings.requestTimeoutMs;
+      if (isPromise(target)) {
+        // Its secret is read from a secret manager; the plan does not wait for that.
+        target.catch(() => undefined);
+        const named = leaf.provider?.name ?? '';
+        return { ...preview, requestTimeoutMs, provider: named, host: '', problem: undefined };
+      }
+      const { provider, origin, basePath } = target;
       return { ...preview, requestTimeoutMs, provider, host: origin + basePath, problem: undefined };
     } catch (error) {
       if (!GatewayError.is(error)) throw error;
@@ -284,4 +303,58 @@ function pathText(path: readonly (string | number)[]): string {
       typeof step === 'number' || step === '*' ? `[${step}]` : index === 0 ? step : `.${step}`,
     )
     .join('');
+}
+
+/** The plan for programs. */
+export function planDocument({ branches, attempts, refused, assumptions }: OfflinePlan): PlanDocument {
+  return {
+    branches: branches.map(({ candidates, ...branch }) => ({ ...branch, candidates: [...candidates] })),
+    tries: attempts.map(tryDocument),
+    refused:
+      refused === undefined ? null : { status: refused.status, code: refused.code, message: refused.message },
+    assumptions: [...assumptions],
+  };
+}
+
+function tryDocument({
+  leaf,
+  hedge,
+  rules,
+  target,
+}: OfflinePlan['attempts'][number]): PlanDocument['tries'][number] {
+  const { provider, model, params, retry, cache, breaker, problem = null } = target;
+  return {
+    option: leaf.path,
+    name: leaf.name ?? null,
+    provider,
+    model,
+    params: { set: { ...params.set }, removed: [...params.removed] },
+    request_timeout_ms: target.requestTimeoutMs ?? null,
+    first_token_timeout_ms: target.firstTokenTimeoutMs ?? null,
+    idle_timeout_ms: target.idleTimeoutMs ?? null,
+    retry:
+      retry === undefined
+        ? null
+        : {
+            attempts: retry.attempts,
+            on_status_codes: [...retry.onStatusCodes],
+            use_retry_after_headers: retry.useRetryAfter,
+          },
+    cache:
+      cache === undefined
+        ? null
+        : { mode: cache.mode, max_age_ms: cache.maxAgeMs ?? null, threshold: cache.threshold ?? null },
+    breaker:
+      breaker === undefined
+        ? null
+        : { failure_threshold: breaker.failureThreshold, cooldown_ms: breaker.cooldownMs },
+    hedge:
+      hedge === undefined ? null : { after_ms: hedge.afterMs, others: hedge.others.map(({ path }) => path) },
+    on_failure: rules.map(({ statuses, by, then }) => ({
+      statuses: statuses === undefined ? null : [...statuses],
+      by,
+      then,
+    })),
+    problem,
+  };
 }

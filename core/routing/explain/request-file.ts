@@ -1,23 +1,12 @@
 import { describeValue } from '../../config/describe-schema.ts';
 import { didYouMean, quoted } from '../../base/did-you-mean.ts';
-import type { JsonValue } from '../../pipeline/context.ts';
+import type { SampleRequest } from '../../pipeline/router.ts';
 import { isJsonObject, parseJson } from '../../base/json.ts';
-
-/** A request for `weir explain`. */
-export interface RequestFile {
-  /** Default `POST`. */
-  readonly method: string;
-  /** As a client sends it, with its query. Default `/v1/chat/completions`. */
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  /** JSON, or a text that is sent unchanged. */
-  readonly body: JsonValue | undefined;
-}
 
 const members = ['method', 'path', 'headers', 'body'];
 
-/** Reads `{ method?, path?, headers?, body? }`. Throws an error that names the problem. */
-export function readRequestFile(text: string): RequestFile {
+/** Reads `{ method?, path?, headers?, body? }`; by default a POST of `/v1/chat/completions`. Throws an error that names the problem. */
+export function readRequestFile(text: string): SampleRequest {
   const value = parseJson(text);
   if (!isJsonObject(value))
     throw new Error('is no JSON object; write { "path": "/v1/chat/completions", "headers": {}, "body": {} }');

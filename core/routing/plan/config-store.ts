@@ -169,8 +169,8 @@ export class ConfigStore {
     throw refusal('The config is not valid.', compiled.issues);
   }
 
-  /** Throws `invalid_config`, with pointers into the body, for a config that cannot be saved. */
-  check({ text, slug, place }: ConfigDraft): void {
+  /** The config of a draft. Throws `invalid_config`, with pointers into the body, for one that cannot be saved. */
+  check({ text, slug, place }: ConfigDraft): CompiledConfig {
     const parsed = parseInlineConfig(text);
     const names = new SavedNames(this.#records, place);
     const compiled = this.#compile(parsed, { id: slug, slug, isSaved: true, names });
@@ -178,7 +178,7 @@ export class ConfigStore {
       ...(parsed.ok ? secretsInConfig(parsed.config) : []),
       ...('issues' in compiled ? compiled.issues : []),
     ];
-    if (issues.length === 0) return;
+    if ('config' in compiled && issues.length === 0) return compiled.config;
     throw new GatewayError('invalid_config', `The config is not valid. ${sentence(issues)}`, {
       param: '/config',
       extra: {

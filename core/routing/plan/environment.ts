@@ -12,7 +12,7 @@ import { callerKey } from '../../pipeline/keys.ts';
 /** Dependencies that the plans of all requests share. */
 export interface SharedEnvironment {
   readonly state: RoutingState;
-  readonly breakers: Breakers;
+  readonly breakers: Pick<Breakers, 'isOpen'>;
   readonly prices: Prices;
   /** A number of at least 0 and below 1. */
   random(): number;

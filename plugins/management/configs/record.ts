@@ -3,11 +3,14 @@ import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts
 import { ManagedBy, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import { writeJson } from '../../../core/base/json.ts';
 
-const Config = Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.String({ maxLength: 65_536 })], {
-  description:
-    'Config in the same form as in requests (see configs.md), as an object or as JSON in a text; 64 KiB at the most.',
-  examples: [{ retry: { attempts: 2 } }],
-});
+export const Config = Type.Union(
+  [Type.Record(Type.String(), Type.Unknown()), Type.String({ maxLength: 65_536 })],
+  {
+    description:
+      'Config in the same form as in requests (see configs.md), as an object or as JSON in a text; 64 KiB at the most.',
+    examples: [{ retry: { attempts: 2 } }],
+  },
+);
 const IsDefault = Type.Optional(
   Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
     description:

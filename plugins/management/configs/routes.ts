@@ -35,34 +35,10 @@ import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ApiKeyFilter, ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 
 import { requireSamePath } from '../users/visible.ts';
-import type { ConfigAccess } from '../../../core/ports/organisation-settings.ts';
-import type { Actor } from '../api-keys/access.ts';
-import { settingsFor, type SettingsSource } from '../shared/data-visibility.ts';
 import { parseJson } from '../../../core/base/json.ts';
 import type { ConfigData } from '../../../core/ports/record-kinds.ts';
-import { someNode } from './uses.ts';
-
-const settings = {
-  manager: { view: 'managersViewConfigs', write: 'managersWriteConfigs' },
-  member: { view: 'membersViewConfigs', write: 'membersWriteConfigs' },
-} as const satisfies Readonly<Record<string, Readonly<Record<string, keyof ConfigAccess>>>>;
-
-/** Throws `scope_missing`, naming the setting, when the caller's role may not do this with configs of its workspace. */
-function requireConfigAccess(
-  { key, role }: Actor,
-  directory: SettingsSource,
-  wanted: 'view' | 'write',
-): void {
-  const inForce = settingsFor({ key, role }, directory);
-  if (inForce === undefined) return;
-  const name = settings[role === 'manager' ? 'manager' : 'member'][wanted];
-  if (inForce.configs[name]) return;
-  const what = wanted === 'view' ? 'shown to' : 'changed by';
-  throw new GatewayError(
-    'scope_missing',
-    `The key "${key.name}" acts as ${role}, and configs are not ${what} ${role}s of its workspace: the setting ${name} is off. An owner or admin of the organisation changes it.`,
-  );
-}
+import { explainConfigRoute, schemaRoute } from './explain.ts';
+import { requireConfigAccess, someNode } from './uses.ts';
 
 /** The path of a config. */
 const ConfigParams = Type.Object({ slug: Identifier });
@@ -110,6 +86,8 @@ export function configRoutes(scope: Scope): readonly RouteDefinition[] {
   return [
     createRoute(scope),
     listRoute(scope),
+    schemaRoute(scope),
+    explainConfigRoute(scope),
     getRoute(scope),
     updateConfigRoute(scope),
     archiveConfigRoute(scope),

@@ -1,5 +1,5 @@
 import type { ComponentType } from 'react';
-import { Boxes, House, ScrollText, SquareTerminal, type LucideIcon } from 'lucide-react';
+import { Boxes, House, ScrollText, SquareTerminal, Waypoints, type LucideIcon } from 'lucide-react';
 import { common } from '@/texts/common';
 
 type Page = () => Promise<{ readonly default: ComponentType }>;
@@ -39,6 +39,12 @@ export const places: readonly Place[] = [
     words: 'requests live tail search',
     page: () => import('@/pages/logs/logs'),
     below: { '/$id': () => import('@/pages/logs/log') },
+  },
+  {
+    ...{ path: '/traces', text: nav.traces, group: 'watch', icon: Waypoints, scopes: ['logs.view'] },
+    words: 'spans agents tree',
+    page: () => import('@/pages/traces/traces'),
+    below: { '/$id': () => import('@/pages/traces/trace') },
   },
   {
     ...{

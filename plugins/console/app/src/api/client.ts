@@ -38,6 +38,11 @@ const basePath: Promise<string> = fetch('/', { headers: { accept: 'application/j
   .then(async (answer) => ((await answer.json()) as { base_url?: string }).base_url ?? '/v1')
   .catch(() => '/v1');
 
+/** Address of the API for programs: `http://…/v1`. */
+export const apiAddress: Promise<string> = basePath.then(
+  (path) => location.origin + (path === '/' ? '' : path),
+);
+
 let csrf = facts.session?.csrf;
 let onEnd: () => void = () => undefined;
 

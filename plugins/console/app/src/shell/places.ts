@@ -1,5 +1,5 @@
 import type { ComponentType } from 'react';
-import { Boxes, House, ScrollText, SquareTerminal, Waypoints, type LucideIcon } from 'lucide-react';
+import { Boxes, House, Rocket, ScrollText, SquareTerminal, Waypoints, type LucideIcon } from 'lucide-react';
 import { common } from '@/texts/common';
 
 type Page = () => Promise<{ readonly default: ComponentType }>;
@@ -45,6 +45,12 @@ export const places: readonly Place[] = [
     words: 'spans agents tree',
     page: () => import('@/pages/traces/traces'),
     below: { '/$id': () => import('@/pages/traces/trace') },
+  },
+  {
+    ...{ path: '/start', text: nav.start, group: 'build', icon: Rocket },
+    scopes: ['workspace_service_api_keys.create'],
+    words: 'first request getting started quickstart',
+    page: () => import('@/pages/start/start'),
   },
   {
     ...{

@@ -63,6 +63,7 @@ export const common = {
     home: 'Home',
     logs: 'Logs',
     traces: 'Traces',
+    start: 'First request',
     playground: 'Playground',
     configs: 'Configs',
     pipelines: 'Pipelines',

@@ -1,0 +1,37 @@
+export const start = {
+  title: 'Your first request',
+  intro: 'Three steps, about a minute. Each of them can be changed later.',
+  steps: {
+    provider: 'Choose who answers',
+    key: 'Make a service key',
+    send: 'Send a request',
+  },
+  done: 'Done',
+  provider: {
+    mock: 'The built-in mock',
+    mockHelp: 'Answers at once, costs nothing, needs no account. Good for a first look.',
+    own: 'A provider of mine',
+    ownHelp: 'The gateway keeps the provider’s key sealed; your applications never see it.',
+    which: 'Provider',
+    secret: 'Its API key',
+    model: 'Model',
+    save: 'Keep the key',
+    kept: (name: string) => `${name} is ready.`,
+    go: 'Go on',
+  },
+  key: {
+    text: 'Applications send it with each request. It is shown once.',
+    name: 'Name',
+    initial: 'my-first-app',
+    make: 'Make the key',
+    shown: 'Copy it now: only its hash is stored.',
+  },
+  send: {
+    text: 'Copy one of these and run it where you like. This page shows the request as soon as it arrives.',
+    waiting: 'Waiting for your request …',
+    here: 'Or send it from here',
+    arrived: 'It arrived.',
+    open: 'Look at it',
+    home: 'See the home page',
+  },
+} as const;

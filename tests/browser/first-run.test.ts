@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { stopEverything } from '../kit/process-kit.ts';
+import {
+  assertAccessible,
+  closeBrowser,
+  type ConsoleGateway,
+  openWindow,
+  startConsole,
+} from './console-kit.ts';
+
+describe('the first request', () => {
+  let gateway: ConsoleGateway;
+  before(async () => {
+    gateway = await startConsole();
+  });
+  after(async () => {
+    await closeBrowser();
+    await stopEverything();
+  });
+
+  test('an empty gateway leads to it in three steps, and shows it arrive', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/start' });
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Make the key' }).click();
+    const curl = (await page.locator('pre').textContent()) ?? '';
+    await assertAccessible(page);
+    await page.getByText('Waiting for your request').waitFor();
+    // What the user would run, said again in this language.
+    const [, address = ''] = /curl (\S+)/.exec(curl) ?? [];
+    const headers = [...curl.matchAll(/-H '([^:]+): ([^']+)'/g)].map(([, name = '', value = '']) => [
+      name,
+      value,
+    ]);
+    const [, body = ''] = /-d '([^']+)'/.exec(curl) ?? [];
+    const answer = await fetch(address, { method: 'POST', headers: Object.fromEntries(headers), body });
+    assert.equal(answer.status, 200, await answer.text());
+    await page.getByText('It arrived.').waitFor();
+    await page.getByRole('link', { name: 'Look at it' }).click();
+    await page.waitForURL(/\/console\/logs\/[\w-]+$/);
+    const audited = await gateway.api('GET', '/audit-logs?resource_type=api_keys&action=create');
+    assert.equal(audited.records.length, 1);
+  });
+
+  test('the key of a provider of one’s own is kept sealed', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/start', look: 'dark' });
+    await page.getByRole('radio', { name: /A provider of mine/ }).check();
+    await assertAccessible(page);
+    await page.getByLabel('Its API key').fill('sk-planted-secret');
+    await page.getByRole('button', { name: 'Keep the key' }).click();
+    await page.getByRole('button', { name: 'Make the key' }).waitFor();
+    const kept = await gateway.api('GET', '/virtual-keys');
+    assert.ok(!JSON.stringify(kept).includes('sk-planted-secret'));
+    assert.ok(!(await page.content()).includes('sk-planted-secret'));
+  });
+});

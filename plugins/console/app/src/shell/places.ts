@@ -1,5 +1,6 @@
 import type { ComponentType } from 'react';
 import { Boxes, House, Rocket, ScrollText, SquareTerminal, Waypoints, type LucideIcon } from 'lucide-react';
+import { buildPlaces } from '@/shell/build-places';
 import { common } from '@/texts/common';
 
 type Page = () => Promise<{ readonly default: ComponentType }>;
@@ -23,6 +24,7 @@ export interface Place {
 const { nav } = common;
 
 export const places: readonly Place[] = [
+  ...buildPlaces,
   {
     ...{ path: '/', text: nav.home, group: 'watch', icon: House, scopes: ['analytics.view'] },
     words: 'dashboard overview analytics cost latency',

@@ -58,6 +58,7 @@ export const common = {
     theirs: 'Take theirs',
     over: 'Save mine over it',
   },
+  difference: { none: 'There is no difference.', added: 'Added:', removed: 'Removed:' },
   nav: {
     groups: { watch: 'Watch', build: 'Build', access: 'Access', govern: 'Govern', operate: 'Operate' },
     home: 'Home',

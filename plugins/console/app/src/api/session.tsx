@@ -84,6 +84,11 @@ export function useSession(): SessionState {
   return state;
 }
 
+/** Whether a caller sees all workspaces of the organisation, and says of what it makes to which one it belongs. */
+export function isOfOrganisation(caller: Pick<Caller, 'type'>): boolean {
+  return caller.type === 'owner' || caller.type === 'organisation-service';
+}
+
 /** The signed-in caller, inside of the pages that are only shown to one. */
 export function useCaller(): Caller {
   const { caller } = useSession();

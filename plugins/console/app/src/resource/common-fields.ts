@@ -1,4 +1,5 @@
 import { api, dataOf } from '@/api/client';
+import { isOfOrganisation } from '@/api/session';
 import type { FieldOf, FormField, Option } from '@/resource/declaration';
 import { resource as texts } from '@/texts/resource';
 
@@ -33,7 +34,7 @@ export async function findUsers(search: string): Promise<readonly Option[]> {
 export function workspaceField<R extends object>(more: Partial<FieldOf<R, 'reference'>> = {}): FormField<R> {
   return {
     ...{ kind: 'reference', path: '/workspace_id', label: texts.workspace, only: 'create' },
-    shown: ({ caller }) => caller.workspace_id === null,
+    shown: ({ caller }) => isOfOrganisation(caller),
     find: (search) => findWorkspaces(search),
     ...more,
   };

@@ -2,7 +2,7 @@ import { useDeferredValue, type ReactNode } from 'react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
-import { useSession } from '@/api/session';
+import { isOfOrganisation, useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
 import type { Listed, ListQuery, Resource } from '@/resource/declaration';
 import { NewRecord, RecordSheet } from '@/resource/sheet';
@@ -201,14 +201,14 @@ function RecordList<R extends object, C, U>({ resource, create }: ListProps<R, C
 export function WorkspaceChoice() {
   const { caller, may } = useSession();
   const [{ workspace = '' }, change] = useAddressTexts();
-  const isOfOrganisation = caller?.workspace_id == null && may('workspaces.list');
+  const isShown = caller != null && isOfOrganisation(caller) && may('workspaces.list');
   const query = useQuery({
     queryKey: ['workspaces', 'choice'],
-    enabled: isOfOrganisation,
+    enabled: isShown,
     queryFn: () => dataOf(api.GET('/workspaces', { params: { query: { page_size: 100 } } })),
   });
   const data = query.data?.data ?? [];
-  if (!isOfOrganisation || data.length < 2) return null;
+  if (!isShown || data.length < 2) return null;
   return (
     <Select
       className="w-auto max-w-56"

@@ -65,6 +65,7 @@ export const prompts = {
   save: 'Save as a new version',
   saveTitle: (number: number) => `Save version ${number}`,
   saveText: 'Versions never change: this one stands beside the earlier ones.',
+  changes: 'Changes',
   description: 'What is different (optional)',
   makeDefaultToo: 'Make it the default at once',
   saved: (number: number) => `Version ${number} is saved.`,

@@ -206,7 +206,7 @@ function SaveDifference({ before, draft }: Pick<SaveDialogProps, 'before' | 'dra
     return readable({ template, model, parameters: { ...parameters, ...(tools.length > 0 && { tools }) } });
   };
   try {
-    return <Difference label={texts.description} before={lines(before)} after={lines(draft)} />;
+    return <Difference label={texts.changes} before={lines(before)} after={lines(draft)} />;
   } catch {
     return null;
   }

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
-import { useSession } from '@/api/session';
+import { isOfOrganisation, useSession } from '@/api/session';
 import { findWorkspaces, workspaceField } from '@/resource/common-fields';
 import { type Option, type Resource, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
@@ -269,7 +269,7 @@ const labels: Resource<Label, Body<'labels.create'>, Body<'labels.update'>> = {
         {
           ...{ kind: 'reference', path: '/workspace_id', label: texts.field.workspace, only: 'create' },
           ...{ none: texts.labels.everywhere, find: (search: string) => findWorkspaces(search) },
-          shown: ({ caller }) => caller.workspace_id === null,
+          shown: ({ caller }) => isOfOrganisation(caller),
         },
         { kind: 'text', path: '/description', label: texts.labels.description },
         { kind: 'text', path: '/color_code', label: texts.labels.color, help: texts.labels.colorHelp },

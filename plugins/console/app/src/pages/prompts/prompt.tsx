@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { ArrowLeft, ScrollText } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
-import { useCaller, useSession } from '@/api/session';
+import { isOfOrganisation, useCaller, useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
 import { Editor, isBlank } from '@/pages/prompts/editor';
 import {
@@ -69,8 +69,10 @@ export default function PromptPage() {
 }
 
 function NewPrompt() {
-  const [{ name = '', collection = '', workspace = '' }] = useAddressTexts();
   const caller = useCaller();
+  // A caller of the organisation says the workspace; its own is the likely one.
+  const own = isOfOrganisation(caller) ? caller.workspace_id : '';
+  const [{ name = '', collection = '', workspace = own }] = useAddressTexts();
   const [draft, setDraft] = useState<Draft>({ ...emptyDraft, name, collection, workspace });
   const [problem, setProblem] = useState(faultsOf(new DraftFault('name', '')));
   const [tried, setTried] = useState(false);
@@ -124,7 +126,7 @@ function NewPrompt() {
             />
           )}
         </Field>
-        {caller.workspace_id === null && (
+        {isOfOrganisation(caller) && (
           <Field label={texts.field.workspace} fault={faults.workspace}>
             {(control) => (
               <Reference

@@ -22,7 +22,8 @@ export function guardrailChecksRoute({ guards }: Pick<Scope, 'guards'>): RouteDe
   // The same for all callers until the configuration changes, and then there is another generation.
   const data = guards.ids.flatMap((id): Static<typeof CheckReply>[] => {
     const check = guards.definition(id);
-    if (check === undefined) return [];
+    // Other names of a check are understood, and not offered.
+    if (check?.id !== id) return [];
     const { description, phases, changes, timeoutMs, schema } = check;
     return [
       {

@@ -1,9 +1,10 @@
-// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,pipelines,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,row-cost,limits,guardrails,plugins,mcp,workers,in-force,growth]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
+// `npm run bench -- [--quick] [--json FILE] [--only cpu,chain,plan,pipelines,translate,deno,streams,reload,kill,keys,records,virtual-key,analytics,bodies,row-cost,limits,guardrails,plugins,mcp,workers,in-force,growth,console]`, and `--only memory [--minutes 60] [--samples FILE]`: the gateway beside a bare proxy, in the same run.
 import { writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { measureAnalytics, printAnalytics } from './analytics.ts';
 import { measureChain } from './chain.ts';
+import { measureConsole, printConsole } from './console.ts';
 import { measureCpu } from './cpu.ts';
 import { measureDeno } from './deno.ts';
 import { measureGrowth } from './growth.ts';
@@ -61,6 +62,7 @@ const only = new Set(
     'idle-memory',
     'in-force',
     'growth',
+    'console',
   ],
 );
 const { quick } = values;
@@ -99,6 +101,7 @@ const mcp = only.has('mcp') ? await measureMcp(quick) : undefined;
 const workers = only.has('workers') ? await measureWorkers(quick) : undefined;
 const inForce = only.has('in-force') ? await measureInForce(quick) : undefined;
 const growth = only.has('growth') ? await measureGrowth(quick) : undefined;
+const consoleFigures = only.has('console') ? await measureConsole(quick) : undefined;
 const idleMemory = only.has('idle-memory') ? await measureIdleMemory() : undefined;
 // An hour: only when it is named.
 const memory = only.has('memory')
@@ -128,6 +131,7 @@ const result = {
   plugins,
   mcp,
   workers,
+  console: consoleFigures,
   idle_memory: idleMemory,
   in_force: inForce,
   growth,
@@ -295,6 +299,7 @@ if (records) {
   verdict('ms for the last page of configs', records.list_last_ms, 20);
 }
 if (analytics) printAnalytics(analytics, verdict);
+if (consoleFigures) printConsole(consoleFigures, verdict);
 if (rowCost) {
   console.log('\nrows with bodies of 2 KB, roll-ups on, in an empty embedded store:');
   for (const {

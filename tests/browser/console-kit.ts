@@ -4,7 +4,6 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import type { TestContext } from 'node:test';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { ownerKey, startWeir, type WeirProcess } from '../kit/process-kit.ts';
 
@@ -48,7 +47,7 @@ export async function closeBrowser(): Promise<void> {
 }
 
 /** Builds the pages when they are not the build of their sources. */
-function buildConsole(): void {
+export function buildConsole(): void {
   const script = fileURLToPath(new URL('../../scripts/build-console.mjs', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8', timeout: 300_000 });
   assert.equal(status, 0, stderr);
@@ -118,7 +117,7 @@ interface WindowOptions {
  * error, or a page threw.
  */
 export async function openWindow(
-  t: Pick<TestContext, 'after'>,
+  t: { after(close: () => Promise<void>): void },
   { url, ownerKey: owner }: Pick<ConsoleGateway, 'url' | 'ownerKey'>,
   { key = owner, look = 'light', expected, place = '/console' }: WindowOptions = {},
 ): Promise<Page> {

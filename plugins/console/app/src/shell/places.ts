@@ -1,5 +1,14 @@
 import type { ComponentType } from 'react';
-import { Boxes, House, Rocket, ScrollText, SquareTerminal, Waypoints, type LucideIcon } from 'lucide-react';
+import {
+  Boxes,
+  House,
+  Rocket,
+  Route,
+  ScrollText,
+  SquareTerminal,
+  Waypoints,
+  type LucideIcon,
+} from 'lucide-react';
 import { buildPlaces } from '@/shell/build-places';
 import { common } from '@/texts/common';
 
@@ -64,6 +73,18 @@ export const places: readonly Place[] = [
     },
     words: 'chat try models compare',
     page: () => import('@/pages/playground/playground'),
+  },
+  {
+    ...{
+      path: '/configs',
+      text: nav.configs,
+      group: 'build',
+      icon: Route,
+      scopes: ['configs.list', 'configs.read'],
+    },
+    words: 'routing fallback load balance retry cache conditions explain',
+    page: () => import('@/pages/configs/configs'),
+    below: { '/$id': () => import('@/pages/configs/config') },
   },
   {
     ...{

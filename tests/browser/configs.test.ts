@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { stopEverything } from '../kit/process-kit.ts';
+import {
+  assertAccessible,
+  closeBrowser,
+  type ConsoleGateway,
+  openWindow,
+  startConsole,
+} from './console-kit.ts';
+
+const config = {
+  version: 1,
+  providers: {
+    shaky: { base_url: 'mock:?status=503', credentials: 'none' },
+    steady: { base_url: 'mock:', credentials: 'none' },
+  },
+  pipelines: [
+    { name: 'admin', match: { routes: 'contributed' }, plugins: ['auth', 'management'] },
+    { name: 'console', match: { path: '/console/**' }, plugins: ['console'] },
+    {
+      name: 'gateway',
+      match: { path: '/**' },
+      plugins: ['auth', { provider: { default: 'mock' } }, { logger: { bodies: true } }],
+    },
+  ],
+  storage: { resources: { url: 'pglite:' }, journal: { ship_ms: 100 } },
+};
+const fallback = JSON.stringify({
+  strategy: { mode: 'fallback', on_status_codes: [503] },
+  targets: [{ name: 'first', provider: '@shaky' }, { provider: '@steady' }],
+});
+
+/** Replaces the text of the editor. */
+async function write(page: Page, text: string): Promise<void> {
+  const editor = page.getByRole('textbox', { name: 'Config as JSON' });
+  await editor.click();
+  await page.keyboard.press('Control+a');
+  await page.keyboard.press('Delete');
+  await page.keyboard.insertText(text);
+}
+
+describe('configs in the console', () => {
+  let gateway: ConsoleGateway;
+  let workspace = '';
+  before(async () => {
+    gateway = await startConsole(config);
+    workspace = (await gateway.api('GET', '/workspaces')).data[0].id;
+  });
+  after(async () => {
+    await closeBrowser();
+    await stopEverything();
+  });
+
+  const made = async (
+    name: string,
+    content: object = JSON.parse(fallback),
+  ): Promise<{ id: string; slug: string }> =>
+    (await gateway.api('POST', '/configs', { name, config: content, workspace_id: workspace })).data;
+
+  test('make a fallback config and see it act', async (t) => {
+    const page = await openWindow(t, gateway, { expected: /400/ });
+    await page.getByRole('link', { name: 'Configs' }).click();
+    await page.getByText('There is no config yet').waitFor();
+    await page.getByRole('button', { name: 'New config' }).first().click();
+    await page.getByRole('link', { name: /^Fallback/ }).click();
+    await page.getByLabel('Name').fill('Steady in the end');
+    await write(page, fallback);
+    await page.getByText('No faults').waitFor();
+    const plan = page.getByRole('region', { name: 'Where it would go' });
+    await plan.getByText('503 → config.targets[1]').waitFor();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved. Requests').first().waitFor();
+    const { data } = await gateway.api('GET', '/configs');
+    assert.equal(data.length, 1);
+    const answer = await gateway.chat('Hello', { headers: { 'x-service-config': data[0].slug } });
+    assert.equal(answer.status, 200, await answer.text());
+    assert.equal(answer.headers.get('x-service-last-used-option-index'), 'config.targets[1]');
+    const trail = await gateway.api('GET', '/audit-logs');
+    assert.ok(trail.records.some((one: any) => one.method === 'POST' && one.uri === '/v1/configs'));
+  });
+
+  test('faults are shown at their lines as one types, the gateway’s own as well', async (t) => {
+    const { id } = await made('Faulty');
+    const page = await openWindow(t, gateway, { expected: /400/ });
+    await page.goto(`/console/configs/${id}`);
+    await page.getByText('No faults').waitFor();
+    await write(page, '{\n  "strategy": { "mode": "falback" },\n  "targets": [{ "provider": "@steady" }]\n}');
+    await page
+      .locator('.cm-line', { has: page.locator('.cm-lintRange-error') })
+      .first()
+      .waitFor();
+    assert.match(
+      await page
+        .locator('.cm-line', { has: page.locator('.cm-lintRange-error') })
+        .first()
+        .innerText(),
+      /falback/,
+    );
+    await write(
+      page,
+      '{\n  "strategy": { "mode": "fallback" },\n  "targets": [\n    { "provider": "@staedy" }\n  ]\n}',
+    );
+    const line = page.locator('.cm-line', { hasText: '@staedy' });
+    await line.locator('.cm-lintRange-error').first().waitFor();
+    await line.locator('.cm-lintRange-error').first().hover();
+    await page.getByText('did you mean "@steady"').first().waitFor();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('alert').filter({ hasText: '@staedy' }).waitFor();
+  });
+
+  test('completion offers the members of the schema', async (t) => {
+    const { id } = await made('Completed');
+    const page = await openWindow(t, gateway, { expected: /400/ });
+    await page.goto(`/console/configs/${id}`);
+    await page.getByText('No faults').waitFor();
+    await write(page, '{ }');
+    await page.keyboard.press('Home');
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.type('"retr');
+    await page.locator('.cm-tooltip-autocomplete').getByText('"retry"').waitFor();
+  });
+
+  test('two windows edit one config: the later one is told, sees the difference, and loses nothing', async (t) => {
+    const { id } = await made('Shared');
+    const [mine, theirs] = await Promise.all([
+      openWindow(t, gateway, { expected: /412/ }),
+      openWindow(t, gateway),
+    ]);
+    for (const page of [mine, theirs]) {
+      await page.goto(`/console/configs/${id}`);
+      await page.getByText('No faults').waitFor();
+    }
+    await write(theirs, fallback.replace('first', 'of theirs'));
+    await theirs.getByText('No faults').waitFor();
+    await theirs.getByRole('button', { name: 'Save' }).click();
+    await theirs.getByText('Saved. Requests').first().waitFor();
+    const text = JSON.stringify(JSON.parse(fallback.replace('first', 'of mine')), null, 2);
+    await write(mine, text.replaceAll('\n', ''));
+    await mine.getByText('No faults').waitFor();
+    await mine.getByRole('button', { name: 'Save' }).click();
+    const dialog = mine.getByRole('dialog', { name: 'Somebody else changed this meanwhile' });
+    await dialog.getByText('of theirs').waitFor();
+    await dialog.getByText('of mine').waitFor();
+    await dialog.getByRole('button', { name: 'Save mine over it' }).click();
+    await mine.getByText('Saved. Requests').first().waitFor();
+    const { data } = await gateway.api('GET', `/configs/${id}`);
+    assert.equal(data.config.targets[0].name, 'of mine');
+    await mine.getByRole('button', { name: 'Versions', exact: true }).click();
+    await mine.getByRole('button', { name: 'Version 2' }).click();
+    await mine.getByRole('button', { name: 'Put into the editor' }).click();
+    await mine.getByText('of theirs').first().waitFor();
+  });
+
+  test('routing is drawn; markup in names stays text; the pages are accessible in both looks', async (t) => {
+    const name = '<img src=x onerror=alert(1)>';
+    const { id } = await made(name, {
+      strategy: {
+        mode: 'conditional',
+        conditions: [{ query: { 'metadata.plan': 'paid' }, then: '<script>alert(1)</script>' }],
+        default: 'rest',
+      },
+      targets: [
+        { name: '<script>alert(1)</script>', provider: '@steady' },
+        {
+          name: 'rest',
+          strategy: { mode: 'loadbalance' },
+          targets: [
+            { provider: '@steady', weight: 3 },
+            { provider: '@shaky', weight: 1 },
+          ],
+        },
+      ],
+    });
+    for (const look of ['light', 'dark'] as const) {
+      const page = await openWindow(t, gateway, { look });
+      await page.goto('/console/configs');
+      await page.getByText(name).waitFor();
+      await assertAccessible(page);
+      for (const view of ['explain', 'graph', 'versions']) {
+        await page.goto(`/console/configs/${id}?view=${view}`);
+        await page.getByText('No faults').waitFor();
+        await assertAccessible(page);
+      }
+      await page.goto(`/console/configs/${id}?view=graph`);
+      await page.locator('.cm-editor').waitFor();
+      await page.getByRole('button', { name: /weight 3, Target, @steady/ }).focus();
+      await page.keyboard.press('Enter');
+      await page.locator('.cm-editor.cm-focused').waitFor();
+    }
+  });
+
+  test('a key that may only read sees no button that changes something', async (t) => {
+    const { id } = await made('For readers');
+    const { key } = await gateway.makeKey('reader', ['configs.list', 'configs.read']);
+    const page = await openWindow(t, gateway, { key });
+    await page.getByRole('link', { name: 'Configs' }).click();
+    await page.getByText('For readers').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'New config' }).count(), 0);
+    await page.goto(`/console/configs/${id}`);
+    await page.getByText('No faults').waitFor();
+    assert.equal(await page.getByRole('button', { name: /Save|Archive/ }).count(), 0);
+  });
+});

@@ -76,7 +76,7 @@ export function readerWithoutStore(error: GatewayError): ResourcesReader {
       removedSince: refuse,
       withSecrets: refuse,
     },
-    audit: { list: refuse, chain: refuse, head: refuse },
+    audit: { list: refuse, chain: refuse, verify: refuse, head: refuse },
     marks: refuse,
   };
 }

@@ -319,6 +319,7 @@ export interface AuditFilter {
   readonly to?: number;
   readonly action?: string;
   readonly resourceType?: string;
+  readonly resourceId?: string;
   readonly actorType?: AuditEntry['actorType'];
   readonly actorId?: string;
   readonly workspaceId?: string;
@@ -329,11 +330,23 @@ export interface AuditFilter {
   readonly clientIp?: string;
 }
 
+/** Result of a verification of a part of a chain. */
+export interface ChainCheck {
+  /** Number of the last record that is as it was appended. */
+  readonly verified: number;
+  /** Number of the last record of the chain, as the store keeps it. */
+  readonly end: number;
+  /** Why the next record, or the end of the chain, is not as it was written; undefined when it is. */
+  readonly fault: string | undefined;
+}
+
 export interface AuditReader {
   /** Newest first. */
   list(organisationId: string, filter: AuditFilter, page: Page): Promise<Paged<AuditRecord>>;
   /** Records after `afterNumber` in order, 1,000 at the most: to verify the chain. */
   chain(organisationId: string, afterNumber: number): Promise<readonly AuditRecord[]>;
+  /** Verifies the records after `afterNumber`, 1,000 at the most, and the end of the chain when it is reached. */
+  verify(organisationId: string, afterNumber: number): Promise<ChainCheck>;
   /** End of the chain, stored apart from it so that a truncated chain is detected. Number 0 when it is empty. */
   head(organisationId: string): Promise<{ readonly number: number; readonly hash: string }>;
 }

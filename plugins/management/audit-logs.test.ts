@@ -88,6 +88,7 @@ describe('the audit trail', () => {
       ['?user_type=api_key&action=rotate', ['api_keys.rotate']],
       ['?resource_type=workspaces', whole.slice(3)],
       [`?workspace_id=${id}`, whole.slice(3)],
+      [`?resource_id=${id}`, whole.slice(3)],
       [`?uri=/v1/workspaces/${id}`, ['workspaces.update']],
       ['?response_status_code=403', []],
       ['?client_ip=127.0.0.1&page_size=1', ['cache.delete']],
@@ -103,6 +104,10 @@ describe('the audit trail', () => {
     );
     const service = key({ kind: 'workspace-service' });
     assert.equal((await call(service, { path: '/audit-logs' })).status, 403);
+    const verified = (await call(owner, { path: '/audit-logs/verification' })).json();
+    const { verified: last, end, is_complete: isComplete, fault } = verified;
+    assert.deepEqual([last === end && last > 0, isComplete, fault], [true, true, null]);
+    assert.equal((await call(service, { path: '/audit-logs/verification' })).status, 403);
   });
 
   test('holds attempts that were refused, those that are alike once', async (t) => {

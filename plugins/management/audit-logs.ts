@@ -10,7 +10,7 @@ import {
 } from '../../core/pipeline/plugin.ts';
 import type { AuditFilter, AuditRecord, Resources } from '../../core/ports/resources.ts';
 import { listReply, pageOf, pageQuery } from './shared/replies.ts';
-import { Instant, Name, readInstant, strict } from './shared/fields.ts';
+import { Instant, Name, orNull, readInstant, strict } from './shared/fields.ts';
 import { RefusedAttempts } from '../../core/http/audit-trail.ts';
 import { isTokenError } from '../../core/errors/gateway-error.ts';
 import { matchedRoute } from '../../core/pipeline/keys.ts';
@@ -51,6 +51,7 @@ const Query = Type.Object(
     workspace_id: optional('Its id.'),
     response_status_code: Type.Optional(Type.Integer({ minimum: 100, maximum: 599 })),
     resource_type: optional('`workspaces`, `api_keys` …'),
+    resource_id: optional('Id of the record that was changed.'),
     action: optional('`create`, `update`, `delete`, `rotate` …'),
     client_ip: optional('Address of the client.'),
     country: Type.Optional(
@@ -132,6 +133,49 @@ export function auditLogsRoute(): RouteDefinition {
   });
 }
 
+/** `GET /audit-logs/verification`: whether the chain is as it was written, a thousand entries at a time. */
+export function auditVerificationRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'audit_logs.verify',
+    method: 'GET',
+    path: '/audit-logs/verification',
+    summary: 'Verifies the hash chain of the audit trail, up to 1,000 entries a call',
+    scope: 'audit_logs.list',
+    feature: 'audit_logs',
+    // Reads only.
+    audit: null,
+    query: Type.Object(
+      {
+        after: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: '`verified` of the call before, to go on. Default: 0, the beginning.',
+          }),
+        ),
+      },
+      strict,
+    ),
+    reply: Type.Object({
+      object: Type.Literal('audit-verification'),
+      verified: Type.Integer({ description: 'Number of the last entry that is as it was written.' }),
+      end: Type.Integer({ description: 'Number of the last entry of the chain.' }),
+      is_complete: Type.Boolean({ description: 'The end is reached, or a fault is found.' }),
+      fault: orNull(Type.String({ description: 'What is not as it was written; null for nothing.' })),
+    }),
+    async handle({ query, key, read }) {
+      const { verified, end, fault } = await read(({ audit }) =>
+        audit.verify(key.organisationId, query.after ?? 0),
+      );
+      return {
+        object: 'audit-verification' as const,
+        ...{ verified, end, fault: fault ?? null },
+        is_complete: fault !== undefined || verified >= end,
+      };
+    },
+  });
+}
+
 function filterOf(query: Static<typeof Query>): AuditFilter {
   const { start_time: start, end_time: end } = query;
   return {
@@ -145,6 +189,7 @@ function filterOf(query: Static<typeof Query>): AuditFilter {
     ...(query.workspace_id !== undefined && { workspaceId: query.workspace_id }),
     ...(query.response_status_code !== undefined && { status: query.response_status_code }),
     ...(query.resource_type !== undefined && { resourceType: query.resource_type }),
+    ...(query.resource_id !== undefined && { resourceId: query.resource_id }),
     ...(query.action !== undefined && { action: query.action }),
     ...(query.client_ip !== undefined && { clientIp: query.client_ip }),
   };

@@ -335,6 +335,7 @@ describe('management: the routes', () => {
         ['secret_references.update', 'PUT', reference, 'secret_references.update', 'update'],
         ['secret_references.delete', 'DELETE', reference, 'secret_references.delete', 'delete'],
         ['audit_logs.list', 'GET', '/audit-logs', 'audit_logs.list', null],
+        ['audit_logs.verify', 'GET', '/audit-logs/verification', 'audit_logs.list', null],
         ...ofRules,
         ...ofPrompts('collections', '/collections', 'collectionId'),
         ...ofPrompts('labels', '/labels', 'labelId'),

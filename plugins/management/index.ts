@@ -2,7 +2,7 @@ import { definePlugin, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
-import { auditLogsRoute, DeniedAttempts } from './audit-logs.ts';
+import { auditLogsRoute, auditVerificationRoute, DeniedAttempts } from './audit-logs.ts';
 import { callerRoute } from './caller.ts';
 import { cacheSummaryRoute, graphRoutes } from './analytics/routes.ts';
 import { configRoutes } from './configs/routes.ts';
@@ -91,6 +91,7 @@ export default definePlugin({
       ...configRoutes(scope),
       ...secretReferenceRoutes(scope),
       auditLogsRoute(),
+      auditVerificationRoute(),
       ...rateLimitPolicyRoutes(scope),
       ...usageLimitPolicyRoutes(scope),
       ...guardrailRoutes(scope),

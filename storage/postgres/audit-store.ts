@@ -7,6 +7,7 @@ import type {
   AuditRecord,
   AuditWriter,
 } from '../../core/ports/resources.ts';
+import { endFault } from '../../core/organisation/audit-chain.ts';
 import type { Statements } from './database.ts';
 import type { HeldCounters } from './held-counters.ts';
 import { auditLogs, organisationCounters, refusedAttempts } from './schema.ts';
@@ -90,7 +91,7 @@ const longestText = 255;
 
 /** Reads audit records with the statements of one transaction. */
 export function auditReader(statements: Statements): AuditReader {
-  return {
+  const reader: AuditReader = {
     list(organisationId, filter, page) {
       const where = matching(auditLogs, organisationId, filter);
       const lists = {
@@ -130,7 +131,26 @@ export function auditReader(statements: Statements): AuditReader {
         .where(eq(organisationCounters.organisationId, organisationId));
       return found ?? chainStart;
     },
+    async verify(organisationId, afterNumber) {
+      const head = await reader.head(organisationId);
+      const [first, ...others] = await reader.chain(organisationId, Math.max(0, afterNumber - 1));
+      // The record that was verified last is read again, for its hash.
+      const isStart = afterNumber === 0;
+      const previous = isStart || first === undefined ? chainStart : first;
+      const records = isStart && first !== undefined ? [first, ...others] : others;
+      if (!isStart && first?.number !== afterNumber) {
+        const fault =
+          endFault({ number: afterNumber - 1, hash: '' }, head) ?? `record ${afterNumber} is not there`;
+        return { verified: afterNumber - 1, end: head.number, fault };
+      }
+      const verdict = verifyChain(records, previous);
+      if (!verdict.ok) return { verified: verdict.number - 1, end: head.number, fault: verdict.reason };
+      const last = records.at(-1) ?? previous;
+      const isWhole = records.length < chainPage - 1;
+      return { verified: last.number, end: head.number, fault: isWhole ? endFault(last, head) : undefined };
+    },
   };
+  return reader;
 }
 
 const { seq, ...ofRefused } = getTableColumns(refusedAttempts);
@@ -197,6 +217,7 @@ function matching(
 const exactColumns = [
   'action',
   'resourceType',
+  'resourceId',
   'actorId',
   'actorType',
   'workspaceId',

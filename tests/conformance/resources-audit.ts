@@ -77,6 +77,21 @@ export function auditIsChained(subject: Subject): void {
     assert.equal((await head(id)).number, 3);
   });
 
+  test('a chain is verified part by part, to its end', async () => {
+    const resources = subject();
+    const id = await newOrganisation(resources);
+    const verify = (after: number) => resources.read(({ audit }) => audit.verify(id, after));
+    assert.deepEqual(await verify(0), { verified: 0, end: 0, fault: undefined });
+    await append(
+      resources,
+      id,
+      Array.from({ length: 3 }, () => anEntry(id)),
+    );
+    for (const after of [0, 1, 3])
+      assert.deepEqual(await verify(after), { verified: 3, end: 3, fault: undefined });
+    assert.match((await verify(4)).fault ?? '', /record 4/);
+  });
+
   test('an entry that its caller filled with too much or with unusable text is recorded all the same', async () => {
     const resources = subject();
     const id = await newOrganisation(resources);
@@ -121,6 +136,7 @@ export function auditIsChained(subject: Subject): void {
     const different: Partial<AuditEntry> = {
       action: 'delete',
       resourceType: 'api_keys',
+      resourceId: 'other',
       actorId: 'other',
       workspaceId: 'other',
       method: 'DELETE',
@@ -135,13 +151,13 @@ export function auditIsChained(subject: Subject): void {
     const cases: readonly { filter: AuditFilter; found: readonly number[] }[] = [
       ...fields.map((field, index) => ({ filter: { [field]: different[field] }, found: [index + 1] })),
       { filter: { from: at + 2, to: at + 4 }, found: [5, 4, 3] },
-      { filter: { from: at + 7 }, found: [9, 8] },
+      { filter: { from: at + 7 }, found: [10, 9, 8] },
       { filter: { to: at + 1 }, found: [2, 1] },
       { filter: { action: 'create', to: at + 1 }, found: [2] },
       { filter: { action: 'nothing' }, found: [] },
-      { filter: { actorType: 'api_key', from: at + 7 }, found: [9, 8] },
+      { filter: { actorType: 'api_key', from: at + 7 }, found: [10, 9, 8] },
       { filter: { actorType: 'user' }, found: [] },
-      { filter: { status: undefined }, found: [9, 8, 7, 6, 5, 4, 3, 2, 1] },
+      { filter: { status: undefined }, found: [10, 9, 8, 7, 6, 5, 4, 3, 2, 1] },
     ];
     for (const { filter, found } of cases) {
       const { total, data } = await resources.read(({ audit }) =>

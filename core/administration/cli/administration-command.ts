@@ -30,6 +30,7 @@ import {
 import { importOrganisation, UnknownMember } from '../transfer/import-organisation.ts';
 import { type ImportedRecords, RecordMistake, requireOpenable } from '../transfer/import-records.ts';
 import type { ImportReport } from '../transfer/import-tally.ts';
+import { endFault } from '../../organisation/audit-chain.ts';
 
 const actor = 'weir rotate-secrets';
 /** Passes over the store: a running gateway may still seal secrets with the previous key meanwhile. */
@@ -248,20 +249,6 @@ async function verify(
     if (end === undefined) return { records: number, fault: endFault(last, head) };
     last = { number: end.number, hash: end.hash };
   }
-}
-
-function endFault(
-  last: { readonly number: number; readonly hash: string },
-  head: { readonly number: number; readonly hash: string },
-): string | undefined {
-  const { number } = last;
-  if (number < head.number)
-    return `record ${number + 1} and everything behind it, up to record ${head.number}, was removed`;
-  if (number > head.number)
-    return `record ${head.number + 1} was added behind the end that the store keeps, record ${head.number}`;
-  return last.hash === head.hash
-    ? undefined
-    : `record ${number} is not the one that the store keeps as the end`;
 }
 
 type ExportTools = Pick<AdministrationTools, 'atStore' | 'print' | 'complain'>;

@@ -103,6 +103,7 @@ export class StoreInMemory implements Resources {
       audit: {
         list: absent,
         chain: absent,
+        verify: absent,
         head: absent,
         append: async () => undefined,
         appendRefused: async () => undefined,

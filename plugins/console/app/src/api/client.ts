@@ -34,7 +34,7 @@ export class ApiError extends Error {
 }
 
 /** Base path of the API; the gateway says it at `/`. */
-const basePath: Promise<string> = fetch('/', { headers: { accept: 'application/json' } })
+export const basePath: Promise<string> = fetch('/', { headers: { accept: 'application/json' } })
   .then(async (answer) => ((await answer.json()) as { base_url?: string }).base_url ?? '/v1')
   .catch(() => '/v1');
 

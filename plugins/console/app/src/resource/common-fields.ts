@@ -30,6 +30,26 @@ export async function findUsers(search: string): Promise<readonly Option[]> {
     .filter(({ text, note }) => `${text} ${note}`.toLowerCase().includes(wanted));
 }
 
+const organisationOnly = new RegExp(
+  '^(organisation_(users|service_api_keys|settings|guardrails|exclusions)|audit_logs|plugins|deployments|secret_references)\\.' +
+    '|^organisation_(integrations|mcp_integrations|agent_integrations)\\.(create|read|update|delete)$' +
+    '|^workspaces\\.(create|update|delete)$',
+);
+const workspaceOnly = [
+  ...['completions.write', 'completions.read', 'guardrails.invoke', 'mcp.invoke', 'agents.invoke'],
+  ...['logs.write', 'feedbacks.write'],
+];
+
+/**
+ * The scopes that a caller with `held` may give a key of the organisation or of a workspace. Admin keys give those of
+ * sending requests, which they cannot hold.
+ */
+export function grantableScopes(held: readonly string[], ofOrganisation: boolean): readonly string[] {
+  if (ofOrganisation) return held.filter((scope) => !workspaceOnly.includes(scope));
+  const more = held.includes('organisation_settings.read') ? workspaceOnly : [];
+  return [...new Set([...held, ...more])].filter((scope) => !organisationOnly.test(scope));
+}
+
 /** `/workspace_id` of a new record: callers of the organisation say it, others have theirs. */
 export function workspaceField<R extends object>(more: Partial<FieldOf<R, 'reference'>> = {}): FormField<R> {
   return {

@@ -131,7 +131,7 @@ export function Control<R extends object>(props: ControlProps<R>) {
       return (
         <Group {...frame}>
           {() => (
-            <div className="flex flex-wrap gap-x-4 gap-y-1">
+            <div className="flex flex-wrap gap-x-4">
               <Choices
                 options={optionsOf(field, situation)}
                 value={value as readonly string[]}
@@ -372,7 +372,7 @@ function Scopes<R extends object>({ field, value, onChange, disabled, situation 
               className="grid grid-cols-[13rem_1fr] gap-2 text-xs"
             >
               <span className="text-soft break-words">{group}</span>
-              <div className="flex flex-wrap gap-x-4 gap-y-1">
+              <div className="flex flex-wrap gap-x-4">
                 <Choices
                   options={scopes.map((scope) => ({
                     value: scope,

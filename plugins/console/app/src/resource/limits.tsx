@@ -50,8 +50,10 @@ export function UsageBar({ used, limit, type = 'cost', resets, alert, small = fa
   const share = limit === 0 ? 1 : used / limit;
   const over = share >= 1;
   const near = !over && (share >= 0.8 || (typeof alert === 'number' && used >= alert));
-  const label = `${amount(used, type)} of ${amount(limit, type)} ${texts.usage.used}`;
-  const left = over ? texts.usage.over : `${amount(Math.max(0, limit - used), type)} ${texts.usage.left}`;
+  const label = `${type === 'cost' ? money(used) : count(used)} of ${amount(limit, type)} ${texts.usage.used}`;
+  const left = over
+    ? texts.usage.over
+    : `${type === 'cost' ? money(limit - used) : count(limit - used)} ${texts.usage.left}`;
   return (
     <div className={classes('grid gap-1', small ? 'min-w-44' : 'max-w-md')}>
       <div className="flex flex-wrap justify-between gap-x-3 text-xs tabular-nums">

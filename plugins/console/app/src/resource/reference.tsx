@@ -67,6 +67,7 @@ export function Reference(props: ReferenceProps) {
           <Button
             id={id}
             disabled={disabled}
+            aria-label={`${label}: ${shown ?? (several ? texts.reference.add : (none ?? texts.reference.choose))}`}
             aria-haspopup="dialog"
             aria-expanded={open}
             aria-describedby={aria['aria-describedby']}

@@ -10,6 +10,7 @@ import {
   type LucideIcon,
 } from 'lucide-react';
 import { buildPlaces } from '@/shell/build-places';
+import { accessPlaces } from '@/shell/access-places';
 import { common } from '@/texts/common';
 
 type Page = () => Promise<{ readonly default: ComponentType }>;
@@ -97,4 +98,5 @@ export const places: readonly Place[] = [
     words: 'teams projects members limits',
     page: () => import('@/pages/workspaces/workspaces'),
   },
+  ...accessPlaces,
 ];

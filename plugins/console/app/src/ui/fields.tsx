@@ -32,7 +32,7 @@ export function Field({ label, help, fault, className, children }: FieldProps) {
     Boolean,
   );
   return (
-    <div className={classes('grid gap-1', className)}>
+    <div className={classes('grid content-start gap-1', className)}>
       <label htmlFor={id} className="font-medium">
         {label}
       </label>
@@ -87,7 +87,7 @@ interface CheckboxProps extends Omit<InputHTMLAttributes<HTMLInputElement>, 'typ
 
 export function Checkbox({ label, className, ...rest }: CheckboxProps) {
   return (
-    <label className={classes('flex items-center gap-2', className)}>
+    <label className={classes('flex min-h-7 items-center gap-2', className)}>
       <input {...rest} type="checkbox" className="accent-accent size-4" />
       <span>{label}</span>
     </label>

@@ -1,0 +1,292 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { api, dataOf } from '@/api/client';
+import type { operations } from '@/api/schema.gen';
+import { useAddressTexts } from '@/lib/address';
+import { usePreferences } from '@/lib/preferences';
+import { fromInput, toInput } from '@/lib/time-range';
+import { Chain } from '@/pages/audit/chain';
+import { Facts } from '@/resource/shown';
+import { audit as texts } from '@/texts/audit';
+import { common } from '@/texts/common';
+import { Button } from '@/ui/button';
+import { type Columns, DataTable } from '@/ui/data-table';
+import { Dialog } from '@/ui/dialog';
+import { Field, Input, Select } from '@/ui/fields';
+import { Card, Page } from '@/ui/page';
+import { Badge, Code, CodeBlock, Time } from '@/ui/small';
+import { Empty, Loaded } from '@/ui/states';
+
+type Entry =
+  operations['audit_logs.list']['responses'][200]['content']['application/json']['records'][number];
+type Query = NonNullable<operations['audit_logs.list']['parameters']['query']>;
+
+const pageSize = 50;
+const resources = [
+  ...['api_keys', 'workspaces', 'workspace_users', 'users', 'invites', 'organisation_settings'],
+  ...['workspace_settings', 'integrations', 'providers', 'virtual_keys', 'secret_references', 'configs'],
+  ...['prompts', 'guardrails', 'rate_limit_policies', 'usage_limit_policies', 'mcp_integrations'],
+  ...['mcp_servers', 'requests', 'tokens'],
+];
+const actions = ['create', 'update', 'delete', 'rotate', 'reset', 'resend', 'accept', 'send', 'verify'];
+
+function Outcome({ entry }: { readonly entry: Entry }) {
+  const refused = entry.response_status_code >= 400;
+  return (
+    <Badge tone={refused ? 'bad' : 'good'}>
+      {refused ? texts.refused : texts.done} {entry.response_status_code}
+    </Badge>
+  );
+}
+
+const columns: Columns<Entry> = [
+  { header: texts.column.at, cell: ({ row }) => <Time iso={row.original.timestamp} /> },
+  {
+    header: texts.column.actor,
+    cell: ({ row: { original } }) => (
+      <span>
+        {original.user_name || original.user_id || '–'}{' '}
+        <span className="text-soft text-xs">{texts.actors[original.user_type]}</span>
+      </span>
+    ),
+  },
+  {
+    header: texts.column.action,
+    cell: ({ row }) => <span className="font-medium">{row.original.action}</span>,
+  },
+  {
+    header: texts.column.resource,
+    cell: ({ row: { original } }) => (
+      <span>
+        {original.resource_type.replaceAll('_', ' ')}{' '}
+        <span className="text-soft font-mono text-xs">{original.resource_id}</span>
+      </span>
+    ),
+  },
+  { header: texts.column.result, cell: ({ row }) => <Outcome entry={row.original} /> },
+  { header: texts.column.address, cell: ({ row }) => row.original.client_ip },
+  {
+    header: texts.column.number,
+    cell: ({ row }) => <span className="tabular-nums">{row.original.number || '–'}</span>,
+  },
+];
+
+const names = ['resource', 'id', 'action', 'actor', 'from', 'to', 'kind', 'address'] as const;
+const none = Object.fromEntries([...names, 'page'].map((name) => [name, undefined]));
+
+function queryOf(address: Readonly<Record<string, string | undefined>>, page: number): Query {
+  const { resource, id, action, actor, from, to, kind, address: ip } = address;
+  return {
+    ...{ current_page: page, page_size: pageSize },
+    ...(resource !== undefined && { resource_type: resource }),
+    ...(id !== undefined && { resource_id: id }),
+    ...(action !== undefined && { action }),
+    ...(actor !== undefined && { user_id: actor }),
+    ...(from !== undefined && { start_time: from }),
+    ...(to !== undefined && { end_time: to }),
+    ...(ip !== undefined && { client_ip: ip }),
+    ...((kind === 'user' || kind === 'api_key' || kind === 'system') && { user_type: kind }),
+  };
+}
+
+/** Who changed what: the filters stand in the address, so that each view is a link. */
+export default function Audit() {
+  const [address, change] = useAddressTexts();
+  const page = Math.max(0, Math.trunc(Number(address['page'] ?? '1') || 1) - 1);
+  const asked = queryOf(address, page);
+  const query = useQuery({
+    queryKey: ['audit', asked],
+    queryFn: () => dataOf(api.GET('/audit-logs', { params: { query: asked } })),
+    placeholderData: keepPreviousData,
+  });
+  const opened = query.data?.records.find(({ id }) => id === address['open']);
+  const filtered = names.some((name) => address[name] !== undefined);
+  const clear = <Button onClick={() => change(none)}>{texts.clear}</Button>;
+  return (
+    <Page title={texts.title} intro={texts.intro} actions={<Chain />}>
+      <Card>
+        <Filters clear={filtered ? clear : null} />
+        <Loaded query={query} lines={10}>
+          {({ records, total }) =>
+            records.length === 0 ? (
+              <Empty title={texts.empty} text={texts.emptyText} action={clear} />
+            ) : (
+              <DataTable
+                label={texts.title}
+                columns={columns}
+                rows={records}
+                rowId={({ id }) => id}
+                onOpen={({ id }) => change({ open: id })}
+                footer={
+                  <div className="text-soft flex items-center gap-2 px-3 py-2 text-xs" aria-live="polite">
+                    <span className="grow">
+                      {texts.shown(page * pageSize + 1, page * pageSize + records.length, total)}
+                    </span>
+                    <Button disabled={page === 0} onClick={() => change({ page: String(page) })}>
+                      {common.action.previous}
+                    </Button>
+                    <Button
+                      disabled={(page + 1) * pageSize >= total}
+                      onClick={() => change({ page: String(page + 2) })}
+                    >
+                      {common.action.next}
+                    </Button>
+                  </div>
+                }
+              />
+            )
+          }
+        </Loaded>
+      </Card>
+      {opened !== undefined && <EntrySheet entry={opened} />}
+    </Page>
+  );
+}
+
+function Filters({ clear }: { readonly clear: React.ReactNode }) {
+  const [address, change] = useAddressTexts();
+  const { zone } = usePreferences();
+  const words = texts.filter;
+  const set = (name: string, value: string, replace = false): void =>
+    change({ [name]: value || undefined, page: undefined }, { replace });
+  const list = (name: 'resource' | 'action', known: readonly string[]) => {
+    const value = address[name] ?? '';
+    const all = value === '' || known.includes(value) ? known : [...known, value];
+    return (
+      <Field label={words[name]}>
+        {(control) => (
+          <Select
+            {...control}
+            className="w-44"
+            value={value}
+            options={[['', words.any], ...all.map((one) => [one, one.replaceAll('_', ' ')] as const)]}
+            onChange={(event) => set(name, event.target.value)}
+          />
+        )}
+      </Field>
+    );
+  };
+  const text = (name: 'actor' | 'id' | 'address', more: object = {}) => (
+    <Field label={words[name]}>
+      {(control) => (
+        <Input
+          {...control}
+          {...more}
+          className="w-52"
+          value={address[name] ?? ''}
+          onChange={(event) => set(name, event.target.value.trim(), true)}
+        />
+      )}
+    </Field>
+  );
+  const time = (name: 'from' | 'to') => {
+    const at = Date.parse(address[name] ?? '');
+    return (
+      <Field label={words[name]}>
+        {(control) => (
+          <Input
+            {...control}
+            type="datetime-local"
+            className="w-48"
+            value={Number.isNaN(at) ? '' : toInput(at, zone)}
+            onChange={({ target }) => {
+              const next = fromInput(target.value, zone);
+              set(name, Number.isNaN(next) ? '' : new Date(next).toISOString());
+            }}
+          />
+        )}
+      </Field>
+    );
+  };
+  return (
+    <div className="border-line flex flex-wrap items-end gap-3 border-b p-3 text-xs">
+      {list('resource', resources)}
+      {list('action', actions)}
+      {text('actor', { 'data-search': true })}
+      {text('id')}
+      {time('from')}
+      {time('to')}
+      {clear}
+    </div>
+  );
+}
+
+function EntrySheet({ entry }: { readonly entry: Entry }) {
+  const [, change] = useAddressTexts();
+  const words = texts.details;
+  const bodies = [
+    [words.body, entry.request_body],
+    [words.query, entry.query_params],
+    [words.headers, entry.request_headers],
+  ] as const;
+  return (
+    <Dialog
+      open
+      place="side"
+      title={`${entry.action} ${entry.resource_type.replaceAll('_', ' ')}`}
+      onOpenChange={(open) => {
+        if (!open) change({ open: undefined });
+      }}
+    >
+      <div className="flex flex-wrap gap-2">
+        <Button onClick={() => change({ ...none, open: undefined, actor: entry.user_id })}>
+          {words.sameActor}
+        </Button>
+        {entry.resource_id !== '' && (
+          <Button
+            onClick={() =>
+              change({ ...none, open: undefined, resource: entry.resource_type, id: entry.resource_id })
+            }
+          >
+            {words.sameRecord}
+          </Button>
+        )}
+      </div>
+      <Facts
+        rows={[
+          [
+            words.who,
+            <span className="flex flex-wrap items-center gap-2">
+              {entry.user_name} <Badge>{texts.actors[entry.user_type]}</Badge> <Code text={entry.user_id} />
+            </span>,
+          ],
+          ...(entry.api_key_id === '' ? [] : [[words.key, <Code text={entry.api_key_id} />] as const]),
+          [words.when, <Time iso={entry.timestamp} />],
+          [
+            words.what,
+            <span className="flex flex-wrap items-center gap-2">
+              {entry.resource_type} {entry.resource_id !== '' && <Code text={entry.resource_id} />}
+            </span>,
+          ],
+          [words.result, <Outcome entry={entry} />],
+          ...(entry.error === '' ? [] : [[words.reason, entry.error] as const]),
+          [words.request, <Code text={`${entry.method} ${entry.uri}`} />],
+          [words.requestId, <Code text={entry.request_id} />],
+          [words.where, entry.client_ip],
+          ...(entry.workspace_id === ''
+            ? []
+            : [[words.workspace, <Code text={entry.workspace_id} />] as const]),
+          [words.chain, entry.number === 0 ? words.noChain : String(entry.number)],
+          ...(entry.hash === '' ? [] : [[words.hash, <Code text={entry.hash} />] as const]),
+        ]}
+      />
+      {bodies.map(
+        ([title, text]) =>
+          text !== '' &&
+          text !== '{}' && (
+            <section key={title} className="grid gap-1">
+              <h3 className="font-semibold">{title}</h3>
+              <CodeBlock text={pretty(text)} />
+            </section>
+          ),
+      )}
+    </Dialog>
+  );
+}
+
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,33 @@
+import { Gauge, KeyRound, ShieldCheck } from 'lucide-react';
+import type { Place } from '@/shell/places';
+import { common } from '@/texts/common';
+
+const { nav } = common;
+
+/** The places of keys, people and limits, and of what governs them. */
+export const accessPlaces: readonly Place[] = [
+  {
+    ...{ path: '/keys', text: nav.keys, group: 'access', icon: KeyRound },
+    scopes: [
+      'workspace_service_api_keys.list',
+      'workspace_user_api_keys.list',
+      'organisation_service_api_keys.list',
+    ],
+    words: 'api keys secrets rotate revoke budget',
+    page: () => import('@/pages/keys/keys'),
+  },
+  {
+    ...{ path: '/limits', text: nav.limits, group: 'access', icon: Gauge },
+    scopes: [
+      ...['policies.list', 'workspace_service_api_keys.list', 'workspace_user_api_keys.list'],
+      'workspaces.list',
+    ],
+    words: 'budgets policies rate usage dollars quota',
+    page: () => import('@/pages/limits/limits'),
+  },
+  {
+    ...{ path: '/audit', text: nav.audit, group: 'govern', icon: ShieldCheck, scopes: ['audit_logs.list'] },
+    words: 'who changed what history verify chain',
+    page: () => import('@/pages/audit/audit'),
+  },
+];

@@ -61,8 +61,8 @@ export function callerHeaders(): Record<string, string> {
   return csrf === undefined ? {} : { [`${facts.prefix}-csrf`]: csrf };
 }
 
-/** A request to the API by its path below the base path; rejects with an `ApiError` unless the answer is a success. */
-export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+/** A request to the API by its path below the base path, whatever its status; rejects when the gateway does not answer. */
+export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
   const base = path.startsWith('/console') || operational.has(path.split('?')[0] ?? '') ? '' : await basePath;
   const headers = new Headers(init.headers);
   for (const [name, value] of Object.entries(callerHeaders())) headers.set(name, value);
@@ -78,6 +78,12 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
       '',
     );
   }
+  return answer;
+}
+
+/** As `ask`; rejects with an `ApiError` unless the answer is a success. */
+export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  const answer = await ask(path, init);
   if (!answer.ok) throw await errorOf(answer);
   return answer;
 }
@@ -89,7 +95,8 @@ export async function json<T>(path: string, init?: RequestInit): Promise<T> {
   return (await send(path, init)).json() as Promise<T>;
 }
 
-async function errorOf(answer: Response): Promise<ApiError> {
+/** The refusal that an answer is. */
+export async function errorOf(answer: Response): Promise<ApiError> {
   const text = await answer.text().catch(() => '');
   let said: { message?: unknown; code?: unknown; param?: unknown; errors?: unknown } = {};
   try {

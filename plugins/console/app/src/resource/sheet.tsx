@@ -128,6 +128,7 @@ interface DetailsProps<R extends object, C, U> extends SheetProps<R, C, U> {
 
 function Details<R extends object, C, U>(props: DetailsProps<R, C, U>) {
   const { resource, stored, refresh, close, tab, onTab, onEdit } = props;
+  const queries = useQueryClient();
   const { may } = useSession();
   const say = useToast();
   const [asks, setAsks] = useState(false);
@@ -142,7 +143,8 @@ function Details<R extends object, C, U>(props: DetailsProps<R, C, U>) {
     mutationFn: async () => {
       await remove?.run(id, headersOf(version));
       close();
-      await refresh();
+      // Not the record itself: it is there no more.
+      await queries.invalidateQueries({ queryKey: [resource.name, 'list'] });
       say({ text: texts.removed(remove?.action ?? '', name), tone: 'good' });
     },
   });

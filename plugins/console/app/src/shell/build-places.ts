@@ -1,4 +1,4 @@
-import { MessageSquareText } from 'lucide-react';
+import { MessageSquareText, Plug, Server, ShieldCheck, Vault } from 'lucide-react';
 import type { Place } from '@/shell/places';
 import { common } from '@/texts/common';
 
@@ -17,5 +17,34 @@ export const buildPlaces: readonly Place[] = [
     words: 'templates partials labels collections versions',
     page: () => import('@/pages/prompts/prompts'),
     below: { '/$id': () => import('@/pages/prompts/prompt') },
+  },
+  {
+    ...{ path: '/guardrails', text: nav.guardrails, group: 'build', icon: ShieldCheck },
+    scopes: ['guardrails.list', 'organisation_guardrails.list'],
+    words: 'checks policies pii moderation',
+    page: () => import('@/pages/guardrails/guardrails'),
+  },
+  {
+    ...{ path: '/integrations', text: nav.integrations, group: 'build', icon: Plug },
+    scopes: ['organisation_integrations.list', 'workspace_integrations.list'],
+    words: 'credentials openai anthropic bedrock azure models prices rotate',
+    page: () => import('@/pages/providers/integrations'),
+  },
+  {
+    ...{ path: '/providers', text: nav.providers, group: 'build', icon: Server },
+    scopes: ['providers.list', 'virtual_keys.list'],
+    words: 'virtual keys slugs',
+    page: () => import('@/pages/providers/providers'),
+  },
+  {
+    ...{
+      path: '/secrets',
+      text: nav.secrets,
+      group: 'build',
+      icon: Vault,
+      scopes: ['secret_references.list'],
+    },
+    words: 'vault aws azure secret references manager',
+    page: () => import('@/pages/providers/secrets'),
   },
 ];

@@ -5,7 +5,7 @@ import { classes } from '@/lib/classes';
 type Kind = 'primary' | 'plain' | 'quiet' | 'danger';
 
 const looks: Record<Kind, string> = {
-  primary: 'bg-accent text-accent-ink border-transparent hover:opacity-90',
+  primary: 'bg-accent text-accent-ink border-transparent hover:brightness-95',
   plain: 'bg-panel text-ink border-line hover:bg-raised',
   quiet: 'bg-transparent text-ink border-transparent hover:bg-raised',
   danger: 'bg-panel text-bad border-bad/50 hover:bg-bad-wash',

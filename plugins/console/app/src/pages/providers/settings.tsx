@@ -1,0 +1,232 @@
+import { useQuery } from '@tanstack/react-query';
+import { Plus, Trash2 } from 'lucide-react';
+import { api, dataOf } from '@/api/client';
+import { useSession } from '@/api/session';
+import { providers as texts } from '@/texts/providers';
+import { Button, IconButton } from '@/ui/button';
+import { Field, Input, Select, Textarea } from '@/ui/fields';
+import { Loaded } from '@/ui/states';
+
+/** The kinds of providers, with the settings that each takes. */
+export function useKinds() {
+  return useQuery({
+    queryKey: ['provider-kinds'],
+    staleTime: 600_000,
+    queryFn: readKinds,
+  });
+}
+
+async function readKinds() {
+  return (await dataOf(api.GET('/provider-kinds'))).data;
+}
+type Kind = Awaited<ReturnType<typeof readKinds>>[number];
+
+/** Kinds of providers whose names have the text. */
+export async function findKinds(search: string) {
+  const all = await readKinds();
+  return all
+    .filter(({ id }) => id.includes(search.trim().toLowerCase()))
+    .map(({ id, address }) => ({ value: id, text: id, note: hostOf(address) }));
+}
+
+function hostOf(address: string | null): string {
+  if (address === null) return texts.field.host;
+  return address.replace(/^https?:\/\//, '').split('/')[0] ?? address;
+}
+
+type Values = Readonly<Record<string, unknown>>;
+
+interface SettingsProps {
+  readonly kind: string;
+  readonly value: Values;
+  readonly onChange: (value: Values) => void;
+  readonly disabled: boolean;
+}
+
+/** The settings that a kind of provider takes: the needed ones first, rarer ones folded. */
+export function Settings({ kind, value, onChange, disabled }: SettingsProps) {
+  const kinds = useKinds();
+  if (kind === '') return <p className="text-soft">{texts.field.noSettings}</p>;
+  return (
+    <Loaded query={kinds}>
+      {(all) => {
+        const fields = all.find(({ id }) => id === kind)?.fields ?? [];
+        const isUsual = ({ name, required }: Kind['fields'][number]): boolean =>
+          required || name in value || usual.test(name);
+        const set = (name: string, next: unknown): void => {
+          const { [name]: _, ...others } = value;
+          onChange(next === undefined ? others : { ...others, [name]: next });
+        };
+        const shown = (field: Kind['fields'][number]) => (
+          <Setting
+            key={field.name}
+            field={field}
+            value={value[field.name]}
+            onChange={(next) => set(field.name, next)}
+            disabled={disabled}
+          />
+        );
+        const usualOnes = fields.filter(isUsual).sort((a, b) => Number(b.required) - Number(a.required));
+        const others = fields.filter((field) => !isUsual(field));
+        return (
+          <div className="grid gap-4">
+            <div className="grid gap-4 sm:grid-cols-2">{usualOnes.map(shown)}</div>
+            {others.length > 0 && (
+              <details>
+                <summary className="cursor-pointer font-medium">{texts.field.moreSettings}</summary>
+                <div className="grid gap-4 pt-3 sm:grid-cols-2">{others.map(shown)}</div>
+              </details>
+            )}
+          </div>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+/** Most integrations of their kind say these. */
+const usual =
+  /^(custom_host|aws_(access_key_id|secret_access_key|region|role_arn)|azure_(resource_name|api_version|deployment_config)|vertex_(project_id|region|service_account_json)|openai_(organization|project))$/;
+
+interface SettingProps {
+  readonly field: Kind['fields'][number];
+  readonly value: unknown;
+  readonly onChange: (value: unknown) => void;
+  readonly disabled: boolean;
+}
+
+function Setting({
+  field: { name, description, secret, required },
+  value,
+  onChange,
+  disabled,
+}: SettingProps) {
+  const label = required ? `${name} *` : name;
+  const isJson = name === 'azure_deployment_config' || name === 'custom_headers';
+  const shown = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value, null, 2);
+  if (isJson || name === 'vertex_service_account_json' || name.endsWith('private_key'))
+    return (
+      <Field label={label} help={description} className="col-span-full">
+        {(control) => (
+          <Textarea
+            {...control}
+            disabled={disabled}
+            spellCheck={false}
+            className="font-mono text-xs"
+            defaultValue={shown}
+            onChange={({ target }) => onChange(jsonOr(target.value))}
+          />
+        )}
+      </Field>
+    );
+  return (
+    <Field label={label} help={description}>
+      {(control) => (
+        <Input
+          {...control}
+          disabled={disabled}
+          // What is stored comes back masked; only what is typed is a secret.
+          type={secret && !shown.includes('…') ? 'password' : 'text'}
+          autoComplete={secret ? 'new-password' : 'off'}
+          value={shown}
+          onChange={({ target }) => onChange(target.value === '' ? undefined : target.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+function jsonOr(text: string): unknown {
+  if (text.trim() === '') return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    // The gateway says what it needs.
+    return text;
+  }
+}
+
+/** A field of an integration whose value comes from a secret manager. */
+export interface Mapping {
+  readonly target_field: string;
+  readonly secret_reference_id: string;
+  readonly secret_key?: string | null;
+}
+
+interface MappingsProps {
+  readonly kind: string;
+  readonly value: readonly Mapping[];
+  readonly onChange: (value: readonly Mapping[]) => void;
+  readonly disabled: boolean;
+}
+
+/** Which fields come from which secret references. */
+export function Mappings({ kind, value, onChange, disabled }: MappingsProps) {
+  const { may } = useSession();
+  const kinds = useKinds();
+  const references = useQuery({
+    queryKey: ['secret-references', 'choice'],
+    enabled: may('secret_references.list'),
+    queryFn: () => dataOf(api.GET('/secret-references', { params: { query: { page_size: 100 } } })),
+  });
+  const fields = kinds.data?.find(({ id }) => id === kind)?.fields ?? [];
+  const targets = ['key', ...fields.map(({ name }) => `configurations.${name}`)];
+  const known = references.data?.data ?? [];
+  const change = (index: number, patch: Partial<Mapping>): void =>
+    onChange(value.map((one, at) => (at === index ? { ...one, ...patch } : one)));
+  const withOwn = (all: readonly string[], own: string): readonly string[] =>
+    all.includes(own) || own === '' ? all : [...all, own];
+  return (
+    <div className="grid gap-2">
+      {value.length === 0 && <p className="text-soft">{texts.mapping.none}</p>}
+      {value.map(({ target_field: target, secret_reference_id: reference, secret_key: member }, index) => (
+        <div key={index} className="grid grid-cols-[1fr_1fr_1fr_auto] gap-2">
+          <Select
+            aria-label={texts.mapping.target(index + 1)}
+            disabled={disabled}
+            value={target}
+            options={withOwn(targets, target).map((one) => [one, one] as const)}
+            onChange={(event) => change(index, { target_field: event.target.value })}
+          />
+          <Select
+            aria-label={texts.mapping.reference(index + 1)}
+            disabled={disabled}
+            value={reference}
+            options={[
+              ...(known.some(({ id }) => id === reference) ? [] : [[reference, reference || '–'] as const]),
+              ...known.map(({ id, name }) => [id, name] as const),
+            ]}
+            onChange={(event) => change(index, { secret_reference_id: event.target.value })}
+          />
+          <Input
+            aria-label={texts.mapping.member(index + 1)}
+            placeholder={texts.mapping.memberHint}
+            disabled={disabled}
+            value={member ?? ''}
+            onChange={(event) => change(index, { secret_key: event.target.value || null })}
+          />
+          {!disabled && (
+            <IconButton
+              label={texts.mapping.remove(index + 1)}
+              onClick={() => onChange(value.filter((_, at) => at !== index))}
+            >
+              <Trash2 className="size-4" />
+            </IconButton>
+          )}
+        </div>
+      ))}
+      {!disabled && (
+        <div>
+          <Button
+            onClick={() =>
+              onChange([...value, { target_field: 'key', secret_reference_id: known[0]?.id ?? '' }])
+            }
+          >
+            <Plus className="size-4" />
+            {texts.mapping.add}
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,4 +1,4 @@
-import { MessageSquareText, Plug, Server, ShieldCheck, Vault } from 'lucide-react';
+import { MessageSquareText, Plug, Server, ShieldCheck, Vault, Wrench } from 'lucide-react';
 import type { Place } from '@/shell/places';
 import { common } from '@/texts/common';
 
@@ -46,5 +46,11 @@ export const buildPlaces: readonly Place[] = [
     },
     words: 'vault aws azure secret references manager',
     page: () => import('@/pages/providers/secrets'),
+  },
+  {
+    ...{ path: '/mcp', text: nav.mcp, group: 'build', icon: Wrench },
+    scopes: ['mcp_servers.list', 'organisation_mcp_integrations.list', 'workspace_mcp_integrations.list'],
+    words: 'tools agents virtual servers model context protocol',
+    page: () => import('@/pages/mcp/mcp'),
   },
 ];

@@ -1,5 +1,6 @@
 import {
   useId,
+  useState,
   type InputHTMLAttributes,
   type ReactNode,
   type SelectHTMLAttributes,
@@ -91,5 +92,30 @@ export function Checkbox({ label, className, ...rest }: CheckboxProps) {
       <input {...rest} type="checkbox" className="accent-accent size-4" />
       <span>{label}</span>
     </label>
+  );
+}
+
+interface SwitchProps extends Omit<CheckboxProps, 'checked' | 'onChange'> {
+  readonly checked: boolean;
+  /** Stores it. It shows what was chosen at once, and what is stored when this rejects. */
+  readonly onSwitch: (checked: boolean) => Promise<unknown>;
+}
+
+/** A checkbox whose choice is stored when it is made. */
+export function Switch({ checked, onSwitch, disabled, ...rest }: SwitchProps) {
+  const [wanted, setWanted] = useState<boolean>();
+  const change = async (next: boolean): Promise<void> => {
+    setWanted(next);
+    // The page says why it was refused.
+    await onSwitch(next).catch(() => undefined);
+    setWanted(undefined);
+  };
+  return (
+    <Checkbox
+      {...rest}
+      disabled={disabled === true || wanted !== undefined}
+      checked={wanted ?? checked}
+      onChange={({ target }) => void change(target.checked)}
+    />
   );
 }

@@ -10,7 +10,7 @@ import { providers as texts } from '@/texts/providers';
 import { Button, IconButton } from '@/ui/button';
 import { type Columns, DataTable } from '@/ui/data-table';
 import { Dialog } from '@/ui/dialog';
-import { Checkbox, Field, Input } from '@/ui/fields';
+import { Field, Input, Switch } from '@/ui/fields';
 import { Empty, Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 
@@ -88,14 +88,12 @@ export function Models({ id, workspace, editable }: IntegrationTabProps) {
     {
       header: texts.models.column.on,
       cell: ({ row: { original } }) => (
-        <Checkbox
+        <Switch
           label=""
           aria-label={texts.models.on(original.slug)}
           disabled={!mayChange || save.isPending}
           checked={original.enabled}
-          onChange={({ target }) =>
-            save.mutate({ models: [{ slug: original.slug, enabled: target.checked }] })
-          }
+          onSwitch={(on) => save.mutateAsync({ models: [{ slug: original.slug, enabled: on }] })}
         />
       ),
     },
@@ -129,11 +127,11 @@ export function Models({ id, workspace, editable }: IntegrationTabProps) {
       {({ record: { models, allow_all_models: all } }) => (
         <div className="grid gap-4">
           <div>
-            <Checkbox
+            <Switch
               label={texts.models.all}
               disabled={!mayChange || save.isPending}
               checked={all}
-              onChange={({ target }) => save.mutate({ allow_all_models: target.checked })}
+              onSwitch={(on) => save.mutateAsync({ allow_all_models: on })}
             />
             <p className="text-soft pl-6 text-xs">{texts.models.allHelp}</p>
           </div>
@@ -297,14 +295,14 @@ export function Access({ id, workspace, editable }: IntegrationTabProps) {
         return (
           <div className="grid gap-4">
             <p className="text-soft">{texts.workspaces.intro}</p>
-            <Checkbox
+            <Switch
               label={texts.workspaces.every}
               disabled={!mayChange || save.isPending}
               checked={every.enabled}
-              onChange={({ target }) =>
-                save.mutate({
+              onSwitch={(on) =>
+                save.mutateAsync({
                   global_workspace_access: {
-                    enabled: target.checked,
+                    enabled: on,
                     usage_limits: every.usage_limits,
                     rate_limits: every.rate_limits,
                   },
@@ -316,17 +314,17 @@ export function Access({ id, workspace, editable }: IntegrationTabProps) {
                 const own = record.workspaces.find((found) => found.id === one);
                 return (
                   <li key={one} className="flex items-center gap-3 px-3 py-2">
-                    <Checkbox
+                    <Switch
                       label={name}
                       aria-label={texts.workspaces.on(name)}
                       className="grow"
                       disabled={!mayChange || save.isPending}
                       checked={own?.enabled ?? every.enabled}
-                      onChange={({ target }) =>
-                        save.mutate({
+                      onSwitch={(on) =>
+                        save.mutateAsync({
                           workspaces: [
                             {
-                              ...{ id: one, enabled: target.checked },
+                              ...{ id: one, enabled: on },
                               ...(own && { usage_limits: own.usage_limits, rate_limits: own.rate_limits }),
                             },
                           ],

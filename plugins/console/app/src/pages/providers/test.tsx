@@ -39,7 +39,8 @@ export function TestButton(props: TestProps) {
 }
 
 function TestDialog({ name, slugs, models = [], onClose }: TestProps & { readonly onClose: () => void }) {
-  const [slug, setSlug] = useState(slugs[0] ?? '');
+  const [chosen, setSlug] = useState<string>();
+  const slug = chosen ?? slugs[0] ?? '';
   const [model, setModel] = useState(models[0] ?? '');
   const run = useMutation({
     mutationFn: async () => {

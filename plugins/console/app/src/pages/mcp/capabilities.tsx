@@ -224,7 +224,15 @@ export function Asked({ id }: { readonly id: string }) {
         params: { path: { mcpIntegrationId: id }, query: refresh ? { refresh } : {} },
       }),
     );
-  const query = useQuery({ queryKey: key, queryFn: () => read(false) });
+  const query = useQuery({
+    queryKey: key,
+    queryFn: async () => {
+      // The first one asks the server, and a later one may: what it offers is read again then.
+      const found = await read(false);
+      void queries.invalidateQueries({ queryKey: ['mcp', 'capabilities'] });
+      return found;
+    },
+  });
   const ask = useMutation({
     mutationFn: () => read(true),
     onSuccess: async (found) => {

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { stopEverything } from '../kit/process-kit.ts';
+import { startFakeProviders } from '../kit/fake-providers/fake-providers.ts';
+import { assertAccessible, closeBrowser, consoleConfig, openWindow, startConsole } from './console-kit.ts';
+
+const evil = '<img src=x onerror=alert(1)>';
+const firstSecret = 'sk-first-0123456789abcdef';
+const secondSecret = 'sk-second-9876543210fedcba';
+
+test('integrations, providers, virtual keys and secrets in the console', async (t) => {
+  const provider = await startFakeProviders(t);
+  const security = { trusted_hosts: [new URL(provider.url).host] };
+  const gateway = await startConsole({ ...consoleConfig, security });
+  t.after(async () => {
+    await closeBrowser();
+    await stopEverything();
+  });
+  const workspace = (await gateway.api('GET', '/workspaces')).data[0].id;
+  const audited = async (type: string, action: string): Promise<number> =>
+    (await gateway.api('GET', `/audit-logs?resource_type=${type}&action=${action}`)).total;
+  const arrived = (): string | undefined => provider.seen.at(-1)?.headers['authorization'];
+
+  await t.test("an operator makes an integration, and rotates the provider's secret", async (own) => {
+    const page = await openWindow(own, gateway);
+    await page.getByRole('link', { name: 'Integrations' }).click();
+    await page.getByRole('button', { name: 'New integration' }).first().click();
+    await page.getByLabel('Provider', { exact: true }).click();
+    await page.getByPlaceholder('Type to search').fill('openai');
+    await page.getByRole('option', { name: /^openai/ }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Rivers');
+    await page.getByLabel('Slug', { exact: true }).fill('rivers');
+    await page.getByLabel('Workspace', { exact: true }).click();
+    await page.locator('[cmdk-item]').first().click();
+    await page.getByLabel('Secret key').fill(firstSecret);
+    await page.getByLabel('custom_host').fill(`${provider.url}/openai/v1`);
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('The integration is made.').first().waitFor();
+    assert.equal(await audited('integrations', 'create'), 1);
+
+    await page.getByRole('button', { name: 'Does it answer?' }).click();
+    await page.getByLabel('Model', { exact: true }).fill('gpt-4o');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByText('It answers.').waitFor();
+    await assertAccessible(page);
+    assert.equal(arrived(), `Bearer ${firstSecret}`);
+    await page.getByRole('dialog').last().getByText('Close', { exact: true }).last().click();
+
+    await page.getByRole('button', { name: 'Rotate the secret' }).click();
+    await page.getByText('Stored now: sk…ef').waitFor();
+    await page.getByLabel('New secret').fill(secondSecret);
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Rotate', exact: true }).click();
+    await page.getByText('The secret is now sk…ba.').first().waitFor();
+    assert.equal(await audited('integrations', 'update'), 1);
+    assert.ok(!(await page.content()).includes(secondSecret), 'the secret is not in the page');
+    const answer = await gateway.chat('hello', {
+      ...{ headers: { 'x-service-provider': '@rivers' }, body: { model: 'gpt-4o' } },
+    });
+    assert.equal(answer.status, 200);
+    assert.equal(arrived(), `Bearer ${secondSecret}`);
+  });
+
+  await t.test('models are switched on and off, with prices', async (own) => {
+    const page = await openWindow(own, gateway, { look: 'dark' });
+    const [{ id }] = (await gateway.api('GET', '/integrations')).data;
+    await page.goto(`/console/integrations?open=${id}&tab=models`);
+    await page.getByRole('button', { name: 'Add a model' }).click();
+    await page.getByLabel('Name of the model').fill('gpt-4o');
+    await page.getByLabel('US dollars for a million tokens of input').fill('3');
+    await page.getByLabel('US dollars for a million tokens of output').fill('15');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('row', { name: /gpt-4o.*3.*15/ }).waitFor();
+    const [{ pricing_config: prices }] = (await gateway.api('GET', `/integrations/${id}/models`)).models;
+    assert.deepEqual(prices.pay_as_you_go.request_token, { price: 0.0003 });
+    await assertAccessible(page);
+    await page.getByLabel('Every model of the provider may be used').uncheck();
+    await page.getByText('Saved. It holds from the next request on.').first().waitFor();
+    await page.getByLabel('gpt-4o is on').uncheck();
+    await page.getByLabel('gpt-4o is on').isChecked();
+    await own.test('a model that is off is refused', async () => {
+      await page.waitForFunction(
+        `!document.querySelector('[aria-label="gpt-4o is on"]').checked && !document.querySelector('[aria-label="gpt-4o is on"]').disabled`,
+      );
+      const headers = { 'x-service-provider': '@rivers' };
+      assert.equal((await gateway.chat('hello', { headers, body: { model: 'gpt-4o' } })).status, 403);
+    });
+  });
+
+  await t.test('a provider of the organisation is opened to a workspace, and limited', async (own) => {
+    await gateway.api('POST', '/integrations', {
+      ...{ name: `Shared ${evil}`, slug: 'shared', ai_provider_id: 'anthropic', key: firstSecret },
+    });
+    const page = await openWindow(own, gateway);
+    await page.goto('/console/integrations');
+    await page.getByText(`Shared ${evil}`).click();
+    assert.equal(await page.locator('img').count(), 0);
+    await page.getByRole('button', { name: 'Workspaces', exact: true }).click();
+    await page
+      .getByLabel(/may use it$/)
+      .first()
+      .check();
+    await page.getByText('Saved.').first().waitFor();
+    await page.goto('/console/providers');
+    await page.getByText('@shared').first().click();
+    await page.getByRole('button', { name: 'Edit', exact: true }).click();
+    await page.getByLabel('Note', { exact: true }).fill('For the website');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Saved.').first().waitFor();
+    assert.equal(await audited('providers', 'update'), 1);
+    await assertAccessible(page);
+  });
+
+  await t.test('a reference to a secret elsewhere is made, with the fields of its manager', async (own) => {
+    const page = await openWindow(own, gateway);
+    await page.goto('/console/secrets?new=1');
+    await page.getByLabel('Name', { exact: true }).fill('Key in the vault');
+    await page.getByLabel('Secret manager').selectOption('hashicorp_vault');
+    await page.getByLabel('Name or path').fill('secret/team/openai');
+    await page.getByLabel('vault_addr *').fill('https://vault.example.com:8200');
+    await page.getByLabel('vault_token *').fill('hvs.0123456789abcdefgh');
+    await page.getByLabel('Every workspace may use it').check();
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('The secret reference is made.').first().waitFor();
+    await page.getByText('hv…gh').waitFor();
+    assert.equal(await audited('secret_references', 'create'), 1);
+    assert.ok(!(await page.content()).includes('hvs.0123456789abcdefgh'));
+  });
+
+  await t.test('a virtual key is made and deleted', async (own) => {
+    await gateway.api('POST', '/virtual-keys', {
+      ...{ name: 'Old style', slug: 'old', provider: 'openai', key: firstSecret, workspace_id: workspace },
+    });
+    const page = await openWindow(own, gateway);
+    await page.goto('/console/providers?view=keys');
+    await page.getByText('Old style').click();
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('Delete: Old style. Done.').first().waitFor();
+    assert.equal(await audited('virtual_keys', 'delete'), 1);
+  });
+
+  await t.test('a key that only reads sees no button that changes or rotates', async (own) => {
+    const { key } = await gateway.makeKey('reader', [
+      ...['workspace_integrations.list', 'workspace_integrations.read', 'providers.list'],
+    ]);
+    const page = await openWindow(own, gateway, { key, expected: /403.*analytics/ });
+    await page.goto('/console/integrations');
+    await page.getByText('Rivers', { exact: true }).click();
+    await page.getByText('sk…ba').waitFor();
+    for (const name of ['Rotate the secret', 'Edit', 'Delete', 'Does it answer?'])
+      assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, name);
+  });
+});

@@ -58,7 +58,7 @@ test('MCP servers in the console', async (t) => {
     assert.equal(await page.locator('img').count(), 0);
     await page.getByLabel('delete_ticket is on').uncheck();
     await page.getByText('Saved. It holds from the next request on.').first().waitFor();
-    assert.equal(await audited('mcp_integrations', 'update'), 1);
+    assert.equal(await audited('mcp_integration_capabilities', 'update'), 1);
     await assertAccessible(page);
     await page.getByRole('button', { name: 'Workspaces', exact: true }).click();
     await page

@@ -64,14 +64,17 @@ export const mcp = {
   integrations: {
     title: 'MCP integrations',
     noun: 'MCP integration',
-    intro: 'An MCP server somewhere else: its address and how it is signed in to. Workspaces use it as a server.',
+    intro:
+      'An MCP server somewhere else: its address and how it is signed in to. Workspaces use it as a server.',
     empty: 'Make one with the address of a server, ask what it offers, then let a workspace use it.',
-    removeText: 'Its secrets and what is known of its tools are deleted. One that servers use cannot be deleted.',
+    removeText:
+      'Its secrets and what is known of its tools are deleted. One that servers use cannot be deleted.',
   },
   servers: {
     title: 'MCP servers',
     noun: 'MCP server',
-    intro: 'An integration as one workspace uses it: which tools are on, and for whom. Agents connect to it through the gateway.',
+    intro:
+      'An integration as one workspace uses it: which tools are on, and for whom. Agents connect to it through the gateway.',
     empty: 'Make an integration first, let the workspace use it, then make its server here.',
     removeText: 'Agents that connect to it are refused. The connections of its users end.',
   },
@@ -83,7 +86,13 @@ export const mcp = {
     removeText: 'Agents that connect to it are refused. Its members stay.',
   },
   tabs: {
-    ...{ tools: 'Tools', workspaces: 'Workspaces', access: 'Users', connections: 'Connections', try: 'Try a tool' },
+    ...{
+      tools: 'Tools',
+      workspaces: 'Workspaces',
+      access: 'Users',
+      connections: 'Connections',
+      try: 'Try a tool',
+    },
   },
   ask: {
     button: 'Ask what it offers',
@@ -110,7 +119,8 @@ export const mcp = {
     required: 'needed',
     offInIntegration: 'Off for every workspace, in the integration.',
     held: 'Changed by the server: held back',
-    heldText: 'The server describes it otherwise than it was approved. It is neither listed nor called until you accept.',
+    heldText:
+      'The server describes it otherwise than it was approved. It is neither listed nor called until you accept.',
     heldTitle: (name: string) => `What changed in ${name}`,
     accept: 'Accept the change',
     accepted: 'Accepted. It is listed again.',
@@ -129,7 +139,8 @@ export const mcp = {
     saved: 'Saved.',
   },
   connections: {
-    intro: 'Users who have connected an account of their own at this server. Their tokens are shown to nobody.',
+    intro:
+      'Users who have connected an account of their own at this server. Their tokens are shown to nobody.',
     none: 'Nobody has connected an account.',
     valid: 'valid',
     ended: 'ended',
@@ -147,7 +158,8 @@ export const mcp = {
     saved: 'Saved.',
   },
   try: {
-    intro: 'The call goes through the gateway as that of an agent: it is judged, counted and logged, and the server really does it.',
+    intro:
+      'The call goes through the gateway as that of an agent: it is judged, counted and logged, and the server really does it.',
     connect: 'List its tools',
     tool: 'Tool',
     arguments: 'Arguments (JSON)',

@@ -21,6 +21,8 @@ interface Setup extends TestGatewayOptions {
   readonly remote?: string;
 }
 
+const sessions = new BrowserSessions({ secrets: testSecrets, clock });
+
 /** A gateway whose operational pages are the real ones. */
 async function operating(t: TestContext, setup: Setup = {}) {
   const { server } = testConfig(setup);
@@ -36,7 +38,7 @@ async function operating(t: TestContext, setup: Setup = {}) {
             ? testKey()
             : undefined,
     },
-    new BrowserSessions({ secrets: testSecrets, clock }),
+    sessions,
   );
   const dependencies = new Dependencies(setup.dependencies ?? [], { clock, metrics });
   t.after(() => dependencies.close());
@@ -227,6 +229,12 @@ describe('operational pages', () => {
   });
 });
 
+/** What a browser sends whose user signed in with this key. */
+function browserOf(key: string): Record<string, string> {
+  const { headers, session } = sessions.begin(key, 'http://127.0.0.1', 60_000);
+  return { cookie: headers[1]?.split(';')[0] ?? '', 'x-service-csrf': session.csrf };
+}
+
 describe('who may read the pages for operators', () => {
   const owner = { 'x-service-api-key': 'owner-key' };
   const cases: readonly [
@@ -261,9 +269,12 @@ describe('who may read the pages for operators', () => {
     ['key', '127.0.0.1', { authorization: 'Basic owner-key' }, 401],
     ['key', '127.0.0.1', { 'x-service-api-key': 'service-key' }, 401],
     ['key', '127.0.0.1', { 'x-service-api-key': 'unknown' }, 401],
+    ['key', '127.0.0.1', browserOf('owner-key'), 200],
+    ['key', '127.0.0.1', { ...browserOf('owner-key'), 'x-service-csrf': 'guess' }, 401],
+    ['key', '127.0.0.1', browserOf('service-key'), 401],
   ];
   for (const [mode, remote, headers, status] of cases) {
-    test(`${mode}, from ${remote ?? 'here'}, with ${JSON.stringify(headers)}: ${status}`, async (t) => {
+    test(`${mode}, from ${remote ?? 'here'}, with ${JSON.stringify(headers).slice(0, 60)}: ${status}`, async (t) => {
       const { url } = await operating(t, {
         server: { operations: mode },
         ...(remote === undefined ? {} : { remote }),

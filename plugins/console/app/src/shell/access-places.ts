@@ -1,4 +1,4 @@
-import { Gauge, KeyRound, ShieldCheck } from 'lucide-react';
+import { Gauge, KeyRound, Settings, ShieldCheck, Users } from 'lucide-react';
 import type { Place } from '@/shell/places';
 import { common } from '@/texts/common';
 
@@ -29,5 +29,27 @@ export const accessPlaces: readonly Place[] = [
     ...{ path: '/audit', text: nav.audit, group: 'govern', icon: ShieldCheck, scopes: ['audit_logs.list'] },
     words: 'who changed what history verify chain',
     page: () => import('@/pages/audit/audit'),
+  },
+  {
+    ...{
+      path: '/people',
+      text: nav.people,
+      group: 'access',
+      icon: Users,
+      scopes: ['organisation_users.list'],
+    },
+    words: 'users members invites roles',
+    page: () => import('@/pages/people/people'),
+  },
+  {
+    ...{
+      path: '/settings',
+      text: nav.settings,
+      group: 'govern',
+      icon: Settings,
+      scopes: ['organisation_settings.read'],
+    },
+    words: 'visibility defaults logging rotation days',
+    page: () => import('@/pages/settings/settings'),
   },
 ];

@@ -3,6 +3,7 @@ import { RotateCcw } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
+import { Members } from '@/pages/people/members';
 import { findConfigs } from '@/resource/common-fields';
 import { type Resource, type Tools, versioned } from '@/resource/declaration';
 import { UsageBar } from '@/resource/limits';
@@ -144,6 +145,12 @@ const workspaces: Resource<Workspace, Create, Update> = {
       </span>
     </p>
   ),
+  tabs: [
+    {
+      ...{ key: 'members', text: texts.members, scopes: ['workspace_users.list'] },
+      body: ({ id }) => <Members workspaceId={id} />,
+    },
+  ],
   actions: (workspace, tools) =>
     workspace.usage_limits.length > 0 &&
     workspace.status === 'active' && <ResetUsage {...{ workspace, tools }} />,

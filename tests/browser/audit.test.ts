@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { stopEverything } from '../kit/process-kit.ts';
+import {
+  assertAccessible,
+  closeBrowser,
+  type ConsoleGateway,
+  openWindow,
+  startConsole,
+} from './console-kit.ts';
+
+const markup = '<img src=x onerror=alert(1)>';
+
+describe('the audit trail, people and settings in the console', () => {
+  let gateway: ConsoleGateway;
+  before(async () => {
+    gateway = await startConsole();
+  });
+  after(async () => {
+    await closeBrowser();
+    await stopEverything();
+  });
+
+  const entries = async (resource: string, action: string): Promise<number> =>
+    (await gateway.api('GET', `/audit-logs?resource_type=${resource}&action=${action}`)).total;
+
+  test('a new operator finds who changed what, and verifies the chain', async (t) => {
+    const made = await gateway.makeKey(`billing ${markup}`, ['completions.write']);
+    await gateway.api('PUT', `/api-keys/${made.id}`, { description: 'Changed by somebody' });
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/keys?open=${made.id}`);
+    await page.getByRole('link', { name: 'Who changed it' }).click();
+    const row = page.getByRole('row', { name: /update/ });
+    await row.waitFor();
+    await page.getByRole('row', { name: /create/ }).waitFor();
+    await assertAccessible(page);
+    await row.click();
+    const sheet = page.getByRole('dialog');
+    await sheet.getByText('Changed by somebody').waitFor();
+    await sheet
+      .getByText(/^owner/)
+      .first()
+      .waitFor();
+    await assertAccessible(page);
+    await page.keyboard.press('Escape');
+    await page.getByLabel('Action').selectOption('create');
+    await row.waitFor({ state: 'detached' });
+    await page.reload();
+    await page.getByRole('row', { name: /create/ }).waitFor();
+    assert.equal(await row.count(), 0, 'the filter stands in the address');
+    await page.getByRole('button', { name: 'Verify the chain' }).click();
+    await page.getByText('to the end of the chain').waitFor();
+  });
+
+  test('somebody is invited, comes, gets another role and is taken out, each with its audit entry', async (t) => {
+    const page = await openWindow(t, gateway, { look: 'dark' });
+    await page.goto('/console/people?show=invites&new=1');
+    await page.getByLabel('E-mail').fill('ann@example.com');
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('never again').waitFor();
+    const link = (await page.locator('pre').first().textContent()) ?? '';
+    const answer = await fetch(`${gateway.url}/v1/invites/accept`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ token: link.split('#')[1], first_name: markup, last_name: 'Lee' }),
+    });
+    assert.equal(answer.status, 200, await answer.text());
+    await page.goto('/console/people');
+    await page.getByRole('row', { name: /Lee/ }).click();
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByLabel('Role').selectOption('admin');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('dialog').getByText('Admin', { exact: true }).waitFor();
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Remove' }).click();
+    const confirm = page.getByRole('alertdialog');
+    await confirm.getByRole('textbox').fill('ann@example.com');
+    await confirm.getByRole('button', { name: 'Remove' }).click();
+    await confirm.waitFor({ state: 'detached' });
+    assert.deepEqual(
+      [
+        await entries('invites', 'create'),
+        await entries('users', 'update'),
+        await entries('users', 'delete'),
+      ],
+      [1, 1, 1],
+    );
+  });
+
+  test('a setting of the organisation is changed where it is shown', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/settings');
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByLabel('Members see the requests of others').uncheck();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Edit' }).waitFor();
+    await assertAccessible(page);
+    const { security } = await gateway.api('GET', '/admin/organisation/settings');
+    assert.deepEqual([security.membersViewAllData, security.managersViewAllData], [false, true]);
+    assert.equal(await entries('organisation_settings', 'update'), 1);
+  });
+});

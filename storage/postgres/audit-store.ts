@@ -139,8 +139,7 @@ export function auditReader(statements: Statements): AuditReader {
       const previous = isStart || first === undefined ? chainStart : first;
       const records = isStart && first !== undefined ? [first, ...others] : others;
       if (!isStart && first?.number !== afterNumber) {
-        const fault =
-          endFault({ number: afterNumber - 1, hash: '' }, head) ?? `record ${afterNumber} is not there`;
+        const fault = `record ${afterNumber} is not there`;
         return { verified: afterNumber - 1, end: head.number, fault };
       }
       const verdict = verifyChain(records, previous);

@@ -20,7 +20,7 @@ describe('the first request', () => {
   });
 
   test('an empty gateway leads to it in three steps, and shows it arrive', async (t) => {
-    const page = await openWindow(t, gateway, { place: '/console/start' });
+    const page = await openWindow(t, gateway);
     await page.getByRole('button', { name: 'Go on' }).click();
     await assertAccessible(page);
     await page.getByRole('button', { name: 'Make the key' }).click();

@@ -74,5 +74,9 @@ describe('signing in to the console', () => {
     const shown = await page.getByRole('navigation').first().getByRole('link').allTextContents();
     assert.ok(shown.includes('Logs'), String(shown));
     assert.ok(!shown.includes('Playground'), String(shown));
+    await page.waitForURL('**/console/logs');
+    await page.goto('/console/playground');
+    await page.getByText('completions.write').waitFor();
+    await assertAccessible(page);
   });
 });

@@ -1,6 +1,14 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link } from '@tanstack/react-router';
-import { Layout } from '@/shell/layout';
-import { places } from '@/shell/places';
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Link,
+  Navigate,
+} from '@tanstack/react-router';
+import { useSession } from '@/api/session';
+import { Layout, useVisiblePlaces } from '@/shell/layout';
+import { places, type Place } from '@/shell/places';
 import { common } from '@/texts/common';
 import { Empty, Failed, Loading } from '@/ui/states';
 
@@ -18,17 +26,37 @@ const root = createRootRoute({
   ),
 });
 
-// Pages are loaded when somebody goes there.
-const routes = places.flatMap(({ path, page, below = {} }) => [
-  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(page) }),
-  ...Object.entries(below).map(([own, inner]) =>
-    createRoute({
-      getParentRoute: () => root,
-      path: path === '/' ? own : path + own,
-      component: lazyRouteComponent(inner),
-    }),
-  ),
-]);
+/**
+ * The page of a place, loaded when somebody goes there. A caller without its scopes is led on from the home page, and told
+ * elsewhere; nothing is asked of the gateway that it would refuse.
+ */
+function guarded({ path, scopes }: Place, page: Place['page']) {
+  const Loaded = lazyRouteComponent(page);
+  function Guarded() {
+    const { may } = useSession();
+    const [first] = useVisiblePlaces();
+    if (scopes.length === 0 || may(...scopes)) return <Loaded />;
+    if (path === '/' && first !== undefined) return <Navigate to={first.path} replace />;
+    return (
+      <Empty title={common.state.forbidden} text={`${common.state.forbiddenHelp} ${scopes.join(', ')}`} />
+    );
+  }
+  return Object.assign(Guarded, { preload: Loaded.preload });
+}
+
+const routes = places.flatMap((place) => {
+  const { path, page, below = {} } = place;
+  return [
+    createRoute({ getParentRoute: () => root, path, component: guarded(place, page) }),
+    ...Object.entries(below).map(([own, inner]) =>
+      createRoute({
+        getParentRoute: () => root,
+        path: path === '/' ? own : path + own,
+        component: guarded(place, inner),
+      }),
+    ),
+  ];
+});
 
 export const router = createRouter({
   routeTree: root.addChildren(routes),

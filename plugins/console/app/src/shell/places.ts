@@ -1,4 +1,4 @@
-import type { ComponentType } from 'react';
+import type { FunctionComponent } from 'react';
 import {
   Boxes,
   House,
@@ -13,7 +13,7 @@ import { buildPlaces } from '@/shell/build-places';
 import { accessPlaces } from '@/shell/access-places';
 import { common } from '@/texts/common';
 
-type Page = () => Promise<{ readonly default: ComponentType }>;
+type Page = () => Promise<{ readonly default: FunctionComponent }>;
 
 /** A place in the console that the navigation and the palette lead to. */
 export interface Place {

@@ -28,7 +28,7 @@ export const common = {
     failed: 'This could not be loaded',
     empty: 'Nothing here yet',
     forbidden: 'Your key has no right to see this',
-    forbiddenHelp: 'Ask an owner for the scope that the message names.',
+    forbiddenHelp: 'Ask an owner for the scope that is named here.',
     crashed: 'This page has a fault',
     notFound: 'There is no such page',
     home: 'Go home',

@@ -1,4 +1,4 @@
-import { useMemo } from 'react';
+import { lazy, Suspense, useMemo } from 'react';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useSession } from '@/api/session';
 import { useAddress, without, type Search } from '@/lib/address';
@@ -14,7 +14,7 @@ import { Chart, type Series } from '@/ui/chart';
 import { FilterBar } from '@/ui/filter-bar';
 import { Card, Page } from '@/ui/page';
 import { RangePicker } from '@/ui/range-picker';
-import { Empty, Loaded } from '@/ui/states';
+import { Empty, Loaded, Loading } from '@/ui/states';
 import { Switch } from '@/ui/switch';
 
 export default function Home() {
@@ -46,7 +46,7 @@ export default function Home() {
       }
     >
       {isQuiet && any.data === false ? (
-        <FirstRun />
+        <NothingYet />
       ) : (
         <>
           <FilterBar range={range} />
@@ -70,10 +70,18 @@ export default function Home() {
   );
 }
 
-/** A gateway that has answered nothing yet. The steps to the first request stand here. */
-function FirstRun() {
+const Steps = lazy(() => import('@/pages/start/first-run').then(({ FirstRun }) => ({ default: FirstRun })));
+
+/** A gateway that has answered nothing yet: the steps to the first request, for those who may make a key. */
+function NothingYet() {
   const { may } = useSession();
   const navigate = useNavigate();
+  if (may('workspace_service_api_keys.create'))
+    return (
+      <Suspense fallback={<Loading />}>
+        <Steps />
+      </Suspense>
+    );
   return (
     <Card>
       <Empty

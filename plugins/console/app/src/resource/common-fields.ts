@@ -1,6 +1,8 @@
+import { createElement } from 'react';
 import { api, dataOf } from '@/api/client';
 import { isOfOrganisation } from '@/api/session';
 import type { FieldOf, FormField, Option } from '@/resource/declaration';
+import { WorkspaceName } from '@/resource/shown';
 import { resource as texts } from '@/texts/resource';
 
 /** Workspaces whose names have the text. */
@@ -56,6 +58,10 @@ export function workspaceField<R extends object>(more: Partial<FieldOf<R, 'refer
     ...{ kind: 'reference', path: '/workspace_id', label: texts.workspace, only: 'create' },
     shown: ({ caller }) => isOfOrganisation(caller),
     find: (search) => findWorkspaces(search),
+    show(record) {
+      const id = 'workspace_id' in record ? record.workspace_id : undefined;
+      return typeof id === 'string' && id !== '' ? createElement(WorkspaceName, { id }) : (more.none ?? '–');
+    },
     ...more,
   };
 }

@@ -1,5 +1,7 @@
 import type { ReactNode } from 'react';
-import { useCaller } from '@/api/session';
+import { useQuery } from '@tanstack/react-query';
+import { api, dataOf } from '@/api/client';
+import { useCaller, useSession } from '@/api/session';
 import type { FormField, Section } from '@/resource/declaration';
 import { type RateLimit, ShownLimits, ShownRates, type UsageLimit } from '@/resource/limits';
 import { storedValue, valuesOf } from '@/resource/values';
@@ -93,6 +95,17 @@ export function Pairs({ pairs }: { readonly pairs: readonly (readonly [string, s
       ))}
     </dl>
   );
+}
+
+/** A workspace by its name, for callers who may know it. */
+export function WorkspaceName({ id }: { readonly id: string }) {
+  const { may } = useSession();
+  const query = useQuery({
+    queryKey: ['workspaces', 'choice'],
+    enabled: may('workspaces.list'),
+    queryFn: () => dataOf(api.GET('/workspaces', { params: { query: { page_size: 100 } } })),
+  });
+  return query.data?.data.find((one) => one.id === id)?.name ?? <Badge>{id}</Badge>;
 }
 
 interface FactsProps {

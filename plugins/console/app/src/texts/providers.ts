@@ -137,7 +137,9 @@ export const providers = {
     },
     field: {
       manager: 'Secret manager',
-      auth: 'Sign-in',
+      auth: 'Settings of the manager',
+      mode: 'Sign-in',
+      slugHelp: 'Integrations name it so. Empty: made of the name.',
       noAuth: 'Nothing to sign in with: the gateway reads it itself, where the operator allows it.',
       path: 'Name or path',
       pathHelp: 'As the manager calls the secret.',

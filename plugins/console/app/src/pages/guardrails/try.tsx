@@ -136,7 +136,7 @@ function Verdicts({ tried: { status, checks, answer }, phase, isAsync }: Verdict
               {why.text !== '' && <p className="break-words">{why.text}</p>}
               {why.rest.map(([name, value]) => (
                 <p key={name} className="text-soft font-mono text-xs break-words">
-                  {name}: {typeof value === 'string' ? value : JSON.stringify(value)}
+                  {name}: {wordsOf(value)}
                 </p>
               ))}
             </li>
@@ -151,6 +151,15 @@ function Verdicts({ tried: { status, checks, answer }, phase, isAsync }: Verdict
       )}
     </>
   );
+}
+
+/** A value of a verdict in words: lists with commas, members behind their names. */
+function wordsOf(value: unknown): string {
+  if (Array.isArray(value)) return value.map(wordsOf).join(', ');
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, inner]) => `${name} ${wordsOf(inner)}`)
+    .join(', ');
 }
 
 function verdictOf({ verdict, skipped, error }: ShownCheck): readonly [tone: Tone, word: string] {

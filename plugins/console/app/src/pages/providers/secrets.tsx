@@ -87,7 +87,7 @@ function AuthFields({ manager, value, onChange, disabled }: AuthFieldsProps) {
   };
   return (
     <div className="grid gap-4 sm:grid-cols-2">
-      <Field label={texts.field.auth} className="col-span-full">
+      <Field label={texts.field.mode} className="col-span-full">
         {(control) => (
           <Select
             {...control}
@@ -175,7 +175,7 @@ const secrets: Resource<Row, Create, Update> = {
       fields: [
         { kind: 'text', path: '/name', label: shared.field.name, required: true },
         {
-          ...{ kind: 'text', path: '/slug', label: shared.field.slug, help: shared.field.slugHelp },
+          ...{ kind: 'text', path: '/slug', label: shared.field.slug, help: texts.field.slugHelp },
           ...{ only: 'create', mono: true },
         },
         {

@@ -11,6 +11,7 @@ import {
 } from 'lucide-react';
 import { buildPlaces } from '@/shell/build-places';
 import { accessPlaces } from '@/shell/access-places';
+import { watchPlaces } from '@/shell/watch-places';
 import { common } from '@/texts/common';
 
 type Page = () => Promise<{ readonly default: FunctionComponent }>;
@@ -58,6 +59,7 @@ export const places: readonly Place[] = [
     page: () => import('@/pages/traces/traces'),
     below: { '/$id': () => import('@/pages/traces/trace') },
   },
+  ...watchPlaces,
   {
     ...{ path: '/start', text: nav.start, group: 'build', icon: Rocket },
     scopes: ['workspace_service_api_keys.create'],

@@ -60,10 +60,5 @@ export const home = {
     some: (shown: string, all: string) => `The ${shown} with the most requests of ${all}`,
     empty: 'No request in this time',
   },
-  empty: {
-    title: 'No request has come yet',
-    text: 'Send one from the playground, or with a key and any client of OpenAI’s or Anthropic’s API. It appears here within seconds.',
-    playground: 'Open the playground',
-  },
   quiet: 'No request in this time. Choose a longer one.',
 } as const;

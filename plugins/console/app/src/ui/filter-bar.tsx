@@ -80,7 +80,7 @@ export function FilterBar({ range }: FilterBarProps) {
           <button
             type="button"
             aria-label={texts.remove(titleOf(name))}
-            className="hover:bg-panel/50 flex h-full items-center rounded-md px-1.5"
+            className="hover:bg-panel/50 flex h-full min-w-7 items-center justify-center rounded-md"
             onClick={() => set(name, undefined)}
           >
             <X className="size-3.5" aria-hidden />

@@ -1,5 +1,5 @@
-import { lazy, Suspense, useMemo } from 'react';
-import { Link, useNavigate } from '@tanstack/react-router';
+import { lazy, Suspense, useMemo, useRef } from 'react';
+import { Link, Navigate } from '@tanstack/react-router';
 import { useSession } from '@/api/session';
 import { useAddress, without, type Search } from '@/lib/address';
 import { classes } from '@/lib/classes';
@@ -8,8 +8,9 @@ import { count, duration, money, percent } from '@/lib/format';
 import { rangeOf, searchOf } from '@/lib/time-range';
 import { Groups } from '@/pages/home/groups';
 import { useAnyRequest, useFigures, useFiguresBefore, type Figures } from '@/pages/home/use-home';
+import { useVisiblePlaces } from '@/shell/layout';
+import { common } from '@/texts/common';
 import { home as texts } from '@/texts/home';
-import { Button } from '@/ui/button';
 import { Chart, type Series } from '@/ui/chart';
 import { FilterBar } from '@/ui/filter-bar';
 import { Card, Page } from '@/ui/page';
@@ -17,7 +18,21 @@ import { RangePicker } from '@/ui/range-picker';
 import { Empty, Loaded, Loading } from '@/ui/states';
 import { Switch } from '@/ui/switch';
 
+const FirstRun = lazy(async () => ({ default: (await import('@/pages/start/first-run')).FirstRun }));
+
+/** A caller who may not see the figures begins with the first place of theirs. */
 export default function Home() {
+  const { may } = useSession();
+  const [first] = useVisiblePlaces();
+  if (may('analytics.view')) return <Overview />;
+  return first === undefined ? (
+    <Empty title={common.state.forbidden} text={common.state.forbiddenHelp} />
+  ) : (
+    <Navigate to={first.path} replace />
+  );
+}
+
+function Overview() {
   const { search, change } = useAddress();
   const range = rangeOf(search);
   const filters = useMemo(() => filtersOf(search), [search]);
@@ -26,6 +41,10 @@ export default function Home() {
   const isQuiet = query.data?.figures.requests.summary.total === 0;
   const before = useFiguresBefore(range, filters, query.isSuccess && !query.isPlaceholderData);
   const any = useAnyRequest(isQuiet);
+  // Once it leads to the first request, it does so until that was shown to arrive.
+  const began = useRef(false);
+  began.current ||= isQuiet && any.data === false;
+  const isEmpty = began.current;
   // The log shows the same time and the same requests.
   const base = useMemo(
     (): Search => without({ ...Object.fromEntries(filterTexts(search)), ...searchOf(rangeOf(search)) }),
@@ -45,8 +64,10 @@ export default function Home() {
         </>
       }
     >
-      {isQuiet && any.data === false ? (
-        <NothingYet />
+      {isEmpty ? (
+        <Suspense fallback={<Loading />}>
+          <FirstRun />
+        </Suspense>
       ) : (
         <>
           <FilterBar range={range} />
@@ -67,35 +88,6 @@ export default function Home() {
         </>
       )}
     </Page>
-  );
-}
-
-const Steps = lazy(() => import('@/pages/start/first-run').then(({ FirstRun }) => ({ default: FirstRun })));
-
-/** A gateway that has answered nothing yet: the steps to the first request, for those who may make a key. */
-function NothingYet() {
-  const { may } = useSession();
-  const navigate = useNavigate();
-  if (may('workspace_service_api_keys.create'))
-    return (
-      <Suspense fallback={<Loading />}>
-        <Steps />
-      </Suspense>
-    );
-  return (
-    <Card>
-      <Empty
-        title={texts.empty.title}
-        text={texts.empty.text}
-        action={
-          may('completions.write') && (
-            <Button kind="primary" onClick={() => void navigate({ to: '/playground' })}>
-              {texts.empty.playground}
-            </Button>
-          )
-        }
-      />
-    </Card>
   );
 }
 

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { eventually, stopEverything } from '../kit/process-kit.ts';
+import {
+  assertAccessible,
+  closeBrowser,
+  type ConsoleGateway,
+  openWindow,
+  startConsole,
+} from './console-kit.ts';
+
+const picture =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAGUlEQVR4nGNgYPhPIhrVMKph+AYbg3IAADr3/wFIAOZ3AAAAAElFTkSuQmCC';
+const markup = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>';
+const weather = { type: 'function', function: { name: 'get_weather', parameters: { type: 'object' } } };
+const fallback = {
+  strategy: { mode: 'fallback' },
+  targets: [
+    { provider: 'mock', override_params: { model: 'mock:latency_ms=400,status=503' } },
+    { provider: 'mock', override_params: { model: 'mock-second' } },
+  ],
+};
+
+function of(user: string): Record<string, string> {
+  return { 'x-service-metadata': JSON.stringify({ _user: user }) };
+}
+
+describe('the log in the console', () => {
+  let gateway: ConsoleGateway;
+
+  before(async () => {
+    gateway = await startConsole();
+    const { chat } = gateway;
+    const all = [
+      ...Array.from({ length: 8 }, (_, index) =>
+        chat(`question ${index}`, { headers: of(index % 2 ? 'ann' : 'bob') }),
+      ),
+      chat('a needle in the haystack', { headers: of('ann'), body: { model: 'mock-needle' } }),
+      chat(markup, { headers: of(markup), body: { model: 'mock-markup' } }),
+      chat('slow', { body: { model: 'mock:latency_ms=900' } }),
+      chat('stream', { body: { model: 'mock-stream', stream: true } }),
+      chat('get weather', { body: { model: 'mock-tools', tools: [weather], tool_choice: 'required' } }),
+      chat('fall back', {
+        headers: { 'x-service-config': JSON.stringify(fallback), 'x-service-explain': 'true' },
+      }),
+      chat('', {
+        body: {
+          model: 'mock-picture',
+          messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: picture } }] }],
+        },
+      }),
+    ];
+    for (const answer of await Promise.all(all)) await answer.text();
+    await eventually(async () => {
+      const { total } = await gateway.api('GET', '/logs?include_total=true&page_size=1');
+      return total === all.length || undefined;
+    });
+  });
+  after(async () => {
+    await closeBrowser();
+    await stopEverything();
+  });
+
+  const rows = (page: Page) => page.getByRole('table', { name: 'Requests' }).locator('tbody tr[data-row]');
+  const open = async (page: Page, words: string): Promise<void> => {
+    await rows(page).filter({ hasText: words }).click();
+    await page.getByText('Where the time went').waitFor();
+  };
+  const openLogs = async (page: Page, search = ''): Promise<void> => {
+    await page.goto(`/console/logs${search}`);
+    await rows(page).first().waitFor();
+  };
+
+  test('a filter offers values that requests have; the address keeps it, and back undoes it', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.getByRole('link', { name: 'Logs' }).click();
+    await rows(page).first().waitFor();
+    await page.getByRole('button', { name: 'Filter', exact: true }).click();
+    await page.getByRole('option', { name: 'User' }).click();
+    await page.getByRole('option', { name: /^ann/ }).click();
+    await page.keyboard.press('Escape');
+    await page.getByText('5 requests, no more in this time').waitFor();
+    assert.match(page.url(), /user=ann/);
+    await page.reload();
+    await page.getByText('5 requests, no more in this time').waitFor();
+    await page.getByRole('button', { name: 'Remove the filter User' }).click();
+    await page.getByText('15 requests, no more in this time').waitFor();
+    await page.goBack();
+    await page.getByText('5 requests, no more in this time').waitFor();
+  });
+
+  test('words are found in what was said, from the keyboard', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page);
+    await page.keyboard.press('/');
+    await page.keyboard.type('NEEDLE in');
+    await page.getByText('1 requests, no more in this time').waitFor();
+    await page.keyboard.press('Escape');
+    await rows(page).first().focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('a needle in the haystack', { exact: true }).waitFor();
+  });
+
+  test('why was this request slow', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page);
+    await open(page, 'mock:latency_ms=900');
+    await page.getByText(/^mock took 9\d\d ms of .* to begin its answer\.$/).waitFor();
+    await page.getByText('Waiting for the first byte').waitFor();
+  });
+
+  test('why was it slow, when an attempt had failed before', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page);
+    await open(page, 'mock-second');
+    await page
+      .getByText(/^Failed attempts took 4\d\d ms of .*: 1 before the one that was served\.$/)
+      .waitFor();
+    await page.getByRole('tab', { name: /Attempts/ }).click();
+    const attempts = page
+      .getByRole('list', { name: 'Attempts in the order of their ends' })
+      .getByRole('listitem');
+    assert.equal(await attempts.count(), 2);
+    assert.match(await attempts.first().innerText(), /503[\s\S]*not used/);
+    await page.getByRole('heading', { name: 'Decisions' }).waitFor();
+    await assertAccessible(page);
+  });
+
+  test('streams, tool calls and images are shown as a conversation', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page);
+    await open(page, 'mock-stream');
+    await page.getByText('You said: "stream".').waitFor();
+    await openLogs(page);
+    await open(page, 'mock-tools');
+    await page.getByText('Calls get_weather').waitFor();
+    await openLogs(page);
+    await open(page, 'mock-picture');
+    const shown = page.getByRole('img', { name: 'Image of the message' });
+    await shown.waitFor();
+    assert.equal(await shown.evaluate((image: HTMLImageElement) => image.naturalWidth), 16);
+  });
+
+  test('markup and scripts in what was said, and in names, stay text', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page);
+    await rows(page).filter({ hasText: '<img src=x' }).waitFor();
+    await open(page, 'mock-markup');
+    await page.getByRole('article').first().getByText(markup).waitFor();
+    for (const tab of ['Attempts', 'Guardrails', 'Trace', 'Raw']) {
+      await page.getByRole('tab', { name: new RegExp(tab) }).click();
+      await page.getByRole('tabpanel', { name: new RegExp(tab) }).waitFor();
+    }
+    assert.equal(await page.locator('img[src="x"]').count(), 0);
+    assert.equal(await page.title(), 'Request · Weir');
+  });
+
+  test('new requests appear by themselves while the switch is on', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/logs?ai_model=mock-live&live=true');
+    await page.getByText('Following: new requests appear at the top').waitFor();
+    // The stream tells what comes after it has begun.
+    await eventually(async () => {
+      await (await gateway.chat('are you there', { body: { model: 'mock-live' } })).text();
+      return (await rows(page).count()) > 0 || undefined;
+    });
+  });
+
+  test('a view gets a name in this browser', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page, '?ai_model=mock-stream');
+    await page.getByRole('button', { name: 'Views' }).click();
+    await page.getByLabel('Name of the view').fill('Only streams');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('link', { name: 'Only streams' }).waitFor();
+    await page.goto('/console/logs');
+    await page.getByRole('button', { name: 'Views' }).click();
+    await page.getByRole('link', { name: 'Only streams' }).click();
+    await page.waitForURL(/ai_model=mock-stream/);
+    await page.getByText('1 requests, no more in this time').waitFor();
+  });
+
+  test('feedback is given and shown; the command for curl is copied without a secret', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page);
+    await open(page, 'mock-needle');
+    await page.getByRole('button', { name: 'Good answer' }).click();
+    await page.getByText('The feedback is saved', { exact: true }).waitFor();
+    await page.getByText('+5 × 1').waitFor();
+    await page.getByRole('button', { name: 'Copy as curl' }).click();
+    await page.getByText('The command is copied. Put your key into WEIR_KEY.', { exact: true }).waitFor();
+    const copied = await page.evaluate<string>('navigator.clipboard.readText()');
+    assert.match(copied, /^curl -X POST/);
+    assert.match(copied, /"x-service-api-key: \$WEIR_KEY"/);
+    assert.ok(!copied.includes(gateway.ownerKey));
+  });
+
+  test('a key that may not export is not shown how', async (t) => {
+    const { key } = await gateway.makeKey('reader', ['logs.list', 'logs.view']);
+    const page = await openWindow(t, gateway, { key });
+    await page.goto('/console/logs');
+    await page.getByRole('button', { name: 'Views' }).waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Export' }).count(), 0);
+  });
+
+  for (const look of ['light', 'dark'] as const)
+    test(`the pages are accessible, ${look}`, async (t) => {
+      const page = await openWindow(t, gateway, { look });
+      await openLogs(page, '?ai_model=mock-stream,mock-tools');
+      await assertAccessible(page);
+      await page.getByRole('button', { name: 'Filter', exact: true }).click();
+      await page.getByRole('option', { name: 'Status' }).waitFor();
+      await assertAccessible(page);
+      await page.keyboard.press('Escape');
+      await open(page, 'mock-tools');
+      await assertAccessible(page);
+      await page.goto('/console/traces');
+      await page.getByRole('table', { name: 'Traces' }).locator('tbody tr').first().click();
+      await page.getByRole('table', { name: 'Requests of the trace' }).waitFor();
+      await assertAccessible(page);
+    });
+});

@@ -10,7 +10,7 @@ export const feedback = {
   models: 'By model',
   columns: { model: 'Model', total: 'Given', average: 'Average' },
   score: 'Score',
-  of: (n: string) => `${n} times`,
+  of: (n: string) => `× ${n}`,
   good: 'Requests with good feedback',
   bad: 'Requests with bad feedback',
   empty: 'No feedback in this time',

@@ -38,10 +38,10 @@ export function Chart(props: ChartProps): ReactNode {
       <div
         role="img"
         aria-label={texts.summary(name, count(times.length))}
-        className="h-40"
+        className="h-60"
         title={texts.hint}
       >
-        <Suspense fallback={<div className="bg-raised h-52 animate-pulse rounded" />}>
+        <Suspense fallback={<div className="bg-raised h-60 animate-pulse rounded" />}>
           <Plot {...props} />
         </Suspense>
       </div>

@@ -47,12 +47,12 @@ export default function Plot({ times, series, format, linkOf }: ChartProps) {
   }, [shape, zone, isDark]);
   useEffect(() => plot.current?.setData(data.current), [times, series]);
   return (
-    <div ref={box} className="h-52 w-full [&_.u-legend]:text-xs [&_.u-legend_th]:font-normal" aria-hidden />
+    <div ref={box} className="h-60 w-full [&_.u-legend]:text-xs! [&_.u-legend_th]:font-normal!" aria-hidden />
   );
 }
 
 /** Height of the line that names the values under the pointer. */
-const legendPx = 24;
+const legendPx = 34;
 
 function options(
   host: HTMLElement,
@@ -82,17 +82,17 @@ function options(
       y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] },
     },
     axes: [
-      { ...axis, values: clock },
-      { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => format(tick)) },
+      { ...axis, size: 40, values: clock },
+      { ...axis, size: 66, values: (_, ticks) => ticks.map((tick) => format(tick)) },
     ],
     series: [
       { label: '', value: '{YYYY}-{MM}-{DD} {HH}:{mm}' },
       ...series.map(({ label, tone, bars: isBars = false }): UPlot.Series => ({
         label,
         stroke: colour(tone),
-        width: 1.5,
-        points: { show: false },
-        ...(isBars && { fill: `${colour(tone)}55`, ...(bars !== undefined && { paths: bars }) }),
+        width: isBars ? 0 : 1.5,
+        points: isBars ? { show: false } : { show: true, size: 4, fill: colour(tone) },
+        ...(isBars && { fill: colour(tone), ...(bars !== undefined && { paths: bars }) }),
         value: (_, value: number | null) => (value === null ? '–' : format(value)),
       })),
     ],

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually, stopEverything } from '../kit/process-kit.ts';
+import {
+  assertAccessible,
+  closeBrowser,
+  type ConsoleGateway,
+  openWindow,
+  startConsole,
+} from './console-kit.ts';
+
+const dayMs = 86_400_000;
+const markup = '<img src=x onerror="document.title=\'owned\'">';
+
+describe('the home page of the console', () => {
+  let gateway: ConsoleGateway;
+  before(async () => {
+    gateway = await startConsole();
+  });
+  after(async () => {
+    await closeBrowser();
+    await stopEverything();
+  });
+
+  test('an empty gateway leads to the first request', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.getByRole('button', { name: 'Go on' }).waitFor();
+    await assertAccessible(page);
+  });
+
+  describe('with requests', () => {
+    before(async () => {
+      const ask = async (user: string, model: string): Promise<void> => {
+        const headers = { 'x-service-metadata': JSON.stringify({ _user: user }) };
+        await (await gateway.chat('tell me', { headers, body: { model } })).text();
+      };
+      // Many cheap requests of one user, one dear request of another.
+      await Promise.all(Array.from({ length: 6 }, () => ask('frugal', 'mock-small')));
+      await ask('lavish', 'mock:tokens=4000');
+      await ask('unlucky', 'mock:status=500');
+      await ask(markup, 'mock-small');
+      await eventually(async () => {
+        const { summary } = await gateway.api('GET', '/analytics/graphs/requests');
+        return summary.total === 9 || undefined;
+      });
+    });
+
+    test('find yesterday’s dearest user', async (t) => {
+      const page = await openWindow(t, gateway, { key: null });
+      // What came today is of yesterday for this browser.
+      await page.clock.setFixedTime(Date.now() + dayMs);
+      await page.getByLabel('Service key').fill(gateway.ownerKey);
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+      await page.getByLabel('Time', { exact: true }).selectOption('Yesterday');
+      await page.getByRole('button', { name: 'By user' }).click();
+      const users = page.getByRole('table', { name: 'By user' });
+      await users.getByText('lavish').waitFor();
+      await users.getByRole('button', { name: 'Requests' }).click();
+      await page.waitForURL(/sort=-requests/);
+      assert.match(await users.locator('tbody tr').first().innerText(), /frugal/);
+      await users.getByRole('button', { name: 'Cost' }).click();
+      await page.waitForURL(/sort=-cost/);
+      assert.match(await users.locator('tbody tr').first().innerText(), /lavish/);
+      await users.getByText('lavish').click();
+      await page.waitForURL(/\/console\/logs\?.*user=lavish/);
+      await page.getByText('1 requests, no more in this time').waitFor();
+    });
+
+    test('tiles, points of charts and rows lead to the requests behind them', async (t) => {
+      const page = await openWindow(t, gateway);
+      await page.getByRole('link', { name: /Errors.*1/ }).click();
+      await page.getByText('1 requests, no more in this time').waitFor();
+      await page.goBack();
+      await page.locator('canvas').first().waitFor();
+      await page.getByText('As a table').first().click();
+      const points = page.getByRole('table', { name: 'Requests and errors' }).locator('tbody tr');
+      const busy = points.filter({ has: page.getByRole('cell', { name: '9', exact: true }) });
+      await busy.getByRole('link').click();
+      await page.waitForURL(/from=.*to=/);
+      await page.getByText('9 requests, no more in this time').waitFor();
+    });
+
+    test('names full of markup stay text', async (t) => {
+      const page = await openWindow(t, gateway, { place: '/console/?by=user' });
+      await page.getByRole('table', { name: 'By user' }).getByText(markup).waitFor();
+      assert.equal(await page.locator('img[src="x"]').count(), 0);
+      assert.equal(await page.title(), 'Home · Weir');
+    });
+
+    test('the numbers follow what comes while the switch is on', async (t) => {
+      const page = await openWindow(t, gateway, { place: '/console/?ai_model=mock-live' });
+      await page.getByText('No request in this time. Choose a longer one.').waitFor();
+      await page.getByRole('switch', { name: 'Live' }).click();
+      await (await gateway.chat('hello', { body: { model: 'mock-live' } })).text();
+      await page.getByRole('table', { name: 'By model' }).getByText('mock-live').waitFor();
+    });
+
+    for (const look of ['light', 'dark'] as const)
+      test(`it is accessible, ${look}`, async (t) => {
+        const page = await openWindow(t, gateway, { look });
+        await page.locator('canvas').first().waitFor();
+        await page.getByText('As a table').first().click();
+        await page.getByRole('table', { name: 'Requests and errors' }).waitFor();
+        await assertAccessible(page);
+        await page.goto('/console/feedback');
+        await page.getByText('No feedback in this time').waitFor();
+        await assertAccessible(page);
+      });
+  });
+});

@@ -70,8 +70,8 @@ export function Chart(props: ChartProps): ReactNode {
               <tbody>
                 {times.map((time, index) => (
                   <tr key={time} className="border-line/60 border-t">
-                    <td className="py-1">
-                      <Link to="/logs" search={linkOf(index)} className="text-accent hover:underline">
+                    <td>
+                      <Link to="/logs" search={linkOf(index)} className="text-accent inline-block leading-7 hover:underline">
                         {moment(new Date(time).toISOString(), zone)}
                       </Link>
                     </td>

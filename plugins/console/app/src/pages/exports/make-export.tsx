@@ -72,8 +72,9 @@ function ExportForm({
     () => new Set(usual.filter((field) => allowed.includes(field))),
   );
   const [chosen, setChosen] = useState<string>();
-  const mustChoose = !caller.workspace_id && filters.workspace_id === undefined && workspaces.size > 0;
-  const workspace = chosen ?? [...workspaces.keys()][0];
+  // An export is of one workspace: a key of the organisation says of which.
+  const mustChoose = !caller.type.startsWith('workspace') && filters.workspace_id === undefined;
+  const workspace = chosen ?? caller.workspace_id;
   const make = useMutation({
     mutationFn: async () => {
       const { from, to } = spanOf(range, zone);
@@ -86,7 +87,7 @@ function ExportForm({
         requested_data: allowed.filter((field) => fields.has(field)),
         format,
         description: note.trim(),
-        ...(mustChoose && workspace !== undefined && { workspace_id: workspace }),
+        ...(mustChoose && { workspace_id: workspace }),
       };
       const { id } = await dataOf(api.POST('/logs/exports', { body }));
       await api.POST('/logs/exports/{exportId}/start', { params: { path: { exportId: id } } });
@@ -120,7 +121,7 @@ function ExportForm({
         {filters.search !== undefined && <p className="text-soft break-words">“{filters.search}”</p>}
         <FilterBar range={range} />
       </div>
-      {mustChoose && (
+      {mustChoose && workspaces.size > 0 && (
         <Field label={form.workspace}>
           {(control) => (
             <Select

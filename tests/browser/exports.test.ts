@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { eventually, stopEverything } from '../kit/process-kit.ts';
+import {
+  assertAccessible,
+  closeBrowser,
+  type ConsoleGateway,
+  openWindow,
+  startConsole,
+} from './console-kit.ts';
+
+const markup = '<img src=x onerror="document.title=\'owned\'">';
+
+describe('exports in the console', () => {
+  let gateway: ConsoleGateway;
+  before(async () => {
+    gateway = await startConsole();
+    const asked = ['mock-one', 'mock-one', 'mock-two'].map((model) =>
+      gateway.chat('hello', { body: { model } }),
+    );
+    for (const answer of await Promise.all(asked)) await answer.text();
+    await eventually(async () => {
+      const { total } = await gateway.api('GET', '/logs?include_total=true&page_size=1');
+      return total === 3 || undefined;
+    });
+  });
+  after(async () => {
+    await closeBrowser();
+    await stopEverything();
+  });
+
+  test('export last week', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.getByRole('link', { name: 'Exports' }).click();
+    await page.getByText('No export yet').waitFor();
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'New export' }).click();
+    const form = page.getByRole('dialog', { name: 'New export' });
+    assert.equal(await form.getByLabel('Time', { exact: true }).first().inputValue(), '7d');
+    await assertAccessible(page);
+    await form.getByLabel('Note').fill(markup);
+    await form.getByRole('button', { name: 'Export', exact: true }).click();
+    const row = page.getByRole('table', { name: 'Exports' }).locator('tbody tr');
+    await row.getByText('Ready').waitFor();
+    await row.getByText(markup).waitFor();
+    await assertAccessible(page);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      row.getByRole('button', { name: 'Download' }).click(),
+    ]);
+    const lines = readFileSync(await download.path(), 'utf8')
+      .trim()
+      .split('\r\n');
+    assert.match(lines[0] ?? '', /^id,created_at,/);
+    assert.equal(lines.length, 4);
+    const audited = await gateway.api('GET', '/audit-logs?resource_type=log_exports');
+    assert.deepEqual(audited.records.map(({ action }: { action: string }) => action).toSorted(), [
+      'create',
+      'export',
+      'export',
+    ]);
+  });
+
+  test('the filters of the log are those of the export', async (t) => {
+    const page = await openWindow(t, gateway, { look: 'dark', place: '/console/logs?ai_model=mock-two' });
+    await page.getByText('1 requests, no more in this time').waitFor();
+    await page.getByRole('button', { name: 'Export', exact: true }).click();
+    const form = page.getByRole('dialog', { name: 'New export' });
+    await form.getByText('mock-two').waitFor();
+    await form.getByLabel('Format').selectOption('Lines of JSON');
+    await form.getByLabel('Request body').check();
+    await form.getByText('Bodies make the file large').waitFor();
+    await assertAccessible(page);
+    await form.getByRole('button', { name: 'Export', exact: true }).click();
+    const row = page.getByRole('table', { name: 'Exports' }).locator('tbody tr').first();
+    await row.getByText('jsonl').waitFor();
+    await row.getByText('Ready').waitFor();
+    const { data } = await gateway.api('GET', '/logs/exports');
+    assert.equal(data.at(-1).rows_written, 1);
+    await assertAccessible(page);
+  });
+
+  test('a draft of another client is started here', async (t) => {
+    const { data } = await gateway.api('GET', '/workspaces');
+    await gateway.api('POST', '/logs/exports', {
+      workspace_id: data[0].id,
+      filters: {},
+      requested_data: ['id'],
+      description: 'of a script',
+    });
+    const page = await openWindow(t, gateway, { place: '/console/exports' });
+    const row = page.getByRole('row').filter({ hasText: 'of a script' });
+    await row.getByText('Draft').waitFor();
+    await row.getByRole('button', { name: 'Start' }).click();
+    await row.getByText('Ready').waitFor();
+  });
+});

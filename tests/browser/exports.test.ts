@@ -64,7 +64,7 @@ describe('exports in the console', () => {
 
   test('the filters of the log are those of the export', async (t) => {
     const page = await openWindow(t, gateway, { look: 'dark', place: '/console/logs?ai_model=mock-two' });
-    await page.getByText('1 requests, no more in this time').waitFor();
+    await page.getByText('1 request, no more in this time').waitFor();
     await page.getByRole('button', { name: 'Export', exact: true }).click();
     const form = page.getByRole('dialog', { name: 'New export' });
     await form.getByText('mock-two').waitFor();

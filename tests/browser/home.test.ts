@@ -63,13 +63,13 @@ describe('the home page of the console', () => {
       assert.match(await users.locator('tbody tr').first().innerText(), /lavish/);
       await users.getByText('lavish').click();
       await page.waitForURL(/\/console\/logs\?.*user=lavish/);
-      await page.getByText('1 requests, no more in this time').waitFor();
+      await page.getByText('1 request, no more in this time').waitFor();
     });
 
     test('tiles, points of charts and rows lead to the requests behind them', async (t) => {
       const page = await openWindow(t, gateway);
       await page.getByRole('link', { name: /Errors.*1/ }).click();
-      await page.getByText('1 requests, no more in this time').waitFor();
+      await page.getByText('1 request, no more in this time').waitFor();
       await page.goBack();
       await page.locator('canvas').first().waitFor();
       await page.getByText('As a table').first().click();

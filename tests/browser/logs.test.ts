@@ -95,7 +95,7 @@ describe('the log in the console', () => {
     await openLogs(page);
     await page.keyboard.press('/');
     await page.keyboard.type('NEEDLE in');
-    await page.getByText('1 requests, no more in this time').waitFor();
+    await page.getByText('1 request, no more in this time').waitFor();
     await page.keyboard.press('Escape');
     await rows(page).first().focus();
     await page.keyboard.press('Enter');
@@ -182,7 +182,7 @@ describe('the log in the console', () => {
     await page.getByRole('button', { name: 'Views' }).click();
     await page.getByRole('link', { name: 'Only streams' }).click();
     await page.waitForURL(/ai_model=mock-stream/);
-    await page.getByText('1 requests, no more in this time').waitFor();
+    await page.getByText('1 request, no more in this time').waitFor();
   });
 
   test('feedback is given and shown; the command for curl is copied without a secret', async (t) => {

@@ -24,7 +24,7 @@ export const logs = {
   tokensOf: (sent: string, got: string) => `${sent} sent, ${got} answered`,
   tool: 'tool',
   more: 'Loading more',
-  end: (n: string) => `${n} requests, no more in this time`,
+  end: (n: string) => `${n} ${n === '1' ? 'request' : 'requests'}, no more in this time`,
   empty: {
     title: 'No request matches',
     filtered: 'No request of this time matches the filters. Take one away, or choose a longer time.',

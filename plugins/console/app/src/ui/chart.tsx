@@ -71,7 +71,11 @@ export function Chart(props: ChartProps): ReactNode {
                 {times.map((time, index) => (
                   <tr key={time} className="border-line/60 border-t">
                     <td>
-                      <Link to="/logs" search={linkOf(index)} className="text-accent inline-block leading-7 hover:underline">
+                      <Link
+                        to="/logs"
+                        search={linkOf(index)}
+                        className="text-accent inline-block leading-7 hover:underline"
+                      >
                         {moment(new Date(time).toISOString(), zone)}
                       </Link>
                     </td>

@@ -20,19 +20,8 @@ import { Switch } from '@/ui/switch';
 
 const FirstRun = lazy(async () => ({ default: (await import('@/pages/start/first-run')).FirstRun }));
 
-/** A caller who may not see the figures begins with the first place of theirs. */
 export default function Home() {
   const { may } = useSession();
-  const [first] = useVisiblePlaces();
-  if (may('analytics.view')) return <Overview />;
-  return first === undefined ? (
-    <Empty title={common.state.forbidden} text={common.state.forbiddenHelp} />
-  ) : (
-    <Navigate to={first.path} replace />
-  );
-}
-
-function Overview() {
   const { search, change } = useAddress();
   const range = rangeOf(search);
   const filters = useMemo(() => filtersOf(search), [search]);
@@ -44,7 +33,7 @@ function Overview() {
   // Once it leads to the first request, it does so until that was shown to arrive.
   const began = useRef(false);
   began.current ||= isQuiet && any.data === false;
-  const isEmpty = began.current;
+  const isEmpty = began.current && may('workspace_service_api_keys.create');
   // The log shows the same time and the same requests.
   const base = useMemo(
     (): Search => without({ ...Object.fromEntries(filterTexts(search)), ...searchOf(rangeOf(search)) }),

@@ -31,6 +31,7 @@ import { createRequestMetrics } from '../core/http/request-metrics.ts';
 import { compilePipelines, hasPlugin } from '../core/http/route-table.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { type Followers, Reloader } from '../core/lifecycle/reload.ts';
+import { shownPipelines } from '../core/lifecycle/shown-pipelines.ts';
 import type { Services } from '../core/lifecycle/scope.ts';
 import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
@@ -340,5 +341,10 @@ function status(
         }
       : null,
     restart_needed: reloader.restartNeeded ?? null,
+    pipelines: shownPipelines(reloader.current.config.pipelines, reloader.current.source),
+    reloads: reloader.history.map(({ at, outcome, reason, tookMs, generation, problems }) => ({
+      ...{ at: new Date(at).toISOString(), outcome, reason, took_ms: Math.round(tookMs), generation },
+      problems: problems.map(({ file, line, column, message }) => ({ file, line, column, message })),
+    })),
   };
 }

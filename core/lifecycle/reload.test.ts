@@ -43,6 +43,10 @@ test('a plugin outside the tree is added, rewritten, reconfigured and removed by
   assert.deepEqual(watched.files(), [bench.path('gateway.config.yaml')]);
   await reloader.stop();
   assert.equal(watched.stopped, true);
+  assert.deepEqual(
+    reloader.history.map(({ outcome }) => outcome),
+    ['swapped', 'swapped', 'swapped', 'swapped', 'started'],
+  );
   assert.equal(bench.metrics.values.get('weir_config_reloads_total{result=success}'), 4);
   assert.equal(bench.metrics.values.get('weir_config_reloads_total{result=unchanged}'), 1);
 });

@@ -57,6 +57,21 @@ interface ReloadError {
   readonly at: number;
 }
 
+/** One reload, or the start, that changed something or failed. */
+interface ReloadNote {
+  readonly outcome: 'started' | 'swapped' | 'failed';
+  readonly reason: string;
+  /** Wall clock at its end, milliseconds since the epoch. */
+  readonly at: number;
+  readonly tookMs: number;
+  /** Hash of the generation that serves after it. */
+  readonly generation: string;
+  readonly problems: readonly Problem[];
+}
+
+/** Most reloads that are remembered. */
+const maxNotes = 20;
+
 /** Problems of a failed attempt, and its files, which are watched although they do not serve. */
 interface FailedAttempt {
   readonly problems: readonly Problem[];
@@ -84,6 +99,7 @@ export class Reloader<C> {
   #sourceFiles: readonly string[] = [];
   #failedFiles: readonly string[] = [];
   #lastError: ReloadError | undefined;
+  readonly #history: ReloadNote[] = [];
   #restartNeeded: string | undefined;
   #waiting: Promise<ReloadOutcome> | undefined;
   #tail: Promise<unknown> = Promise.resolve();
@@ -116,6 +132,11 @@ export class Reloader<C> {
     return this.#lastError;
   }
 
+  /** The start and the reloads that changed something or failed, newest first, 20 at the most. */
+  get history(): readonly ReloadNote[] {
+    return this.#history;
+  }
+
   /** Changes since `start` that need a restart, in one sentence; undefined for none. */
   get restartNeeded(): string | undefined {
     return this.#restartNeeded;
@@ -129,9 +150,11 @@ export class Reloader<C> {
   /** Builds the first generation and begins to watch. On failure nothing runs, and the problems say why. */
   async start(): Promise<{ ok: true } | { ok: false; problems: readonly Problem[] }> {
     const since = this.#options.clock.now();
+    const begun = this.#options.clock.monotonic();
     const first = await this.#attempt(() => this.#change('start'));
     if (typeof first !== 'string') return { ok: false, problems: first.problems };
     this.#startedWith = this.current.config;
+    this.#note('started', 'the start', begun);
     this.#lastSuccess.set(1);
     this.#stopWatching = this.#options.watch(
       () => this.watchedFiles(),
@@ -199,8 +222,13 @@ export class Reloader<C> {
 
   async #reload(reason: string): Promise<ReloadOutcome> {
     if (this.#stopped) return 'stopped';
+    const begun = this.#options.clock.monotonic();
     const result = await this.#attempt(() => this.#change(reason));
-    if (typeof result !== 'string') return this.#fail(reason, result);
+    if (typeof result !== 'string') {
+      this.#note('failed', reason, begun, result.problems);
+      return this.#fail(reason, result);
+    }
+    if (result === 'swapped') this.#note('swapped', reason, begun);
     this.#failedFiles = [];
     this.#lastError = undefined;
     this.#lastSuccess.set(1);
@@ -295,6 +323,22 @@ export class Reloader<C> {
   #retire(generation: Generation<C>): void {
     this.#retiring.add(generation);
     void generation.retire().finally(() => this.#retiring.delete(generation));
+  }
+
+  #note(
+    outcome: ReloadNote['outcome'],
+    reason: string,
+    begun: number,
+    problems: readonly Problem[] = [],
+  ): void {
+    const { clock } = this.#options;
+    const tookMs = clock.monotonic() - begun;
+    this.#history.unshift({
+      ...{ outcome, reason, tookMs, problems },
+      at: clock.now(),
+      generation: this.current.hash,
+    });
+    this.#history.length = Math.min(this.#history.length, maxNotes);
   }
 
   #fail(reason: string, { problems, files }: FailedAttempt): ReloadOutcome {

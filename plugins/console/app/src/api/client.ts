@@ -63,7 +63,7 @@ export function callerHeaders(): Record<string, string> {
 
 /** A request to the API by its path below the base path, whatever its status; rejects when the gateway does not answer. */
 export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
-  const base = path.startsWith('/console') || operational.has(path.split('?')[0] ?? '') ? '' : await basePath;
+  const base = isOutside(path) ? '' : await basePath;
   const headers = new Headers(init.headers);
   for (const [name, value] of Object.entries(callerHeaders())) headers.set(name, value);
   let answer: Response;
@@ -84,19 +84,24 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
 /** As `ask`; rejects with an `ApiError` unless the answer is a success. */
 export async function send(path: string, init: RequestInit = {}): Promise<Response> {
   const answer = await ask(path, init);
-  if (!answer.ok) throw await errorOf(answer);
+  if (!answer.ok) throw await errorOf(answer, !isOutside(path));
   return answer;
 }
 
 const operational = new Set(['/status', '/readyz', '/healthz', '/openapi.json', '/metrics']);
+
+/** Whether a path stands beside the base path of the API, not below it. */
+function isOutside(path: string): boolean {
+  return path.startsWith('/console') || operational.has(path.split('?')[0] ?? '');
+}
 
 /** As `send`, with its JSON. */
 export async function json<T>(path: string, init?: RequestInit): Promise<T> {
   return (await send(path, init)).json() as Promise<T>;
 }
 
-/** The refusal that an answer is. */
-export async function errorOf(answer: Response): Promise<ApiError> {
+/** The refusal that an answer is. `ends`: a refused credential ends the session; pages for owners refuse every other caller. */
+export async function errorOf(answer: Response, ends = true): Promise<ApiError> {
   const text = await answer.text().catch(() => '');
   let said: { message?: unknown; code?: unknown; param?: unknown; errors?: unknown } = {};
   try {
@@ -106,7 +111,7 @@ export async function errorOf(answer: Response): Promise<ApiError> {
     // Not a word of the gateway: a proxy before it, say.
   }
   const code = typeof said.code === 'string' ? said.code : '';
-  if (answer.status === 401 && csrf !== undefined) onEnd();
+  if (answer.status === 401 && ends && csrf !== undefined) onEnd();
   const message =
     typeof said.message === 'string' ? said.message : `The answer has the status ${answer.status}.`;
   const param = typeof said.param === 'string' ? said.param : '';

@@ -1,12 +1,14 @@
 import type { FunctionComponent } from 'react';
 import {
   Boxes,
+  HeartPulse,
   House,
   Rocket,
   Route,
   ScrollText,
   SquareTerminal,
   Waypoints,
+  Workflow,
   type LucideIcon,
 } from 'lucide-react';
 import { buildPlaces } from '@/shell/build-places';
@@ -101,4 +103,14 @@ export const places: readonly Place[] = [
     page: () => import('@/pages/workspaces/workspaces'),
   },
   ...accessPlaces,
+  {
+    ...{ path: '/pipelines', text: nav.pipelines, group: 'operate', icon: Workflow, scopes: [] },
+    words: 'plugins yaml file reload configuration',
+    page: () => import('@/pages/pipelines/pipelines'),
+  },
+  {
+    ...{ path: '/health', text: nav.health, group: 'operate', icon: HeartPulse, scopes: [] },
+    words: 'status stores journal workers plugins jobs metrics',
+    page: () => import('@/pages/health/health'),
+  },
 ];

@@ -1,0 +1,116 @@
+import { type Status, useStatus } from '@/api/operations';
+import { duration } from '@/lib/format';
+import { operations } from '@/texts/operations';
+import { Card, Page } from '@/ui/page';
+import { Badge, type Tone, Time } from '@/ui/small';
+import { Empty, Loaded } from '@/ui/states';
+
+const texts = operations.pipelines;
+const tones: Readonly<Record<string, Tone>> = { started: 'good', swapped: 'good', failed: 'bad' };
+
+/** The pipelines that serve, and how the configuration came to be what it is. */
+export default function Pipelines() {
+  const status = useStatus();
+  return (
+    <Page title={texts.title} intro={texts.intro}>
+      <Loaded query={status} lines={8}>
+        {(found) => (
+          <>
+            {found.config_error !== null && (
+              <p role="alert" className="bg-bad-wash text-bad rounded p-2">
+                {texts.refused}
+              </p>
+            )}
+            <h2 className="font-semibold">
+              {texts.running} <span className="text-soft font-normal">· {texts.masked}</span>
+            </h2>
+            <div className="grid items-start gap-4 lg:grid-cols-2">
+              {found.pipelines.map((pipeline) => (
+                <Pipeline key={pipeline.name} pipeline={pipeline} />
+              ))}
+            </div>
+            <Card title={texts.reloads}>
+              <p className="text-soft px-4 pt-2 text-xs">{texts.reloadsIntro}</p>
+              <Reloads reloads={found.reloads} />
+            </Card>
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Pipeline({ pipeline }: { readonly pipeline: Status['pipelines'][number] }) {
+  const { name, match, plugins } = pipeline;
+  const where = match.routes === 'contributed' ? texts.contributed : (match.path ?? texts.everyPath);
+  return (
+    <Card
+      title={name}
+      actions={
+        <span className="text-soft min-w-0 truncate font-mono text-xs">
+          {[where, ...(match.methods ?? [])].join(' ')}
+        </span>
+      }
+    >
+      <ol aria-label={`${name}: ${texts.plugin}`}>
+        {plugins.map((plugin, index) => {
+          const options = Object.entries(plugin.options);
+          return (
+            <li key={index} className="border-line flex gap-3 border-b px-4 py-2 last:border-b-0">
+              <span className="text-soft w-5 shrink-0 text-right tabular-nums">{index + 1}</span>
+              <div className="min-w-0 grow">
+                <p className="flex flex-wrap items-center gap-2">
+                  <span className="font-medium break-all">{plugin.name}</span>
+                  {plugin.isolated === true && <Badge>{texts.isolated}</Badge>}
+                  <span className="text-soft ml-auto font-mono text-xs">{plugin.place}</span>
+                </p>
+                {options.length > 0 && (
+                  <dl className="text-soft grid grid-cols-[auto_1fr] gap-x-3 font-mono text-xs">
+                    {options.map(([option, value]) => (
+                      <div key={option} className="contents">
+                        <dt>{option}</dt>
+                        <dd className="text-ink min-w-0 break-words">
+                          {typeof value === 'string' ? value : JSON.stringify(value)}
+                        </dd>
+                      </div>
+                    ))}
+                  </dl>
+                )}
+              </div>
+            </li>
+          );
+        })}
+      </ol>
+    </Card>
+  );
+}
+
+function Reloads({ reloads }: Pick<Status, 'reloads'>) {
+  if (reloads.length === 0) return <Empty title={texts.none} />;
+  return (
+    <ol aria-label={texts.reloads}>
+      {reloads.map(({ at, outcome, reason, took_ms: took, generation, problems }, index) => (
+        <li key={index} className="border-line border-b px-4 py-2 last:border-b-0">
+          <div className="flex flex-wrap items-center gap-3">
+            <Time iso={at} />
+            <Badge tone={tones[outcome] ?? 'neutral'}>{texts.outcomes[outcome] ?? outcome}</Badge>
+            <span>{reason}</span>
+            <span className="text-soft ml-auto text-xs tabular-nums">
+              <code className="font-mono">{generation}</code> · {texts.took} {duration(took)}
+            </span>
+          </div>
+          {problems.length > 0 && (
+            <ul aria-label={texts.faults} className="mt-1 grid gap-1 pl-4">
+              {problems.map(({ file, line, column, message }, at1) => (
+                <li key={at1} className="break-words">
+                  <code className="text-bad font-mono text-xs">{texts.line(file, line, column)}</code>{' '}
+                  {message}
+                </li>
+              ))}
+            </ul>
+          )}
+        </li>
+      ))}
+    </ol>
+  );
+}

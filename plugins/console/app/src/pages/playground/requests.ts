@@ -1,0 +1,303 @@
+import { facts } from '@/api/facts';
+import { send } from '@/api/client';
+
+export type Role = 'system' | 'user' | 'assistant';
+
+export interface Message {
+  readonly role: Role;
+  readonly content: string;
+}
+
+/** What answers in one column, and how. */
+export interface Column {
+  readonly kind: 'model' | 'config' | 'prompt';
+  readonly provider: string;
+  readonly model: string;
+  readonly config: string;
+  readonly prompt: string;
+  /** JSON. */
+  readonly variables: string;
+  readonly temperature: string;
+  readonly maxTokens: string;
+  readonly stream: boolean;
+}
+
+export const firstColumn: Column = {
+  ...{ kind: 'model', provider: '', model: '', config: '', prompt: '' },
+  ...{ variables: '{}', temperature: '', maxTokens: '', stream: true },
+};
+
+/** A request as the gateway takes it. */
+export interface Request {
+  /** Below the base path. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** A tool that a model calls. */
+export interface ToolCall {
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/** What came of a run. Times are milliseconds. */
+export interface Run {
+  readonly state: 'waiting' | 'running' | 'done' | 'stopped' | 'failed';
+  readonly text: string;
+  readonly calls: readonly ToolCall[];
+  readonly status: number;
+  readonly fault: string;
+  readonly firstByteMs: number | undefined;
+  readonly totalMs: number | undefined;
+  readonly tokens: readonly [sent: number, got: number] | undefined;
+  readonly model: string;
+  readonly provider: string;
+  readonly traceId: string;
+}
+
+/** Longest answer that is shown, in characters. */
+const mostText = 1_000_000;
+const mostCalls = 64;
+
+function objectOf(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text.trim() || '{}');
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The tools of a text; undefined for one that is no list. */
+export function toolsOf(text: string): readonly unknown[] | undefined {
+  if (text.trim() === '') return [];
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function hasVariables({ variables }: Column): boolean {
+  return objectOf(variables) !== undefined;
+}
+
+/** The request of a column. */
+export function requestOf(column: Column, messages: readonly Message[], tools: readonly unknown[]): Request {
+  const { kind, provider, model, config, prompt, stream } = column;
+  const numbers = {
+    ...(column.temperature !== '' && { temperature: Number(column.temperature) }),
+    ...(column.maxTokens !== '' && { max_tokens: Number(column.maxTokens) }),
+  };
+  const streamed = stream && { stream: true, stream_options: { include_usage: true } };
+  if (kind === 'prompt')
+    return {
+      path: `/prompts/${encodeURIComponent(prompt)}/completions`,
+      headers: {},
+      body: { variables: objectOf(column.variables) ?? {}, ...numbers, ...streamed },
+    };
+  return {
+    path: '/chat/completions',
+    headers: {
+      ...(kind === 'config' && config !== '' && { [`${facts.prefix}-config`]: config }),
+      ...(kind === 'model' && provider !== '' && { [`${facts.prefix}-provider`]: provider }),
+    },
+    body: {
+      ...(model !== '' && { model }),
+      messages: messages.filter(({ content }) => content !== ''),
+      ...(tools.length > 0 && { tools }),
+      ...numbers,
+      ...streamed,
+    },
+  };
+}
+
+const empty: Run = {
+  ...{ state: 'waiting', text: '', calls: [], status: 0, fault: '' },
+  ...{
+    firstByteMs: undefined,
+    totalMs: undefined,
+    tokens: undefined,
+    model: '',
+    provider: '',
+    traceId: '',
+  },
+};
+
+/** Sends a request, and tells each step of its answer. Resolves when it has ended, whatever came of it. */
+export async function runRequest(
+  { path, headers, body }: Request,
+  signal: AbortSignal,
+  tell: (run: Run) => void,
+): Promise<void> {
+  const begun = performance.now();
+  const since = (): number => performance.now() - begun;
+  let run = empty;
+  const step = (change: Partial<Run>): void => tell((run = { ...run, ...change }));
+  step({});
+  try {
+    const answer = await send(path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+      signal,
+    });
+    const said = (name: string): string => answer.headers.get(`${facts.prefix}-${name}`) ?? '';
+    step({
+      state: 'running',
+      status: answer.status,
+      firstByteMs: since(),
+      provider: said('provider'),
+      traceId: said('trace-id'),
+    });
+    if (answer.headers.get('content-type')?.startsWith('text/event-stream') === true)
+      for await (const chunk of chunksOf(answer)) step(added(run, chunk, 'delta'));
+    else step(added(run, (await answer.json()) as unknown, 'message'));
+    step({ state: 'done', totalMs: since() });
+  } catch (error) {
+    if (signal.aborted) return step({ state: 'stopped', totalMs: since() });
+    const status = isObject(error) && typeof error['status'] === 'number' ? error['status'] : 0;
+    step({
+      state: 'failed',
+      status,
+      fault: error instanceof Error ? error.message : String(error),
+      totalMs: since(),
+    });
+  }
+}
+
+/** The JSON of each event. */
+async function* chunksOf(answer: Response): AsyncGenerator<unknown> {
+  if (answer.body === null) return;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      rest += value;
+      const lines = rest.split(/\r?\n/);
+      rest = lines.pop() ?? '';
+      if (rest.length > mostText) throw new Error('An event of the answer is too long.');
+      for (const line of lines) {
+        const data = /^data: ?(.*)$/.exec(line)?.[1];
+        if (data === undefined || data === '[DONE]') continue;
+        yield JSON.parse(data) as unknown;
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+/** The run with what an answer, or a piece of one, adds. */
+function added(run: Run, value: unknown, member: 'delta' | 'message'): Partial<Run> {
+  if (!isObject(value)) return {};
+  const fault = isObject(value['error']) ? String(value['error']['message'] ?? '') : '';
+  if (fault !== '') throw new Error(fault);
+  const choices: readonly unknown[] = Array.isArray(value['choices']) ? value['choices'] : [];
+  const [choice] = choices;
+  const part = isObject(choice) && isObject(choice[member]) ? choice[member] : {};
+  const content = typeof part['content'] === 'string' ? part['content'] : '';
+  const usage = isObject(value['usage']) ? value['usage'] : undefined;
+  const calls = [...run.calls];
+  const told: readonly unknown[] = Array.isArray(part['tool_calls']) ? part['tool_calls'] : [];
+  told.forEach((one, position) => {
+    if (!isObject(one)) return;
+    const index = typeof one['index'] === 'number' ? one['index'] : position;
+    if (index < 0 || index >= mostCalls) return;
+    const called = isObject(one['function']) ? one['function'] : {};
+    const before = calls[index] ?? { name: '', arguments: '' };
+    calls[index] = {
+      name: before.name + String(called['name'] ?? ''),
+      arguments: before.arguments + String(called['arguments'] ?? ''),
+    };
+  });
+  return {
+    text: (run.text + content).slice(0, mostText),
+    calls,
+    ...(typeof value['model'] === 'string' && value['model'] !== '' && { model: value['model'] }),
+    ...(usage !== undefined && {
+      tokens: [Number(usage['prompt_tokens'] ?? 0), Number(usage['completion_tokens'] ?? 0)] as const,
+    }),
+  };
+}
+
+/** A conversation of a logged request; undefined when it holds none. */
+export function conversationOf(
+  body: unknown,
+): { readonly messages: readonly Message[]; readonly model: string; readonly tools: string } | undefined {
+  if (!isObject(body)) return undefined;
+  const list: unknown = body['messages'] ?? body['input'];
+  const told = typeof list === 'string' ? [{ role: 'user', content: list }] : Array.isArray(list) ? list : [];
+  const messages = told.flatMap((one: unknown): readonly Message[] => {
+    if (!isObject(one)) return [];
+    const role = one['role'] === 'developer' ? 'system' : one['role'];
+    const content = contentOf(one['content']);
+    return (role === 'system' || role === 'user' || role === 'assistant') && content !== ''
+      ? [{ role, content }]
+      : [];
+  });
+  const system = contentOf(body['system']);
+  const all = system === '' ? messages : [{ role: 'system' as const, content: system }, ...messages];
+  if (all.length === 0) return undefined;
+  return {
+    messages: all.slice(-100),
+    model: typeof body['model'] === 'string' ? body['model'] : '',
+    tools: Array.isArray(body['tools']) ? JSON.stringify(body['tools'], null, 2) : '',
+  };
+}
+
+function contentOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content
+    .flatMap((part: unknown) => (isObject(part) && typeof part['text'] === 'string' ? [part['text']] : []))
+    .join('\n');
+}
+
+/** The request as code, with a placeholder for the key. */
+export function codeOf(language: 'curl' | 'python' | 'typescript', { path, headers, body }: Request): string {
+  const url = `${location.origin}/v1`;
+  const all = { [`${facts.prefix}-api-key`]: 'YOUR_KEY', ...headers };
+  const text = JSON.stringify(body, null, 2);
+  if (language === 'curl') {
+    const lines = Object.entries({ 'content-type': 'application/json', ...all }).map(
+      ([name, value]) => `  -H ${shell(`${name}: ${value}`)} \\`,
+    );
+    return [`curl ${shell(url + path)} \\`, ...lines, `  -d ${shell(text)}`].join('\n');
+  }
+  if (language === 'python')
+    return [
+      'import json',
+      'import urllib.request',
+      '',
+      `body = json.loads(${JSON.stringify(JSON.stringify(body))})`,
+      'request = urllib.request.Request(',
+      `    ${JSON.stringify(url + path)},`,
+      '    data=json.dumps(body).encode(),',
+      `    headers=${JSON.stringify({ 'content-type': 'application/json', ...all })},`,
+      ')',
+      'with urllib.request.urlopen(request) as answer:',
+      '    for line in answer:',
+      '        print(line.decode(), end="")',
+    ].join('\n');
+  return [
+    `const answer = await fetch(${JSON.stringify(url + path)}, {`,
+    "  method: 'POST',",
+    `  headers: ${JSON.stringify({ 'content-type': 'application/json', ...all })},`,
+    `  body: JSON.stringify(${text.replaceAll('\n', '\n  ')}),`,
+    '});',
+    'console.log(await answer.text());',
+  ].join('\n');
+}
+
+function shell(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

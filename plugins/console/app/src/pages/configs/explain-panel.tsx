@@ -171,7 +171,7 @@ function PlanView({ plan, onReveal }: { readonly plan: Plan; readonly onReveal: 
                 <ul className="text-soft pl-4">
                   {branch.candidates.map((one) => (
                     <li key={one.path}>
-                      {one.order ?? '–'}. {one.name ?? one.path}
+                      {one.order === undefined ? '–' : `${one.order}.`} {one.name ?? one.path}
                       {one.chance !== undefined && `, ${texts.chance(percent(one.chance))}`}
                       {one.skipped !== undefined && `, ${texts.left}: ${one.skipped}`}
                     </li>

@@ -2,9 +2,9 @@ import { configs } from '@/texts/configs';
 import type { Plan } from '@/pages/configs/explain-panel';
 
 const texts = configs.graph;
-const width = 190;
+const width = 164;
 const height = 46;
-const gapX = 56;
+const gapX = 40;
 const gapY = 14;
 /** Boxes of a picture; a config may have thousands of targets. */
 const mostBoxes = 120;
@@ -181,10 +181,10 @@ export function RoutingGraph({ config, plan, onReveal }: RoutingGraphProps) {
                 strokeWidth={order.get(box.option) === 1 ? 2 : 1.5}
               />
               <text x={x + 10} y={y + 19} className="fill-ink text-xs font-medium">
-                {cut(order.has(box.option) ? `${order.get(box.option)} · ${box.title}` : box.title, 25)}
+                {cut(order.has(box.option) ? `${order.get(box.option)} · ${box.title}` : box.title, 22)}
               </text>
               <text x={x + 10} y={y + 36} className="fill-soft text-[11px]">
-                {cut([box.reason, box.detail].filter(Boolean).join(' · '), 30)}
+                {cut([box.reason, box.detail].filter(Boolean).join(' · '), 26)}
               </text>
             </g>
           ))}

@@ -117,9 +117,10 @@ function factsOf(status: Status): Rows {
 /** The members of an object as words. */
 function rowsOf(value: unknown): Rows {
   if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).map(([name, member]) => [
+  const told = Object.entries(value).filter(([, member]) => member !== null);
+  return told.map(([name, member]) => [
     name.replaceAll('_', ' '),
-    typeof member === 'object' && member !== null ? JSON.stringify(member) : String(member),
+    typeof member === 'object' ? JSON.stringify(member) : String(member),
   ]);
 }
 
@@ -251,13 +252,8 @@ function Jobs({ samples }: { readonly samples: Samples }) {
   const rows = samples
     .filter(({ name }) => name === 'weir_jobs_total')
     .map(({ labels, value }) => {
-      const { job, ...rest } = labels;
-      return {
-        id: JSON.stringify(labels),
-        job: job ?? Object.values(labels)[0] ?? '',
-        rest: Object.values(rest),
-        value,
-      };
+      const [first = '', ...rest] = Object.values(labels);
+      return { id: JSON.stringify(labels), job: first, rest, value };
     });
   const columns: Columns<(typeof rows)[number]> = [
     { id: 'job', header: texts.job, cell: ({ row }) => row.original.job },

@@ -62,7 +62,9 @@ function Pipeline({ pipeline }: { readonly pipeline: Status['pipelines'][number]
                 <p className="flex flex-wrap items-center gap-2">
                   <span className="font-medium break-all">{plugin.name}</span>
                   {plugin.isolated === true && <Badge>{texts.isolated}</Badge>}
-                  <span className="text-soft ml-auto font-mono text-xs">{plugin.place}</span>
+                  <span title={plugin.place} className="text-soft ml-auto font-mono text-xs">
+                    {fileName(plugin.place)}
+                  </span>
                 </p>
                 {options.length > 0 && (
                   <dl className="text-soft grid grid-cols-[auto_1fr] gap-x-3 font-mono text-xs">
@@ -83,6 +85,11 @@ function Pipeline({ pipeline }: { readonly pipeline: Status['pipelines'][number]
       </ol>
     </Card>
   );
+}
+
+/** A place without the folders of its file. */
+function fileName(place: string): string {
+  return place.slice(place.lastIndexOf('/') + 1);
 }
 
 function Reloads({ reloads }: Pick<Status, 'reloads'>) {

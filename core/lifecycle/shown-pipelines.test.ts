@@ -15,7 +15,13 @@ const source = {
 };
 
 function optionsShown(options: Record<string, unknown>): unknown {
-  const entry = { use: 'logger', options, onError: undefined, timeoutMs: undefined };
+  const entry = {
+    use: 'logger',
+    options,
+    onError: undefined,
+    timeoutMs: undefined,
+    file: 'gateway.config.yaml',
+  };
   const pointer = '/pipelines/0/plugins/0';
   const plugins = [{ ...entry, pointer, optionsPointer: `${pointer}/logger` }];
   const [pipeline] = shownPipelines([{ name: 'gateway', match: { path: '/**' }, plugins }], source);

@@ -331,7 +331,7 @@ export interface AuditFilter {
 }
 
 /** Result of a verification of a part of a chain. */
-export interface ChainCheck {
+interface ChainCheck {
   /** Number of the last record that is as it was appended. */
   readonly verified: number;
   /** Number of the last record of the chain, as the store keeps it. */

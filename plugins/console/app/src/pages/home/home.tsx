@@ -1,5 +1,5 @@
 import { lazy, Suspense, useMemo, useRef } from 'react';
-import { Link, Navigate } from '@tanstack/react-router';
+import { Link } from '@tanstack/react-router';
 import { useSession } from '@/api/session';
 import { useAddress, without, type Search } from '@/lib/address';
 import { classes } from '@/lib/classes';
@@ -8,14 +8,12 @@ import { count, duration, money, percent } from '@/lib/format';
 import { rangeOf, searchOf } from '@/lib/time-range';
 import { Groups } from '@/pages/home/groups';
 import { useAnyRequest, useFigures, useFiguresBefore, type Figures } from '@/pages/home/use-home';
-import { useVisiblePlaces } from '@/shell/layout';
-import { common } from '@/texts/common';
 import { home as texts } from '@/texts/home';
 import { Chart, type Series } from '@/ui/chart';
 import { FilterBar } from '@/ui/filter-bar';
 import { Card, Page } from '@/ui/page';
 import { RangePicker } from '@/ui/range-picker';
-import { Empty, Loaded, Loading } from '@/ui/states';
+import { Loaded, Loading } from '@/ui/states';
 import { Switch } from '@/ui/switch';
 
 const FirstRun = lazy(async () => ({ default: (await import('@/pages/start/first-run')).FirstRun }));

@@ -72,10 +72,10 @@ test('MCP servers in the console', async (t) => {
     const page = await openWindow(own, gateway, { look: 'dark' });
     await page.goto('/console/mcp?view=servers&new=1');
     await page.getByLabel('Name', { exact: true }).fill('Ticket desk');
-    await page.getByLabel('Integration', { exact: true }).click();
+    await page.getByRole('button', { name: /^Integration: / }).click();
     await page.getByRole('option', { name: /Tickets/ }).click();
     await page.getByLabel('Slug', { exact: true }).fill('desk');
-    await page.getByLabel('Workspace', { exact: true }).click();
+    await page.getByRole('button', { name: /^Workspace: / }).click();
     await page.locator('[cmdk-item]').first().click();
     await page.getByRole('button', { name: 'Create', exact: true }).click();
     await page.getByText('The MCP server is made.').first().waitFor();
@@ -127,7 +127,7 @@ test('MCP servers in the console', async (t) => {
     await page.goto('/console/mcp?view=virtual&new=1');
     await page.getByLabel('Name', { exact: true }).fill(`Help ${evil}`);
     await page.getByLabel('Slug', { exact: true }).fill('help');
-    await page.getByLabel('Workspace', { exact: true }).click();
+    await page.getByRole('button', { name: /^Workspace: / }).click();
     await page.locator('[cmdk-item]').first().click();
     await page.getByRole('button', { name: 'Add a tool' }).click();
     await page.getByLabel('Server of tool 1').fill('desk');

@@ -139,7 +139,7 @@ describe('prompts in the console', () => {
     await page.goto('/console/prompts?view=partials');
     await page.getByRole('button', { name: 'New partial' }).first().click();
     await page.getByLabel('Name', { exact: true }).fill('Tone');
-    await page.getByLabel('Workspace', { exact: true }).click();
+    await page.getByRole('button', { name: /^Workspace: / }).click();
     await page.getByRole('option').first().click();
     await page.getByLabel('Text', { exact: true }).fill('Be kind.');
     await page.getByRole('button', { name: 'Create', exact: true }).click();

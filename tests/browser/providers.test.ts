@@ -25,12 +25,12 @@ test('integrations, providers, virtual keys and secrets in the console', async (
     const page = await openWindow(own, gateway);
     await page.getByRole('link', { name: 'Integrations' }).click();
     await page.getByRole('button', { name: 'New integration' }).first().click();
-    await page.getByLabel('Provider', { exact: true }).click();
+    await page.getByRole('button', { name: /^Provider: / }).click();
     await page.getByPlaceholder('Type to search').fill('openai');
     await page.getByRole('option', { name: /^openai/ }).click();
     await page.getByLabel('Name', { exact: true }).fill('Rivers');
     await page.getByLabel('Slug', { exact: true }).fill('rivers');
-    await page.getByLabel('Workspace', { exact: true }).click();
+    await page.getByRole('button', { name: /^Workspace: / }).click();
     await page.locator('[cmdk-item]').first().click();
     await page.getByLabel('Secret key').fill(firstSecret);
     await page.getByLabel('custom_host').fill(`${provider.url}/openai/v1`);

@@ -165,21 +165,23 @@ function Answer({ ran }: { readonly ran: Ran }) {
           <CodeBlock text={ran.calls} />
         </>
       )}
-      <dl className="text-soft border-line flex flex-wrap gap-x-6 gap-y-1 border-t pt-3">
-        <Fact name={texts.try.time} value={duration(ran.ms)} />
-        {usage?.prompt_tokens !== undefined && (
-          <Fact
-            name={texts.try.tokens}
-            value={texts.try.tokensOf(usage.prompt_tokens, usage.completion_tokens ?? 0)}
-          />
-        )}
-        {ran.dollars !== undefined && <Fact name={texts.try.cost} value={money(ran.dollars)} />}
+      <div className="text-soft border-line flex flex-wrap gap-x-6 gap-y-1 border-t pt-3">
+        <dl className="flex flex-wrap gap-x-6 gap-y-1">
+          <Fact name={texts.try.time} value={duration(ran.ms)} />
+          {usage?.prompt_tokens !== undefined && (
+            <Fact
+              name={texts.try.tokens}
+              value={texts.try.tokensOf(usage.prompt_tokens, usage.completion_tokens ?? 0)}
+            />
+          )}
+          {ran.dollars !== undefined && <Fact name={texts.try.cost} value={money(ran.dollars)} />}
+        </dl>
         {ran.requestId !== null && ran.dollars !== undefined && (
           <Link to="/logs/$id" params={{ id: ran.requestId }} className="text-accent underline">
             {texts.try.log}
           </Link>
         )}
-      </dl>
+      </div>
     </>
   );
 }

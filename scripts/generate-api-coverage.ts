@@ -75,7 +75,7 @@ export async function apiCoverage(routes: readonly RouteDefinition[]): Promise<s
 
 function scopesOf(routes: readonly RouteDefinition[]): string {
   const scopes = new Set(routes.flatMap(({ scope }) => scope));
-  return [...scopes].map((scope) => `\`${scope}\``).join(', ');
+  return scopes.size === 0 ? 'none: every key' : [...scopes].map((scope) => `\`${scope}\``).join(', ');
 }
 
 /** The recorded test of an operation, in the table's form. */

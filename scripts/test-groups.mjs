@@ -68,7 +68,7 @@ export const suites = {
  * code on both runtimes, and take longest. Each kind of file keeps one that runs.
  */
 export const unbounded = {
-  deno: /^tests\/(integration\/(administration-|analytics-routes|bench-command|budget-comparison|clickhouse-server|explain|exports|features|organisation-file|usage-limits|workers|guardrail-defaults|log-routes|mcp-(accounts|facade)|model-rules|organisation-records|provider-operations|reconcile|reprice)|sdk\/(portkey-(admin|analytics|config|exports|integrations|logs|mcp|policies|prompts)|python-clients|stored-responses)|chaos\/(analytics-engine|clock-skew|damaged-analytics|fleet-|limits-over|mcp-|postgres-gone|redis-gone|rolling-restart|shared-volume|store-in-trouble|unusable-disk))/,
+  deno: /^tests\/(integration\/(administration|analytics-routes|bench-command|budget-comparison|clickhouse-server|explain|exports|features|organisation-file|usage-limits|workers|guardrail-defaults|log-routes|mcp-(accounts|facade)|model-rules|organisation-records|provider-operations|reconcile|reprice|cache-|headers|journal-command|local-classifier|mcp-oauth|origin-headers|prices|realtime-refusals|repeated-input|resilience\/(any-fault|breaker|fallback|hedge|money|retry|timeouts)|third-party-check)|sdk\/(portkey-(admin|analytics|config|exports|integrations|logs|mcp|policies|prompts|headers)|anthropic-errors|mock|openai-(chat-errors|realtime|vectors)|python-clients|rewritten-streams|stored-responses)|chaos\/(analytics-engine|clock-skew|damaged-analytics|fleet-|journal-poisoned|rows-at-shutdown|limits-over|mcp-|postgres-gone|redis-gone|rolling-restart|shared-volume|store-in-trouble|unusable-disk))/,
 };
 
 /** True for the files that another command runs instead of `npm test`. */

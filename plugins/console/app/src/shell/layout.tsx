@@ -96,7 +96,7 @@ function Navigation() {
                 <li key={path}>
                   <Link
                     to={path}
-                    activeOptions={{ exact: path === '/' }}
+                    activeOptions={{ exact: path === '/', includeSearch: false }}
                     activeProps={{
                       className: 'bg-accent-wash text-accent font-medium',
                       'aria-current': 'page',

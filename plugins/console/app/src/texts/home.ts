@@ -17,6 +17,7 @@ export const home = {
   ofRequests: (share: string) => `${share} of requests`,
   hitsOf: (n: string) => `${n} answers`,
   more: (change: string) => `${change} more`,
+  times: (times: string) => `${times} times`,
   less: (change: string) => `${change} less`,
   toLogs: (name: string) => `${name}: show the requests`,
   charts: {

@@ -177,7 +177,8 @@ function Change({ now, before, bad = false }: Pick<Tile, 'now' | 'before' | 'bad
   if (before === undefined) return <p className="text-xs">&nbsp;</p>;
   if (now === null || before === null || before === 0) return null;
   const change = (now - before) / before;
-  const shown = percent(Math.abs(change));
+  // Beside almost nothing, a percentage says nothing.
+  const shown = change > 9.99 ? texts.times(count(1 + change)) : percent(Math.abs(change));
   if (Math.abs(change) < 0.001) return <p className="text-soft text-xs">{texts.same}</p>;
   const worse = bad && change > 0.1;
   return (

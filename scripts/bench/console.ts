@@ -139,14 +139,8 @@ async function scriptSizes(page: Page) {
 async function filterTimes(page: Page, times: number) {
   await page.locator('tr[data-row]').first().waitFor();
   const url = new URL(page.url());
-  const filters = [
-    'status=500',
-    'cost_min=1',
-    'cache_status=HIT',
-    'status=200',
-    'total_units_min=2000',
-    'status=429',
-  ];
+  const models = ['gpt-4o', 'claude-sonnet-4-5', 'gemini-2.5-flash', 'gpt-4o-mini'];
+  const filters = [...models.map((model) => `ai_model=${model}`), 'cost_min=1'];
   const taken: number[] = [];
   for (let time = 0; time < times; time += 1) {
     const [name = '', value = ''] = (filters[time % filters.length] ?? '').split('=');

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
 import { isEqual } from '../base/bytes.ts';
 import { cookieName, cookieValue, maxCookie, setCookie } from '../base/cookies.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -10,18 +12,16 @@ const name = 'console';
 const sealedFor = 'browser-session';
 const tokenBytes = 16;
 
-/** What a session cookie holds, sealed. */
-interface Sealed {
-  /** A service key or a token: what the caller would send as `Authorization`. Never log it. */
-  readonly credential: string;
+/** A session of a browser: the sealed content of its cookie. */
+const Session = Type.Object({
+  /** A service key or a token, as the caller would send it in `Authorization`. Never log it. */
+  credential: Type.String(),
   /** The page sends it in the header `{prefix}-csrf`; pages of other origins cannot. */
-  readonly csrf: string;
+  csrf: Type.String(),
   /** Milliseconds since the epoch. */
-  readonly until: number;
-}
-
-/** A session of a browser, as its cookie says it. */
-export type BrowserSession = Sealed;
+  until: Type.Number(),
+});
+export type BrowserSession = Readonly<Static<typeof Session>>;
 
 /** A session that begins. */
 interface Begun {
@@ -70,7 +70,7 @@ export class BrowserSessions {
     if (text === undefined || text === '' || text.length > maxCookie) return undefined;
     try {
       const value: unknown = JSON.parse(this.#secrets.open(text, sealedFor));
-      return isSealed(value) && this.#clock.now() < value.until ? value : undefined;
+      return Value.Check(Session, value) && this.#clock.now() < value.until ? value : undefined;
     } catch {
       return undefined;
     }
@@ -86,13 +86,4 @@ export class BrowserSessions {
 
 function sessionCookie(origin: string, value: string, lifetimeMs: number): readonly string[] {
   return setCookie({ origin, name: cookieName(origin, name), value, sameSite: 'Strict', lifetimeMs });
-}
-
-function isSealed(value: unknown): value is Sealed {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    ['credential', 'csrf'].every((member) => typeof Reflect.get(value, member) === 'string') &&
-    typeof Reflect.get(value, 'until') === 'number'
-  );
 }

@@ -4,7 +4,7 @@ import { facts, type PageSession } from '@/api/facts';
 import { api, ApiError, dataOf, json, send, setCsrf, whenSessionEnds } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 
-/** Who is signed in, as `GET /me` says it. */
+/** The signed-in caller, as `GET /me` shows it. */
 export type Caller = operations['caller.get']['responses'][200]['content']['application/json'];
 
 interface SessionState {

@@ -88,7 +88,7 @@ function queryOf(address: Readonly<Record<string, string | undefined>>, page: nu
   };
 }
 
-/** Who changed what: the filters stand in the address, so that each view is a link. */
+/** The list of changes with their authors. The filters stand in the address, so that each view is a link. */
 export default function Audit() {
   const [address, change] = useAddressTexts();
   const page = Math.max(0, Math.trunc(Number(address['page'] ?? '1') || 1) - 1);

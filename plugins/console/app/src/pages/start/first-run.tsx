@@ -13,7 +13,7 @@ import { Field, Input, Select } from '@/ui/fields';
 import { Card } from '@/ui/page';
 import { Code, CodeBlock } from '@/ui/small';
 
-/** Who answers the first request. */
+/** The provider and model of the first request. */
 interface Choice {
   /** Value of the header `{prefix}-provider`. */
   readonly provider: string;

@@ -243,6 +243,8 @@ export interface CountedUsage {
 export interface LogRecord {
   readonly request: RequestRow;
   readonly body: BodyRow | undefined;
+  /** With `LogQuery.preview`: the first words of the last message of a user; empty where there is none. */
+  readonly preview?: string;
 }
 
 /** Position of the last entry of a page of log entries. */
@@ -267,6 +269,8 @@ export interface LogQuery {
    * cheaper.
    */
   readonly bodies?: boolean;
+  /** Also the preview, of at most so many characters, 1,000 at the most; not together with `bodies`. Default: none. */
+  readonly preview?: number;
 }
 
 /** Query for log entries that arrived in the store since the last answer, for a live view. */

@@ -13,6 +13,7 @@ import type {
 import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
 import { between, checkRange, filterSql, moments, visible } from './filter-sql.ts';
 import { bodyColumns, requestColumns } from './row-columns.ts';
+import { previewSql } from './preview-sql.ts';
 import { type Select } from './select.ts';
 import { timeSlices } from './bucket-starts.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
@@ -182,11 +183,13 @@ async function recordsOf(
 /** Lists return bodies, without the other columns of their table. */
 const listedColumns = bodyColumns.filter((name) => name !== 'request_headers' && name !== 'provider_call');
 const maxRows = 10_000;
+const maxPreview = 1000;
 
 /** See `Analytics.logs`. */
 export async function logs(select: Select, query: LogQuery): Promise<readonly LogRecord[]> {
-  const { order, limit, bodies = false } = query;
+  const { order, limit, bodies = false, preview } = query;
   checkRange('limit', limit, maxRows);
+  if (preview !== undefined) checkRange('preview', preview, maxPreview);
   const rows: RequestRow[] = [];
   const window = windowBehind(query);
   // Rows are sorted by time only within a workspace, and a text is matched first: otherwise a query costs as much as
@@ -196,8 +199,20 @@ export async function logs(select: Select, query: LogQuery): Promise<readonly Lo
     if (rows.length >= limit) break;
     rows.push(...(await page(select, query, slice, limit - rows.length)));
   }
+  if (preview !== undefined) {
+    const told = await ofBodies<{ id: string; preview: string }>(select, query, rows, {
+      columns: `id, ${previewSql} AS preview`,
+      parameters: { preview },
+    });
+    return rows.map((request) => ({
+      request,
+      body: undefined,
+      preview: told.get(request.id)?.preview ?? '',
+    }));
+  }
   if (!bodies) return rows.map((request) => ({ request, body: undefined }));
-  return withBodies(select, query, rows);
+  const found = await ofBodies<BodyRow>(select, query, rows, { columns: listedColumns.join(', ') });
+  return rows.map((request) => ({ request, body: found.get(request.id) }));
 }
 
 /** See `Analytics.countLogs`. */
@@ -249,22 +264,23 @@ function page(
   });
 }
 
-/** Bodies have no user or key: they are read by the requests that were found. */
-async function withBodies(
+/** Columns of bodies, by id. Bodies have no user or key: they are read by the requests that were found. */
+async function ofBodies<Body extends { readonly id: string }>(
   select: Select,
   { visibility }: Pick<LogQuery, 'visibility'>,
   rows: readonly RequestRow[],
-): Promise<LogRecord[]> {
-  const found = new Map<string, BodyRow>();
+  { columns, parameters: values = {} }: { readonly columns: string; readonly parameters?: object },
+): Promise<ReadonlyMap<string, Body>> {
+  const found = new Map<string, Body>();
   for (let start = 0; start < rows.length; start += pairsAtOnce) {
     const some = rows.slice(start, start + pairsAtOnce);
     const wanted = pairsOf(some.map((row) => ({ id: row.id, createdAt: millisecondsOf(row.created_at) })));
     const { place, parameters } = visible(wanted.window, visibility);
-    const sql = `SELECT ${listedColumns.join(', ')} FROM bodies WHERE ${place} AND ${inPairs} LIMIT 1 BY id`;
-    const bodies = await select<BodyRow>(sql, { ...parameters, ...wanted.parameters });
+    const sql = `SELECT ${columns} FROM bodies WHERE ${place} AND ${inPairs} LIMIT 1 BY id`;
+    const bodies = await select<Body>(sql, { ...parameters, ...wanted.parameters, ...values });
     for (const body of bodies) found.set(body.id, body);
   }
-  return rows.map((request) => ({ request, body: found.get(request.id) }));
+  return found;
 }
 
 /** Milliseconds of a stored time, `YYYY-MM-DD HH:MM:SS.mmm` in UTC. */

@@ -90,6 +90,20 @@ describe('the log in the console', () => {
     await page.getByText('5 requests, no more in this time').waitFor();
   });
 
+  test('the first words of each request are shown to who asks for them, and this browser keeps the choice', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page);
+    assert.equal(await page.getByRole('columnheader', { name: 'First words' }).count(), 0);
+    await page.getByRole('switch', { name: 'First words' }).click();
+    await rows(page).getByText('a needle in the haystack').waitFor();
+    await rows(page).getByText(markup).first().waitFor();
+    await assertAccessible(page);
+    await page.reload();
+    await rows(page).getByText('a needle in the haystack').waitFor();
+    await page.getByRole('switch', { name: 'First words' }).click();
+    await rows(page).getByText('a needle in the haystack').waitFor({ state: 'detached' });
+  });
+
   test('words are found in what was said, from the keyboard', async (t) => {
     const page = await openWindow(t, gateway);
     await openLogs(page);

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { Analytics, LogCursor, LogQuery, LogRecord } from '../../core/ports/analytics.ts';
 import { day, hasCode, newToken } from './analytics-probe.ts';
+import type { BodyRow } from '../../core/ports/request-row.ts';
 import { bodyRow, dayStart, ndjson, randomRows, requestRow, storedTime } from './analytics-rows.ts';
 
 const idsOf = (records: readonly LogRecord[]): string[] => records.map(({ request }) => request.id);
@@ -75,6 +76,64 @@ export function listsLogs(analytics: () => Analytics): void {
       { request: first, body: listed },
       { request: second, body: undefined },
     ]);
+  });
+
+  test('a preview is the first words of the last message of a user, in every wire', async () => {
+    const organisation_id = randomUUID();
+    const user = (content: unknown) => ({ role: 'user', content });
+    const long = 'word\n\n '.repeat(1000);
+    const cases: readonly (readonly [request: unknown, preview: string, body?: Partial<BodyRow>])[] = [
+      [
+        { messages: [user('first'), { role: 'assistant', content: 'no' }, user('the\n  “last” 😀')] },
+        'the “last” 😀',
+      ],
+      [{ messages: [user([{ type: 'text', text: 'a' }, { type: 'image_url' }, { text: 'b' }])] }, 'a b'],
+      // What a tool has answered is no word of the user.
+      [
+        { messages: [user('ask'), user([{ type: 'tool_result', tool_use_id: 't', content: 'result' }])] },
+        'ask',
+      ],
+      [{ contents: [{ role: 'model', parts: [{ text: 'no' }] }, { parts: [{ text: 'gemini' }] }] }, 'gemini'],
+      [{ input: 'alone' }, 'alone'],
+      [
+        {
+          input: [
+            user([{ type: 'input_text', text: 'item' }]),
+            { type: 'function_call_output', output: 'no' },
+          ],
+        },
+        'item',
+      ],
+      [{ input: ['one', 'two'] }, 'two'],
+      [{ prompt: 'complete' }, 'complete'],
+      [{ messages: [user(long)] }, 'word '.repeat(32).trim()],
+      [{ messages: [user(7), 7, null] }, ''],
+      [{ variables: { a: 'b' } }, ''],
+      [{ messages: [user('binary')] }, '', { log_format: 'base64' }],
+      [{ messages: [user('cut')] }, '', { request: '{"messages":[{"role":"user","content":"cu' }],
+    ];
+    const rows = cases.map((_, index) =>
+      requestRow({ organisation_id, created_at: storedTime(dayStart + index) }),
+    );
+    const without = requestRow({ organisation_id, created_at: storedTime(dayStart + cases.length) });
+    await analytics().insert('requests', ndjson([...rows, without]), newToken());
+    await analytics().insert(
+      'bodies',
+      ndjson(
+        rows.map((row, i) => bodyRow(row, { request: JSON.stringify(cases[i]?.[0]), ...cases[i]?.[2] })),
+      ),
+      newToken(),
+    );
+    const visibility = { organisationId: organisation_id };
+    const query = { window: day, visibility, order: 'oldest', limit: 50, preview: 160 } as const;
+    const found = await analytics().logs(query);
+    assert.deepEqual(
+      found.map(({ preview = '?' }) => preview.trim()),
+      [...cases.map(([, preview]) => preview), ''],
+    );
+    assert.ok(found.every(({ body }) => body === undefined));
+    assert.equal((await analytics().logs({ ...query, preview: 3 }))[0]?.preview, 'the');
+    await assert.rejects(analytics().logs({ ...query, preview: 1001 }), hasCode('invalid_request'));
   });
 
   test('bodies come with more entries than one statement asks for', async () => {

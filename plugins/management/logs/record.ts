@@ -392,6 +392,14 @@ export const LogSummary = Type.Object({
     ...Type.Pick(request, ['method', 'url']).properties,
     body: whole(request.properties.body),
     truncated: whole(request.properties.truncated),
+    preview: whole(
+      orNull(
+        Type.String({
+          description:
+            'With `include=preview`: the first words of the last message of a user; null if the body has none or was not kept.',
+        }),
+      ),
+    ),
   }),
   response: Type.Object({
     ...Type.Pick(response, ['status', 'response_time']).properties,
@@ -402,13 +410,16 @@ export const LogSummary = Type.Object({
   metrics: Type.Pick(LogMetrics, shown),
 });
 
-/** The entry for a list; with `bodies`, it includes those of request and answer. */
+/** The entry for a list; with `bodies`, it includes those of request and answer, and otherwise the record's preview. */
 export function logSummary(record: LogRecord, { bodies = false } = {}): Static<typeof LogSummary> {
   const row = record.request;
   const kept = bodies ? bodiesOf(record) : undefined;
   return {
     ...headOf(row),
-    request: { method: row.method, url: row.path, ...kept?.request },
+    request: {
+      ...{ method: row.method, url: row.path, ...kept?.request },
+      ...(record.preview !== undefined && { preview: record.preview === '' ? null : record.preview }),
+    },
     response: { status: row.status, response_time: row.latency_ms, ...kept?.response },
     ...(kept !== undefined && { log_format: kept.log_format }),
     metrics: metricsOf(row, shown),

@@ -38,7 +38,12 @@ function setting(count: number) {
       const start = query.after === undefined ? 0 : testStart - query.after.createdAt;
       const found = records.slice(start, start + query.limit);
       return Promise.resolve(
-        query.bodies === true ? found : found.map(({ request }) => ({ request, body: undefined })),
+        query.bodies === true
+          ? found
+          : found.map(({ request }, index) => ({
+              ...{ request, body: undefined },
+              ...(query.preview !== undefined && { preview: index === 0 ? 'Hello' : '' }),
+            })),
       );
     },
     countLogs(query) {
@@ -158,6 +163,24 @@ test('the number of entries and the bodies only when they are asked for', async 
   });
   await assert.rejects(list({ include: 'bodies', page_size: 51 }), { param: 'page_size' });
   await assert.rejects(list({ include: 'bodies', current_page: 1 }), { param: 'current_page' });
+});
+
+test('the first words of requests only when they are asked for, on large pages too', async () => {
+  const { list, asked } = setting(60);
+  const { data, next_cursor: cursor } = await list({ include: 'preview', page_size: 51 });
+  assert.deepEqual([asked[0]?.preview, asked[0]?.bodies], [160, false]);
+  const [first, second] = data;
+  const sent = { method: 'POST', url: '/v1/chat/completions' };
+  assert.deepEqual(
+    [first?.request, second?.request],
+    [
+      { ...sent, preview: 'Hello' },
+      { ...sent, preview: null },
+    ],
+  );
+  await assert.rejects(list({ include: 'preview', current_page: 1 }), { param: 'current_page' });
+  assert.deepEqual((await list({ cursor })).data[0]?.request, sent);
+  assert.equal(asked.at(-1)?.preview, undefined);
 });
 
 test('a cursor that is none, or does not fit, is refused', async () => {

@@ -106,6 +106,7 @@ const defaultSize = 50;
 const maxNumberedEntries = 10_000;
 /** Largest page with bodies: an entry may have half a megabyte of them. */
 const maxBodies = 50;
+const previewCharacters = 160;
 /** Entries without bodies that are written between two yields to other requests. */
 const summariesAtOnce = 16;
 
@@ -131,8 +132,8 @@ const Query = Type.Object(
       }),
     ),
     include: Type.Optional(
-      Type.Literal('bodies', {
-        description: `Include the bodies of requests and answers; for at most ${maxBodies} entries at once, and not with \`current_page\`.`,
+      Type.Union([Type.Literal('bodies'), Type.Literal('preview')], {
+        description: `Include the bodies of requests and answers, for at most ${maxBodies} entries at once; or a \`preview\` of each request, the first ${previewCharacters} characters of the last message of a user. Not with \`current_page\`.`,
       }),
     ),
     include_total: Type.Optional(
@@ -175,10 +176,10 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
           'page_size',
           `With bodies, a page has at most ${maxBodies} entries. Give a smaller "page_size".`,
         );
-      if (bodies && skipped > 0)
+      if (include !== undefined && skipped > 0)
         throw invalidParamError(
           'current_page',
-          'Numbered pages come without bodies. Go on with "next_cursor".',
+          'Numbered pages come without bodies and previews. Go on with "next_cursor".',
         );
       const order = place?.order ?? query.order ?? 'newest';
       const question = { window, visibility, filter };
@@ -188,6 +189,7 @@ export function listLogsRoute({ analytics, clock, directory }: Scope): RouteDefi
           order,
           limit: Math.min(skipped + size + 1, maxNumberedEntries),
           bodies,
+          ...(include === 'preview' && { preview: previewCharacters }),
           ...(place !== undefined && { after: place.after }),
         }),
         query.include_total === true ? analytics.countLogs(question) : undefined,

@@ -8,8 +8,11 @@ interface Preferences {
   readonly look: Look;
   readonly zone: Zone;
   readonly isDark: boolean;
+  /** The list of logs shows the first words of each request, which costs the reading of its body. */
+  readonly words: boolean;
   setLook(look: Look): void;
   setZone(zone: Zone): void;
+  setWords(on: boolean): void;
 }
 
 const Context = createContext<Preferences | undefined>(undefined);
@@ -35,6 +38,7 @@ const systemDark = matchMedia('(prefers-color-scheme: dark)');
 export function PreferencesProvider({ children }: { readonly children: ReactNode }) {
   const [look, setLook] = useState<Look>(() => (stored('look') as Look | null) ?? 'system');
   const [zone, setZone] = useState<Zone>(() => (stored('zone') === 'utc' ? 'utc' : 'local'));
+  const [words, setWords] = useState(() => stored('words') === 'on');
   const [system, setSystem] = useState(systemDark.matches);
   useEffect(() => {
     const listen = (event: MediaQueryListEvent): void => setSystem(event.matches);
@@ -47,7 +51,7 @@ export function PreferencesProvider({ children }: { readonly children: ReactNode
   }, [isDark]);
   const value = useMemo(
     (): Preferences => ({
-      ...{ look, zone, isDark },
+      ...{ look, zone, isDark, words },
       setLook: (next) => {
         store('look', next);
         setLook(next);
@@ -56,8 +60,12 @@ export function PreferencesProvider({ children }: { readonly children: ReactNode
         store('zone', next);
         setZone(next);
       },
+      setWords: (on) => {
+        store('words', on ? 'on' : 'off');
+        setWords(on);
+      },
     }),
-    [look, zone, isDark],
+    [look, zone, isDark, words],
   );
   return <Context.Provider value={value}>{children}</Context.Provider>;
 }

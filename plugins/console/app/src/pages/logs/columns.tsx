@@ -15,8 +15,17 @@ export function statusTone(status: number): Tone {
 const soft = <span className="text-soft">–</span>;
 
 /** The columns of the list: few, so that it stays fast. */
-export function logColumns(keys: ReadonlyMap<string, string>): Columns<LogEntry> {
+export function logColumns(keys: ReadonlyMap<string, string>, words: boolean): Columns<LogEntry> {
   const { columns } = texts;
+  const firstWords: Columns<LogEntry> = [
+    {
+      ...{ id: 'words', header: columns.words, meta: { width: '22%' } },
+      cell: ({ row }) => {
+        const { preview } = row.original.request;
+        return preview ? <span title={preview}>{preview}</span> : soft;
+      },
+    },
+  ];
   return [
     {
       ...{ id: 'time', header: columns.time, meta: { width: '10.5rem' } },
@@ -43,6 +52,7 @@ export function logColumns(keys: ReadonlyMap<string, string>): Columns<LogEntry>
         );
       },
     },
+    ...(words ? firstWords : []),
     {
       ...{ id: 'provider', header: columns.provider, meta: { width: '9%' } },
       cell: ({ row: { original } }) => original.metrics.provider || original.metrics.mcp_server || soft,

@@ -8,6 +8,7 @@ import { classes } from '@/lib/classes';
 import { filtersOf, filterTexts } from '@/lib/filters';
 import { count } from '@/lib/format';
 import { useKeyNames } from '@/lib/names';
+import { usePreferences } from '@/lib/preferences';
 import { rangeOf } from '@/lib/time-range';
 import { useViews } from '@/lib/views';
 import { logColumns } from '@/pages/logs/columns';
@@ -29,6 +30,7 @@ export default function Logs() {
   const { search, change } = useAddress();
   const navigate = useNavigate();
   const { may } = useSession();
+  const { words, setWords } = usePreferences();
   const range = rangeOf(search);
   const filters = useMemo(() => filtersOf(search), [search]);
   const order = search['order'] === 'oldest' ? 'oldest' : 'newest';
@@ -39,7 +41,7 @@ export default function Logs() {
   const listed = useMemo(() => pages?.flatMap(({ data }) => data) ?? nothing, [pages]);
   const rows = useMemo(() => merged(tail.entries, listed), [tail.entries, listed]);
   const keys = useKeyNames(rows.map(({ metrics }) => metrics.api_key_id));
-  const columns = useMemo(() => logColumns(keys), [keys]);
+  const columns = useMemo(() => logColumns(keys, words), [keys, words]);
   const { hasNextPage, isFetchingNextPage, isPlaceholderData, fetchNextPage } = query;
   const isFiltered = Object.keys(filters).length > 0;
   return (
@@ -48,6 +50,7 @@ export default function Logs() {
       title={texts.title}
       actions={
         <>
+          <Switch label={texts.columns.words} checked={words} onChange={setWords} />
           <Switch
             label={texts.live.name}
             checked={live}

@@ -23,13 +23,17 @@ export const pageSize = 50;
 
 /** Entries by pages; a view that is left takes its requests with it. */
 export function useLogs({ range, filters, order }: LogView) {
-  const { zone } = usePreferences();
+  const { zone, words } = usePreferences();
+  const include = words ? { include: 'preview' as const } : {};
   return useInfiniteQuery({
-    queryKey: ['logs', range, range.name === 'custom' ? '' : zone, filters, order],
+    queryKey: ['logs', range, range.name === 'custom' ? '' : zone, filters, order, words],
     queryFn: ({ pageParam, signal }) => {
       const place = pageParam === '' ? { ...timesOf(spanOf(range, zone)), order } : { cursor: pageParam };
       return dataOf(
-        api.GET('/logs', { params: { query: { ...filters, ...place, page_size: pageSize } }, signal }),
+        api.GET('/logs', {
+          params: { query: { ...filters, ...place, ...include, page_size: pageSize } },
+          signal,
+        }),
       );
     },
     initialPageParam: '',

@@ -1,28 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
-
-const markup = '<img src=x onerror=alert(1)>';
+import { describe, test } from 'node:test';
+import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 describe('the audit trail, people and settings in the console', () => {
-  let gateway: ConsoleGateway;
-  before(async () => {
-    gateway = await startConsole();
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
-
-  const entries = async (resource: string, action: string): Promise<number> =>
-    (await gateway.api('GET', `/audit-logs?resource_type=${resource}&action=${action}`)).total;
+  const gateway = useConsole();
 
   test('a new operator finds who changed what, and verifies the chain', async (t) => {
     const made = await gateway.makeKey(`billing ${markup}`, ['completions.write']);
@@ -79,9 +60,9 @@ describe('the audit trail, people and settings in the console', () => {
     await confirm.waitFor({ state: 'detached' });
     assert.deepEqual(
       [
-        await entries('invites', 'create'),
-        await entries('users', 'update'),
-        await entries('users', 'delete'),
+        await gateway.audited('invites', 'create'),
+        await gateway.audited('users', 'update'),
+        await gateway.audited('users', 'delete'),
       ],
       [1, 1, 1],
     );
@@ -97,6 +78,6 @@ describe('the audit trail, people and settings in the console', () => {
     await assertAccessible(page);
     const { security } = await gateway.api('GET', '/admin/organisation/settings');
     assert.deepEqual([security.membersViewAllData, security.managersViewAllData], [false, true]);
-    assert.equal(await entries('organisation_settings', 'update'), 1);
+    assert.equal(await gateway.audited('organisation_settings', 'update'), 1);
   });
 });

@@ -1,14 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
+import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 const config = {
   version: 1,
@@ -42,22 +35,13 @@ async function write(page: Page, text: string): Promise<void> {
 }
 
 describe('configs in the console', () => {
-  let gateway: ConsoleGateway;
-  let workspace = '';
-  before(async () => {
-    gateway = await startConsole(config);
-    workspace = (await gateway.api('GET', '/workspaces')).data[0].id;
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
+  const gateway = useConsole(config);
 
   const made = async (
     name: string,
     content: object = JSON.parse(fallback),
   ): Promise<{ id: string; slug: string }> =>
-    (await gateway.api('POST', '/configs', { name, config: content, workspace_id: workspace })).data;
+    (await gateway.api('POST', '/configs', { name, config: content, workspace_id: gateway.workspace })).data;
 
   test('make a fallback config and see it act', async (t) => {
     const page = await openWindow(t, gateway, { expected: /400/ });
@@ -154,7 +138,7 @@ describe('configs in the console', () => {
   });
 
   test('routing is drawn; markup in names stays text; the pages are accessible in both looks', async (t) => {
-    const name = '<img src=x onerror=alert(1)>';
+    const name = markup;
     const { id } = await made(name, {
       strategy: {
         mode: 'conditional',

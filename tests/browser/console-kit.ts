@@ -1,11 +1,20 @@
 /** The console as a user has it: a gateway in a process of its own, and a real browser. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { type ChildProcess, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { after, before } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
-import { ownerKey, startWeir, type WeirProcess } from '../kit/process-kit.ts';
+import { freePort } from '../kit/free-port.ts';
+import {
+  eventually,
+  ownerKey,
+  startWeir,
+  stopEverything,
+  temporaryFolder,
+  type WeirProcess,
+} from '../kit/process-kit.ts';
 
 const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 /** Time for each step of a page; the machine may be busy. */
@@ -53,51 +62,134 @@ export function buildConsole(): void {
   assert.equal(status, 0, stderr);
 }
 
-/** A gateway with its console. */
-export interface ConsoleGateway extends Pick<WeirProcess, 'url' | 'stop' | 'child'> {
-  readonly ownerKey: string;
+/** Names and texts full of it have to stay text. When it runs, the page's title is another. */
+export const markup = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>';
+
+/** A configuration, or what makes one for the port at the start. */
+type ConsoleConfig = object | ((port: number) => object | Promise<object>);
+
+/** A gateway with its console, in a process of its own. */
+export class ConsoleGateway {
+  readonly ownerKey: string = ownerKey;
+  /** The id of the default workspace. */
+  workspace = '';
+  readonly #config: ConsoleConfig;
+  #weir: WeirProcess | undefined;
+  #data = '';
+  #port: number | undefined;
+  readonly #closers: (() => unknown)[] = [];
+
+  constructor(config: ConsoleConfig) {
+    this.#config = config;
+  }
+
+  get #running(): WeirProcess {
+    assert.ok(this.#weir, 'The gateway runs while the tests do.');
+    return this.#weir;
+  }
+
+  get url(): string {
+    return this.#running.url;
+  }
+
+  get child(): ChildProcess {
+    return this.#running.child;
+  }
+
+  /** Starts it; once more after `stop`, at the same address and with the data that it had. */
+  async start(): Promise<void> {
+    this.#data ||= await temporaryFolder();
+    this.#port ??= await freePort();
+    const config = typeof this.#config === 'function' ? await this.#config(this.#port) : this.#config;
+    this.#weir = await startWeir({ yaml: config, data: this.#data, port: this.#port });
+    this.workspace = (await this.api('GET', '/workspaces')).data[0].id;
+  }
+
+  async stop(): Promise<void> {
+    await this.#running.stop();
+  }
+
+  /** What else the suite has to end at its end, such as a provider. */
+  after(close: () => unknown): void {
+    this.#closers.push(close);
+  }
+
+  /** Ends what `after` was given. */
+  async close(): Promise<void> {
+    for (const close of this.#closers) await close();
+  }
+
   /** A request with the owner's key, below `/v1`; the answer's JSON. Fails unless the answer is a success. */
-  api<T = any>(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<T>;
+  async api<T = any>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<T> {
+    const answer = await fetch(`${this.url}/v1${path}`, {
+      method,
+      headers: { 'x-service-api-key': ownerKey, 'content-type': 'application/json', ...headers },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const text = await answer.text();
+    assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`);
+    return JSON.parse(text === '' ? 'null' : text);
+  }
+
   /** Makes a service key of the default workspace. */
-  makeKey(name: string, scopes: readonly string[]): Promise<{ readonly id: string; readonly key: string }>;
-  /** Sends a chat to the mock provider and resolves to its status. */
-  chat(
+  async makeKey(
+    name: string,
+    scopes: readonly string[],
+  ): Promise<{ readonly id: string; readonly key: string }> {
+    return this.api('POST', '/api-keys/workspace/service', { name, scopes, workspace_id: this.workspace });
+  }
+
+  /** How many entries of the audit trail say that this was done, to one resource or any. */
+  async audited(type: string, action: string, id?: string): Promise<number> {
+    const one = id === undefined ? '' : `&resource_id=${id}`;
+    return (await this.api('GET', `/audit-logs?resource_type=${type}&action=${action}${one}`)).total;
+  }
+
+  /** Sends a chat, to the mock provider unless it says another. */
+  async chat(
     content: string,
-    options?: { key?: string; headers?: Record<string, string>; body?: object },
-  ): Promise<Response>;
+    {
+      key = ownerKey,
+      headers = {},
+      body = {},
+    }: { key?: string; headers?: Record<string, string>; body?: object } = {},
+  ): Promise<Response> {
+    return fetch(`${this.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'x-service-api-key': key, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model: 'mock-gpt', messages: [{ role: 'user', content }], ...body }),
+    });
+  }
+
+  /** Waits until the log holds so many requests. */
+  async untilLogged(count: number): Promise<void> {
+    await eventually(async () => {
+      const { total } = await this.api('GET', '/logs?include_total=true&page_size=1');
+      return total === count || undefined;
+    });
+  }
 }
 
-export async function startConsole(config: object = consoleConfig, port?: number): Promise<ConsoleGateway> {
-  buildConsole();
-  const weir = await startWeir({
-    yaml: JSON.stringify(config, null, 1),
-    ...(port !== undefined && { port }),
+/**
+ * The gateway of a suite's tests: it starts before the first, and ends with the browser after the last. Hooks that are
+ * registered earlier run before it starts, later ones when it runs.
+ */
+export function useConsole(config: ConsoleConfig = consoleConfig): ConsoleGateway {
+  const gateway = new ConsoleGateway(config);
+  before(async () => {
+    buildConsole();
+    await gateway.start();
   });
-  const gateway: ConsoleGateway = {
-    ...weir,
-    ownerKey,
-    async makeKey(name, scopes) {
-      const { data } = await gateway.api('GET', '/workspaces');
-      const body = { name, scopes, workspace_id: data[0].id };
-      return gateway.api('POST', '/api-keys/workspace/service', body);
-    },
-    async api(method, path, body, headers = {}) {
-      const answer = await fetch(`${weir.url}/v1${path}`, {
-        method,
-        headers: { 'x-service-api-key': ownerKey, 'content-type': 'application/json', ...headers },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      });
-      const text = await answer.text();
-      assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`);
-      return text === '' ? undefined : JSON.parse(text);
-    },
-    chat: (content, { key = ownerKey, headers = {}, body = {} } = {}) =>
-      fetch(`${weir.url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { 'x-service-api-key': key, 'content-type': 'application/json', ...headers },
-        body: JSON.stringify({ model: 'mock-gpt', messages: [{ role: 'user', content }], ...body }),
-      }),
-  };
+  after(async () => {
+    await closeBrowser();
+    await stopEverything();
+    await gateway.close();
+  });
   return gateway;
 }
 

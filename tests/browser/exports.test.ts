@@ -1,33 +1,16 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, describe, test } from 'node:test';
-import { eventually, stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
-
-const markup = '<img src=x onerror="document.title=\'owned\'">';
+import { before, describe, test } from 'node:test';
+import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 describe('exports in the console', () => {
-  let gateway: ConsoleGateway;
+  const gateway = useConsole();
   before(async () => {
-    gateway = await startConsole();
     const asked = ['mock-one', 'mock-one', 'mock-two'].map((model) =>
       gateway.chat('hello', { body: { model } }),
     );
     for (const answer of await Promise.all(asked)) await answer.text();
-    await eventually(async () => {
-      const { total } = await gateway.api('GET', '/logs?include_total=true&page_size=1');
-      return total === 3 || undefined;
-    });
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
+    await gateway.untilLogged(3);
   });
 
   test('export last week', async (t) => {

@@ -1,23 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
+import { describe, test } from 'node:test';
+import { assertAccessible, openWindow, useConsole } from './console-kit.ts';
 
 describe('the first request', () => {
-  let gateway: ConsoleGateway;
-  before(async () => {
-    gateway = await startConsole();
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
+  const gateway = useConsole();
 
   test('an empty gateway leads to it in three steps, and shows it arrive', async (t) => {
     const page = await openWindow(t, gateway);
@@ -39,8 +25,7 @@ describe('the first request', () => {
     await page.getByText('It arrived.').waitFor();
     await page.getByRole('link', { name: 'Look at it' }).click();
     await page.waitForURL(/\/console\/logs\/[\w-]+$/);
-    const audited = await gateway.api('GET', '/audit-logs?resource_type=api_keys&action=create');
-    assert.equal(audited.records.length, 1);
+    assert.equal(await gateway.audited('api_keys', 'create'), 1);
   });
 
   test('the key of a provider of one’s own is kept sealed', async (t) => {

@@ -1,28 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
-
-const evil = '<img src=x onerror=alert(1)>';
+import { describe, test } from 'node:test';
+import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 describe('guardrails in the console', () => {
-  let gateway: ConsoleGateway;
-  before(async () => {
-    gateway = await startConsole();
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
-
-  const audited = async (action: string): Promise<number> =>
-    (await gateway.api('GET', `/audit-logs?resource_type=guardrails&action=${action}`)).total;
+  const gateway = useConsole();
 
   test('an operator adds one and sees it refuse', async (t) => {
     const page = await openWindow(t, gateway, { expected: /446/ });
@@ -40,7 +21,7 @@ describe('guardrails in the console', () => {
     await assertAccessible(page);
     await page.getByRole('button', { name: 'Create', exact: true }).click();
     await page.getByText('The guardrail is made.').first().waitFor();
-    assert.equal(await audited('create'), 1);
+    assert.equal(await gateway.audited('guardrails', 'create'), 1);
 
     await page.getByRole('button', { name: 'Try', exact: true }).click();
     await page.getByLabel('Text', { exact: true }).fill('What does Initech do better?');
@@ -67,13 +48,13 @@ describe('guardrails in the console', () => {
 
   test('checks change a text; what is needed is told at its field', async (t) => {
     const made = await gateway.api('POST', '/guardrails', {
-      name: `Redact ${evil}`,
+      name: `Redact ${markup}`,
       checks: [{ id: 'default.pii', parameters: { redact: true } }],
       actions: {},
     });
     const page = await openWindow(t, gateway, { look: 'dark', expected: /400/ });
     await page.goto(`/console/guardrails?open=${made.id}&tab=try`);
-    await page.getByText(`Redact ${evil}`).first().waitFor();
+    await page.getByText(`Redact ${markup}`).first().waitFor();
     assert.equal(await page.locator('img').count(), 0);
     await page.getByRole('button', { name: 'Try it' }).click();
     await page.getByText('Changed', { exact: true }).waitFor();
@@ -89,7 +70,7 @@ describe('guardrails in the console', () => {
     await page.getByRole('region', { name: 'default.regexMatch' }).getByLabel('rule (needed)').fill('secret');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').first().waitFor();
-    assert.equal(await audited('update'), 1);
+    assert.equal(await gateway.audited('guardrails', 'update'), 1);
     assert.equal((await gateway.api('GET', `/guardrails/${made.id}`)).checks.length, 2);
   });
 
@@ -108,6 +89,6 @@ describe('guardrails in the console', () => {
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('Delete: Short. Done.').first().waitFor();
-    assert.equal(await audited('delete'), 1);
+    assert.equal(await gateway.audited('guardrails', 'delete'), 1);
   });
 });

@@ -1,14 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
-import { after, before, describe, test } from 'node:test';
-import { stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
+import { before, describe, test } from 'node:test';
+import { assertAccessible, openWindow, useConsole } from './console-kit.ts';
 
 const config = {
   version: 1,
@@ -26,14 +19,9 @@ const config = {
 };
 
 describe('health and pipelines in the console', () => {
-  let gateway: ConsoleGateway;
+  const gateway = useConsole(config);
   before(async () => {
-    gateway = await startConsole(config);
     assert.equal((await gateway.chat('Hello')).status, 200);
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
   });
 
   test('the state, the stores and the running pipelines are shown, in both looks', async (t) => {

@@ -1,26 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { eventually, stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
+import { before, describe, test } from 'node:test';
+import { eventually } from '../kit/process-kit.ts';
+import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 const dayMs = 86_400_000;
-const markup = '<img src=x onerror="document.title=\'owned\'">';
-
 describe('the home page of the console', () => {
-  let gateway: ConsoleGateway;
-  before(async () => {
-    gateway = await startConsole();
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
+  const gateway = useConsole();
 
   test('an empty gateway leads to the first request', async (t) => {
     const page = await openWindow(t, gateway);

@@ -1,34 +1,13 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  consoleConfig,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
+import { assertAccessible, consoleConfig, markup, openWindow, useConsole } from './console-kit.ts';
 
 /** Each request to the mock model costs two dollars. */
 const prices = { models: [{ provider: 'mock', model: 'mock-gpt', input: 0, output: 0, request: 2 }] };
-const markup = '<img src=x onerror=alert(1)>';
-
 describe('keys and limits in the console', () => {
-  let gateway: ConsoleGateway;
-  before(async () => {
-    gateway = await startConsole({ ...consoleConfig, prices });
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
+  const gateway = useConsole({ ...consoleConfig, prices });
 
-  const audit = async (action: string, id: string): Promise<number> => {
-    const query = `resource_type=api_keys&action=${action}&resource_id=${id}`;
-    return (await gateway.api('GET', `/audit-logs?${query}`)).total;
-  };
   const chooseWorkspace = async (page: Page): Promise<void> => {
     await page.getByRole('button', { name: /^Workspace: / }).click();
     await page.getByRole('dialog', { name: 'Workspace' }).getByRole('option').first().click();
@@ -67,7 +46,7 @@ describe('keys and limits in the console', () => {
     await sheet.getByText('used up', { exact: true }).waitFor();
     await sheet.getByText('Begins anew').first().waitFor();
     const id = new URL(page.url()).searchParams.get('open') ?? '';
-    assert.equal(await audit('create', id), 1);
+    assert.equal(await gateway.audited('api_keys', 'create', id), 1);
 
     await page.keyboard.press('Escape');
     await page.getByRole('link', { name: 'Limits and budgets' }).click();
@@ -105,7 +84,7 @@ describe('keys and limits in the console', () => {
     await confirm.waitFor({ state: 'detached' });
     assert.equal((await gateway.chat('hi', { key: secret })).status, 401);
     for (const action of ['update', 'rotate', 'delete'])
-      assert.equal(await audit(action, made.id), 1, action);
+      assert.equal(await gateway.audited('api_keys', action, made.id), 1, action);
   });
 
   test('two browsers at once: the second is told of the first, and loses nothing', async (t) => {

@@ -1,18 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { eventually, stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
+import { eventually } from '../kit/process-kit.ts';
+import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 const picture =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAGUlEQVR4nGNgYPhPIhrVMKph+AYbg3IAADr3/wFIAOZ3AAAAAElFTkSuQmCC';
-const markup = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>';
 const weather = { type: 'function', function: { name: 'get_weather', parameters: { type: 'object' } } };
 const fallback = {
   strategy: { mode: 'fallback' },
@@ -27,24 +20,23 @@ function of(user: string): Record<string, string> {
 }
 
 describe('the log in the console', () => {
-  let gateway: ConsoleGateway;
-
+  const gateway = useConsole();
   before(async () => {
-    gateway = await startConsole();
-    const { chat } = gateway;
     const all = [
       ...Array.from({ length: 8 }, (_, index) =>
-        chat(`question ${index}`, { headers: of(index % 2 ? 'ann' : 'bob') }),
+        gateway.chat(`question ${index}`, { headers: of(index % 2 ? 'ann' : 'bob') }),
       ),
-      chat('a needle in the haystack', { headers: of('ann'), body: { model: 'mock-needle' } }),
-      chat(markup, { headers: of(markup), body: { model: 'mock-markup' } }),
-      chat('slow', { body: { model: 'mock:latency_ms=900' } }),
-      chat('stream', { body: { model: 'mock-stream', stream: true } }),
-      chat('get weather', { body: { model: 'mock-tools', tools: [weather], tool_choice: 'required' } }),
-      chat('fall back', {
+      gateway.chat('a needle in the haystack', { headers: of('ann'), body: { model: 'mock-needle' } }),
+      gateway.chat(markup, { headers: of(markup), body: { model: 'mock-markup' } }),
+      gateway.chat('slow', { body: { model: 'mock:latency_ms=900' } }),
+      gateway.chat('stream', { body: { model: 'mock-stream', stream: true } }),
+      gateway.chat('get weather', {
+        body: { model: 'mock-tools', tools: [weather], tool_choice: 'required' },
+      }),
+      gateway.chat('fall back', {
         headers: { 'x-service-config': JSON.stringify(fallback), 'x-service-explain': 'true' },
       }),
-      chat('', {
+      gateway.chat('', {
         body: {
           model: 'mock-picture',
           messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: picture } }] }],
@@ -52,14 +44,7 @@ describe('the log in the console', () => {
       }),
     ];
     for (const answer of await Promise.all(all)) await answer.text();
-    await eventually(async () => {
-      const { total } = await gateway.api('GET', '/logs?include_total=true&page_size=1');
-      return total === all.length || undefined;
-    });
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
+    await gateway.untilLogged(all.length);
   });
 
   const rows = (page: Page) => page.getByRole('table', { name: 'Requests' }).locator('tbody tr[data-row]');

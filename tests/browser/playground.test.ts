@@ -1,25 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { eventually, stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
+import { describe, test } from 'node:test';
+import { eventually } from '../kit/process-kit.ts';
+import { assertAccessible, openWindow, useConsole } from './console-kit.ts';
 
 describe('the playground', () => {
-  let gateway: ConsoleGateway;
-  let workspace = '';
-  before(async () => {
-    gateway = await startConsole();
-    workspace = (await gateway.api('GET', '/workspaces')).data[0].id;
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
+  const gateway = useConsole();
 
   test('streams answers of two columns side by side, and tells what they took', async (t) => {
     const page = await openWindow(t, gateway);
@@ -60,7 +45,7 @@ describe('the playground', () => {
 
   test('runs a saved config, replays a logged request, and saves what was tried', async (t) => {
     const body = { name: 'Tried', config: { provider: 'mock', override_params: { model: 'mock-gpt' } } };
-    const { data } = await gateway.api('POST', '/configs', { ...body, workspace_id: workspace });
+    const { data } = await gateway.api('POST', '/configs', { ...body, workspace_id: gateway.workspace });
     const answer = await gateway.chat('From the log', { headers: { 'x-service-config': data.slug } });
     await answer.text();
     const id = answer.headers.get('x-service-request-id') ?? '';

@@ -1,15 +1,6 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  startConsole,
-} from './console-kit.ts';
-
-const evil = '<img src=x onerror=alert(1)><script>alert(2)</script>';
+import { describe, test } from 'node:test';
+import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 const template = (tone: string) =>
   JSON.stringify([
@@ -18,23 +9,18 @@ const template = (tone: string) =>
   ]);
 
 describe('prompts in the console', () => {
-  let gateway: ConsoleGateway;
-  let workspace = '';
-  before(async () => {
-    gateway = await startConsole();
-    workspace = (await gateway.api('GET', '/workspaces')).data[0].id;
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
+  const gateway = useConsole();
 
   const make = (name: string, string = template('politely')) =>
     gateway.api('POST', '/prompts', {
-      ...{ name, string, workspace_id: workspace, model: 'mock-gpt', parameters: { temperature: 0.2 } },
+      ...{
+        name,
+        string,
+        workspace_id: gateway.workspace,
+        model: 'mock-gpt',
+        parameters: { temperature: 0.2 },
+      },
     });
-  const audited = async (type: string, action: string): Promise<number> =>
-    (await gateway.api('GET', `/audit-logs?resource_type=${type}&action=${action}`)).total;
 
   test('an operator writes one, saves a new version, tries it, and rolls it back', async (t) => {
     const page = await openWindow(t, gateway);
@@ -48,7 +34,7 @@ describe('prompts in the console', () => {
     await assertAccessible(page);
     await page.getByRole('button', { name: 'Create the prompt' }).click();
     await page.getByText('The prompt is made.').first().waitFor();
-    assert.equal(await audited('prompts', 'create'), 1);
+    assert.equal(await gateway.audited('prompts', 'create'), 1);
 
     await page.getByLabel('Text of message 1').fill('You are rude.');
     await page.getByRole('button', { name: 'Save as a new version' }).click();
@@ -78,7 +64,7 @@ describe('prompts in the console', () => {
     const served = await gateway.api('GET', `/prompts/${data[0].id}`);
     assert.equal(served.prompt_version, 1);
     assert.match(served.string, /You are brief/);
-    assert.equal(await audited('prompts', 'publish'), 2);
+    assert.equal(await gateway.audited('prompts', 'publish'), 2);
     await assertAccessible(page);
 
     await page.getByRole('button', { name: 'Undo' }).click();
@@ -92,7 +78,7 @@ describe('prompts in the console', () => {
       string: template('with wit'),
       version_description: 'Wit',
     });
-    await gateway.api('POST', '/labels', { name: 'staging', workspace_id: workspace });
+    await gateway.api('POST', '/labels', { name: 'staging', workspace_id: gateway.workspace });
     const page = await openWindow(t, gateway, { look: 'dark' });
     await page.goto(`/console/prompts/${id}?tab=versions&from=1&to=2`);
     const difference = page.getByRole('region', { name: 'From version 1 to version 2' });
@@ -130,10 +116,10 @@ describe('prompts in the console', () => {
   });
 
   test('partials, collections and labels are made here; markup stays text', async (t) => {
-    await make(`Evil ${evil}`, `${evil} {{what}}`);
+    await make(`Evil ${markup}`, `${markup} {{what}}`);
     const page = await openWindow(t, gateway);
     await page.goto('/console/prompts');
-    await page.getByText(`Evil ${evil}`).click();
+    await page.getByText(`Evil ${markup}`).click();
     await page.getByLabel('Template').waitFor();
     assert.equal(await page.locator('img').count(), 0);
     await page.goto('/console/prompts?view=partials');
@@ -144,7 +130,7 @@ describe('prompts in the console', () => {
     await page.getByLabel('Text', { exact: true }).fill('Be kind.');
     await page.getByRole('button', { name: 'Create', exact: true }).click();
     await page.getByText('The partial is made.').first().waitFor();
-    assert.equal(await audited('prompt_partials', 'create'), 1);
+    assert.equal(await gateway.audited('prompt_partials', 'create'), 1);
     await page.goto('/console/prompts?view=collections');
     await page.getByText('default', { exact: true }).first().waitFor();
     await assertAccessible(page);

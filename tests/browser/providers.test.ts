@@ -1,28 +1,21 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { stopEverything } from '../kit/process-kit.ts';
-import { startFakeProviders } from '../kit/fake-providers/fake-providers.ts';
-import { assertAccessible, closeBrowser, consoleConfig, openWindow, startConsole } from './console-kit.ts';
+import { describe, test } from 'node:test';
+import { type FakeProviders, startFakeProviders } from '../kit/fake-providers/fake-providers.ts';
+import { assertAccessible, consoleConfig, markup, openWindow, useConsole } from './console-kit.ts';
 
-const evil = '<img src=x onerror=alert(1)>';
 const firstSecret = 'sk-first-0123456789abcdef';
 const secondSecret = 'sk-second-9876543210fedcba';
 
-test('integrations, providers, virtual keys and secrets in the console', async (t) => {
-  const provider = await startFakeProviders(t);
-  const security = { trusted_hosts: [new URL(provider.url).host] };
-  const gateway = await startConsole({ ...consoleConfig, security });
-  t.after(async () => {
-    await closeBrowser();
-    await stopEverything();
+describe('integrations, providers, virtual keys and secrets in the console', () => {
+  let provider: FakeProviders;
+  const gateway = useConsole(async () => {
+    provider = await startFakeProviders(gateway);
+    return { ...consoleConfig, security: { trusted_hosts: [new URL(provider.url).host] } };
   });
-  const workspace = (await gateway.api('GET', '/workspaces')).data[0].id;
-  const audited = async (type: string, action: string): Promise<number> =>
-    (await gateway.api('GET', `/audit-logs?resource_type=${type}&action=${action}`)).total;
   const arrived = (): string | undefined => provider.seen.at(-1)?.headers['authorization'];
 
-  await t.test("an operator makes an integration, and rotates the provider's secret", async (own) => {
-    const page = await openWindow(own, gateway);
+  test("an operator makes an integration, and rotates the provider's secret", async (t) => {
+    const page = await openWindow(t, gateway);
     await page.getByRole('link', { name: 'Integrations' }).click();
     await page.getByRole('button', { name: 'New integration' }).first().click();
     await page.getByRole('button', { name: /^Provider: / }).click();
@@ -37,7 +30,7 @@ test('integrations, providers, virtual keys and secrets in the console', async (
     await assertAccessible(page);
     await page.getByRole('button', { name: 'Create', exact: true }).click();
     await page.getByText('The integration is made.').first().waitFor();
-    assert.equal(await audited('integrations', 'create'), 1);
+    assert.equal(await gateway.audited('integrations', 'create'), 1);
 
     await page.getByRole('button', { name: 'Does it answer?' }).click();
     await page.getByLabel('Model', { exact: true }).fill('gpt-4o');
@@ -53,7 +46,7 @@ test('integrations, providers, virtual keys and secrets in the console', async (
     await assertAccessible(page);
     await page.getByRole('button', { name: 'Rotate', exact: true }).click();
     await page.getByText('The secret is now sk…ba.').first().waitFor();
-    assert.equal(await audited('integrations', 'update'), 1);
+    assert.equal(await gateway.audited('integrations', 'update'), 1);
     assert.ok(!(await page.content()).includes(secondSecret), 'the secret is not in the page');
     const answer = await gateway.chat('hello', {
       ...{ headers: { 'x-service-provider': '@rivers' }, body: { model: 'gpt-4o' } },
@@ -62,8 +55,8 @@ test('integrations, providers, virtual keys and secrets in the console', async (
     assert.equal(arrived(), `Bearer ${secondSecret}`);
   });
 
-  await t.test('models are switched on and off, with prices', async (own) => {
-    const page = await openWindow(own, gateway, { look: 'dark' });
+  test('models are switched on and off, with prices', async (t) => {
+    const page = await openWindow(t, gateway, { look: 'dark' });
     const [{ id }] = (await gateway.api('GET', '/integrations')).data;
     await page.goto(`/console/integrations?open=${id}&tab=models`);
     await page.getByRole('button', { name: 'Add a model' }).click();
@@ -79,7 +72,7 @@ test('integrations, providers, virtual keys and secrets in the console', async (
     await page.getByText('Saved. It holds from the next request on.').first().waitFor();
     await page.getByLabel('gpt-4o is on').uncheck();
     await page.getByLabel('gpt-4o is on').isChecked();
-    await own.test('a model that is off is refused', async () => {
+    await t.test('a model that is off is refused', async () => {
       await page.waitForFunction(
         `!document.querySelector('[aria-label="gpt-4o is on"]').checked && !document.querySelector('[aria-label="gpt-4o is on"]').disabled`,
       );
@@ -88,13 +81,13 @@ test('integrations, providers, virtual keys and secrets in the console', async (
     });
   });
 
-  await t.test('a provider of the organisation is opened to a workspace, and limited', async (own) => {
+  test('a provider of the organisation is opened to a workspace, and limited', async (t) => {
     await gateway.api('POST', '/integrations', {
-      ...{ name: `Shared ${evil}`, slug: 'shared', ai_provider_id: 'anthropic', key: firstSecret },
+      ...{ name: `Shared ${markup}`, slug: 'shared', ai_provider_id: 'anthropic', key: firstSecret },
     });
-    const page = await openWindow(own, gateway);
+    const page = await openWindow(t, gateway);
     await page.goto('/console/integrations');
-    await page.getByText(`Shared ${evil}`).click();
+    await page.getByText(`Shared ${markup}`).click();
     assert.equal(await page.locator('img').count(), 0);
     await page.getByRole('button', { name: 'Workspaces', exact: true }).click();
     await page
@@ -108,12 +101,12 @@ test('integrations, providers, virtual keys and secrets in the console', async (
     await page.getByLabel('Note', { exact: true }).fill('For the website');
     await page.getByRole('button', { name: 'Save', exact: true }).click();
     await page.getByText('Saved.').first().waitFor();
-    assert.equal(await audited('providers', 'update'), 1);
+    assert.equal(await gateway.audited('providers', 'update'), 1);
     await assertAccessible(page);
   });
 
-  await t.test('a reference to a secret elsewhere is made, with the fields of its manager', async (own) => {
-    const page = await openWindow(own, gateway);
+  test('a reference to a secret elsewhere is made, with the fields of its manager', async (t) => {
+    const page = await openWindow(t, gateway);
     await page.goto('/console/secrets?new=1');
     await page.getByLabel('Name', { exact: true }).fill('Key in the vault');
     await page.getByLabel('Secret manager').selectOption('hashicorp_vault');
@@ -125,28 +118,34 @@ test('integrations, providers, virtual keys and secrets in the console', async (
     await page.getByRole('button', { name: 'Create', exact: true }).click();
     await page.getByText('The secret reference is made.').first().waitFor();
     await page.getByText('hv…gh').waitFor();
-    assert.equal(await audited('secret_references', 'create'), 1);
+    assert.equal(await gateway.audited('secret_references', 'create'), 1);
     assert.ok(!(await page.content()).includes('hvs.0123456789abcdefgh'));
   });
 
-  await t.test('a virtual key is made and deleted', async (own) => {
+  test('a virtual key is made and deleted', async (t) => {
     await gateway.api('POST', '/virtual-keys', {
-      ...{ name: 'Old style', slug: 'old', provider: 'openai', key: firstSecret, workspace_id: workspace },
+      ...{
+        name: 'Old style',
+        slug: 'old',
+        provider: 'openai',
+        key: firstSecret,
+        workspace_id: gateway.workspace,
+      },
     });
-    const page = await openWindow(own, gateway);
+    const page = await openWindow(t, gateway);
     await page.goto('/console/providers?view=keys');
     await page.getByText('Old style').click();
     await page.getByRole('button', { name: 'Delete', exact: true }).click();
     await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('Delete: Old style. Done.').first().waitFor();
-    assert.equal(await audited('virtual_keys', 'delete'), 1);
+    assert.equal(await gateway.audited('virtual_keys', 'delete'), 1);
   });
 
-  await t.test('a key that only reads sees no button that changes or rotates', async (own) => {
+  test('a key that only reads sees no button that changes or rotates', async (t) => {
     const { key } = await gateway.makeKey('reader', [
       ...['workspace_integrations.list', 'workspace_integrations.read', 'providers.list'],
     ]);
-    const page = await openWindow(own, gateway, { key, expected: /403.*analytics/ });
+    const page = await openWindow(t, gateway, { key, expected: /403.*analytics/ });
     await page.goto('/console/integrations');
     await page.getByText('Rivers', { exact: true }).click();
     await page.getByText('sk…ba').waitFor();

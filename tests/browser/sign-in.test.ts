@@ -1,24 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { stopEverything } from '../kit/process-kit.ts';
-import {
-  assertAccessible,
-  closeBrowser,
-  type ConsoleGateway,
-  openWindow,
-  signIn,
-  startConsole,
-} from './console-kit.ts';
+import { describe, test } from 'node:test';
+import { assertAccessible, openWindow, signIn, useConsole } from './console-kit.ts';
 
 describe('signing in to the console', () => {
-  let gateway: ConsoleGateway;
-  before(async () => {
-    gateway = await startConsole();
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-  });
+  const gateway = useConsole();
 
   test('with a key; the session survives a reload, is not readable by scripts, and ends', async (t) => {
     const page = await openWindow(t, gateway, { key: null });

@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { type AuthorizationServer, startAuthorizationServer } from '../kit/authorization-server.ts';
-import { freePort } from '../kit/free-port.ts';
-import { stopEverything } from '../kit/process-kit.ts';
-import { closeBrowser, consoleConfig, type ConsoleGateway, openWindow, startConsole } from './console-kit.ts';
+import { consoleConfig, openWindow, useConsole } from './console-kit.ts';
 
 const resource = 'https://weir.example/console';
 const scopes = ['logs.list', 'analytics.view', 'configs.list'];
 
 describe('single sign-on', () => {
   let provider: AuthorizationServer;
-  let gateway: ConsoleGateway;
-  before(async () => {
-    const port = await freePort();
+  const gateway = useConsole(async (port) => {
     provider = await startAuthorizationServer({
       clients: [
         {
@@ -35,23 +31,16 @@ describe('single sign-on', () => {
       ...{ scope: `openid offline_access ${scopes.join(' ')}`, resource, label: 'Sign in with Acme' },
     };
     const [admin, , serving] = consoleConfig.pipelines;
-    gateway = await startConsole(
-      {
-        ...consoleConfig,
-        security: { trusted_hosts: [provider.host] },
-        pipelines: [
-          { ...admin, plugins: [auth, 'management'] },
-          { name: 'console', match: { path: '/console/**' }, plugins: [{ console: { sign_in: signIn } }] },
-          { ...serving, plugins: [auth, ...(serving?.plugins.slice(1) ?? [])] },
-        ],
-      },
-      port,
-    );
-  });
-  after(async () => {
-    await closeBrowser();
-    await stopEverything();
-    provider.close();
+    gateway.after(() => provider.close());
+    return {
+      ...consoleConfig,
+      security: { trusted_hosts: [provider.host] },
+      pipelines: [
+        { ...admin, plugins: [auth, 'management'] },
+        { name: 'console', match: { path: '/console/**' }, plugins: [{ console: { sign_in: signIn } }] },
+        { ...serving, plugins: [auth, ...(serving?.plugins.slice(1) ?? [])] },
+      ],
+    };
   });
 
   const signInWithAcme = async (page: Page): Promise<void> => {

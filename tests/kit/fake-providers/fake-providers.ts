@@ -52,7 +52,7 @@ export interface FakeProviders {
 }
 
 /** Starts the providers; they end with the test. */
-export async function startFakeProviders(t: TestContext): Promise<FakeProviders> {
+export async function startFakeProviders(t: Pick<TestContext, 'after'>): Promise<FakeProviders> {
   const seen: SeenRequest[] = [];
   let script: Script = { fixture: 'grid-text' };
   const server = http.createServer((message, response) => {

@@ -206,6 +206,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     }),
     headerPrefix: next.server.header_prefix,
     keyPrefix: next.security.key_prefix,
+    basePath: next.server.base_path,
     publicUrl: next.server.public_url || undefined,
   });
   const tracer = new TracerInUse({

@@ -160,6 +160,8 @@ export interface Scope {
   readonly headerPrefix: string;
   /** Prefix of service keys (`wk_`): it tells them from provider keys in an Authorization header. */
   readonly keyPrefix: string;
+  /** Where the API begins (`server.base_path`): `/v1`, or `/`. */
+  readonly basePath: string;
   /** Public address of this gateway (`server.public_url`), for links; undefined when it is not set. */
   readonly publicUrl: string | undefined;
   /** Runs on retirement, last registered first. */

@@ -61,6 +61,7 @@ export class ConsoleFiles {
     const html = file.plain
       .toString('utf8')
       .replaceAll('%NONCE%', nonce)
+      .replace('%FRAME%', facts.session === null ? 'none' : 'shown')
       .replace('"%FACTS%"', JSON.stringify(facts).replaceAll('<', '\\u003c'));
     return { status: 200, headers: pageHeaders(nonce), body: Buffer.from(html) };
   }

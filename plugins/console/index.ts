@@ -54,6 +54,7 @@ export default definePlugin({
       return files.page({
         prefix: scope.headerPrefix,
         keyPrefix: scope.keyPrefix,
+        basePath: scope.basePath,
         signIn: options.sign_in === undefined ? null : (options.sign_in.label ?? 'Single sign-on'),
         session: shownSession(sessions.read(context.header('cookie'))),
       });

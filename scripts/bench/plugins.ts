@@ -105,7 +105,7 @@ async function isolatedTimes(
     heard: () => undefined,
     stopped: () => undefined,
   });
-  const settings = { headerPrefix: 'x-service', keyPrefix: 'wk_', publicUrl: undefined };
+  const settings = { headerPrefix: 'x-service', keyPrefix: 'wk_', basePath: '/v1', publicUrl: undefined };
   await thread.call({ ask: 'create', options: {}, settings });
   const checks = new IsolatedChecks({
     clock,

@@ -278,6 +278,7 @@ export async function startTestGateway(t: Closing, options: TestGatewayOptions =
     mcpServers: options.mcpServers ?? new ConfiguredMcpServers(),
     headerPrefix,
     keyPrefix: config.security.key_prefix,
+    basePath: config.server.base_path,
     publicUrl: config.server.public_url || undefined,
   };
   const disposers: (() => Promise<void>)[] = [];

@@ -217,6 +217,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     vectors: createMemoryVectorIndex({ clock }),
     headerPrefix: 'x-service',
     keyPrefix: 'wk_',
+    basePath: '/v1',
     publicUrl: undefined,
     onDispose() {},
     setTimeout: absent,

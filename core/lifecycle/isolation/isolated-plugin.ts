@@ -183,8 +183,8 @@ class IsolatedPlugin {
       stopped: (reason, message) => this.#stopped(reason, message),
     });
     this.#thread = thread;
-    const { headerPrefix, keyPrefix, publicUrl } = scope;
-    const settings = { headerPrefix, keyPrefix, publicUrl };
+    const { headerPrefix, keyPrefix, basePath, publicUrl } = scope;
+    const settings = { headerPrefix, keyPrefix, basePath, publicUrl };
     const created = thread.call<readonly IsolatedHook[]>({ ask: 'create', options, settings });
     this.#ready = created.then(() => thread);
     this.#ready.catch(() => undefined);

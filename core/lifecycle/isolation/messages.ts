@@ -253,6 +253,7 @@ export type ThreadRequest =
 export interface ThreadSettings {
   readonly headerPrefix: string;
   readonly keyPrefix: string;
+  readonly basePath: string;
   readonly publicUrl: string | undefined;
 }
 

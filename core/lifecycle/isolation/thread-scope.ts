@@ -28,6 +28,7 @@ type LentScope = Pick<
   | 'metrics'
   | 'headerPrefix'
   | 'keyPrefix'
+  | 'basePath'
   | 'publicUrl'
   | 'onDispose'
   | 'setTimeout'

@@ -5,11 +5,11 @@ import { RouterProvider } from '@tanstack/react-router';
 import { setNonce } from 'get-nonce';
 import { Tooltip } from 'radix-ui';
 import { ApiError } from '@/api/client';
-import { SessionProvider, useSession } from '@/api/session';
+import { facts } from '@/api/facts';
+import { firstCaller, SessionProvider, useSession } from '@/api/session';
 import { PreferencesProvider } from '@/lib/preferences';
 import { router } from '@/router';
 import { SignIn } from '@/shell/sign-in';
-import { Loading } from '@/ui/states';
 import { ToastProvider } from '@/ui/toast';
 import '@/styles.css';
 
@@ -30,22 +30,27 @@ const queries = new QueryClient({
 
 function App() {
   const { caller } = useSession();
-  if (caller === undefined) return <Loading />;
   return caller === null ? <SignIn /> : <RouterProvider router={router} />;
 }
 
-createRoot(document.getElementById('root') as HTMLElement).render(
-  <StrictMode>
-    <QueryClientProvider client={queries}>
-      <PreferencesProvider>
-        <Tooltip.Provider>
-          <SessionProvider>
-            <ToastProvider>
-              <App />
-            </ToastProvider>
-          </SessionProvider>
-        </Tooltip.Provider>
-      </PreferencesProvider>
-    </QueryClientProvider>
-  </StrictMode>,
+// The page's own script comes while the caller is asked for; until then the frame of index.html is seen.
+const caller = firstCaller();
+if (facts.session !== null) void router.load();
+const root = createRoot(document.getElementById('root') as HTMLElement);
+void caller.then((first) =>
+  root.render(
+    <StrictMode>
+      <QueryClientProvider client={queries}>
+        <PreferencesProvider>
+          <Tooltip.Provider>
+            <SessionProvider first={first}>
+              <ToastProvider>
+                <App />
+              </ToastProvider>
+            </SessionProvider>
+          </Tooltip.Provider>
+        </PreferencesProvider>
+      </QueryClientProvider>
+    </StrictMode>,
+  ),
 );

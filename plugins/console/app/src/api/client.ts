@@ -33,15 +33,10 @@ export class ApiError extends Error {
   }
 }
 
-/** Base path of the API; the gateway says it at `/`. */
-export const basePath: Promise<string> = fetch('/', { headers: { accept: 'application/json' } })
-  .then(async (answer) => ((await answer.json()) as { base_url?: string }).base_url ?? '/v1')
-  .catch(() => '/v1');
+const base = facts.basePath === '/' ? '' : facts.basePath;
 
 /** Address of the API for programs: `http://…/v1`. */
-export const apiAddress: Promise<string> = basePath.then(
-  (path) => location.origin + (path === '/' ? '' : path),
-);
+export const apiAddress = location.origin + base;
 
 let csrf = facts.session?.csrf;
 let onEnd: () => void = () => undefined;
@@ -63,12 +58,11 @@ export function callerHeaders(): Record<string, string> {
 
 /** A request to the API by its path below the base path, whatever its status; rejects when the gateway does not answer. */
 export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
-  const base = isOutside(path) ? '' : await basePath;
   const headers = new Headers(init.headers);
   for (const [name, value] of Object.entries(callerHeaders())) headers.set(name, value);
   let answer: Response;
   try {
-    answer = await fetch((base === '/' ? '' : base) + path, { ...init, headers });
+    answer = await fetch((isOutside(path) ? '' : base) + path, { ...init, headers });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new ApiError(
@@ -127,12 +121,9 @@ function mistakesOf(errors: unknown): readonly Mistake[] {
 }
 
 const throwing: Middleware = {
-  async onRequest({ request }) {
+  onRequest({ request }) {
     for (const [name, value] of Object.entries(callerHeaders())) request.headers.set(name, value);
-    const base = await basePath;
-    return base === '/v1'
-      ? request
-      : new Request(request.url.replace('/v1', base === '/' ? '' : base), request);
+    return request;
   },
   async onResponse({ response }) {
     if (!response.ok) throw await errorOf(response);
@@ -141,7 +132,7 @@ const throwing: Middleware = {
 };
 
 /** The administration API, typed by its own document. Every call rejects with an `ApiError` unless it succeeds. */
-export const api = createClient<paths>({ baseUrl: `${location.origin}/v1` });
+export const api = createClient<paths>({ baseUrl: apiAddress });
 api.use(throwing);
 
 /** The data of a call whose failure is thrown. */

@@ -11,6 +11,8 @@ interface Facts {
   readonly prefix: string;
   /** Prefix of service keys: `wk_`. */
   readonly keyPrefix: string;
+  /** Where the administration API begins: `/v1`, or `/`. */
+  readonly basePath: string;
   /** Text of the button for the identity provider; null without one. */
   readonly signIn: string | null;
   readonly session: PageSession | null;
@@ -24,7 +26,7 @@ function read(): Facts {
   } catch {
     // The page of the development server has none.
   }
-  return { prefix: 'x-service', keyPrefix: 'wk_', signIn: null, session: null };
+  return { prefix: 'x-service', keyPrefix: 'wk_', basePath: '/v1', signIn: null, session: null };
 }
 
 export const facts = read();

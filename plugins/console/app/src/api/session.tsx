@@ -8,8 +8,8 @@ import type { operations } from '@/api/schema.gen';
 export type Caller = operations['caller.get']['responses'][200]['content']['application/json'];
 
 interface SessionState {
-  /** Undefined: not known yet; null: nobody is signed in. */
-  readonly caller: Caller | null | undefined;
+  /** Null: nobody is signed in. */
+  readonly caller: Caller | null;
   /** The session was ended by the gateway, not by the user. */
   readonly ended: boolean;
   signIn(credential: string): Promise<void>;
@@ -20,18 +20,28 @@ interface SessionState {
 
 const Context = createContext<SessionState | undefined>(undefined);
 
-export function SessionProvider({ children }: { readonly children: ReactNode }) {
-  const [caller, setCaller] = useState<Caller | null>();
-  const [ended, setEnded] = useState(false);
-  const queries = useQueryClient();
-
-  const load = useCallback(async (): Promise<void> => {
+/** Who is signed in as the page begins; null for nobody. */
+export async function firstCaller(): Promise<Caller | null> {
+  try {
     const session =
       facts.session ?? (await json<{ session: PageSession | null }>('/console/session')).session;
     setCsrf(session?.csrf);
-    if (session === null) return setCaller(null);
-    setCaller(await dataOf(api.GET('/me')));
-  }, []);
+    return session === null ? null : await dataOf(api.GET('/me'));
+  } catch {
+    return null;
+  }
+}
+
+interface SessionProviderProps {
+  /** Who was signed in when the page began. */
+  readonly first: Caller | null;
+  readonly children: ReactNode;
+}
+
+export function SessionProvider({ first, children }: SessionProviderProps) {
+  const [caller, setCaller] = useState(first);
+  const [ended, setEnded] = useState(false);
+  const queries = useQueryClient();
 
   useEffect(() => {
     whenSessionEnds(() => {
@@ -39,8 +49,7 @@ export function SessionProvider({ children }: { readonly children: ReactNode }) 
       setEnded(true);
       setCaller(null);
     });
-    load().catch(() => setCaller(null));
-  }, [load]);
+  }, []);
 
   const signIn = useCallback(
     async (credential: string): Promise<void> => {

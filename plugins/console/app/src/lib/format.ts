@@ -2,6 +2,7 @@
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+const ago = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 const share = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 });
 
 export function count(value: number): string {
@@ -38,31 +39,35 @@ export function bytes(value: number): string {
 export function relative(iso: string, now = Date.now()): string {
   const seconds = Math.round((Date.parse(iso) - now) / 1000);
   if (Number.isNaN(seconds)) return iso;
-  const format = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
   const size = Math.abs(seconds);
-  if (size < 60) return format.format(seconds, 'second');
-  if (size < 3600) return format.format(Math.round(seconds / 60), 'minute');
-  if (size < 86_400) return format.format(Math.round(seconds / 3600), 'hour');
-  return format.format(Math.round(seconds / 86_400), 'day');
+  if (size < 60) return ago.format(seconds, 'second');
+  if (size < 3600) return ago.format(Math.round(seconds / 60), 'minute');
+  if (size < 86_400) return ago.format(Math.round(seconds / 3600), 'hour');
+  return ago.format(Math.round(seconds / 86_400), 'day');
 }
 
 /** A moment in the chosen zone, to the second (`ms`: to the millisecond). */
 export function moment(iso: string, zone: 'local' | 'utc', ms = false): string {
   const date = new Date(iso);
   if (Number.isNaN(date.getTime())) return iso;
-  const options: Intl.DateTimeFormatOptions = {
-    ...{
-      year: 'numeric',
-      month: '2-digit',
-      day: '2-digit',
-      hour: '2-digit',
-      minute: '2-digit',
-      second: '2-digit',
-    },
-    hourCycle: 'h23',
-    ...(ms && { fractionalSecondDigits: 3 }),
-    ...(zone === 'utc' && { timeZone: 'UTC' }),
-  };
   // Swedish writes dates as ISO 8601 does.
-  return new Intl.DateTimeFormat('sv', options).format(date).replace(',', '.');
+  return momentsOf(zone, ms).format(date).replace(',', '.');
+}
+
+/** A format costs a hundred times what it writes: a long list makes each once. */
+const moments = new Map<string, Intl.DateTimeFormat>();
+
+function momentsOf(zone: 'local' | 'utc', ms: boolean): Intl.DateTimeFormat {
+  const name = `${zone} ${String(ms)}`;
+  let format = moments.get(name);
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat('sv', {
+      ...{ year: 'numeric', month: '2-digit', day: '2-digit' },
+      ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
+      ...(ms && { fractionalSecondDigits: 3 }),
+      ...(zone === 'utc' && { timeZone: 'UTC' }),
+    });
+    moments.set(name, format);
+  }
+  return format;
 }

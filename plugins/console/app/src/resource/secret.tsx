@@ -1,5 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
-import { basePath } from '@/api/client';
+import { apiAddress } from '@/api/client';
 import { facts } from '@/api/facts';
 import { keys as texts } from '@/texts/keys';
 import { Button } from '@/ui/button';
@@ -15,13 +14,8 @@ interface SecretProps {
 
 /** A secret that is shown once, with a line that uses it. */
 export function Secret({ secret, plain = false, text = texts.secret.once, onDone }: SecretProps) {
-  const { data: base = '/v1' } = useQuery({
-    queryKey: ['base-path'],
-    queryFn: () => basePath,
-    staleTime: Number.POSITIVE_INFINITY,
-  });
   const line = [
-    `curl ${location.origin}${base === '/' ? '' : base}/chat/completions \\`,
+    `curl ${apiAddress}/chat/completions \\`,
     `  -H '${facts.prefix}-api-key: ${secret}' \\`,
     `  -H 'content-type: application/json' \\`,
     `  -d '{"model": "mock-gpt", "messages": [{"role": "user", "content": "Hello"}]}'`,

@@ -39,7 +39,7 @@ interface DataTableProps<T> {
   readonly rows: readonly T[];
   readonly rowId: (row: T) => string;
   readonly onOpen?: (row: T) => void;
-  /** Only the rows in sight are drawn, in a box of its own height: for long lists. */
+  /** Only the rows in sight are drawn, in a box of its own height: for long lists, which are not sorted here. */
   readonly virtual?: boolean;
   /** Is called when the end of the rows comes near. */
   readonly onEnd?: () => void;
@@ -49,16 +49,36 @@ interface DataTableProps<T> {
   readonly footer?: ReactNode;
 }
 
-const rowHeight = 36;
+/** Of a row where only those in sight are drawn, pixels. */
+const rowHeight = 32;
 /** Rows before the end at which more are asked for. */
 const nearEnd = 20;
 
 /** A table whose rows open with a click, Enter, and are walked with j and k. */
 export function DataTable<T>(props: DataTableProps<T>) {
   const { label, columns, rows, rowId, onOpen, virtual = false, onEnd, sort, onSort, footer } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const virtualizer = useVirtualizer({
+    count: rows.length,
+    enabled: virtual,
+    getScrollElement: () => box.current,
+    estimateSize: () => rowHeight,
+    overscan: 12,
+    onChange: (instance) => {
+      const last = instance.getVirtualItems().at(-1);
+      if (last !== undefined && last.index >= rows.length - nearEnd) onEnd?.();
+    },
+  });
+  const items = virtual ? virtualizer.getVirtualItems() : undefined;
+  const first = items?.[0]?.index ?? 0;
+  const end = items === undefined ? rows.length : (items.at(-1)?.index ?? -1) + 1;
+  const before = items?.[0]?.start ?? 0;
+  const after = items === undefined ? 0 : virtualizer.getTotalSize() - (items.at(-1)?.end ?? 0);
+  // The table knows the rows in sight alone: a model of ten thousand would be made anew with each page of them.
+  const data = useMemo(() => (virtual ? rows.slice(first, end) : (rows as T[])), [virtual, rows, first, end]);
   const sorting = useMemo(() => (sort === undefined ? [] : [{ ...sort }]), [sort]);
   const table = useReactTable({
-    data: rows as T[],
+    data,
     columns,
     getCoreRowModel: getCoreRowModel(),
     ...(sort !== undefined && { getSortedRowModel: getSortedRowModel(), state: { sorting } }),
@@ -71,29 +91,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
     },
     getRowId: rowId,
   });
-  const box = useRef<HTMLDivElement>(null);
-  const all = table.getRowModel().rows;
-  const virtualizer = useVirtualizer({
-    count: all.length,
-    enabled: virtual,
-    getScrollElement: () => box.current,
-    estimateSize: () => rowHeight,
-    overscan: 12,
-    onChange: (instance) => {
-      const last = instance.getVirtualItems().at(-1);
-      if (last !== undefined && last.index >= all.length - nearEnd) onEnd?.();
-    },
-  });
-  const items = virtual ? virtualizer.getVirtualItems() : undefined;
-  const before = items?.[0]?.start ?? 0;
-  const after = items === undefined ? 0 : virtualizer.getTotalSize() - (items.at(-1)?.end ?? 0);
-  const shown =
-    items === undefined
-      ? all.map((row, index) => ({ row, index }))
-      : items.flatMap(({ index }) => {
-          const row = all[index];
-          return row === undefined ? [] : [{ row, index }];
-        });
+  const shown = table.getRowModel().rows;
   // Rows are drawn anew when their content changes, and not with each step of scrolling.
   const open = useRef(onOpen);
   open.current = onOpen;
@@ -121,7 +119,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
       <table
         className={classes('w-full border-collapse text-left', virtual && 'min-w-[60rem] table-fixed')}
         aria-label={label}
-        aria-rowcount={virtual ? all.length + 1 : undefined}
+        aria-rowcount={virtual ? rows.length + 1 : undefined}
       >
         {virtual && (
           <colgroup>
@@ -141,13 +139,13 @@ export function DataTable<T>(props: DataTableProps<T>) {
         </thead>
         <tbody onKeyDown={walk}>
           {before > 0 && <tr aria-hidden style={{ height: before }} />}
-          {shown.map(({ row, index }) => (
+          {shown.map((row, index) => (
             <BodyRow
               key={row.id}
               row={row as Row<unknown>}
               content={row.original}
               columns={columns as Columns<unknown>}
-              number={virtual ? index + 2 : undefined}
+              number={virtual ? first + index + 2 : undefined}
               onOpen={openRow as ((row: unknown) => void) | undefined}
             />
           ))}
@@ -207,6 +205,7 @@ const BodyRow = memo(
       <tr
         data-row={row.id}
         aria-rowindex={number}
+        style={number === undefined ? undefined : { height: rowHeight }}
         tabIndex={onOpen === undefined ? undefined : 0}
         onClick={() => {
           // A text that was just marked is to be copied.
@@ -216,7 +215,8 @@ const BodyRow = memo(
           if (event.key === 'Enter' && event.target === event.currentTarget) onOpen?.(row.original);
         }}
         className={classes(
-          'border-line/60 h-9 border-b',
+          'border-line/60 border-b',
+          number === undefined && 'h-9',
           onOpen !== undefined && 'hover:bg-raised focus-visible:bg-raised cursor-pointer',
         )}
       >

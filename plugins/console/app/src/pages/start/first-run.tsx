@@ -1,4 +1,4 @@
-import { use, useState, type FormEvent, type ReactNode } from 'react';
+import { useState, type FormEvent, type ReactNode } from 'react';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { Check } from 'lucide-react';
@@ -211,8 +211,7 @@ function MakeKey({ onKey }: { readonly onKey: (secret: string) => void }) {
 function SendRequest({ choice, secret }: { readonly choice: Choice; readonly secret: string }) {
   const [begun] = useState(() => new Date().toISOString());
   const [language, setLanguage] = useState<keyof ReturnType<typeof snippetsFor>>('curl');
-  const base = use(apiAddress);
-  const snippets = snippetsFor({ ...choice, base, secret });
+  const snippets = snippetsFor({ ...choice, base: apiAddress, secret });
   const arrived = useQuery({
     queryKey: ['first-request', begun],
     queryFn: ({ signal }) =>

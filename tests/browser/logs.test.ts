@@ -139,6 +139,65 @@ describe('the log in the console', () => {
     assert.equal(await page.evaluate(`document.querySelector('article img').naturalWidth`), 16);
   });
 
+  test('a conversation in the wire of messages, and one of generateContent, are shown with calls, results and images', async (t) => {
+    const send = async (path: string, body: object): Promise<string> => {
+      const headers = { 'x-service-api-key': gateway.ownerKey, 'content-type': 'application/json' };
+      const url = `${gateway.url}${path}`;
+      const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+      assert.equal(answer.status, 200, await answer.text());
+      const id = answer.headers.get('x-service-request-id') ?? '';
+      await eventually(async () => {
+        const { request } = await gateway.api('GET', `/logs/${id}`);
+        return request.body !== null || undefined;
+      });
+      return id;
+    };
+    const [, data = ''] = picture.split(',');
+    const messages = await send('/v1/messages', {
+      ...{ model: 'mock-gpt', max_tokens: 100, system: 'Be terse.', stream: true },
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'What is on it?' },
+            { type: 'image', source: { type: 'base64', media_type: 'image/png', data } },
+          ],
+        },
+        {
+          role: 'assistant',
+          content: [{ type: 'tool_use', id: 't1', name: 'look_closer', input: { at: 1 } }],
+        },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't1', content: 'A red square' }] },
+      ],
+      tools: [{ name: 'look_closer', input_schema: { type: 'object' } }],
+    });
+    const gemini = await send('/v1beta/models/mock-gpt:generateContent', {
+      systemInstruction: { parts: [{ text: 'Be terse.' }] },
+      contents: [
+        {
+          role: 'user',
+          parts: [{ text: 'What is on it?' }, { inlineData: { mimeType: 'image/png', data } }],
+        },
+        { role: 'model', parts: [{ functionCall: { name: 'look_closer', args: { at: 1 } } }] },
+        {
+          role: 'user',
+          parts: [{ functionResponse: { name: 'look_closer', response: { result: 'A red square' } } }],
+        },
+      ],
+    });
+    const page = await openWindow(t, gateway);
+    for (const id of [messages, gemini]) {
+      await page.goto(`/console/logs/${id}`);
+      const turns = page.getByRole('article');
+      await turns.filter({ hasText: 'system' }).getByText('Be terse.').waitFor();
+      await turns.getByRole('img', { name: 'Image of the message' }).waitFor();
+      await turns.getByText('Calls look_closer').waitFor();
+      await turns.filter({ hasText: 'tool' }).getByText('A red square', { exact: true }).waitFor();
+      await turns.filter({ hasText: 'Answer' }).first().waitFor();
+      assert.equal(await turns.count(), 5, page.url());
+    }
+  });
+
   test('markup and scripts in what was said, and in names, stay text', async (t) => {
     const page = await openWindow(t, gateway);
     await openLogs(page);

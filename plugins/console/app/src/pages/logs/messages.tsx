@@ -2,7 +2,8 @@ import { useState } from 'react';
 import { ImageOff } from 'lucide-react';
 import { classes } from '@/lib/classes';
 import { count } from '@/lib/format';
-import { answerTurns, requestTurns, type Part, type Turn } from '@/pages/logs/conversation';
+import type { Part, Turn } from '@/pages/logs/blocks';
+import { answerTurns, requestTurns } from '@/pages/logs/conversation';
 import type { LogDetail } from '@/pages/logs/timings';
 import { log } from '@/texts/log';
 import { Badge, CodeBlock, CopyButton, type Tone } from '@/ui/small';
@@ -14,7 +15,7 @@ const tones: Readonly<Record<string, Tone>> = { user: 'accent', assistant: 'good
 /** What was said, as a conversation. */
 export function Messages({ entry }: { readonly entry: LogDetail }) {
   const { request, response, log_format: format } = entry;
-  const asked = requestTurns(request.body);
+  const asked = requestTurns(request.body, format);
   const answered = answerTurns(response.body, format);
   const { error_message: fault } = entry.metrics;
   if (asked.length === 0 && answered.length === 0 && fault === '')

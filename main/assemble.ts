@@ -31,6 +31,7 @@ import { createRequestMetrics } from '../core/http/request-metrics.ts';
 import { compilePipelines, hasPlugin } from '../core/http/route-table.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { type Followers, Reloader } from '../core/lifecycle/reload.ts';
+import { MainFileEditor } from '../core/lifecycle/config-file-editor.ts';
 import { shownPipelines } from '../core/lifecycle/shown-pipelines.ts';
 import type { Services } from '../core/lifecycle/scope.ts';
 import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
@@ -155,6 +156,9 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
   opened.push(() => priceData.close());
   const { routingState = new RoutingState(clock) } = options;
   const breakers = new Breakers({ counters, clock, log, metrics });
+  const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
+  const sources = { builtIns, bundler, providerNames, providerRows, clock };
+  const editor = new MainFileEditor({ file, env, sources, reloader: () => reloader });
   const shared = {
     log,
     clock,
@@ -169,6 +173,9 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     ownRequests: { send: (request: OwnRequest) => gateway.send(request) },
     dialects,
     mcpServers: new ConfiguredMcpServers(),
+
+    // A worker has none: its parent leads each reload.
+    configFile: options.elsewhere === undefined ? editor : undefined,
     ...stores,
   };
   const guarded = (security: GatewayConfig['security']) => {
@@ -214,18 +221,13 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     create: (settings) => createOtlpTracer(settings, { clock, log, metrics, directory }),
   });
   opened.push(() => tracer.close());
-  const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
-  const reloader = new Reloader({
-    builtIns,
-    bundler,
-    providerNames,
-    providerRows,
+  const reloader: Reloader<ReturnType<typeof compilePipelines>> = new Reloader({
+    ...sources,
     restartNeeded,
     breakers: pluginBreakers,
     runtime: hooks,
     log,
     metrics,
-    clock,
     services({ config: next, source, checks }) {
       fileRecords.prepare({ config: next, source });
       return services(next, checks);

@@ -137,7 +137,8 @@ function detailsOf(
   const error = refusal === undefined ? undefined : { code: refusal.code, message: refusal.message };
   const query = maskSecrets(Object.fromEntries(new URLSearchParams(context.query)));
   const headers = maskSecrets(headersOf(context.headers));
-  const isRecorded = context.body.loaded && context.get(matchedRoute) !== undefined;
+  const route = context.get(matchedRoute);
+  const isRecorded = context.body.loaded && route !== undefined && route.isBodySecret !== true;
   const body = isRecorded ? maskSecrets(context.json) : undefined;
   const details = JSON.stringify({ query, headers, body, error, api_key_id: keyId });
   if (Buffer.byteLength(details) <= maxDetailsBytes) return details;

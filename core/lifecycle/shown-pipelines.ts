@@ -1,5 +1,5 @@
 import type { ConfigSource } from '../config/config-source.ts';
-import { isSecretName } from '../config/ajv.ts';
+import { mayBeSecretName } from '../config/masked-text.ts';
 import type { PipelineConfig } from '../config/schema.ts';
 import { childPointer, isJsonObject } from '../base/json.ts';
 
@@ -10,8 +10,6 @@ const maxText = 200;
 /** Most members of an object or items of a list that are shown, and deepest nesting. */
 const maxMembers = 50;
 const maxDepth = 8;
-/** Names of options whose texts are secret, or may lead to one. */
-const mayBeSecret = /secret|key|token|passw|credential|auth|cookie|cert|signature|salt|header|env/i;
 /** What an address says of its user. */
 const userOfAddress = /:\/\/[^/\s@]*@/g;
 /** Parameters of an address that may be credentials. */
@@ -73,7 +71,7 @@ function shown(value: unknown, showing: Showing): unknown {
       shown(member, {
         ...showing,
         pointer: childPointer(pointer, name),
-        isSecret: isSecret || (typeof name === 'string' && (isSecretName(name) || mayBeSecret.test(name))),
+        isSecret: isSecret || (typeof name === 'string' && mayBeSecretName(name)),
         depth: depth + 1,
       });
     if (Array.isArray(value)) return value.slice(0, maxMembers).map((item, index) => inner(index, item));

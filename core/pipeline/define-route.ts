@@ -66,6 +66,8 @@ export interface RouteDefinition {
   identify?(credentials: unknown, read: RouteInput<unknown, unknown, unknown>['read']): Promise<KeyRecord>;
   /** The audit action, or null with a reason in a comment for routes that change nothing. */
   readonly audit: string | null;
+  /** The audit trail leaves the body out: it may hold secrets under any name. */
+  readonly isBodySecret?: true;
   readonly params?: TSchema;
   readonly query?: TSchema;
   readonly body?: TSchema;
@@ -95,6 +97,7 @@ interface RouteHead<P, Q, Credentials> {
     read: RouteInput<unknown, unknown, unknown>['read'],
   ): Promise<KeyRecord>;
   audit: string | null;
+  isBodySecret?: true;
   params?: P;
   query?: Q;
   examples?: RouteExamples;

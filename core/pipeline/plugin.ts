@@ -9,6 +9,7 @@ import type { Analytics } from '../ports/analytics.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Cache, Embeddings, VectorIndex } from '../ports/cache.ts';
 import type { Budgets } from '../ports/budgets.ts';
+import type { ConfigFileEditor } from '../ports/config-file.ts';
 import type { Counters, Limiter } from '../ports/counters.ts';
 import type { LogExports } from '../ports/exports.ts';
 import type { GuardedFetch } from '../ports/transport.ts';
@@ -143,6 +144,8 @@ export interface Scope {
   readonly resources: Resources | undefined;
   /** Logs as files; undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
+  /** The configuration file, for editing; undefined where this process does not read it from a file. */
+  readonly configFile: ConfigFileEditor | undefined;
   /** Feature switches of the operator. */
   readonly features: Features;
   /** All checks that guardrails can use. */

@@ -5,6 +5,7 @@ import { apiKeyRoutes } from './api-keys/routes.ts';
 import { auditLogsRoute, auditVerificationRoute, DeniedAttempts } from './audit-logs.ts';
 import { callerRoute } from './caller.ts';
 import { cacheSummaryRoute, graphRoutes } from './analytics/routes.ts';
+import { configFileRoutes } from './config-file.ts';
 import { configRoutes } from './configs/routes.ts';
 import { collectionRoutes } from './prompts/collections.ts';
 import { deploymentRoutes } from './deployments.ts';
@@ -57,12 +58,19 @@ export default definePlugin({
       redact: Type.Optional(
         redactionRules('requests, answers and spans that are reported by `POST /logs` or over OTLP'),
       ),
+      config_writes: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description:
+            "Whether holders of an owner's key may read and write the text of the configuration file over the API and in the console. Who may write it may run code in the gateway: a plugin is a file that it names.",
+        }),
+      ),
     },
     { additionalProperties: false },
   ),
   capabilities: { needs: ['key'], routes: true },
   check: ({ redact }) => redactionFaults(redact, '/redact'),
-  async create({ redact = [] }, scope) {
+  async create({ redact = [], config_writes: writes = false }, scope) {
     const redaction = compileRedaction(redact, scope.keyPrefix);
     const streams = new LogStreams(scope);
     const routes = [
@@ -78,6 +86,7 @@ export default definePlugin({
       cacheSummaryRoute(scope),
       invalidateCacheRoute(scope),
       callerRoute(scope),
+      ...configFileRoutes(scope, writes),
       ...settingsRoutes(scope),
       ...userRoutes(scope),
       ...workspaceRoutes(scope),

@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { before, describe, test } from 'node:test';
-import { assertAccessible, openWindow, useConsole } from './console-kit.ts';
+import type { Page } from 'playwright-core';
+import { assertAccessible, type ConsoleGateway, openWindow, useConsole } from './console-kit.ts';
 
 const config = {
   version: 1,
   server: { operations: 'key' },
+  providers: { second: { service: 'mock', api_key: 'a-literal-secret' } },
   pipelines: [
-    { name: 'admin', match: { routes: 'contributed' }, plugins: ['auth', 'management'] },
+    {
+      name: 'admin',
+      match: { routes: 'contributed' },
+      plugins: ['auth', { management: { config_writes: true } }],
+    },
     { name: 'console', match: { path: '/console/**' }, plugins: ['console'] },
     {
       name: 'gateway',
@@ -17,6 +23,21 @@ const config = {
   ],
   storage: { resources: { url: 'pglite:' }, journal: { ship_ms: 100 } },
 };
+
+function fileOf({ child: { spawnargs } }: ConsoleGateway): string {
+  return spawnargs[spawnargs.indexOf('--config') + 1] ?? '';
+}
+
+/** Types another word over one of the text in the editor. */
+async function replaceWord(page: Page, before: string, after: string): Promise<void> {
+  const line = page.locator('.cm-line').filter({ hasText: before });
+  await line.click();
+  const whole = (await line.textContent()) ?? '';
+  await page.keyboard.press('Home');
+  await page.keyboard.press('Home');
+  await page.keyboard.press('Shift+End');
+  await page.keyboard.insertText(whole.replace(before, after));
+}
 
 describe('health and pipelines in the console', () => {
   const gateway = useConsole(config);
@@ -51,8 +72,7 @@ describe('health and pipelines in the console', () => {
     const page = await openWindow(t, gateway);
     await page.goto('/console/pipelines');
     await page.getByRole('heading', { name: 'gateway' }).waitFor();
-    const { spawnargs } = gateway.child;
-    const file = spawnargs[spawnargs.indexOf('--config') + 1] ?? '';
+    const file = fileOf(gateway);
     const whole = await readFile(file, 'utf8');
     const line = whole.split('\n').findIndex((one) => one.includes('"bodies"')) + 1;
     assert.ok(line > 0);
@@ -64,5 +84,68 @@ describe('health and pipelines in the console', () => {
     await writeFile(file, whole.replace('"bodies": true', '"bodies": false'));
     await reloads.getByText('Serves').first().waitFor();
     assert.equal(await page.getByText('The file on disk has faults').count(), 0);
+  });
+
+  test('edit the configuration file: a fault at its word, the change looked at, written, and serving', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/pipelines' });
+    await page.getByRole('button', { name: 'Edit the file' }).click();
+    const text = page.getByRole('textbox', { name: 'Text of the configuration file' });
+    await text.getByText('"***1***"').waitFor();
+    assert.equal(await page.getByText('a-literal-secret').count(), 0);
+    await assertAccessible(page);
+    const write = page.getByRole('button', { name: 'Review and write' });
+    assert.ok(await write.isDisabled());
+    await replaceWord(page, '"bodies"', '"bodiez"');
+    await page
+      .getByRole('list', { name: 'Faults of the text' })
+      .getByText('did you mean "bodies"?')
+      .waitFor();
+    assert.ok(await write.isDisabled());
+    await page.locator('.cm-lintRange-error').first().hover();
+    await page.getByRole('button', { name: 'bodies' }).click();
+    await replaceWord(page, '"bodies": false', '"bodies": true');
+    await page.getByText('The gateway finds no faults.').waitFor();
+    await write.click();
+    await page
+      .getByRole('group', { name: 'The file now, and your text' })
+      .getByText('"bodies": true')
+      .waitFor();
+    await page.getByRole('button', { name: 'Write the file' }).click();
+    await page.getByText('Written, and it serves.').waitFor();
+    const whole = await readFile(fileOf(gateway), 'utf8');
+    assert.ok(whole.includes('"bodies": true') && whole.includes('a-literal-secret'));
+    await page.getByRole('button', { name: 'Back to the pipelines' }).click();
+    await page.getByRole('list', { name: 'Reloads' }).getByText('administration API').first().waitFor();
+    await page.getByRole('link', { name: 'Audit trail' }).click();
+    await page
+      .getByRole('row', { name: /config file/ })
+      .first()
+      .waitFor();
+  });
+
+  test('two edit the file at once: the second is told, and goes on with its own text', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/pipelines', expected: /412/ });
+    await page.getByRole('button', { name: 'Edit the file' }).click();
+    await page.getByText('This is what the file says.').waitFor();
+    const { text, version } = await gateway.api('GET', '/admin/config-file');
+    await gateway.api('PUT', '/admin/config-file', { text: `# theirs\n${text}`, version });
+    await replaceWord(page, '"bodies": true', '"bodies": false');
+    const dialog = page.getByRole('dialog', { name: 'Somebody else changed this meanwhile' });
+    await dialog.getByText('# theirs').waitFor();
+    await dialog.getByRole('button', { name: 'Go on with mine' }).click();
+    await page.getByRole('button', { name: 'Review and write' }).click();
+    await page.getByRole('button', { name: 'Write the file' }).click();
+    await page.getByText('Written, and it serves.').waitFor();
+  });
+
+  test('where the operator does not allow it, the page says which option does', async (t) => {
+    const file = fileOf(gateway);
+    await writeFile(
+      file,
+      (await readFile(file, 'utf8')).replace('"config_writes": true', '"config_writes": false'),
+    );
+    const page = await openWindow(t, gateway, { place: '/console/pipelines' });
+    await page.getByText('management: { config_writes: true }').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Edit the file' }).count(), 0);
   });
 });

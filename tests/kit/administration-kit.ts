@@ -89,6 +89,7 @@ export async function startAdministration(
     | 'analytics'
     | 'checksOf'
     | 'clock'
+    | 'configFile'
     | 'directory'
     | 'exports'
     | 'features'
@@ -109,7 +110,10 @@ export async function startAdministration(
     ...(resources !== undefined && { resources }),
     server: { max_body_bytes: 8_000_000, ...options.server },
     pipelines: [
-      { match: { routes: 'contributed' }, plugins: [auth, management] },
+      {
+        match: { routes: 'contributed' },
+        plugins: [auth, { plugin: management, options: { config_writes: true } }],
+      },
       ...(options.providers === undefined
         ? []
         : [{ name: 'serving', plugins: [auth, policies, guardrails, providerPlugin()] }]),

@@ -35,6 +35,7 @@ import type { PluginBreaker } from '../../core/pipeline/plugin-breaker.ts';
 import type { EngineRuntime } from '../../core/pipeline/settle.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import type { Cache } from '../../core/ports/cache.ts';
+import type { ConfigFileEditor } from '../../core/ports/config-file.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { LocalBudgets } from '../../core/ports/budgets.ts';
 import type { Counters, Limiter } from '../../core/ports/counters.ts';
@@ -112,6 +113,7 @@ export interface TestGatewayOptions {
   readonly prices?: Prices;
   /** What administration routes read and change. Default: none. */
   readonly resources?: Resources;
+  readonly configFile?: ConfigFileEditor;
   /** Instead of those that the security settings allow. */
   readonly secretManagers?: SecretManagers;
   /** Default: no server can be spoken to. */
@@ -236,6 +238,7 @@ export async function startTestGateway(t: Closing, options: TestGatewayOptions =
     journal: options.journal ?? new TestJournal(),
     analytics: testAnalytics(options.analytics),
     resources: options.resources,
+    configFile: options.configFile,
     exports: options.exports,
     secretManagers:
       options.secretManagers ??

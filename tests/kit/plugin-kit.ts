@@ -196,6 +196,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     journal,
     analytics: testAnalytics(),
     resources: undefined,
+    configFile: undefined,
     exports: undefined,
     features: readFeatures({}),
     guards: { ids: [], issues: () => undefined, definition: () => undefined },

@@ -14,6 +14,7 @@ import {
   type ViewUpdate,
 } from '@codemirror/view';
 import type { Assisted } from '@/editor/json-assist';
+import { theme } from '@/editor/theme';
 
 /** What a page asks of an editor. */
 export interface EditorHandle {
@@ -174,41 +175,3 @@ function coloured(view: EditorView): DecorationSet {
     });
   return builder.finish();
 }
-
-const tooltip = {
-  backgroundColor: 'var(--c-panel)',
-  color: 'var(--c-ink)',
-  border: '1px solid var(--c-line)',
-  borderRadius: '6px',
-  maxWidth: '32rem',
-};
-const theme = EditorView.theme({
-  '&': { height: '100%', backgroundColor: 'var(--c-panel)', color: 'var(--c-ink)', fontSize: '13px' },
-  '&.cm-focused': { outline: '2px solid var(--c-accent)', outlineOffset: '-2px' },
-  '.cm-scroller': {
-    fontFamily: "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace",
-    lineHeight: '1.6',
-  },
-  '.cm-content': { caretColor: 'var(--c-ink)' },
-  '.cm-cursor': { borderLeftColor: 'var(--c-ink)' },
-  '.cm-gutters': { backgroundColor: 'var(--c-panel)', color: 'var(--c-soft)', border: 'none' },
-  '.cm-gutter-lint': { width: '1.4em' },
-  '.cm-selectionBackground, &.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground': {
-    backgroundColor: 'var(--c-accent-wash)',
-  },
-  '&.cm-focused .cm-matchingBracket': {
-    backgroundColor: 'var(--c-raised)',
-    outline: '1px solid var(--c-line)',
-  },
-  '.cm-tooltip': tooltip,
-  '.cm-tooltip-autocomplete ul li[aria-selected]': {
-    backgroundColor: 'var(--c-accent-wash)',
-    color: 'var(--c-accent)',
-  },
-  '.cm-completionInfo': { ...tooltip, padding: '6px 10px' },
-  '.weir-hover': { padding: '6px 10px', maxWidth: '32rem' },
-  '.cm-diagnostic': { padding: '6px 10px' },
-  '.weir-name, .weir-name *': { color: 'var(--c-accent)' },
-  '.weir-text, .weir-text *': { color: 'var(--c-good)' },
-  '.weir-value, .weir-value *': { color: 'var(--c-warn)' },
-});

@@ -56,7 +56,7 @@ export const operations = {
   pipelines: {
     title: 'Pipelines',
     intro:
-      'What serves requests now, as the configuration file says it. It is changed there, and read again by itself.',
+      'What serves requests now, as the configuration file says it. It is read again whenever it changes.',
     running: 'Running pipelines',
     everyPath: 'every path',
     contributed: 'the administration API',
@@ -81,5 +81,39 @@ export const operations = {
     line: (file: string, line: number, column: number) => (line > 0 ? `${file}:${line}:${column}` : file),
     none: 'Nothing was loaded yet.',
     refused: 'The file on disk has faults; the configuration before it serves on.',
+    edit: {
+      open: 'Edit the file',
+      off: 'It can be edited here when the operator allows it:',
+      option: 'management: { config_writes: true }',
+      title: (name: string) => `Edit ${name}`,
+      intro:
+        'Nothing changes until you write it. A text with faults is not written, and one that does not start is taken back.',
+      masked: (count: number) =>
+        count === 1
+          ? 'One secret that stands in the file is masked, and stays as it is.'
+          : `${count} secrets that stand in the file are masked, and stay as they are.`,
+      text: 'Text of the configuration file',
+      unsaved: 'Not written',
+      back: 'Back to the pipelines',
+      review: 'Review and write',
+      reviewTitle: 'What will change',
+      reviewText: 'The file is replaced, and read again at once by every process of this gateway.',
+      diff: 'The file now, and your text',
+      save: 'Write the file',
+      same: 'This is what the file says.',
+      checking: 'Checking …',
+      noFaults: 'The gateway finds no faults.',
+      faults: (count: number) => (count === 1 ? 'One fault' : `${count} faults`),
+      faultsLabel: 'Faults of the text',
+      staleText:
+        'The file is another one now, and nothing was written. Your text is still here: compare it, then take theirs or go on with yours.',
+      keepMine: 'Go on with mine',
+      outcomes: {
+        swapped: 'Written, and it serves.',
+        unchanged: 'Written. It says what served before.',
+        failed:
+          'It does not start. What served before serves on, and the file has its former text again; your text is still here.',
+      },
+    },
   },
 } as const;

@@ -25,7 +25,7 @@ const resources = [
   ...['api_keys', 'workspaces', 'workspace_users', 'users', 'invites', 'organisation_settings'],
   ...['workspace_settings', 'integrations', 'providers', 'virtual_keys', 'secret_references', 'configs'],
   ...['prompts', 'guardrails', 'rate_limit_policies', 'usage_limit_policies', 'mcp_integrations'],
-  ...['mcp_servers', 'requests', 'tokens'],
+  ...['mcp_servers', 'config_file', 'requests', 'tokens'],
 ];
 const actions = ['create', 'update', 'delete', 'rotate', 'reset', 'resend', 'accept', 'send', 'verify'];
 

@@ -1,9 +1,18 @@
+import { lazy, Suspense } from 'react';
+import { useQuery } from '@tanstack/react-query';
+import { FilePen } from 'lucide-react';
+import { api, dataOf } from '@/api/client';
 import { type Status, useStatus } from '@/api/operations';
+import { useSession } from '@/api/session';
+import { useAddress } from '@/lib/address';
 import { duration } from '@/lib/format';
 import { operations } from '@/texts/operations';
+import { Button } from '@/ui/button';
 import { Card, Page } from '@/ui/page';
-import { Badge, type Tone, Time } from '@/ui/small';
-import { Empty, Loaded } from '@/ui/states';
+import { Badge, Code, type Tone, Time } from '@/ui/small';
+import { Empty, Loaded, Loading } from '@/ui/states';
+
+const EditPage = lazy(() => import('@/pages/pipelines/edit'));
 
 const texts = operations.pipelines;
 const tones: Readonly<Record<string, Tone>> = { started: 'good', swapped: 'good', failed: 'bad' };
@@ -11,8 +20,51 @@ const tones: Readonly<Record<string, Tone>> = { started: 'good', swapped: 'good'
 /** The pipelines that serve, and how the configuration came to be what it is. */
 export default function Pipelines() {
   const status = useStatus();
+  const { caller } = useSession();
+  const { search, change } = useAddress();
+  const isOwner = caller?.type === 'owner';
+  const file = useQuery({
+    queryKey: ['config-file'],
+    queryFn: () => dataOf(api.GET('/admin/config-file')),
+    enabled: isOwner,
+    // What is being written is not replaced under the hands of its writer.
+    refetchOnWindowFocus: false,
+  });
+  const { data: loaded } = file;
+  const close = (): void => change({ edit: undefined });
+  if (search['edit'] !== undefined && typeof loaded?.text === 'string')
+    return (
+      <Suspense fallback={<Loading lines={12} />}>
+        <EditPage loaded={{ ...loaded, text: loaded.text }} onClose={close} />
+      </Suspense>
+    );
   return (
-    <Page title={texts.title} intro={texts.intro}>
+    <Page
+      title={texts.title}
+      intro={texts.intro}
+      actions={
+        typeof loaded?.text === 'string' && (
+          <Button
+            onClick={() => {
+              void file.refetch().then(() => change({ edit: 1 }));
+            }}
+          >
+            <FilePen className="size-4" />
+            {texts.edit.open}
+          </Button>
+        )
+      }
+    >
+      {loaded?.writes === false && (
+        <p className="text-soft flex flex-wrap items-center gap-2">
+          {texts.edit.off} <Code text={texts.edit.option} />
+        </p>
+      )}
+      {loaded?.writes === true && loaded.reason !== null && (
+        <p role="alert" className="bg-warn-wash text-warn rounded p-2">
+          {loaded.reason}
+        </p>
+      )}
       <Loaded query={status} lines={8}>
         {(found) => (
           <>

@@ -1,0 +1,61 @@
+/** The configuration file as its text is edited: secrets that stand in it are never shown. */
+
+/** The text of the configuration's main file. */
+export interface ConfigText {
+  /** Its name, without folders. */
+  readonly name: string;
+  /**
+   * With each literal secret replaced by a mask (`"***1***"`); undefined when the file is not readable or no valid YAML,
+   * so that nobody can tell its secrets: `reason` says so.
+   */
+  readonly text: string | undefined;
+  readonly reason: string | undefined;
+  /** Number of masks. */
+  readonly masked: number;
+  /** Changes with every change of the file. */
+  readonly version: string;
+}
+
+/** A fault of a text, at its place; the file is named as messages name it. */
+export interface ConfigFault {
+  readonly file: string;
+  /** From 1; 0 when the place is unknown. In the text as given, masks included. */
+  readonly line: number;
+  readonly column: number;
+  /** One sentence with the fault and the remedy, without a final period. */
+  readonly message: string;
+  readonly severity: 'error' | 'warning' | 'note';
+}
+
+/** What became of a written text. */
+interface WrittenConfig {
+  /** `failed`: it did not start; the file has its former text again. */
+  readonly outcome: 'swapped' | 'unchanged' | 'failed';
+  readonly faults: readonly ConfigFault[];
+  /** Of the file now. */
+  readonly version: string;
+  /** A sentence when a change takes effect only after a restart. */
+  readonly restartNeeded: string | undefined;
+}
+
+/** A text that somebody wants to write, and the version that it was made from. */
+export interface ConfigDraftText {
+  readonly text: string;
+  readonly version: string;
+}
+
+/** Reads, checks and writes the configuration's main file. One write at a time. */
+export interface ConfigFileEditor {
+  read(): Promise<ConfigText>;
+  /**
+   * Every fault of the text with the files that it includes; masks stand for the secrets of the file. Code of plugins that
+   * do not come with the gateway is not run. Throws `version_mismatch` when the file has changed since.
+   */
+  check(draft: ConfigDraftText): Promise<readonly ConfigFault[]>;
+  /**
+   * Checks the text wholly, replaces the file, calls `written`, and reloads. Throws `invalid_config` for a text with
+   * faults, `version_mismatch` when the file has changed since, `resource_conflict` when it cannot be replaced. When
+   * `written` rejects, the file has its former text again.
+   */
+  write(draft: ConfigDraftText, written: () => Promise<void>): Promise<WrittenConfig>;
+}

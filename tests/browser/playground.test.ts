@@ -71,6 +71,81 @@ describe('the playground', () => {
     assert.ok(trail.records.some((one: any) => one.method === 'POST' && one.uri === '/v1/prompts'));
   });
 
+  test('tools are defined with their faults shown; a call is answered with a typed result, and the model goes on', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/playground');
+    await page.getByLabel('Text 1').fill('How warm is it in Kiel?');
+    await page.getByLabel('Model').fill('mock:tool_calls=1');
+    await page.getByText('Tools as JSON').click();
+    await page.getByRole('button', { name: 'Insert an example' }).click();
+    const tools = page.getByRole('textbox', { name: 'Tools as JSON' });
+    const example = await tools.inputValue();
+    await tools.fill(example.replace('"string"', '"text"'));
+    await page.getByRole('alert').getByText('properties.city.type: Expected one of object,').waitFor();
+    assert.ok(await page.getByRole('button', { name: 'Run' }).isDisabled());
+    await assertAccessible(page);
+    await tools.fill(example);
+    await page.getByRole('alert').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Run' }).click();
+    const column = page.getByRole('region', { name: 'Column 1' });
+    await column.getByText('Calls the tool get_weather').waitFor();
+    await column.getByLabel('Result of get_weather, call 1').fill('14 °C <b>');
+    await assertAccessible(page);
+    await page.getByLabel('Model').fill('mock-gpt');
+    await column.getByRole('button', { name: 'Send the results and go on' }).click();
+    await column.getByText('The tool returned: "14 °C <b>"').waitFor();
+    await page.getByText('Result of get_weather', { exact: true }).waitFor();
+    assert.equal(await page.getByLabel('Text 3').inputValue(), '14 °C <b>');
+    await column.getByText('Log entry').waitFor();
+    const id = await eventually(async () => {
+      const { data } = await gateway.api('GET', '/logs?ai_model=mock-gpt&include=bodies&page_size=50');
+      return data.find((one: { request: { body: { messages?: unknown[] } } }) =>
+        JSON.stringify(one.request.body).includes('14 °C'),
+      )?.id as string | undefined;
+    });
+    // The whole of it is replayed from the log: the call, its result and the tools.
+    await page.goto(`/console/playground?log=${id}`);
+    await page.getByText('Result of get_weather', { exact: true }).waitFor();
+    assert.equal(await page.getByLabel('Text 1').inputValue(), 'How warm is it in Kiel?');
+    assert.deepEqual(JSON.parse(await tools.inputValue()), JSON.parse(example));
+  });
+
+  test('four columns have their own provider, config and prompt, and tell time and cost of each', async (t) => {
+    const config = { provider: 'mock', override_params: { model: 'mock-config' } };
+    const { data } = await gateway.api('POST', '/configs', {
+      name: 'Four',
+      config,
+      workspace_id: gateway.workspace,
+    });
+    const prompt = await gateway.api('POST', '/prompts', {
+      ...{ name: 'Greeting', string: JSON.stringify([{ role: 'user', content: 'Hello {{name}}' }]) },
+      ...{ parameters: {}, model: 'mock-gpt', workspace_id: gateway.workspace },
+    });
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/playground');
+    await page.getByLabel('Text 1').fill('Compare');
+    for (let number = 2; number <= 4; number += 1)
+      await page.getByRole('button', { name: 'Add a column' }).click();
+    assert.equal(await page.getByRole('button', { name: 'Add a column' }).count(), 0);
+    const column = (number: number) => page.getByRole('region', { name: `Column ${number}` });
+    await column(1).getByLabel('Model').fill('gpt-4o-mini');
+    await column(2).getByLabel('Provider').fill('mock');
+    await column(2).getByLabel('Model').fill('mock-two');
+    await column(3).getByLabel('Answered by').selectOption('A saved config');
+    await column(3).getByLabel('Config').selectOption(data.slug);
+    await column(4).getByLabel('Answered by').selectOption('A saved prompt');
+    await column(4).getByLabel('Prompt').selectOption(prompt.slug);
+    await column(4).getByLabel('Variables as JSON').fill('{"name":"Ann"}');
+    await page.getByRole('button', { name: 'Run' }).click();
+    for (const number of [1, 2, 3]) await column(number).getByText('You said: "Compare".').waitFor();
+    await column(4).getByText('You said: "Hello Ann".').waitFor();
+    for (const number of [1, 2, 3, 4])
+      for (const fact of ['First byte', 'Total', 'Log entry']) await column(number).getByText(fact).waitFor();
+    await column(1).getByText('Cost').waitFor();
+    await column(3).getByText('mock-config').waitFor();
+    await assertAccessible(page);
+  });
+
   test('the request as code holds a placeholder, never a key', async (t) => {
     const page = await openWindow(t, gateway);
     await page.goto('/console/playground');

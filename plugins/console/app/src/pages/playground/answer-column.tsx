@@ -7,14 +7,9 @@ import { useSession } from '@/api/session';
 import { classes } from '@/lib/classes';
 import { count, duration, money } from '@/lib/format';
 import { useWorkspaceNames } from '@/lib/names';
-import {
-  codeOf,
-  type Column,
-  hasVariables,
-  type Message,
-  type Request,
-  type Run,
-} from '@/pages/playground/requests';
+import { type Message, sentMessages } from '@/pages/playground/messages';
+import { codeOf, type Column, hasVariables, type Request, type Run } from '@/pages/playground/requests';
+import { ToolCalls } from '@/pages/playground/tool-calls';
 import { common } from '@/texts/common';
 import { playground as texts } from '@/texts/playground';
 import { Button, IconButton } from '@/ui/button';
@@ -37,14 +32,16 @@ interface AnswerColumnProps {
   readonly choices: Choices;
   readonly messages: readonly Message[];
   readonly request: Request;
+  readonly tools: readonly unknown[];
   readonly onColumn: (values: Partial<Column>) => void;
   readonly onRemove?: (() => void) | undefined;
-  readonly onUse: (text: string) => void;
+  /** Goes on with its answer; `results`: what its calls have got, each in its place. */
+  readonly onUse: (answer: Run, results: readonly string[]) => void;
 }
 
 /** What answers in one column, its answer, and what it took. */
 export function AnswerColumn(props: AnswerColumnProps) {
-  const { number, column, run, choices, messages, request, onColumn, onRemove, onUse } = props;
+  const { number, column, run, choices, messages, request, tools, onColumn, onRemove, onUse } = props;
   const { may } = useSession();
   const [showsCode, setShowsCode] = useState(false);
   const [saving, setSaving] = useState<'prompt' | 'config'>();
@@ -180,7 +177,7 @@ export function AnswerColumn(props: AnswerColumnProps) {
           onChange={(event) => onColumn({ stream: event.target.checked })}
         />
       </div>
-      <Answer run={run} onUse={onUse} />
+      <Answer run={run} tools={tools} canGoOn={kind !== 'prompt'} onUse={onUse} />
       <Dialog
         open={showsCode}
         onOpenChange={setShowsCode}
@@ -207,7 +204,12 @@ export function AnswerColumn(props: AnswerColumnProps) {
   );
 }
 
-function Answer({ run, onUse }: { readonly run: Run | undefined; readonly onUse: (text: string) => void }) {
+interface AnswerProps extends Pick<AnswerColumnProps, 'run' | 'tools' | 'onUse'> {
+  /** A saved prompt has messages of its own, to which no answer can be added. */
+  readonly canGoOn: boolean;
+}
+
+function Answer({ run, tools, canGoOn, onUse }: AnswerProps) {
   const { may } = useSession();
   if (run === undefined) return <p className="text-soft p-3">{texts.notRun}</p>;
   const { state, text, calls, fault } = run;
@@ -221,14 +223,13 @@ function Answer({ run, onUse }: { readonly run: Run | undefined; readonly onUse:
           </p>
         )}
         {text !== '' && <p className="break-words whitespace-pre-wrap">{text}</p>}
-        {calls.map((call, index) => (
-          <div key={index} className="mt-2">
-            <p className="text-soft text-xs">
-              {texts.toolCall} <code className="font-mono">{call.name}</code>
-            </p>
-            <CodeBlock text={call.arguments} />
-          </div>
-        ))}
+        {calls.length > 0 && (
+          <ToolCalls
+            calls={calls}
+            tools={tools}
+            onAnswer={state === 'done' && canGoOn ? (results) => onUse(run, results) : undefined}
+          />
+        )}
         {state === 'stopped' && <p className="text-warn mt-2">{texts.stopped}</p>}
         {state === 'failed' && (
           <div role="alert" className="bg-bad-wash text-bad mt-2 rounded p-2 break-words">
@@ -237,8 +238,8 @@ function Answer({ run, onUse }: { readonly run: Run | undefined; readonly onUse:
           </div>
         )}
         {state === 'done' && text === '' && calls.length === 0 && <p className="text-soft">{texts.empty}</p>}
-        {state === 'done' && text !== '' && (
-          <Button kind="quiet" className="mt-2 -ml-3" onClick={() => onUse(text)}>
+        {state === 'done' && text !== '' && calls.length === 0 && canGoOn && (
+          <Button kind="quiet" className="mt-2 -ml-3" onClick={() => onUse(run, [])}>
             {texts.use}
           </Button>
         )}
@@ -336,7 +337,7 @@ function SaveAs({ what, column, messages, onClose }: SaveAsProps) {
         await api.POST('/prompts', {
           body: {
             name,
-            string: JSON.stringify(messages.filter(({ content }) => content !== '')),
+            string: JSON.stringify(sentMessages(messages)),
             parameters: {},
             ...(model !== '' && { model }),
             ...(provider.startsWith('@') && { virtual_key: provider.slice(1) }),

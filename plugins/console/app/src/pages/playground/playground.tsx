@@ -1,31 +1,28 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { useQuery } from '@tanstack/react-query';
-import { Play, Plus, Square, Trash2 } from 'lucide-react';
+import { Play, Plus, Square } from 'lucide-react';
 import { api, dataOf, json } from '@/api/client';
 import { useSession } from '@/api/session';
 import { textOf, useAddress } from '@/lib/address';
+import { isObject } from '@/pages/logs/blocks';
+import type { LogDetail } from '@/pages/logs/timings';
 import { AnswerColumn, type Choices } from '@/pages/playground/answer-column';
+import { ConversationEditor } from '@/pages/playground/conversation-editor';
+import { conversationOf, firstMessages, isSaid, type Message, withAnswer } from '@/pages/playground/messages';
 import {
   type Column,
-  conversationOf,
   firstColumn,
   hasVariables,
-  type Message,
   requestOf,
-  type Role,
   type Run,
   runRequest,
-  toolsOf,
 } from '@/pages/playground/requests';
+import { toolsOf } from '@/pages/playground/tools';
 import { playground as texts } from '@/texts/playground';
-import { Button, IconButton } from '@/ui/button';
-import { Field, Select, Textarea } from '@/ui/fields';
-import { Card, Page } from '@/ui/page';
+import { Button } from '@/ui/button';
+import { Page } from '@/ui/page';
 
 const mostColumns = 4;
-const mostMessages = 100;
-const roles = Object.entries(texts.roles);
-const first: readonly Message[] = [{ role: 'user', content: '' }];
 
 interface Side {
   readonly id: number;
@@ -39,7 +36,7 @@ export default function Playground() {
   const log = textOf(search['log']);
   const config = textOf(search['config']);
   const prompt = textOf(search['prompt']);
-  const [messages, setMessages] = useState(first);
+  const [messages, setMessages] = useState(firstMessages);
   const [tools, setTools] = useState('');
   const next = useRef(1);
   const [sides, setSides] = useState<readonly Side[]>([
@@ -55,27 +52,15 @@ export default function Playground() {
   const running = useRef(new Map<number, AbortController>());
   const choices = useChoices();
   const replay = useReplay(log);
-  const told = toolsOf(tools);
+  const told = useMemo(() => toolsOf(tools), [tools]);
 
   useEffect(() => {
     if (!replay.found) return;
-    const { messages: before, model, tools: used, config: slug, provider } = replay.found;
-    setMessages(before);
+    const { messages: before, tools: used, column } = replay.found;
+    setMessages(before.length === 0 ? firstMessages : before);
     setTools(used);
     setSides((all) =>
-      all.map((side, index) =>
-        index > 0
-          ? side
-          : {
-              ...side,
-              column: {
-                ...side.column,
-                model,
-                provider: slug === '' ? provider : '',
-                ...(slug !== '' && { kind: 'config' as const, config: slug }),
-              },
-            },
-      ),
+      all.map((side, index) => (index > 0 ? side : { ...side, column: { ...side.column, ...column } })),
     );
   }, [replay.found]);
   useEffect(() => {
@@ -87,34 +72,35 @@ export default function Playground() {
     setSides((all) => all.map((one) => (one.id === id ? { ...one, ...values } : one)));
   const busy = sides.some(({ run }) => run?.state === 'waiting' || run?.state === 'running');
   const ready =
-    told !== undefined &&
+    told.faults.length === 0 &&
     sides.every(({ column }) => hasVariables(column)) &&
-    (messages.some(({ content }) => content !== '') || sides.every(({ column }) => column.kind === 'prompt'));
+    (messages.some(isSaid) || sides.every(({ column }) => column.kind === 'prompt'));
 
-  const start = useCallback((): void => {
-    if (!ready || busy) return;
-    for (const { id, column } of sides) {
-      const control = new AbortController();
-      running.current.set(id, control);
-      void runRequest(requestOf(column, messages, told), control.signal, (run) =>
-        setSides((all) => all.map((one) => (one.id === id ? { ...one, run } : one))),
-      );
-    }
-  }, [ready, busy, sides, messages, told]);
+  const start = useCallback(
+    (said: readonly Message[]): void => {
+      if (busy) return;
+      for (const { id, column } of sides) {
+        const control = new AbortController();
+        running.current.set(id, control);
+        void runRequest(requestOf(column, said, told.list), control.signal, (run) =>
+          setSides((all) => all.map((one) => (one.id === id ? { ...one, run } : one))),
+        );
+      }
+    },
+    [busy, sides, told],
+  );
   const stop = (): void => running.current.forEach((one) => one.abort());
 
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
       if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
-      start();
+      if (ready) start(messages);
     };
     addEventListener('keydown', listen);
     return () => removeEventListener('keydown', listen);
-  }, [start]);
+  }, [start, ready, messages]);
 
-  const setMessage = (index: number, values: Partial<Message>): void =>
-    setMessages((all) => all.map((one, at) => (at === index ? { ...one, ...values } : one)));
   return (
     <Page
       title={texts.title}
@@ -137,7 +123,7 @@ export default function Playground() {
               {texts.stop}
             </Button>
           ) : (
-            <Button kind="primary" disabled={!ready} onClick={start} title={texts.runHint}>
+            <Button kind="primary" disabled={!ready} onClick={() => start(messages)} title={texts.runHint}>
               <Play className="size-4" />
               {texts.run}
             </Button>
@@ -150,60 +136,13 @@ export default function Playground() {
           {replay.found ? texts.replay : texts.noReplay}
         </p>
       )}
-      <Card title={texts.conversation}>
-        <div className="grid gap-3 p-4">
-          {messages.map(({ role, content }, index) => (
-            <div key={index} className="grid grid-cols-[8rem_1fr_auto] items-start gap-2">
-              <Select
-                aria-label={`${texts.role} ${index + 1}`}
-                value={role}
-                options={roles}
-                onChange={(event) => setMessage(index, { role: event.target.value as Role })}
-              />
-              <Textarea
-                aria-label={`${texts.text} ${index + 1}`}
-                rows={Math.min(10, Math.max(2, content.split('\n').length))}
-                className="min-h-14"
-                value={content}
-                onChange={(event) => setMessage(index, { content: event.target.value })}
-              />
-              <IconButton
-                label={texts.removeMessage}
-                disabled={messages.length === 1}
-                onClick={() => setMessages((all) => all.filter((_, at) => at !== index))}
-              >
-                <Trash2 className="size-4" />
-              </IconButton>
-            </div>
-          ))}
-          <div className="flex flex-wrap items-start gap-3">
-            <Button
-              disabled={messages.length >= mostMessages}
-              onClick={() => setMessages((all) => [...all, { role: 'user', content: '' }])}
-            >
-              <Plus className="size-4" />
-              {texts.addMessage}
-            </Button>
-            <details className="grow" open={tools !== '' || undefined}>
-              <summary className="text-soft flex h-8 cursor-pointer items-center">{texts.tools}</summary>
-              <Field
-                label={texts.tools}
-                help={texts.toolsHelp}
-                fault={told === undefined ? texts.toolsFault : undefined}
-              >
-                {(control) => (
-                  <Textarea
-                    {...control}
-                    className="font-mono text-xs"
-                    value={tools}
-                    onChange={(event) => setTools(event.target.value)}
-                  />
-                )}
-              </Field>
-            </details>
-          </div>
-        </div>
-      </Card>
+      <ConversationEditor
+        messages={messages}
+        tools={tools}
+        faults={told.faults}
+        onMessages={setMessages}
+        onTools={setTools}
+      />
       <div
         className="grid gap-4"
         style={{ gridTemplateColumns: `repeat(auto-fit, minmax(min(100%, 20rem), 1fr))` }}
@@ -216,7 +155,8 @@ export default function Playground() {
             run={run}
             choices={choices}
             messages={messages}
-            request={requestOf(column, messages, told ?? [])}
+            request={requestOf(column, messages, told.list)}
+            tools={told.list}
             onColumn={(values) => change(id, { column: { ...column, ...values } })}
             onRemove={
               sides.length === 1
@@ -227,13 +167,12 @@ export default function Playground() {
                     setSides((all) => all.filter((one) => one.id !== id));
                   }
             }
-            onUse={(text) =>
-              setMessages((all) => [
-                ...all.filter(({ content }) => content !== ''),
-                { role: 'assistant', content: text },
-                { role: 'user', content: '' },
-              ])
-            }
+            onUse={(answer, results) => {
+              const next = withAnswer(messages, answer, results);
+              setMessages(next);
+              // With the results of its tools, the model goes on by itself.
+              if (results.length > 0) start(next);
+            }}
           />
         ))}
       </div>
@@ -285,10 +224,29 @@ function useReplay(id: string | undefined) {
     retry: false,
   });
   const found = useMemo(() => {
-    const told = conversationOf(query.data?.request.body);
-    if (told === undefined || query.data === undefined) return undefined;
-    const { config, provider } = query.data.metrics;
-    return { ...told, config: config === 'inline' ? '' : config, provider };
+    if (query.data === undefined) return undefined;
+    const { request, log_format: format, metrics } = query.data;
+    const told = conversationOf(request.body, format);
+    const column = columnOf(metrics, request.body);
+    return told.messages.length === 0 && column.kind !== 'prompt' ? undefined : { ...told, column };
   }, [query.data]);
   return { found, isKnown: query.data !== undefined || query.error !== null };
+}
+
+/** Who answered a logged request, to be asked again. */
+function columnOf(
+  {
+    config,
+    prompt,
+    provider,
+    model_requested: asked,
+    model,
+  }: Pick<LogDetail['metrics'], 'config' | 'prompt' | 'provider' | 'model_requested' | 'model'>,
+  body: unknown,
+): Partial<Column> {
+  const variables = isObject(body) ? body['variables'] : undefined;
+  if (prompt !== '' && isObject(variables))
+    return { kind: 'prompt', prompt, variables: JSON.stringify(variables, null, 2) };
+  const own = { model: asked || model };
+  return config === '' || config === 'inline' ? { ...own, provider } : { ...own, kind: 'config', config };
 }

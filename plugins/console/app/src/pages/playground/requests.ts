@@ -1,12 +1,7 @@
 import { facts } from '@/api/facts';
 import { send } from '@/api/client';
-
-export type Role = 'system' | 'user' | 'assistant';
-
-export interface Message {
-  readonly role: Role;
-  readonly content: string;
-}
+import { isObject } from '@/pages/logs/blocks';
+import { type Message, sentMessages, type ToolCall } from '@/pages/playground/messages';
 
 /** What answers in one column, and how. */
 export interface Column {
@@ -35,12 +30,6 @@ export interface Request {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** A tool that a model calls. */
-export interface ToolCall {
-  readonly name: string;
-  readonly arguments: string;
-}
-
 /** What came of a run. Times are milliseconds. */
 export interface Run {
   readonly state: 'waiting' | 'running' | 'done' | 'stopped' | 'failed';
@@ -64,21 +53,6 @@ function objectOf(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text.trim() || '{}');
     return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** The tools of a text; undefined for one that is no list. */
-export function toolsOf(text: string): readonly unknown[] | undefined {
-  if (text.trim() === '') return [];
-  try {
-    const value: unknown = JSON.parse(text);
-    return Array.isArray(value) ? value : undefined;
   } catch {
     return undefined;
   }
@@ -110,7 +84,7 @@ export function requestOf(column: Column, messages: readonly Message[], tools: r
     },
     body: {
       ...(model !== '' && { model }),
-      messages: messages.filter(({ content }) => content !== ''),
+      messages: sentMessages(messages),
       ...(tools.length > 0 && { tools }),
       ...numbers,
       ...streamed,
@@ -213,8 +187,9 @@ function added(run: Run, value: unknown, member: 'delta' | 'message'): Partial<R
     const index = typeof one['index'] === 'number' ? one['index'] : position;
     if (index < 0 || index >= mostCalls) return;
     const called = isObject(one['function']) ? one['function'] : {};
-    const before = calls[index] ?? { name: '', arguments: '' };
+    const before = calls[index] ?? { id: '', name: '', arguments: '' };
     calls[index] = {
+      id: typeof one['id'] === 'string' && one['id'] !== '' ? one['id'] : before.id,
       name: before.name + String(called['name'] ?? ''),
       arguments: before.arguments + String(called['arguments'] ?? ''),
     };
@@ -227,39 +202,6 @@ function added(run: Run, value: unknown, member: 'delta' | 'message'): Partial<R
       tokens: [Number(usage['prompt_tokens'] ?? 0), Number(usage['completion_tokens'] ?? 0)] as const,
     }),
   };
-}
-
-/** A conversation of a logged request; undefined when it holds none. */
-export function conversationOf(
-  body: unknown,
-): { readonly messages: readonly Message[]; readonly model: string; readonly tools: string } | undefined {
-  if (!isObject(body)) return undefined;
-  const list: unknown = body['messages'] ?? body['input'];
-  const told = typeof list === 'string' ? [{ role: 'user', content: list }] : Array.isArray(list) ? list : [];
-  const messages = told.flatMap((one: unknown): readonly Message[] => {
-    if (!isObject(one)) return [];
-    const role = one['role'] === 'developer' ? 'system' : one['role'];
-    const content = contentOf(one['content']);
-    return (role === 'system' || role === 'user' || role === 'assistant') && content !== ''
-      ? [{ role, content }]
-      : [];
-  });
-  const system = contentOf(body['system']);
-  const all = system === '' ? messages : [{ role: 'system' as const, content: system }, ...messages];
-  if (all.length === 0) return undefined;
-  return {
-    messages: all.slice(-100),
-    model: typeof body['model'] === 'string' ? body['model'] : '',
-    tools: Array.isArray(body['tools']) ? JSON.stringify(body['tools'], null, 2) : '',
-  };
-}
-
-function contentOf(content: unknown): string {
-  if (typeof content === 'string') return content;
-  if (!Array.isArray(content)) return '';
-  return content
-    .flatMap((part: unknown) => (isObject(part) && typeof part['text'] === 'string' ? [part['text']] : []))
-    .join('\n');
 }
 
 /** The request as code, with a placeholder for the key. */

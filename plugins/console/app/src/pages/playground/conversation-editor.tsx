@@ -1,0 +1,157 @@
+import { useId } from 'react';
+import { Plus, Trash2 } from 'lucide-react';
+import { isSaid, type Message, mostMessages, type Role } from '@/pages/playground/messages';
+import { exampleTools } from '@/pages/playground/tools';
+import { playground as texts } from '@/texts/playground';
+import { Button, IconButton } from '@/ui/button';
+import { Select, Textarea } from '@/ui/fields';
+import { Card } from '@/ui/page';
+import { CodeBlock } from '@/ui/small';
+
+const roles = Object.entries(texts.roles).filter(([role]) => role !== 'tool');
+
+interface ConversationEditorProps {
+  readonly messages: readonly Message[];
+  readonly tools: string;
+  /** What is wrong with the tools. */
+  readonly faults: readonly string[];
+  readonly onMessages: (messages: readonly Message[]) => void;
+  readonly onTools: (tools: string) => void;
+}
+
+/** The messages and tools that every column gets. */
+export function ConversationEditor(props: ConversationEditorProps) {
+  const { messages, tools, faults, onMessages, onTools } = props;
+  const change = (index: number, values: Partial<Message>): void =>
+    onMessages(messages.map((one, at) => (at === index ? { ...one, ...values } : one)));
+  return (
+    <Card title={texts.conversation}>
+      <div className="grid gap-3 p-4">
+        {messages.map((message, index) => (
+          <div key={index} className="grid grid-cols-[8rem_minmax(0,1fr)_auto] items-start gap-2">
+            {message.role === 'tool' ? (
+              <p className="text-soft py-1.5 text-xs break-all">{texts.resultOf(message.call?.name ?? '')}</p>
+            ) : (
+              <Select
+                aria-label={`${texts.role} ${index + 1}`}
+                value={message.role}
+                options={roles}
+                disabled={message.calls !== undefined}
+                onChange={(event) => change(index, { role: event.target.value as Role })}
+              />
+            )}
+            <div className="grid gap-2">
+              <Textarea
+                aria-label={`${texts.text} ${index + 1}`}
+                rows={Math.min(10, Math.max(2, message.content.split('\n').length))}
+                className="min-h-14"
+                value={message.content}
+                onChange={(event) => change(index, { content: event.target.value })}
+              />
+              <Extras message={message} onImages={(images) => change(index, { images })} />
+            </div>
+            <IconButton
+              label={texts.removeMessage}
+              disabled={messages.length === 1 && !isSaid(message)}
+              onClick={() => onMessages(without(messages, index))}
+            >
+              <Trash2 className="size-4" />
+            </IconButton>
+          </div>
+        ))}
+        <Button
+          className="w-fit"
+          disabled={messages.length >= mostMessages}
+          onClick={() => onMessages([...messages, { role: 'user', content: '' }])}
+        >
+          <Plus className="size-4" />
+          {texts.addMessage}
+        </Button>
+        <Tools text={tools} faults={faults} onText={onTools} />
+      </div>
+    </Card>
+  );
+}
+
+/** The messages without one of them; results of calls that it made go with it. */
+function without(messages: readonly Message[], index: number): readonly Message[] {
+  const gone = new Set(messages[index]?.calls?.map(({ id }) => id));
+  const left = messages.filter(
+    ({ role, call }, at) => at !== index && !(role === 'tool' && call !== undefined && gone.has(call.id)),
+  );
+  return left.length === 0 ? [{ role: 'user', content: '' }] : left;
+}
+
+/** What a message has beside its text. */
+function Extras({
+  message: { calls = [], images = [] },
+  onImages,
+}: {
+  readonly message: Message;
+  readonly onImages: (images: readonly string[]) => void;
+}) {
+  return (
+    <>
+      {calls.map(({ id, name, arguments: sent }) => (
+        <div key={id}>
+          <p className="text-soft text-xs">
+            {texts.toolCall} <code className="font-mono">{name}</code>
+          </p>
+          <CodeBlock text={sent} className="max-h-48" />
+        </div>
+      ))}
+      {images.length > 0 && (
+        <p className="text-soft flex items-center gap-2 text-xs">
+          {texts.images(images.length)}
+          <Button kind="quiet" onClick={() => onImages([])}>
+            {texts.removeImages}
+          </Button>
+        </p>
+      )}
+    </>
+  );
+}
+
+interface ToolsProps {
+  readonly text: string;
+  readonly faults: readonly string[];
+  readonly onText: (text: string) => void;
+}
+
+function Tools({ text, faults, onText }: ToolsProps) {
+  const id = useId();
+  return (
+    <details open={text !== '' || undefined}>
+      <summary className="text-soft flex h-8 cursor-pointer items-center">{texts.tools}</summary>
+      <div className="grid gap-1">
+        <Textarea
+          aria-label={texts.tools}
+          aria-describedby={faults.length > 0 ? `${id}-help ${id}-faults` : `${id}-help`}
+          aria-invalid={faults.length > 0}
+          rows={Math.min(20, Math.max(4, text.split('\n').length))}
+          spellCheck={false}
+          className="font-mono text-xs"
+          value={text}
+          onChange={(event) => onText(event.target.value)}
+        />
+        <p id={`${id}-help`} className="text-soft flex items-center gap-2 text-xs">
+          {texts.toolsHelp}
+          {text === '' && (
+            <Button kind="quiet" onClick={() => onText(exampleTools)}>
+              {texts.exampleTools}
+            </Button>
+          )}
+        </p>
+        {faults.length > 0 && (
+          <div id={`${id}-faults`} role="alert" className="text-bad text-xs">
+            {faults.map((fault) => (
+              <p key={fault} className="break-words">
+                {fault}
+              </p>
+            ))}
+          </div>
+        )}
+      </div>
+    </details>
+  );
+}

@@ -111,7 +111,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
   return (
     <div
       ref={box}
-      className={classes('min-w-0 overflow-auto', virtual && 'min-h-0 grow')}
+      className={classes('min-w-0 overflow-auto', virtual && 'min-h-0 grow contain-content')}
       tabIndex={virtual ? 0 : undefined}
       role={virtual ? 'region' : undefined}
       aria-label={virtual ? label : undefined}

@@ -40,7 +40,8 @@ export default function Logs() {
   const pages = query.data?.pages;
   const listed = useMemo(() => pages?.flatMap(({ data }) => data) ?? nothing, [pages]);
   const rows = useMemo(() => merged(tail.entries, listed), [tail.entries, listed]);
-  const keys = useKeyNames(rows.map(({ metrics }) => metrics.api_key_id));
+  const keyIds = useMemo(() => [...new Set(rows.map(({ metrics }) => metrics.api_key_id))], [rows]);
+  const keys = useKeyNames(keyIds);
   const columns = useMemo(() => logColumns(keys, words), [keys, words]);
   const { hasNextPage, isFetchingNextPage, isPlaceholderData, fetchNextPage } = query;
   const isFiltered = Object.keys(filters).length > 0;

@@ -1,6 +1,6 @@
 // `npm pack` runs this (`prepack`): builds the package's generated files in `dist/`. The gateway and its entries for
-// plugin authors as JavaScript, including the libraries of scripts/built-sources.mjs with their licences, and the
-// declarations that the entries' types need.
+// plugin authors as JavaScript, including the libraries of scripts/built-sources.mjs, the console's pages, the licences of
+// both, the bills of materials, and the declarations that the entries' types need.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -9,6 +9,7 @@ import { bundle, entryPoints } from './built-sources.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const dist = path.join(root, 'dist');
+const consoleApp = path.join(root, 'plugins', 'console', 'app');
 /** Entries that other packages import from this one, by file name in `dist/`. */
 const authorEntries = { plugin: 'core/pipeline/plugin.ts', testing: 'main/testing/index.ts' };
 
@@ -20,9 +21,11 @@ const made = await bundle({
   // places.
   placeOf: (file) => `../${path.relative(root, file).replaceAll(path.sep, '/')}`,
 });
-writeFileSync(path.join(dist, 'LICENSES.txt'), licences(made));
 declare();
 buildConsole();
+writeFileSync(path.join(dist, 'LICENSES.txt'), licences([...bundledFolders(made), ...consoleFolders()]));
+writeFileSync(path.join(dist, 'sbom.cdx.json'), billOfMaterials(root));
+writeFileSync(path.join(dist, 'console-sbom.cdx.json'), billOfMaterials(consoleApp));
 
 function buildConsole() {
   const { status } = spawnSync(process.execPath, [path.join(root, 'scripts', 'build-console.mjs')], {
@@ -31,21 +34,43 @@ function buildConsole() {
   if (status !== 0) throw new Error('The console could not be built; the lines above say why.');
 }
 
-/** The licences of the libraries that these files belong to. */
-function licences(files) {
-  const names = new Set(
-    files.flatMap((file) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? []),
+/** The folders of the libraries that these files belong to. */
+function bundledFolders(files) {
+  const names = files.flatMap((file) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? []);
+  return [...new Set(names)].map((name) => path.join(root, 'node_modules', name));
+}
+
+/** The folders of the libraries that the console's pages may hold. */
+function consoleFolders() {
+  const { packages } = JSON.parse(readFileSync(path.join(consoleApp, 'package-lock.json'), 'utf8'));
+  return Object.entries(packages)
+    .filter(([place, { dev, os }]) => place !== '' && dev !== true && os === undefined)
+    .map(([place]) => path.join(consoleApp, place));
+}
+
+/** The licences of the libraries in these folders. */
+function licences(folders) {
+  const texts = folders.map((folder) => {
+    const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
+    const { name, version, license } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
+    const text = file === undefined ? `License: ${license}` : readFileSync(path.join(folder, file), 'utf8');
+    return `${name} ${version}\n\n${text.trim()}\n`;
+  });
+  return [...new Set(texts)].sort().join(`\n${'-'.repeat(72)}\n\n`);
+}
+
+/** What is installed with the package of this folder, in the format CycloneDX. */
+function billOfMaterials(folder) {
+  const { status, stdout, stderr } = spawnSync(
+    'npm',
+    ['sbom', '--sbom-format', 'cyclonedx', '--omit', 'dev', '--package-lock-only'],
+    { cwd: folder, encoding: 'utf8', maxBuffer: 64_000_000 },
   );
-  return [...names]
-    .sort()
-    .map((name) => {
-      const folder = path.join(root, 'node_modules', name);
-      const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
-      const { version, license } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
-      const text = file === undefined ? `License: ${license}` : readFileSync(path.join(folder, file), 'utf8');
-      return `${name} ${version}\n\n${text.trim()}\n`;
-    })
-    .join(`\n${'-'.repeat(72)}\n\n`);
+  if (status !== 0) throw new Error(`npm could not list what is installed: ${stderr}`);
+  const bill = JSON.parse(stdout);
+  // npm names the package after its folder.
+  bill.metadata.component.name = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')).name;
+  return `${JSON.stringify(bill, null, 1)}\n`;
 }
 
 /** Writes the declarations of the entries, and of the modules that they reference, to `dist/types`. */

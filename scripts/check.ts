@@ -28,6 +28,7 @@ const gates: readonly Gate[] = [
   ['paths in documents', () => checkNamedPaths()],
   ['errors documented', () => checkErrorDocs()],
   ['deployment files', () => checkDeploy(sources)],
+  ['notice', () => command('--import', 'tsx', 'scripts/generate-notice.ts', '--check')],
   ['config reference', () => command('--import', 'tsx', 'scripts/generate-config-reference.ts', '--check')],
 ];
 

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { publint } from 'publint';
 import { strangerFolder, type StrangerFolder } from './stranger-folder.ts';
 
 const configuration = `version: 1
@@ -83,7 +85,11 @@ describe('the package, installed in a folder of somebody else', () => {
     for (const name of [
       'dist/main.mjs',
       'dist/plugin.mjs',
+      'dist/sbom.cdx.json',
+      'dist/LICENSES.txt',
       'docs/plugins.md',
+      'LICENSE',
+      'NOTICE',
       'gateway.config.yaml',
       'README.md',
     ])
@@ -94,6 +100,31 @@ describe('the package, installed in a folder of somebody else', () => {
       folder.packed.filter((name) => /(^|\/)(tests?|bench)\/|\.test|\.spec/.test(name)),
       [],
     );
+  });
+
+  test('is in order for those that check packages: entries, files, and types in every kind of resolution', async () => {
+    const { messages } = await publint({
+      pkgDir: path.join(folder.path, 'node_modules', 'weir-gateway'),
+      pack: false,
+      level: 'suggestion',
+    });
+    assert.deepEqual(messages, []);
+    const types = await folder.node('attw', folder.tarball, '--profile', 'esm-only', '--no-color');
+    assert.equal(types.code, 0, types.stdout + types.stderr);
+  });
+
+  test('says what it is made of, with a licence for each part', async () => {
+    const own = path.join(folder.path, 'node_modules', 'weir-gateway');
+    for (const name of ['sbom.cdx.json', 'console-sbom.cdx.json']) {
+      const bill = JSON.parse(await readFile(path.join(own, 'dist', name), 'utf8')) as {
+        readonly bomFormat: string;
+        readonly components: readonly { readonly name: string; readonly licenses?: readonly unknown[] }[];
+      };
+      assert.equal(bill.bomFormat, 'CycloneDX');
+      assert.ok(bill.components.length > 50);
+    }
+    const texts = await readFile(path.join(own, 'dist', 'LICENSES.txt'), 'utf8');
+    for (const name of ['hono', 'react-dom']) assert.match(texts, new RegExp(`^${name} \\d`, 'm'));
   });
 
   test('makes a plugin to begin from, which it checks and documents', async () => {

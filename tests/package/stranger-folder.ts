@@ -22,10 +22,12 @@ interface Ran {
 /** The folder. */
 export interface StrangerFolder {
   readonly path: string;
+  /** The packed file. */
+  readonly tarball: string;
   /** Names of the files in the package. */
   readonly packed: readonly string[];
   write(files: Readonly<Record<string, string>>): Promise<void>;
-  /** Runs Node; `weir`, `tsc` stand for the installed commands. Never rejects. */
+  /** Runs Node; `weir`, `tsc` and `attw` stand for the installed commands. Never rejects. */
   node(...args: readonly string[]): Promise<Ran>;
   /** Starts `weir start` on a free port. */
   start(): Promise<{ readonly url: string; stop(): Promise<void> }>;
@@ -53,11 +55,13 @@ export async function strangerFolder(): Promise<StrangerFolder> {
   const programs: Readonly<Record<string, string>> = {
     weir: path.join(own, 'scripts', 'weir.mjs'),
     tsc: path.join(root, 'node_modules', 'typescript', 'bin', 'tsc'),
+    attw: path.join(root, 'node_modules', '@arethetypeswrong', 'cli', 'dist', 'index.js'),
   };
   const argsOf = ([first = '', ...rest]: readonly string[]): string[] => [programs[first] ?? first, ...rest];
   const env = { PATH: process.env['PATH'], HOME: folder };
   return {
     path: folder,
+    tarball: path.join(folder, filename),
     packed: files.map((file) => file.path),
     async write(texts) {
       for (const [name, text] of Object.entries(texts)) {

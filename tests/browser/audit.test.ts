@@ -80,4 +80,40 @@ describe('the audit trail, people and settings in the console', () => {
     assert.deepEqual([security.membersViewAllData, security.managersViewAllData], [false, true]);
     assert.equal(await gateway.audited('organisation_settings', 'update'), 1);
   });
+
+  test('a workspace says otherwise about one part, and inherits it again', async (t) => {
+    await gateway.api('PUT', '/admin/organisation/settings', { allow_workspace_overrides: ['prompts'] });
+    const ofWorkspace = `/admin/workspaces/${gateway.workspace}/settings`;
+    const page = await openWindow(t, gateway, { expected: /412/ });
+    await page.goto('/console/settings');
+    await page.getByRole('button', { name: 'One workspace' }).click();
+    const prompts = page.getByRole('table', { name: 'Prompts' });
+    await prompts.getByText('inherited').first().waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Override: Logging' }).count(), 0);
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Override: Prompts' }).click();
+    await page.getByLabel('Members change prompts').check();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('says otherwise', { exact: true }).waitFor();
+    const row = prompts.getByRole('row', { name: /Members change prompts/ });
+    assert.deepEqual(await row.getByRole('cell').allTextContents(), ['No', 'Yes']);
+    assert.equal((await gateway.api('GET', ofWorkspace)).effective.prompts.membersWritePrompts, true);
+
+    // Somebody else is faster.
+    await page.getByRole('button', { name: 'Edit: Prompts' }).click();
+    await page.getByLabel('Managers change prompts').uncheck();
+    await gateway.api('PUT', ofWorkspace, { overrides: { prompts: { managersViewPrompts: false } } });
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Somebody else changed this meanwhile').waitFor();
+    await page.getByRole('button', { name: 'Take theirs' }).click();
+    assert.equal(await page.getByLabel('Managers see prompts').isChecked(), false);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+
+    await page.getByRole('button', { name: 'Reset to inherited: Prompts' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Reset to inherited' }).click();
+    await page.getByText('Inherited again.', { exact: true }).waitFor();
+    await prompts.getByText('inherited').first().waitFor();
+    assert.equal((await gateway.api('GET', ofWorkspace)).overrides.prompts, null);
+    assert.equal(await gateway.audited('workspace_settings', 'update', gateway.workspace), 3);
+  });
 });

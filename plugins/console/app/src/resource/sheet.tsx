@@ -105,7 +105,11 @@ function Edit<R extends object, C, U>(props: EditProps<R, C, U>) {
       stored={stored}
       onDirty={onDirty}
       onCancel={onDone}
-      onStale={() => resource.get(id, workspace)}
+      onStale={async () => {
+        // The details behind the form show it as well.
+        await refresh();
+        return resource.get(id, workspace);
+      }}
       onSubmit={async (body, version) => {
         // The form makes it of the declared fields; the gateway checks it.
         await resource.update?.run(id, body as U, headersOf(version));

@@ -3,7 +3,28 @@ export const settings = {
   title: 'Settings',
   intro:
     'What members and managers may see and change, and the bounds of their keys, in the whole organisation.',
-  tabs: { settings: 'Settings', defaults: 'Defaults' },
+  tabs: { settings: 'Settings', defaults: 'Defaults', workspace: 'One workspace' },
+  workspace: {
+    intro:
+      'A workspace inherits the settings of the organisation. Where the organisation allows it, the workspace says otherwise, a whole part at a time.',
+    choose: 'Workspace',
+    none: 'There are no workspaces that you may see.',
+    never: 'This workspace says nothing of its own.',
+    own: 'says otherwise',
+    inherited: 'inherited',
+    notInForce: 'stored, not in force',
+    notAllowed: 'The organisation does not let workspaces say otherwise about this.',
+    allow: 'Allow it',
+    override: 'Override',
+    overrideOf: (part: string) => `Override: ${part}`,
+    editOf: (part: string) => `Edit: ${part}`,
+    reset: 'Reset to inherited',
+    resetOf: (part: string) => `Reset to inherited: ${part}`,
+    resetText:
+      'What this workspace says here is removed, and the settings of the organisation hold in it at once.',
+    resetDone: 'Inherited again.',
+    column: { setting: 'Setting', organisation: 'Organisation', workspace: 'This workspace' },
+  },
   defaultsIntro: 'These hold for all requests of the organisation, after those of keys and workspaces.',
   tab: 'Settings',
   section: {

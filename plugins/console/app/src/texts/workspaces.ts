@@ -42,4 +42,5 @@ export const workspaces = {
   resetText: 'All usage limits of this workspace count from zero. This cannot be undone.',
   resetDone: 'The counts begin anew.',
   members: 'Members',
+  settings: 'Settings',
 } as const;

@@ -6,8 +6,11 @@ import { api } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
+import { useWorkspaceNames } from '@/lib/names';
+import { fieldsOf } from '@/pages/settings/categories';
+import { Overrides } from '@/pages/settings/overrides';
 import { findConfigs } from '@/resource/common-fields';
-import { type FormField, type Section, type Versioned, versioned } from '@/resource/declaration';
+import { type Section, type Versioned, versioned } from '@/resource/declaration';
 import { RecordForm } from '@/resource/form';
 import { ShownRecord } from '@/resource/shown';
 import { Tabs } from '@/resource/sheet';
@@ -15,9 +18,10 @@ import { common } from '@/texts/common';
 import { resource as words } from '@/texts/resource';
 import { settings as texts } from '@/texts/settings';
 import { Button } from '@/ui/button';
+import { Field, Select } from '@/ui/fields';
 import { Card, Page } from '@/ui/page';
 import { Time } from '@/ui/small';
-import { Loaded } from '@/ui/states';
+import { Empty, Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 
 type Settings = operations['organisation_settings.get']['responses'][200]['content']['application/json'];
@@ -25,31 +29,12 @@ type Defaults = operations['organisation_defaults.get']['responses'][200]['conte
 type NewSettings = operations['organisation_settings.update']['requestBody']['content']['application/json'];
 type NewDefaults = operations['organisation_defaults.update']['requestBody']['content']['application/json'];
 
-const flags = (part: 'Data' | 'Analytics' | 'Prompts' | 'Configs'): FormField<Settings>[] =>
-  Object.entries(texts.flags)
-    .filter(([name]) => name.endsWith(part))
-    .map(([name, label]) => ({ kind: 'toggle', path: `/security/${name}`, label }));
-
 const sections: readonly Section<Settings>[] = [
-  { title: texts.section.data, fields: [...flags('Data'), ...flags('Analytics')] },
-  { title: texts.section.prompts, fields: flags('Prompts') },
-  { title: texts.section.configs, fields: flags('Configs') },
-  {
-    title: texts.section.keys,
-    fields: Object.entries(texts.keys).map(([name, label]) => ({
-      ...{ kind: 'number', path: `/user_api_keys/${name}`, label, help: texts.keysHelp },
-      ...{ whole: true, min: 0 },
-    })),
-  },
-  {
-    title: texts.section.logging,
-    fields: [
-      {
-        ...{ kind: 'choice', path: '/logging/mode', label: texts.logging },
-        options: Object.entries(texts.modes).map(([value, text]) => ({ value, text })),
-      },
-    ],
-  },
+  { title: texts.section.data, fields: fieldsOf('data_visibility', '/security') },
+  { title: texts.section.prompts, fields: fieldsOf('prompts', '/security') },
+  { title: texts.section.configs, fields: fieldsOf('configs', '/security') },
+  { title: texts.section.keys, fields: fieldsOf('user_api_keys', '/user_api_keys') },
+  { title: texts.section.logging, fields: fieldsOf('logging', '/logging') },
   {
     title: texts.section.overrides,
     fields: [
@@ -116,7 +101,7 @@ function Single<R extends object & { readonly last_updated_at: string | null }>(
               <RecordForm
                 sections={own}
                 stored={stored}
-                onStale={get}
+                onStale={async () => (await query.refetch()).data ?? get()}
                 onCancel={() => setEdits(false)}
                 onSubmit={async (body, version) => {
                   await put(body, version === undefined ? {} : { 'if-match': version });
@@ -152,18 +137,44 @@ function Single<R extends object & { readonly last_updated_at: string | null }>(
   );
 }
 
-/** Settings of the organisation, and defaults of its requests. */
+/** What one workspace says instead of the organisation. */
+function OneWorkspace() {
+  const [{ workspace }, change] = useAddressTexts();
+  const names = useWorkspaceNames();
+  const [first] = names.keys();
+  const chosen = workspace ?? first;
+  if (chosen === undefined) return <Empty title={texts.workspace.none} />;
+  return (
+    <div className="grid max-w-4xl gap-4">
+      <p className="text-soft max-w-prose">{texts.workspace.intro}</p>
+      <Field label={texts.workspace.choose} className="w-72">
+        {(control) => (
+          <Select
+            {...control}
+            value={chosen}
+            options={[...names]}
+            onChange={(event) => change({ workspace: event.target.value })}
+          />
+        )}
+      </Field>
+      <Overrides workspaceId={chosen} />
+    </div>
+  );
+}
+
+/** Settings of the organisation, defaults of its requests, and what a workspace says instead. */
 export default function SettingsPage() {
   const [{ show }, change] = useAddressTexts();
-  const shown = show === 'defaults' ? 'defaults' : 'settings';
+  const shown = show === 'defaults' || show === 'workspace' ? show : 'settings';
   return (
     <Page title={texts.title}>
       <Tabs
         tabs={Object.entries(texts.tabs)}
         chosen={shown}
-        onChange={(next) => change({ show: next === 'settings' ? undefined : next })}
+        onChange={(next) => change({ show: next === 'settings' ? undefined : next, workspace: undefined })}
       />
-      {shown === 'settings' ? (
+      {shown === 'workspace' && <OneWorkspace />}
+      {shown === 'settings' && (
         <Single
           name="organisation_settings"
           title={texts.tabs.settings}
@@ -176,7 +187,8 @@ export default function SettingsPage() {
           }
           note={({ retention }) => texts.retention(retention.logs_days, retention.metrics_days)}
         />
-      ) : (
+      )}
+      {shown === 'defaults' && (
         <Single
           name="organisation_defaults"
           title={texts.tabs.defaults}

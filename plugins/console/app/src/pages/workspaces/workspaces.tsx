@@ -4,6 +4,7 @@ import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { Members } from '@/pages/people/members';
+import { Overrides } from '@/pages/settings/overrides';
 import { findConfigs } from '@/resource/common-fields';
 import { type Resource, type Tools, versioned } from '@/resource/declaration';
 import { UsageBar } from '@/resource/limits';
@@ -149,6 +150,10 @@ const workspaces: Resource<Workspace, Create, Update> = {
     {
       ...{ key: 'members', text: texts.members, scopes: ['workspace_users.list'] },
       body: ({ id }) => <Members workspaceId={id} />,
+    },
+    {
+      ...{ key: 'settings', text: texts.settings, scopes: ['organisation_settings.read'] },
+      body: ({ id }) => <Overrides workspaceId={id} />,
     },
   ],
   actions: (workspace, tools) =>

@@ -147,6 +147,25 @@ export const groupColumns = [
 ] as const;
 export type GroupColumn = (typeof groupColumns)[number];
 
+/** What groups are ordered by: their number of requests, or a column that is known before feedback is read. */
+export const groupOrders = [
+  'requests',
+  'cost',
+  'total_tokens',
+  'avg_tokens',
+  'avg_input_tokens',
+  'avg_output_tokens',
+  'avg_latency',
+  'p95_latency',
+  'p99_latency',
+  'success_rate',
+  'error_count',
+  'cache_hit_rate',
+  'last_seen',
+  'first_seen',
+] as const satisfies readonly ('requests' | GroupColumn)[];
+export type GroupOrder = (typeof groupOrders)[number];
+
 /** Rows that the caller may read. Applies to every query, in addition to its filters. */
 export interface Visibility {
   readonly organisationId: string;
@@ -168,6 +187,10 @@ export interface GroupQuery {
   readonly filter?: RequestFilter;
   readonly limit: number;
   readonly offset: number;
+  /** Default: `requests`. Groups that are equal follow by their value; groups without the figure come last. */
+  readonly orderBy?: GroupOrder;
+  /** Default: the highest first. */
+  readonly ascending?: boolean;
 }
 
 /** One group: its value, the request count, and the columns that were asked for. */

@@ -212,7 +212,11 @@ function groupSql(
   query: GroupQuery,
   reach: UsageReach,
 ): { readonly sql: string; readonly parameters: Readonly<Record<string, unknown>> } {
-  const computed = [...new Set(query.columns)].map((column) =>
+  const { limit, offset, orderBy = 'requests', ascending = false } = query;
+  const wanted = orderBy === 'requests' ? query.columns : [...query.columns, orderBy];
+  const first = orderBy === 'requests' ? 'group_requests' : groupAlias(orderBy);
+  const order = `ORDER BY ${first} ${ascending ? 'ASC' : 'DESC'} NULLS LAST, group_value ASC`;
+  const computed = [...new Set(wanted)].map((column) =>
     column in feedbackColumns ? undefined : { column, ...columnSql[column as keyof typeof columnSql] },
   );
   const ofUsage = computed.filter((one) => one !== undefined);
@@ -222,10 +226,9 @@ function groupSql(
     `SELECT ${['split AS group_value', 'sum(requests) AS group_requests', 'count() OVER () AS group_total', ...ofUsage.map(({ column, sql }) => `${sql} AS ${groupAlias(column)}`)].join(', ')}`,
     `FROM (${usage.sql})`,
     'GROUP BY split HAVING sum(requests) > 0',
-    'ORDER BY group_requests DESC, group_value ASC',
+    order,
     'LIMIT {limit:UInt32} OFFSET {offset:UInt32}',
   ].join('\n');
-  const { limit, offset } = query;
   const parameters = { ...usage.parameters, limit: Math.max(limit, 1), offset };
   if (ofUsage.length === computed.length) return { sql: page, parameters };
   const columns = Object.entries(feedbackColumns).map(
@@ -236,7 +239,7 @@ function groupSql(
     sql: [
       `SELECT page.*, ${columns.join(', ')} FROM (${page}) AS page`,
       `LEFT JOIN (${feedback.sql}) AS rated ON page.group_value = rated.feedback_value`,
-      'ORDER BY group_requests DESC, group_value ASC',
+      order,
     ].join('\n'),
     parameters: { ...parameters, ...feedback.parameters },
   };

@@ -80,6 +80,39 @@ describe('the home page of the console', () => {
       await page.getByRole('table', { name: 'By model' }).getByText('mock-live').waitFor();
     });
 
+    test('the dearest of more users than a page shows is the first, and so is the one with most errors', async (t) => {
+      const ask = async (user: string, model: string): Promise<void> => {
+        const headers = { 'x-service-metadata': JSON.stringify({ _user: user }) };
+        await (await gateway.chat('tell me', { headers, body: { model } })).text();
+      };
+      // Each has one request, so that most requests are no reason to see the last two.
+      for (let start = 0; start < 205; start += 41)
+        await Promise.all(
+          Array.from({ length: 41 }, (_, index) => ask(`crowd ${start + index}`, 'mock-small')),
+        );
+      await Promise.all([
+        ask('zoe', 'mock:tokens=90000'),
+        ask('zero luck', 'mock:status=503,latency_ms=700'),
+      ]);
+      await eventually(async () => {
+        const { total } = await gateway.api('GET', '/analytics/groups/users?page_size=1');
+        return total >= 210 || undefined;
+      });
+      const page = await openWindow(t, gateway, { place: '/console/?by=user&sort=-requests' });
+      const users = page.getByRole('table', { name: 'By user' });
+      const first = users.locator('tbody tr').first();
+      await page.getByText(/^The first 200 of 2\d\d, ordered by requests$/).waitFor();
+      assert.match(await first.innerText(), /frugal/);
+      assert.equal(await users.getByText('zoe').count(), 0);
+      await users.getByRole('button', { name: 'Cost' }).click();
+      await first.getByText('zoe').waitFor();
+      await page.getByText(/^The first 200 of 2\d\d, ordered by cost$/).waitFor();
+      await users.getByRole('button', { name: 'Errors' }).click();
+      await users.getByText('zero luck').waitFor();
+      await users.getByRole('button', { name: 'p95' }).click();
+      await first.getByText('zero luck').waitFor();
+    });
+
     for (const look of ['light', 'dark'] as const)
       test(`it is accessible, ${look}`, async (t) => {
         const page = await openWindow(t, gateway, { look });

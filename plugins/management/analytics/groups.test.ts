@@ -61,6 +61,22 @@ test('groups show the columns that are asked for instead of the usual ones', asy
   });
 });
 
+test('groups are ordered by the figure that is asked for, the most requests by default', async () => {
+  const orderOf = async (query: object) => {
+    const { asked } = await ask('/analytics/groups/users', [], {}, query);
+    return [asked.orderBy, asked.ascending, asked.columns];
+  };
+  assert.deepEqual(await orderOf({}), ['requests', false, ['cost']]);
+  assert.deepEqual(await orderOf({ order_by: 'p95_latency' }), ['p95_latency', false, ['cost']]);
+  assert.deepEqual(await orderOf({ order_by: 'cost', order: 'asc' }), ['cost', true, ['cost']]);
+  const [{ query } = {}] = namedGroupRoutes(testScope({}).scope);
+  assert.ok(query);
+  const validate = formats.default(new Ajv2020()).compile(query);
+  for (const bad of [{ order_by: 'user' }, { order_by: 'avg_weighted_feedback' }, { order: 'up' }])
+    assert.ok(!validate(bad), JSON.stringify(bad));
+  assert.ok(validate({ order_by: 'error_count', order: 'desc' }));
+});
+
 test('groups/metadata/{metadataKey}: everything that is known of its values', async () => {
   const columns = {
     cost: '1.5',

@@ -3,8 +3,11 @@ import {
   type GroupBy,
   type GroupColumn,
   groupColumns,
+  groupOrders,
   type Grouping,
   groupings,
+  type GroupOrder,
+  type GroupQuery,
   type GroupRow,
 } from '../../../core/ports/analytics.ts';
 import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
@@ -40,6 +43,24 @@ export const groupPageQuery = {
   ),
 };
 
+/** Query parameters for the order of groups. */
+const orderQuery = {
+  order_by: Type.Optional(
+    Type.Union(
+      groupOrders.map((name) => Type.Literal(name)),
+      {
+        description:
+          'Figure that the groups are ordered by, over all of them, whether it is among the columns or not. Default `requests`.',
+      },
+    ),
+  ),
+  order: Type.Optional(
+    Type.Union([Type.Literal('desc'), Type.Literal('asc')], {
+      description: 'The highest first, or the lowest. Groups without the figure come last. Default `desc`.',
+    }),
+  ),
+};
+
 /** The page of a `groupPageQuery`: the first 50 groups by default. */
 export function groupPage({
   page_size: limit = defaultPageSize,
@@ -49,6 +70,18 @@ export function groupPage({
   readonly current_page?: number;
 }): { readonly limit: number; readonly offset: number } {
   return { limit, offset: page * limit };
+}
+
+/** Page and order of groups: by default those with the most requests first. */
+function pageOf({
+  order_by: orderBy = 'requests',
+  order,
+  ...page
+}: Parameters<typeof groupPage>[0] & {
+  readonly order_by?: GroupOrder;
+  readonly order?: 'desc' | 'asc';
+}): Pick<GroupQuery, 'limit' | 'offset' | 'orderBy' | 'ascending'> {
+  return { ...groupPage(page), orderBy, ascending: order === 'asc' };
 }
 
 /** A cell for the API: stores return decimals and large counts as text, and times without a zone. */
@@ -83,7 +116,7 @@ function requireChoice<T extends string>(param: string, value: string, choices: 
 }
 
 const NamedQuery = Type.Object(
-  { columns: columnsQuery('Without it the usual ones.'), ...filterQuery, ...groupPageQuery },
+  { columns: columnsQuery('Without it the usual ones.'), ...filterQuery, ...groupPageQuery, ...orderQuery },
   strict,
 );
 type Call = Pick<RouteInput<unknown, Static<typeof NamedQuery>, unknown>, 'query' | 'key' | 'role'>;
@@ -221,7 +254,7 @@ async function pageOfGroups(group: NamedGroup, by: GroupBy, call: Call, scope: S
     ...analyticsQuestion(call, scope),
     by,
     columns,
-    ...groupPage(call.query),
+    ...pageOf(call.query),
   });
   return { object: 'list' as const, total, data: rows.map((row) => shownGroup(group.field, columns, row)) };
 }
@@ -251,6 +284,7 @@ const Query = Type.Object(
     ),
     ...filterQuery,
     ...groupPageQuery,
+    ...orderQuery,
   },
   strict,
 );
@@ -293,7 +327,7 @@ function groupRoute(area: 'analytics' | 'logs', scope: Scope): RouteDefinition {
         ...question,
         by,
         columns: columnsOf(query.columns),
-        ...groupPage(query),
+        ...pageOf(query),
       });
       return { object: 'list' as const, total, data: rows.map((row) => groupOf(by, row)) };
     },

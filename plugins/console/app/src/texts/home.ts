@@ -58,7 +58,8 @@ export const home = {
       seen: 'Last seen',
     },
     none: '(none)',
-    some: (shown: string, all: string) => `The ${shown} with the most requests of ${all}`,
+    some: (shown: string, all: string, by: string) =>
+      `The first ${shown} of ${all}, ordered by ${by.toLowerCase()}`,
     empty: 'No request in this time',
   },
   quiet: 'No request in this time. Choose a longer one.',

@@ -84,6 +84,15 @@ function columnsOf(by: Grouping, nameOf: (value: string) => string): Columns<Gro
   ];
 }
 
+/** What the gateway orders by while the rows stand in the order of a column; it has no order of names. */
+function orderName(id: string): string {
+  const { columns } = texts;
+  if (id === 'success') return columns.rate;
+  return Object.hasOwn(columns, id) ? columns[id as keyof typeof columns] : columns.requests;
+}
+
+const sortable = new Set(columnsOf('model', String).map(({ id }) => id));
+
 interface GroupsProps {
   readonly range: Range;
   readonly filters: Filters;
@@ -96,19 +105,19 @@ interface GroupsProps {
 export function Groups({ range, filters, live, base }: GroupsProps) {
   const { search, change } = useAddress();
   const navigate = useNavigate();
+  const sort = useMemo((): Sort => {
+    const said = textOf(search['sort']) ?? '';
+    const id = said.replace(/^-/, '');
+    return sortable.has(id) ? { id, desc: said.startsWith('-') } : { id: 'cost', desc: true };
+  }, [search]);
   const by = groupings.find((one) => one === textOf(search['by'])) ?? 'model';
-  const query = useGroups(by, range, filters, live);
+  const query = useGroups(by, range, filters, live, sort);
   const keys = useKeyNames(by === 'api_key' ? (query.data?.groups.map(({ value }) => value) ?? []) : []);
   const workspaces = useWorkspaceNames();
   const columns = useMemo(() => {
     const names = by === 'api_key' ? keys : by === 'workspace' ? workspaces : undefined;
     return columnsOf(by, (value) => names?.get(value) ?? (value === '' ? texts.none : value));
   }, [by, keys, workspaces]);
-  const sort = useMemo((): Sort => {
-    const said = textOf(search['sort']) ?? '-cost';
-    return { id: said.replace(/^-/, ''), desc: said.startsWith('-') };
-  }, [search]);
-  const known = columns.some(({ id }) => id === sort.id) ? sort : { id: 'cost', desc: true };
   const open = ({ value }: Group): void => {
     const own = by === 'workspace' ? value : listText([value]);
     void navigate({ to: '/logs', search: without({ ...base, [params[by]]: own }) });
@@ -147,12 +156,12 @@ export function Groups({ range, filters, live, base }: GroupsProps) {
                 rows={groups}
                 rowId={({ value }) => value}
                 onOpen={open}
-                sort={known}
+                sort={sort}
                 onSort={({ id, desc }) => change({ sort: `${desc ? '-' : ''}${id}` }, { replace: true })}
                 footer={
                   total > groups.length && (
                     <p className="text-soft p-2 text-center text-xs">
-                      {texts.some(count(mostGroups), count(total))}
+                      {texts.some(count(mostGroups), count(total), orderName(sort.id))}
                     </p>
                   )
                 }

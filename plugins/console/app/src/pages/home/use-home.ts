@@ -1,8 +1,10 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
+import type { operations } from '@/api/schema.gen';
 import type { Filters } from '@/lib/filters';
 import { usePreferences } from '@/lib/preferences';
 import { spanBefore, spanOf, timesOf, zoneName, type Range, type Span } from '@/lib/time-range';
+import type { Sort } from '@/ui/data-table';
 
 const dayMs = 86_400_000;
 /** Where a switch follows what comes. */
@@ -93,15 +95,25 @@ export interface Group {
 }
 
 const columns = 'cost,total_tokens,avg_latency,p95_latency,error_count,success_rate,cache_hit_rate,last_seen';
-/** Groups that are asked for, those with the most requests. */
+/** Groups that are asked for, the first ones of their order. */
 export const mostGroups = 200;
+type Order = NonNullable<NonNullable<operations['analytics.groups']['parameters']['query']>['order_by']>;
 
-export function useGroups(by: Grouping, range: Range, filters: Filters, live: boolean) {
+/** The figure behind each column that the gateway orders by; by name, those with the most requests are shown. */
+const orders: Readonly<Partial<Record<string, Order>>> = {
+  ...{ cost: 'cost', tokens: 'total_tokens', average: 'avg_latency', p95: 'p95_latency' },
+  ...{ errors: 'error_count', success: 'success_rate', hits: 'cache_hit_rate', seen: 'last_seen' },
+};
+
+export function useGroups(by: Grouping, range: Range, filters: Filters, live: boolean, sort: Sort) {
+  const order_by = orders[sort.id] ?? 'requests';
+  const order = sort.desc || sort.id === 'value' ? 'desc' : 'asc';
   const { zone } = usePreferences();
   return useQuery({
-    queryKey: ['groups', by, range, zone, filters],
+    queryKey: ['groups', by, range, zone, filters, order_by, order],
     queryFn: async ({ signal }) => {
-      const query = { ...filters, ...timesOf(spanOf(range, zone)), columns, page_size: mostGroups };
+      const page = { columns, page_size: mostGroups, order_by, order } as const;
+      const query = { ...filters, ...timesOf(spanOf(range, zone)), ...page };
       const { total, data } =
         by === 'user'
           ? await dataOf(api.GET('/analytics/groups/users', { params: { query }, signal }))

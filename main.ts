@@ -1,7 +1,13 @@
 // Entry point: reads the command line and loads the modules of the command. `main/` is the composition root: `start.ts`
 // opens the stores and has `serve.ts` listen with the gateway that `assemble.ts` builds. Everything else is in core
 // (the parts of a gateway), plugins (composed by operators), adapters (providers) and storage.
-import { type Command, helpText, readArguments, version } from './core/administration/cli/arguments.ts';
+import {
+  type Command,
+  completion,
+  helpText,
+  readArguments,
+  version,
+} from './core/administration/cli/arguments.ts';
 import { loadConfig } from './core/config/load-config.ts';
 import { systemClock as clock } from './core/ports/clock.ts';
 import { configFile } from './main/config-file.ts';
@@ -19,6 +25,15 @@ async function run(command: Command): Promise<number | undefined> {
       return (await import('./main/start.ts')).start(command);
     case 'check':
       return (await import('./main/check.ts')).check(configFile(command.file), command);
+    case 'fmt':
+      return (await import('./main/format-config.ts')).formatConfig(command.files, command.isCheck);
+    case 'doctor': {
+      const { doctor } = await import('./main/doctor.ts');
+      return doctor(configFile(command.config), { ...command, environment: env, print: console.log });
+    }
+    case 'completion':
+      console.log(completion(command.shell));
+      return 0;
     case 'version':
       console.log(version);
       return 0;

@@ -198,25 +198,25 @@ export async function createAnalytics(options: ClickHouseOptions): Promise<Analy
   const shards = await step(
     'connect',
     place,
-    connect(options, 'default', firstAnswerTimeoutMs),
+    connectClickHouse(options, 'default', firstAnswerTimeoutMs),
     async (client) => {
       checkVersion(await versionOf(client), place);
       return sharded === true ? readShards(client, database, layout) : undefined;
     },
   );
-  await step('database', place, connect(options, 'default'), async (client) => {
+  await step('database', place, connectClickHouse(options, 'default'), async (client) => {
     await createDatabase(client, database, layout);
     if (shards !== undefined) await createDatabase(client, databaseOfAll(database), layout);
   });
   const client =
     shards === undefined
-      ? connect(options, database)
-      : connect(options, databaseOfAll(database), requestTimeoutMs, allShardsSettings);
+      ? connectClickHouse(options, database)
+      : connectClickHouse(options, databaseOfAll(database), requestTimeoutMs, allShardsSettings);
   let rolledUpFrom: number;
   try {
     if (shards === undefined) await prepare(client, options);
     else
-      await step('schema', place, connect(options, database), (own) =>
+      await step('schema', place, connectClickHouse(options, database), (own) =>
         prepareShards({ own, all: client }, shards, options),
       );
     rolledUpFrom = await usageStart(client, shards?.count);
@@ -251,7 +251,8 @@ async function prepareShards(
   await applyTextIndex(clients.own, options);
 }
 
-function connect(
+/** A client for one server, which connects with its first statement. */
+export function connectClickHouse(
   options: ClickHouseOptions,
   database: string,
   timeoutMs = requestTimeoutMs,

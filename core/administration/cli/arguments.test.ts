@@ -12,7 +12,7 @@ const start = (change: Partial<Extract<Command, { name: 'start' }>>): Command =>
   ...change,
 });
 
-const check = { name: 'check', data: 'data', withoutCode: false } as const;
+const check = { name: 'check', data: 'data', withoutCode: false, watch: false } as const;
 
 test('weir --version prints the version of the package', () => {
   const { version: packaged } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
@@ -47,7 +47,7 @@ describe('readArguments', () => {
       'check without code',
       ['check', 'x', '--no-plugins', '--data', 'd'],
       { WEIR_DATA: 'e' },
-      { name: 'check', file: 'x', data: 'd', withoutCode: true },
+      { name: 'check', file: 'x', data: 'd', withoutCode: true, watch: false },
     ],
     ['version', ['--version'], {}, { name: 'version' }],
     ['schema', ['schema'], {}, { name: 'schema' }],

@@ -22,6 +22,7 @@ import {
   type RepriceCommand,
 } from './command-arguments.ts';
 import { type BenchCommand, benchUsage, readBenchArguments } from './bench-arguments.ts';
+import { completedCommands, completionScript, type Shell, shells } from './completion.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 
 /** Version of the package; `weir --version` prints it. */
@@ -53,7 +54,18 @@ export type Command =
       readonly data: string;
       /** Skips the modules of third-party plugins. */
       readonly withoutCode: boolean;
+      /** Checks again whenever one of the files changes. */
+      readonly watch: boolean;
     }
+  | { readonly name: 'fmt'; readonly files: readonly string[]; readonly isCheck: boolean }
+  | {
+      readonly name: 'doctor';
+      readonly config: string | undefined;
+      readonly data: string;
+      readonly port: number | undefined;
+      readonly json: boolean;
+    }
+  | { readonly name: 'completion'; readonly shell: Shell }
   | { readonly name: 'version' }
   | { readonly name: 'schema' }
   | ClickHouseCommand
@@ -87,7 +99,11 @@ const usage = `weir: a gateway in front of model providers
   weir start [--config FILE] [--port N] [--data DIR]   serve (environment: WEIR_CONFIG, PORT, WEIR_DATA)
              [--host ADDRESS]                          address to listen on instead of server.host (WEIR_HOST)
   weir check [FILE] [--no-plugins] [--data DIR]        report every mistake in a configuration, start nothing;
-                                                       runs the code of your own plugins, unless --no-plugins
+             [--watch]                                 runs the code of your own plugins, unless --no-plugins;
+                                                       --watch: again whenever one of its files changes
+  weir fmt [FILE...] [--check]                         format YAML; --check only names what is not formatted
+  weir doctor [--config FILE] [--data DIR] [--json]    look at versions, ports, stores, clocks, limits and permissions:
+              [--port N]                               what is wrong, and the command that mends it; changes nothing
   weir explain --config X --request FILE               show how a config routes a request, send nothing
   weir plugin new|test|docs                            for authors of plugins (weir plugin --help)
   weir bench [--config FILE] [--out DIR]               measure your configuration on this machine (weir bench --help)
@@ -102,6 +118,7 @@ const usage = `weir: a gateway in front of model providers
   weir reconcile --provider X --file FILE              compare billed costs with recorded costs (--help)
   weir reprice --from DAY --to DAY                     set prices of requests without a price (weir reprice --help)
   weir rotate-secrets                                  encrypt stored secrets with a new key (weir rotate-secrets --help)
+  weir completion bash|zsh|fish                        print a script for your shell: source <(weir completion bash)
   weir --version                                       print the version
   weir help                                            print this
 
@@ -133,6 +150,14 @@ export function helpText(topic: HelpTopic | undefined): string {
   return { ...own, ...administrationUsage, ...backupUsage, ...costUsage, all: usage }[topic ?? 'all'];
 }
 
+/** The script that completes the commands in a shell. */
+export function completion(shell: Shell): string {
+  return completionScript(
+    shell,
+    completedCommands(usage, (name) => helpText(isTopic(name) ? name : undefined)),
+  );
+}
+
 /** Reads the command line, which overrides the environment. Unclear input becomes `help` with the reason. */
 export function readArguments(
   args: readonly string[],
@@ -149,7 +174,11 @@ export function readArguments(
     if (name === 'check') {
       const { positionals, values } = parseArgs({
         args: rest,
-        options: { data: { type: 'string' }, 'no-plugins': { type: 'boolean' } },
+        options: {
+          data: { type: 'string' },
+          'no-plugins': { type: 'boolean' },
+          watch: { type: 'boolean' },
+        },
         allowPositionals: true,
       });
       if (positionals.length > 1) return { name: 'help', problem: 'weir check takes one file.' };
@@ -159,7 +188,26 @@ export function readArguments(
         file: positionals[0] ?? config,
         data: values.data ?? data,
         withoutCode: values['no-plugins'] === true,
+        watch: values.watch === true,
       };
+    }
+    if (name === 'fmt') {
+      const { positionals, values } = parseArgs({
+        args: rest,
+        options: { check: { type: 'boolean' } },
+        allowPositionals: true,
+      });
+      const { config = 'gateway.config.yaml' } = placeOf(env);
+      const files = positionals.length === 0 ? [config] : positionals;
+      return { name: 'fmt', files, isCheck: values.check === true };
+    }
+    if (name === 'doctor') return doctor(rest, env);
+    if (name === 'completion') {
+      const { positionals } = parseArgs({ args: rest, options: {}, allowPositionals: true });
+      const shell = shells.find((one) => one === positionals[0]);
+      if (shell === undefined || positionals.length > 1)
+        return { name: 'help', problem: 'weir completion takes one word: bash, zsh or fish.' };
+      return { name: 'completion', shell };
     }
     if (name === 'schema') {
       parseArgs({ args: rest, options: {} });
@@ -225,6 +273,35 @@ function placeOf(env: Environment): { readonly data: string; readonly config: st
   return { data: nonEmpty(env['WEIR_DATA']) ?? 'data', config: nonEmpty(env['WEIR_CONFIG']) };
 }
 
+function doctor(args: string[], env: Environment): Command {
+  const { values } = parseArgs({
+    args,
+    options: {
+      config: { type: 'string' },
+      data: { type: 'string' },
+      port: { type: 'string' },
+      json: { type: 'boolean' },
+    },
+  });
+  const { data, config } = placeOf(env);
+  return {
+    name: 'doctor',
+    config: values.config ?? config,
+    data: values.data ?? data,
+    port: portOf(values.port, env),
+    json: values.json === true,
+  };
+}
+
+/** Port of the command line, else of the environment. Throws the reason when it is none. */
+function portOf(named: string | undefined, env: Environment): number | undefined {
+  const port = named ?? nonEmpty(env['PORT']);
+  if (port === undefined) return undefined;
+  if (!/^\d{1,5}$/.test(port)) throw new Error(`The port "${port}" is no number from 0 to 65535.`);
+  if (Number(port) > 65535) throw new Error(`The port ${port} is above 65535.`);
+  return Number(port);
+}
+
 function start(args: string[], env: Readonly<Record<string, string | undefined>>): Command {
   const { values } = parseArgs({
     args,
@@ -235,10 +312,7 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
       data: { type: 'string' },
     },
   });
-  const port = values.port ?? nonEmpty(env['PORT']);
-  if (port !== undefined && !/^\d{1,5}$/.test(port)) {
-    return { name: 'help', problem: `The port "${port}" is no number from 0 to 65535.` };
-  }
+  const port = portOf(values.port, env);
   const drainDelay = nonEmpty(env['WEIR_DRAIN_DELAY_MS']);
   if (
     drainDelay !== undefined &&
@@ -248,11 +322,10 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
       name: 'help',
       problem: `WEIR_DRAIN_DELAY_MS is "${drainDelay.slice(0, 64)}", and no number of milliseconds from 0 to ${longestDrainDelayMs}.`,
     };
-  if (Number(port ?? 0) > 65535) return { name: 'help', problem: `The port ${port} is above 65535.` };
   return {
     name: 'start',
     config: values.config ?? nonEmpty(env['WEIR_CONFIG']),
-    port: port === undefined ? undefined : Number(port),
+    port,
     host: values.host ?? nonEmpty(env['WEIR_HOST']),
     data: values.data ?? nonEmpty(env['WEIR_DATA']) ?? 'data',
     ...(drainDelay !== undefined && { drainDelayMs: Number(drainDelay) }),

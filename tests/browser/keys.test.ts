@@ -60,6 +60,69 @@ describe('keys and limits in the console', () => {
     assert.equal((await gateway.chat('again', { key: secret })).status, 200);
   });
 
+  test('a budget for each team but one: it blocks, tells what is used and left, and is reset', async (t) => {
+    const ofTeam = (team: string) =>
+      gateway.chat('hi', { headers: { 'x-service-metadata': JSON.stringify({ team }) } });
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/limits?show=usage');
+    await page.getByRole('button', { name: 'New usage policy' }).first().click();
+    await page.getByLabel('Name', { exact: true }).fill('teams');
+    await page.getByLabel('At most').fill('3');
+    await page.getByLabel('Property 1').selectOption('metadata field …');
+    await page.getByLabel('Name of the metadata field').first().fill('team');
+    await page.getByLabel('is 1').fill('red*');
+    await page.getByLabel('but not 1').fill('red-9, red-8');
+    await page.getByRole('checkbox', { name: 'key', exact: true }).uncheck();
+    await page.getByLabel('Name of the metadata field').last().fill('team');
+    await page.getByRole('button', { name: 'Add this field' }).click();
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    const sheet = page.getByRole('dialog');
+    await sheet.getByText('metadata.team red* but red-9, red-8').waitFor();
+    const id = new URL(page.url()).searchParams.get('open') ?? '';
+    assert.deepEqual((await gateway.api('GET', `/policies/usage-limits/${id}`)).conditions, [
+      { key: 'metadata.team', value: 'red*', excludes: ['red-9', 'red-8'] },
+    ]);
+    const statuses: number[] = [];
+    for (let sent = 0; sent < 4 && statuses.at(-1) !== 412; sent += 1)
+      statuses.push((await ofTeam('red-1')).status);
+    assert.deepEqual([statuses[0], statuses.at(-1)], [200, 412]);
+    for (const team of ['red-9', 'red-9', 'red-9', 'blue'])
+      assert.equal((await ofTeam(team)).status, 200, team);
+    await sheet.getByRole('button', { name: 'Used', exact: true }).click();
+    const row = sheet.getByRole('row', { name: /red-1/ });
+    await row.getByText('used up').first().waitFor();
+    await row.locator('time').waitFor();
+    await assertAccessible(page);
+    await row.getByRole('button', { name: /^Reset/ }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Reset' }).click();
+    await page.getByText('The count begins anew.').first().waitFor();
+    assert.equal((await ofTeam('red-1')).status, 200);
+    await sheet.getByRole('button', { name: 'Whom it concerns' }).click();
+    await sheet.getByRole('row', { name: /Default workspace/ }).waitFor();
+    await sheet.getByRole('button', { name: 'Archive' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Archive' }).click();
+    await page.getByRole('alertdialog').waitFor({ state: 'detached' });
+    for (const action of ['create', 'update', 'delete'])
+      assert.equal(await gateway.audited('usage_limit_policies', action, id), 1, action);
+  });
+
+  test('how fast calls of tools may come: their own conditions and counts', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/limits?show=rates&new=1');
+    await page.getByLabel('Name', { exact: true }).fill('tools');
+    await page.getByLabel('Counts', { exact: true }).selectOption('Calls of MCP tools');
+    await page.getByLabel('At most').fill('10');
+    await page.getByLabel('Property 1').selectOption('MCP tool');
+    await page.getByLabel('is 1').fill('search*');
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByRole('dialog').getByText('MCP tool search*').waitFor();
+    const id = new URL(page.url()).searchParams.get('open') ?? '';
+    const { target, type, unit } = await gateway.api('GET', `/policies/rate-limits/${id}`);
+    assert.deepEqual([target, type, unit], ['mcp_tools', 'requests', 'rpm']);
+    assert.equal(await gateway.audited('rate_limit_policies', 'create', id), 1);
+  });
+
   test('a key is changed, rotated and revoked, each with its audit entry; markup in its name stays text', async (t) => {
     const made = await gateway.makeKey(`shop ${markup}`, ['completions.write']);
     const page = await openWindow(t, gateway, { look: 'dark' });

@@ -276,6 +276,9 @@ describe('usage-limit policies', () => {
     const { id, object } = await made(administration, owner, usages, body);
     assert.equal(object, 'policy_usage_limits');
     const path = `${usages}/${id}`;
+    const { next_reset_at: end, next_usage_reset_at: given } = (await call(owner, { path })).json();
+    assert.match(end, /-01T00:00:00\.000Z$/, 'the beginning of a month');
+    assert.equal(given, null);
     const change = { credit_limit: 60, alert_threshold: null, periodic_reset_days: 10 };
     const changed = (await call(owner, { method: 'PUT', path, body: change })).json();
     assert.deepEqual(

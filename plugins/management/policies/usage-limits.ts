@@ -14,6 +14,7 @@ import {
 } from '../../../core/organisation/policies.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { budgetPeriod } from '../../../core/access/budget-period.ts';
 import { budgetOfPolicy, policyBudgetPrefix } from '../../../core/access/limit-charges.ts';
 import type { Budgets, BudgetUsage } from '../../../core/ports/budgets.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
@@ -92,6 +93,12 @@ const Reply = Type.Object({
         'Start of the current period, if it is later than the creation of the policy; a reset of one group is not shown here.',
     }),
   ),
+  next_reset_at: orNull(
+    Type.String({
+      description:
+        'End of the current period, when all counts begin anew; null for never. `next_usage_reset_at` is the time that was given for the first one.',
+    }),
+  ),
   value_key_usage_map: Type.Optional(
     Type.Record(Type.String(), GroupUsage, {
       description:
@@ -120,11 +127,11 @@ const names: Omit<UsageKind, 'show'> = {
 
 /** The routes of usage-limit policies. */
 export function usageLimitPolicyRoutes(scope: Scope): readonly RouteDefinition[] {
-  const { budgets } = scope;
+  const { budgets, clock } = scope;
   const kind: UsageKind = {
     ...names,
     show: (record, query) => ({
-      ...show(record, budgets),
+      ...show(record, budgets, clock.now()),
       ...(query?.['include_usage'] === true && { value_key_usage_map: usageByGroup(record, budgets) }),
     }),
   };
@@ -234,7 +241,7 @@ function updateRoute({ clock, router, budgets }: Scope, kind: UsageKind): RouteD
       const { reset_usage_for_value: value } = body;
       if (value !== undefined) await budgets.reset(policyBudgetPrefix(record) + value, record.organisationId);
       sendVersion(record.version);
-      return show(record, budgets);
+      return show(record, budgets, clock.now());
     },
   });
 }
@@ -247,7 +254,9 @@ function requirePossible(body: Parameters<typeof usagePolicyIssues>[0], limit: U
 function show(
   record: StoredRecord<'usage_limit_policy'>,
   budgets: Pick<Budgets, 'usage'>,
+  now: number,
 ): Static<typeof Reply> {
+  const { end } = budgetPeriod(record.data, record.createdAt)(now);
   const { conditions, groupBy, target = 'llm', type, ...limit } = record.data;
   return {
     ...{ id: record.id, name: record.name, target, type },
@@ -260,6 +269,7 @@ function show(
     next_usage_reset_at: limit.nextResetAt === undefined ? null : new Date(limit.nextResetAt).toISOString(),
     // No request has an empty group, so its budget shows the periods only.
     last_reset_at: lastResetText(budgets.usage(budgetOfPolicy(record, '')), record.createdAt),
+    next_reset_at: end === undefined ? null : new Date(end).toISOString(),
     ...showPolicy(record),
     object: 'policy_usage_limits',
   };

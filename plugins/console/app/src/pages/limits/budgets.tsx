@@ -102,7 +102,7 @@ async function policyBudgets(): Promise<readonly Budget[]> {
         const limit = { ...policy, current_usage: used };
         return {
           ...{ id: `${id}-${group}`, kind: 'policy', name: `${policy.name}: ${group}`, used, limit },
-          ...{ resets: policy.next_usage_reset_at, path: '/limits', open: id },
+          ...{ resets: policy.next_reset_at, path: '/limits', open: id },
         };
       },
     );

@@ -1,8 +1,8 @@
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { count } from '@/lib/format';
-import { Conditions, Groups, shownConditions, shownGroups } from '@/pages/limits/rules';
-import { Entities } from '@/pages/limits/entities';
+import { Conditions, Groups, shownConditions, shownGroups, withoutEmpty } from '@/pages/limits/rules';
+import { Entities, GroupUsage, RateEntities } from '@/pages/limits/entities';
 import { workspaceField } from '@/resource/common-fields';
 import { type FormField, type Resource, type Section, versioned } from '@/resource/declaration';
 import { amount } from '@/resource/limits';
@@ -18,6 +18,9 @@ type RatePolicy =
 type Policy = UsagePolicy | RatePolicy;
 
 const words = texts.field;
+const { cost, tokens, requests } = words.types;
+const usageTypes = { cost, tokens, requests };
+const rateTypes = { requests, tokens };
 const optionsOf = (of: Readonly<Record<string, string>>) =>
   Object.entries(of).map(([value, text]) => ({ value, text }));
 
@@ -39,6 +42,7 @@ function rules<R extends Policy>(): Section<R> {
       {
         ...{ kind: 'own', path: '/conditions', label: words.conditions, help: words.conditionsHelp },
         ...{ wide: true, required: true, initial: [{ key: 'workspace_id', value: '*' }] },
+        send: withoutEmpty,
         show: ({ conditions }) => shownConditions(conditions),
         control: (props) => <Conditions {...props} />,
       },
@@ -130,7 +134,8 @@ export const usagePolicies: Resource<
       fields: [
         {
           ...{ kind: 'choice', path: '/type', label: words.type, initial: 'cost', only: 'create' },
-          options: optionsOf(words.types),
+          options: ({ values }) =>
+            optionsOf(values['/target'] === 'mcp_tools' ? { requests: words.types.calls } : usageTypes),
         },
         { kind: 'number', path: '/credit_limit', label: words.amount, required: true, min: 0 },
         { kind: 'number', path: '/alert_threshold', label: words.alert, min: 0 },
@@ -142,11 +147,16 @@ export const usagePolicies: Resource<
           ...{ kind: 'number', path: '/periodic_reset_days', label: words.days, min: 1, max: 365 },
           shown: ({ values }) => (values['/periodic_reset'] ?? '') === '',
         },
+        { kind: 'time', path: '/next_usage_reset_at', label: words.next, help: words.nextHelp },
       ],
     },
     rules(),
   ],
   tabs: [
+    {
+      ...{ key: 'usage', text: texts.groups.tab, scopes: ['policies.read'] },
+      body: (policy) => <GroupUsage policy={policy} />,
+    },
     {
       ...{ key: 'entities', text: texts.entities.tab, scopes: ['policies.read'] },
       body: (policy) => <Entities policy={policy} />,
@@ -190,7 +200,8 @@ export const ratePolicies: Resource<
         { kind: 'number', path: '/value', label: words.amount, required: true, min: 0, whole: true },
         {
           ...{ kind: 'choice', path: '/type', label: words.type, initial: 'requests', only: 'create' },
-          options: optionsOf({ requests: words.types.requests, tokens: words.types.tokens }),
+          options: ({ values }) =>
+            optionsOf(values['/target'] === 'mcp_tools' ? { requests: words.types.calls } : rateTypes),
         },
         {
           ...{ kind: 'choice', path: '/unit', label: words.unit, initial: 'rpm' },
@@ -199,5 +210,11 @@ export const ratePolicies: Resource<
       ],
     },
     rules(),
+  ],
+  tabs: [
+    {
+      ...{ key: 'entities', text: texts.entities.tab, scopes: ['policies.read'] },
+      body: (policy) => <RateEntities policy={policy} />,
+    },
   ],
 };

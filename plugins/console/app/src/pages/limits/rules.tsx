@@ -1,4 +1,6 @@
+import { useState } from 'react';
 import { Plus, Trash2 } from 'lucide-react';
+import type { Situation } from '@/resource/declaration';
 import { limits as texts } from '@/texts/limits';
 import { Button, IconButton } from '@/ui/button';
 import { Checkbox, Input, Select } from '@/ui/fields';
@@ -14,6 +16,12 @@ interface Group {
 }
 
 const words: Readonly<Record<string, string>> = texts.keys;
+const ofCallers = ['api_key', 'workspace_id', 'organisation_id', 'metadata._user'];
+/** What requests to models, and calls of tools, are told apart by, besides other fields of metadata. */
+const keysOf: Readonly<Record<string, readonly string[]>> = {
+  llm: [...ofCallers, ...['model', 'provider', 'virtual_key', 'config', 'prompt', 'endpoint_type']],
+  mcp_tools: [...ofCallers, 'mcp_server', 'mcp_tool'],
+};
 const textOf = (value: string | readonly string[]): string => [value].flat().join(', ');
 
 function nameOf(key: string): string {
@@ -39,28 +47,31 @@ interface EditorProps {
   readonly onChange: (value: unknown) => void;
   readonly id: string;
   readonly disabled: boolean;
+  readonly situation: Pick<Situation<object>, 'values'>;
+}
+
+/** The keys that the policy may name, with their names; those that it names already stay. */
+function offered({ values }: EditorProps['situation'], present: readonly string[]) {
+  const known = keysOf[String(values['/target'] ?? 'llm')] ?? [];
+  const others = present.filter((key) => !known.includes(key));
+  return [...known, ...new Set(others)].map((key) => [key, nameOf(key)] as const);
 }
 
 /** Properties of requests with the values that they shall have. */
-export function Conditions({ value, onChange, disabled }: EditorProps) {
+export function Conditions({ value, onChange, disabled, situation }: EditorProps) {
   const conditions = value as readonly Condition[];
   const change = (index: number, patch: Partial<Condition>): void =>
     onChange(conditions.map((one, at) => (at === index ? { ...one, ...patch } : one)));
-  const list = (text: string): string | string[] => {
-    const parts = text.split(',').map((part) => part.trim());
-    return parts.length > 1 ? parts : (parts[0] ?? '');
-  };
   return (
     <div className="grid gap-2">
-      {conditions.map(({ key, value: wanted }, index) => (
+      {conditions.map(({ key, value: wanted, excludes }, index) => (
         <div key={index} className="flex flex-wrap items-center gap-2">
           <Select
             className="w-44"
             aria-label={`${texts.condition.key} ${index + 1}`}
             disabled={disabled}
             options={[
-              ...Object.entries(words),
-              ...(words[key] === undefined ? [[key, key] as const] : []),
+              ...offered(situation, [key]),
               ...(key === 'metadata.' ? [] : [['metadata.', texts.metadata] as const]),
             ]}
             value={key}
@@ -82,7 +93,18 @@ export function Conditions({ value, onChange, disabled }: EditorProps) {
             disabled={disabled}
             required
             value={textOf(wanted)}
-            onChange={(event) => change(index, { value: list(event.target.value) })}
+            onChange={(event) => change(index, { value: listOf(event.target.value) })}
+          />
+          <span className="text-soft">{texts.condition.excludes}</span>
+          <Input
+            className="w-48"
+            aria-label={`${texts.condition.excludes} ${index + 1}`}
+            disabled={disabled}
+            placeholder={texts.condition.excludesNone}
+            value={textOf(excludes ?? '')}
+            onChange={(event) =>
+              onChange(conditions.map((one, at) => (at === index ? excluding(one, event.target.value) : one)))
+            }
           />
           {!disabled && conditions.length > 1 && (
             <IconButton
@@ -96,7 +118,7 @@ export function Conditions({ value, onChange, disabled }: EditorProps) {
       ))}
       {!disabled && (
         <div>
-          <Button onClick={() => onChange([...conditions, { key: 'model', value: '*' }])}>
+          <Button onClick={() => onChange([...conditions, { key: 'api_key', value: '*' }])}>
             <Plus className="size-4" />
             {texts.condition.add}
           </Button>
@@ -106,16 +128,44 @@ export function Conditions({ value, onChange, disabled }: EditorProps) {
   );
 }
 
+/** Texts between commas, while they are typed. */
+function listOf(text: string): string | string[] {
+  const parts = text.split(',').map((part) => part.trim());
+  return parts.length > 1 ? parts : (parts[0] ?? '');
+}
+
+/** The conditions as they are sent: without what is empty between commas. */
+export function withoutEmpty(value: unknown): readonly Condition[] {
+  const filled = (said: string | readonly string[]): string | readonly string[] => {
+    if (typeof said === 'string') return said;
+    const parts = said.filter((part) => part !== '');
+    return parts.length > 1 ? parts : (parts[0] ?? '');
+  };
+  return (value as readonly Condition[]).map(({ key, value: wanted, excludes }) => ({
+    ...{ key, value: filled(wanted) },
+    ...(excludes !== undefined && filled(excludes) !== '' && { excludes: filled(excludes) }),
+  }));
+}
+
+function excluding({ key, value }: Condition, text: string): Condition {
+  return text === '' ? { key, value } : { key, value, excludes: listOf(text) };
+}
+
 /** What shares a count. */
-export function Groups({ value, onChange, disabled }: EditorProps) {
+export function Groups({ value, onChange, disabled, situation }: EditorProps) {
   const groups = value as readonly Group[];
-  const known = [...Object.keys(words), ...groups.map(({ key }) => key).filter((key) => !(key in words))];
+  const [name, setName] = useState('');
+  const own = `metadata.${name.trim()}`;
+  const known = offered(
+    situation,
+    groups.map(({ key }) => key),
+  );
   return (
-    <div className="flex flex-wrap gap-x-4">
-      {known.map((key) => (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+      {known.map(([key, text]) => (
         <Checkbox
           key={key}
-          label={nameOf(key)}
+          label={text}
           disabled={disabled}
           checked={groups.some((one) => one.key === key)}
           onChange={({ target }) =>
@@ -123,6 +173,27 @@ export function Groups({ value, onChange, disabled }: EditorProps) {
           }
         />
       ))}
+      {!disabled && (
+        <span className="flex items-center gap-2">
+          <Input
+            className="w-44"
+            aria-label={texts.metadataName}
+            placeholder={texts.metadataName}
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+          />
+          <Button
+            disabled={name.trim() === '' || groups.some(({ key }) => key === own)}
+            onClick={() => {
+              onChange([...groups, { key: own }]);
+              setName('');
+            }}
+          >
+            <Plus className="size-4" />
+            {texts.addGroup}
+          </Button>
+        </span>
+      )}
     </div>
   );
 }

@@ -318,7 +318,8 @@ export interface AuditFilter {
   readonly from?: number;
   readonly to?: number;
   readonly action?: string;
-  readonly resourceType?: string;
+  /** One, or any of a list. */
+  readonly resourceType?: string | readonly string[];
   readonly resourceId?: string;
   readonly actorType?: AuditEntry['actorType'];
   readonly actorId?: string;

@@ -87,6 +87,8 @@ describe('the audit trail', () => {
       ['?user_type=user', []],
       ['?user_type=api_key&action=rotate', ['api_keys.rotate']],
       ['?resource_type=workspaces', whole.slice(3)],
+      ['?resource_type=nothing,workspaces', whole.slice(3)],
+      ['?resource_type=work', []],
       [`?workspace_id=${id}`, whole.slice(3)],
       [`?resource_id=${id}`, whole.slice(3)],
       [`?uri=/v1/workspaces/${id}`, ['workspaces.update']],

@@ -50,7 +50,13 @@ const Query = Type.Object(
     user_type: Type.Optional(Actor),
     workspace_id: optional('Its id.'),
     response_status_code: Type.Optional(Type.Integer({ minimum: 100, maximum: 599 })),
-    resource_type: optional('`workspaces`, `api_keys` …'),
+    resource_type: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 1000,
+        description: '`workspaces`, `api_keys` …; several with commas between them.',
+      }),
+    ),
     resource_id: optional('Id of the record that was changed.'),
     action: optional('`create`, `update`, `delete`, `rotate` …'),
     client_ip: optional('Address of the client.'),
@@ -188,7 +194,7 @@ function filterOf(query: Static<typeof Query>): AuditFilter {
     ...(query.user_type !== undefined && { actorType: query.user_type }),
     ...(query.workspace_id !== undefined && { workspaceId: query.workspace_id }),
     ...(query.response_status_code !== undefined && { status: query.response_status_code }),
-    ...(query.resource_type !== undefined && { resourceType: query.resource_type }),
+    ...(query.resource_type !== undefined && { resourceType: query.resource_type.split(',') }),
     ...(query.resource_id !== undefined && { resourceId: query.resource_id }),
     ...(query.action !== undefined && { action: query.action }),
     ...(query.client_ip !== undefined && { clientIp: query.client_ip }),

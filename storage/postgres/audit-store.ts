@@ -206,6 +206,7 @@ function matching(
     filter.from === undefined ? undefined : gte(table.at, filter.from),
     filter.to === undefined ? undefined : lte(table.at, filter.to),
     filter.uri === undefined ? undefined : sql`md5(${table.uri}) = md5(${filter.uri})`,
+    filter.resourceType === undefined ? undefined : inArray(table.resourceType, [filter.resourceType].flat()),
     ...exactColumns.map((column) => {
       const wanted = filter[column];
       return wanted === undefined ? undefined : eq(table[column], wanted);
@@ -215,7 +216,6 @@ function matching(
 
 const exactColumns = [
   'action',
-  'resourceType',
   'resourceId',
   'actorId',
   'actorType',

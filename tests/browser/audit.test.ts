@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { contributedRoutes } from '../kit/openapi-kit.ts';
 import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 describe('the audit trail, people and settings in the console', () => {
@@ -31,6 +32,53 @@ describe('the audit trail, people and settings in the console', () => {
     assert.equal(await row.count(), 0, 'the filter stands in the address');
     await page.getByRole('button', { name: 'Verify the chain' }).click();
     await page.getByText('to the end of the chain').waitFor();
+  });
+
+  test('who changed an integration or its models, and who a config, is one click away', async (t) => {
+    const { workspace } = gateway;
+    const integration = await gateway.api('POST', '/integrations', {
+      ...{ name: 'Host', slug: 'audited-host', ai_provider_id: 'openai', key: 'sk-audited' },
+    });
+    const models = { models: [{ slug: 'gpt-4o-mini', enabled: true }], allow_all_models: false };
+    await gateway.api('PUT', '/integrations/audited-host/models', models);
+    const config = { name: 'Audited', config: { provider: 'mock' }, workspace_id: workspace };
+    const { data } = await gateway.api('POST', '/configs', config);
+    await gateway.api('PUT', `/configs/${data.slug}`, { name: 'Audited twice' });
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/integrations?open=${integration.id}`);
+    await page.getByRole('link', { name: 'Who changed it' }).click();
+    const table = page.getByRole('table', { name: 'Audit trail' });
+    await table.getByRole('row', { name: /integration models/ }).waitFor();
+    await table.getByRole('row', { name: /create integrations/ }).waitFor();
+    assert.equal(await table.locator('tbody tr').count(), 2);
+    const kind = page.getByLabel('Kind of record');
+    assert.equal(await kind.locator('option:checked').innerText(), 'integrations, with their parts');
+    await assertAccessible(page);
+    await page.goto(`/console/configs/${data.slug}`);
+    await page.getByRole('link', { name: 'Who changed it' }).click();
+    await table.getByRole('row', { name: /update configs/ }).waitFor();
+    assert.equal(await table.locator('tbody tr').count(), 2);
+    await kind.selectOption('log exports');
+    await page.getByText('Nothing matches these filters.').waitFor();
+  });
+
+  test('every kind of change that the API has can be chosen', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/audit');
+    await page.getByLabel('Kind of record').waitFor();
+    const offered = new Set(
+      await page
+        .getByLabel('Kind of record')
+        .locator('option')
+        .evaluateAll((all) => all.map((one) => one.getAttribute('value'))),
+    );
+    const routes = (await contributedRoutes()).filter(({ audit }) => audit !== null);
+    const kinds = routes.map(({ id }) => id.slice(0, id.indexOf('.')));
+    assert.ok(kinds.length > 50);
+    assert.deepEqual(
+      [...new Set(kinds)].filter((kind) => !offered.has(kind)),
+      [],
+    );
   });
 
   test('somebody is invited, comes, gets another role and is taken out, each with its audit entry', async (t) => {

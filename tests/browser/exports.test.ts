@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
+import { eventually } from '../kit/process-kit.ts';
 import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
+
+/** The process of the analytics engine, below that of the gateway. */
+function engineOf(pid: number): number {
+  const below = (parent: number): readonly number[] => {
+    const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').split(' ');
+    return children.filter((one) => one !== '').flatMap((one) => [Number(one), ...below(Number(one))]);
+  };
+  const engine = below(pid).find((one) => /chdb/.test(readFileSync(`/proc/${one}/cmdline`, 'utf8')));
+  assert.ok(engine, 'there is no engine');
+  return engine;
+}
 
 describe('exports in the console', () => {
   const gateway = useConsole();
@@ -62,6 +74,52 @@ describe('exports in the console', () => {
     const { data } = await gateway.api('GET', '/logs/exports');
     assert.equal(data.at(-1).rows_written, 1);
     await assertAccessible(page);
+  });
+
+  test('a running export is cancelled, and found in the audit trail', async (t) => {
+    // Some pages of rows, so that the export is not over before it is looked at.
+    const url = 'https://api.openai.com/v1/chat/completions';
+    const one = { request: { url, body: { model: 'reported' } }, response: { body: {} } };
+    for (let sent = 0; sent < 2000; sent += 100)
+      await gateway.api(
+        'POST',
+        '/logs',
+        Array.from({ length: 100 }, () => one),
+      );
+    await eventually(async () => {
+      const { total } = await gateway.api('GET', '/logs?include_total=true&page_size=1');
+      return total >= 2000 || undefined;
+    });
+    const { id } = await gateway.api('POST', '/logs/exports', {
+      ...{ workspace_id: gateway.workspace, filters: {}, description: 'too large' },
+      requested_data: ['id', 'request', 'response'],
+    });
+    const page = await openWindow(t, gateway, { place: '/console/exports' });
+    const row = page.getByRole('row').filter({ hasText: 'too large' });
+    await row.getByText('Draft').waitFor();
+    const engine = engineOf(gateway.child.pid ?? 0);
+    await row.getByRole('button', { name: 'Start' }).click();
+    for (let status = ''; status !== 'in_progress';)
+      ({ status } = await gateway.api('GET', `/logs/exports/${id}`));
+    // From here on, the export waits for an engine that stands still.
+    process.kill(engine, 'SIGSTOP');
+    try {
+      await row.getByText('Running').waitFor();
+      await row.getByRole('button', { name: 'Cancel' }).click();
+      const confirm = page.getByRole('alertdialog', { name: 'Cancel the export?' });
+      await assertAccessible(page);
+      await confirm.getByRole('button', { name: 'Cancel', exact: true }).last().click();
+      await row.getByText('Cancelled').waitFor();
+    } finally {
+      process.kill(engine, 'SIGCONT');
+    }
+    await row.getByRole('button', { name: 'Start again' }).click();
+    await row.getByText('Ready').waitFor();
+    await row.getByRole('link', { name: 'Who changed it' }).click();
+    await page
+      .getByRole('table', { name: 'Audit trail' })
+      .getByRole('row', { name: /update log exports/ })
+      .waitFor();
   });
 
   test('a draft of another client is started here', async (t) => {

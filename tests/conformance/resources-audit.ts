@@ -150,6 +150,8 @@ export function auditIsChained(subject: Subject): void {
     await append(resources, id, entries);
     const cases: readonly { filter: AuditFilter; found: readonly number[] }[] = [
       ...fields.map((field, index) => ({ filter: { [field]: different[field] }, found: [index + 1] })),
+      { filter: { resourceType: ['other', 'api_keys'] }, found: [2] },
+      { filter: { resourceType: [] }, found: [] },
       { filter: { from: at + 2, to: at + 4 }, found: [5, 4, 3] },
       { filter: { from: at + 7 }, found: [10, 9, 8] },
       { filter: { to: at + 1 }, found: [2, 1] },

@@ -1,12 +1,12 @@
 import { useState, type ReactNode } from 'react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
-import { Pencil, ScrollText, Trash2 } from 'lucide-react';
+import { Pencil, Trash2 } from 'lucide-react';
 import { useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
 import type { Resource, Tools, Values, VersionHeaders, Versioned } from '@/resource/declaration';
 import { RecordForm } from '@/resource/form';
 import { ShownRecord } from '@/resource/shown';
+import { WhoChanged } from '@/resource/who-changed';
 import { common } from '@/texts/common';
 import { resource as texts } from '@/texts/resource';
 import { Button } from '@/ui/button';
@@ -165,16 +165,7 @@ function Details<R extends object, C, U>(props: DetailsProps<R, C, U>) {
           </Button>
         )}
         {lock === undefined && resource.actions?.(record, tools)}
-        {resource.audit !== undefined && may('audit_logs.list') && (
-          <Link
-            to="/audit"
-            search={{ resource: resource.audit, id: ownId }}
-            className="hover:bg-raised border-line inline-flex h-8 items-center gap-1.5 rounded-md border px-3 font-medium"
-          >
-            <ScrollText className="size-4" />
-            {texts.audit}
-          </Link>
-        )}
+        {resource.audit !== undefined && <WhoChanged kind={resource.audit} id={ownId} />}
         {remove && may(...remove.scopes) && lock === undefined && (remove.shown?.(record) ?? true) && (
           <Button kind="danger" className="ml-auto" onClick={() => setAsks(true)}>
             <Trash2 className="size-4" />

@@ -26,6 +26,7 @@ export const audit = {
     onlyRefused: 'Kind of actor',
   },
   actors: { user: 'person', api_key: 'key', system: 'gateway' },
+  withParts: (kind: string) => `${kind}, with their parts`,
   done: 'done',
   refused: 'refused',
   details: {

@@ -107,7 +107,6 @@ export const prompts = {
   removeTitle: (name: string) => `Delete ${name}?`,
   removeText: 'Requests that name it are refused from then on. It cannot be had back here.',
   removed: 'The prompt is deleted.',
-  audit: 'Who changed it',
   use: 'Use it',
   try: {
     intro: (number: number) => `With version ${number}, as it is saved.`,

@@ -6,6 +6,7 @@ import { usePreferences } from '@/lib/preferences';
 import { fromInput, toInput } from '@/lib/time-range';
 import { Chain } from '@/pages/audit/chain';
 import { Facts } from '@/resource/shown';
+import { auditKinds } from '@/resource/who-changed';
 import { audit as texts } from '@/texts/audit';
 import { common } from '@/texts/common';
 import { Button } from '@/ui/button';
@@ -21,13 +22,29 @@ type Entry =
 type Query = NonNullable<operations['audit_logs.list']['parameters']['query']>;
 
 const pageSize = 50;
+/** Kinds of records, as routes that change something name them. */
 const resources = [
-  ...['api_keys', 'workspaces', 'workspace_users', 'users', 'invites', 'organisation_settings'],
-  ...['workspace_settings', 'integrations', 'providers', 'virtual_keys', 'secret_references', 'configs'],
-  ...['prompts', 'guardrails', 'rate_limit_policies', 'usage_limit_policies', 'mcp_integrations'],
-  ...['mcp_servers', 'config_file', 'requests', 'tokens'],
+  ...['api_keys', 'cache', 'collections', 'config_file', 'configs', 'deployments', 'guardrails'],
+  ...['integration_models', 'integration_workspaces', 'integrations', 'invites', 'labels', 'log_exports'],
+  ...['mcp_integration_capabilities', 'mcp_integration_workspaces', 'mcp_integrations'],
+  ...['mcp_server_capabilities', 'mcp_server_connections', 'mcp_server_user_access', 'mcp_servers'],
+  ...['mcp_virtual_servers', 'organisation_defaults', 'organisation_settings', 'prompt_partials', 'prompts'],
+  ...['providers', 'rate_limit_policies', 'requests', 'scim_workspaces', 'secret_references', 'tokens'],
+  ...['usage_limit_policies', 'users', 'virtual_keys', 'workspace_exclusions', 'workspace_settings'],
+  ...['workspace_users', 'workspaces'],
 ];
-const actions = ['create', 'update', 'delete', 'rotate', 'reset', 'resend', 'accept', 'send', 'verify'];
+const actions = [
+  'accept',
+  'create',
+  'delete',
+  'export',
+  'publish',
+  'reset',
+  'rotate',
+  'send',
+  'update',
+  'verify',
+];
 
 function Outcome({ entry }: { readonly entry: Entry }) {
   const refused = entry.response_status_code >= 400;
@@ -142,6 +159,13 @@ export default function Audit() {
   );
 }
 
+/** A kind of records; of several, which stand with commas between them, the first has the others as parts. */
+function kindText(kinds: string): string {
+  const [first = '', ...parts] = kinds.split(',');
+  const text = first.replaceAll('_', ' ');
+  return parts.length === 0 ? text : texts.withParts(text);
+}
+
 function Filters({ clear }: { readonly clear: React.ReactNode }) {
   const [address, change] = useAddressTexts();
   const { zone } = usePreferences();
@@ -158,7 +182,7 @@ function Filters({ clear }: { readonly clear: React.ReactNode }) {
             {...control}
             className="w-44"
             value={value}
-            options={[['', words.any], ...all.map((one) => [one, one.replaceAll('_', ' ')] as const)]}
+            options={[['', words.any], ...all.map((one) => [one, kindText(one)] as const)]}
             onChange={(event) => set(name, event.target.value)}
           />
         )}
@@ -234,7 +258,10 @@ function EntrySheet({ entry }: { readonly entry: Entry }) {
         {entry.resource_id !== '' && (
           <Button
             onClick={() =>
-              change({ ...none, open: undefined, resource: entry.resource_type, id: entry.resource_id })
+              change({
+                ...none,
+                ...{ open: undefined, resource: auditKinds(entry.resource_type), id: entry.resource_id },
+              })
             }
           >
             {words.sameRecord}

@@ -11,6 +11,7 @@ import type { EditorHandle } from '@/editor/json-editor';
 import { textOf, useAddress } from '@/lib/address';
 import { classes } from '@/lib/classes';
 import { useWorkspaceNames } from '@/lib/names';
+import { WhoChanged } from '@/resource/who-changed';
 import { ExplainPanel, firstSample, type Plan, requestOf } from '@/pages/configs/explain-panel';
 import { RoutingGraph } from '@/pages/configs/routing-graph';
 import { isShape, shapes, textOfConfig } from '@/pages/configs/shapes';
@@ -217,6 +218,7 @@ function Editing({ id, loaded }: { readonly id: string; readonly loaded: LoadedC
               {texts.one.tryIt}
             </Link>
           )}
+          {stored !== undefined && isOwn && <WhoChanged kind="configs" id={stored.id} />}
           {stored !== undefined && isOwn && isActive && may('configs.delete') && (
             <Button kind="danger" onClick={() => setArchiving(true)}>
               <Archive className="size-4" />

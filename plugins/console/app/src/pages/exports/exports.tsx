@@ -6,6 +6,7 @@ import type { operations } from '@/api/schema.gen';
 import { useAddress } from '@/lib/address';
 import { bytes, count } from '@/lib/format';
 import { MakeExport } from '@/pages/exports/make-export';
+import { WhoChanged } from '@/resource/who-changed';
 import { common } from '@/texts/common';
 import { exports as texts } from '@/texts/exports';
 import { Button } from '@/ui/button';
@@ -122,7 +123,12 @@ const columns: Columns<Export> = [
   { id: 'until', header: texts.columns.until, cell: ({ row }) => <Time iso={row.original.expires_at} /> },
   {
     ...{ id: 'actions', header: texts.columns.actions, meta: { align: 'right' } },
-    cell: ({ row }) => <Actions one={row.original} />,
+    cell: ({ row: { original } }) => (
+      <span className="inline-flex gap-1">
+        <Actions one={original} />
+        <WhoChanged small kind="log_exports" id={original.id} />
+      </span>
+    ),
   },
 ];
 

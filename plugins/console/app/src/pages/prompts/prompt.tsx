@@ -1,7 +1,7 @@
 import { useRef, useState } from 'react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
-import { ArrowLeft, ScrollText } from 'lucide-react';
+import { ArrowLeft } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import { isOfOrganisation, useCaller, useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
@@ -28,6 +28,7 @@ import { findWorkspaces } from '@/resource/common-fields';
 import { versioned } from '@/resource/declaration';
 import { Reference } from '@/resource/reference';
 import { Tabs } from '@/resource/sheet';
+import { WhoChanged } from '@/resource/who-changed';
 import { prompts as texts } from '@/texts/prompts';
 import { Button } from '@/ui/button';
 import { Confirm } from '@/ui/dialog';
@@ -208,16 +209,7 @@ function OnePrompt({ prompt, etag }: OnePromptProps) {
             </Button>
           )}
           {mayWrite && <Button onClick={() => setDialog('rename')}>{texts.rename}</Button>}
-          {may('audit_logs.list') && (
-            <Link
-              to="/audit"
-              search={{ resource: 'prompts', id: prompt.id }}
-              className="hover:bg-raised border-line inline-flex h-8 items-center gap-1.5 rounded-md border px-3 font-medium"
-            >
-              <ScrollText className="size-4" aria-hidden />
-              {texts.audit}
-            </Link>
-          )}
+          <WhoChanged kind="prompts" id={prompt.id} />
           {may('prompts.delete') && (
             <Button kind="danger" onClick={() => setDialog('remove')}>
               {texts.remove}

@@ -30,6 +30,8 @@ interface Serving {
   readonly command: Extract<Command, { name: 'start' }>;
   /** The configuration's file and content. */
   readonly file: string;
+  /** This start has written the file. */
+  readonly written: boolean;
   readonly config: GatewayConfig;
   /** The data folder, absolute. */
   readonly data: string;
@@ -121,6 +123,7 @@ export async function serve(serving: Serving): Promise<void> {
   const text = welcome({
     url: `http://${host.includes(':') ? `[${host}]` : host}:${served}`,
     config: path.relative('', file) || file,
+    isNewConfig: serving.written,
     data: path.relative('', data) || data,
     analytics: analyticsPlace(config, path.relative('', data) || data),
     basePath: config.server.base_path,

@@ -17,7 +17,8 @@ import { lockData } from '../storage/embedded/data-lock.ts';
 import { checkWritable } from '../storage/embedded/disk-fault.ts';
 import { closeToOthers, ownFolder } from '../storage/embedded/own-folder.ts';
 import { openIdentity } from '../storage/identity/open-identity.ts';
-import { configFile } from './config-file.ts';
+import { configFileOfStart } from './config-file.ts';
+import { keepSchema } from './print-schema.ts';
 import { openSecrets } from './open-secret-box.ts';
 import { reportProblems } from './report-problems.ts';
 import { isWorker, WorkerPool, workerCount } from './workers/worker-pool.ts';
@@ -29,7 +30,7 @@ type Start = Extract<Command, { name: 'start' }>;
 /** Starts a gateway, or one of its workers; returns the exit code when the start fails, undefined while it serves. */
 export async function start(command: Start): Promise<number | undefined> {
   if (isWorker()) return (await import('./workers/start-worker.ts')).startWorker(command);
-  const file = configFile(command.config);
+  const { file, written } = await configFileOfStart(command.config);
   const first = await loadConfig(file, { env });
   if (!first.ok) return reportProblems(first.problems);
   const { config, source } = first;
@@ -42,7 +43,7 @@ export async function start(command: Start): Promise<number | undefined> {
     onError: (error) => log.error('A part could not be closed', { error }),
   });
   try {
-    await openAndServe(command, { file, config, source, log, opened, drainDelayMs });
+    await openAndServe(command, { file, written, config, source, log, opened, drainDelayMs });
     return undefined;
   } catch (error) {
     log.error(error instanceof Error ? error.message : String(error));
@@ -53,6 +54,8 @@ export async function start(command: Start): Promise<number | undefined> {
 
 interface Beginning {
   readonly file: string;
+  /** This start has written it. */
+  readonly written: boolean;
   readonly config: GatewayConfig;
   readonly source: ConfigSource;
   readonly log: Log;
@@ -93,6 +96,8 @@ async function openAndServe(command: Start, beginning: Beginning): Promise<void>
     import('./serve.ts'),
   ]);
   await serve({ ...beginning, command, data, metrics, features, secrets, stores, workers });
+  // An editor may want it; no request does.
+  keepSchema(data).catch((error: unknown) => log.warn('The schema for editors cannot be written', { error }));
 }
 
 /** Another process owns the folder now: this one must not write to it any more, not even to close cleanly. */

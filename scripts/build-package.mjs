@@ -22,6 +22,7 @@ const made = await bundle({
   placeOf: (file) => `../${path.relative(root, file).replaceAll(path.sep, '/')}`,
 });
 declare();
+writeFileSync(path.join(dist, 'gateway.schema.json'), schema());
 buildConsole();
 writeFileSync(path.join(dist, 'LICENSES.txt'), licences([...bundledFolders(made), ...consoleFolders()]));
 writeFileSync(path.join(dist, 'sbom.cdx.json'), billOfMaterials(root));
@@ -32,6 +33,17 @@ function buildConsole() {
     stdio: ['ignore', 2, 2],
   });
   if (status !== 0) throw new Error('The console could not be built; the lines above say why.');
+}
+
+/** The JSON Schema of configurations, as the built gateway prints it. */
+function schema() {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [path.join(dist, 'main.mjs'), 'schema'], {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 64_000_000,
+  });
+  if (status !== 0) throw new Error(`The schema cannot be printed: ${stderr}`);
+  return stdout;
 }
 
 /** The folders of the libraries that these files belong to. */

@@ -8,5 +8,6 @@ import { supervise } from './supervise.mjs';
 const here = path.dirname(fileURLToPath(import.meta.url));
 const args = process.argv.slice(2);
 supervise(process.execPath, [...runtimeFlags, path.join(here, 'run.mjs'), ...args], {
-  restart: args[0] === 'start',
+  // Without a word, or with options alone, it starts as well.
+  restart: args[0] === undefined || args[0] === 'start' || args[0].startsWith('--'),
 });

@@ -49,6 +49,11 @@ describe('with no configuration at all', { skip: chdbMissing }, () => {
     const weir = await startWeir({ cwd, data, env });
     const printed = weir.stdout();
     assert.match(printed, /Data +data\b/);
+    assert.match(printed, /Config +gateway\.config\.yaml \(new; edit it while Weir runs\)/);
+    const yaml = await readFile(path.join(cwd, 'gateway.config.yaml'), 'utf8');
+    const [, schema = ''] = /^# yaml-language-server: \$schema=(.*)\n/.exec(yaml) ?? [];
+    await eventually(async () => existsSync(path.resolve(cwd, schema)) || undefined);
+    assert.ok('pipelines' in JSON.parse(await readFile(path.resolve(cwd, schema), 'utf8')).properties);
     assert.equal(weir.stderr().includes('wk_'), false);
 
     const owner = /Owner key +(\S+)/.exec(printed)?.[1] ?? '';
@@ -100,7 +105,8 @@ describe('with no configuration at all', { skip: chdbMissing }, () => {
     }
 
     const again = await startWeir({ cwd, data, env });
-    assert.doesNotMatch(again.stdout(), /Owner key|wk_/);
+    assert.doesNotMatch(again.stdout(), /Owner key|wk_|\(new; /);
+    assert.equal(await readFile(path.join(cwd, 'gateway.config.yaml'), 'utf8'), yaml);
     const { status, text } = await send(again.url, {
       path: `/v1/logs/${id}`,
       headers: { authorization: `Bearer ${owner}` },

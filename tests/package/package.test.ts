@@ -86,6 +86,7 @@ describe('the package, installed in a folder of somebody else', () => {
       'dist/main.mjs',
       'dist/plugin.mjs',
       'dist/sbom.cdx.json',
+      'dist/gateway.schema.json',
       'dist/LICENSES.txt',
       'docs/plugins.md',
       'LICENSE',

@@ -6,6 +6,7 @@ import { welcome, type WelcomeFacts } from './welcome.ts';
 const facts: WelcomeFacts = {
   url: 'http://127.0.0.1:8787',
   config: 'gateway.config.yaml',
+  isNewConfig: false,
   data: 'data',
   analytics: 'embedded ClickHouse in data/analytics',
   basePath: '/v1',
@@ -62,6 +63,11 @@ describe('welcome', () => {
       lines.slice(0, 1),
     );
     assert.match(welcome({ ...facts, off: ['guardrails'] }), /=OFF: guardrails do not run\n/);
+  });
+
+  it('says that it has written the configuration', () => {
+    assert.doesNotMatch(welcome(facts), /\(new; /);
+    assert.match(welcome({ ...facts, isNewConfig: true }), /gateway\.config\.yaml \(new; edit it/);
   });
 
   it('without a base path', () => {

@@ -4,6 +4,8 @@ import { featureVariables, type Feature } from '../../access/features.ts';
 export interface WelcomeFacts {
   readonly url: string;
   readonly config: string;
+  /** This start has written it. */
+  readonly isNewConfig: boolean;
   readonly data: string;
   readonly analytics: string;
   readonly basePath: string;
@@ -45,7 +47,7 @@ export function welcome(facts: WelcomeFacts): string {
     '',
     `  Weir listens on ${facts.url}`,
     '',
-    `  Config      ${facts.config} (edit it while Weir runs)`,
+    `  Config      ${facts.config} (${facts.isNewConfig ? 'new; ' : ''}edit it while Weir runs)`,
     `  Data        ${facts.data}`,
     `  Logs        ${facts.analytics}`,
     ...(facts.hasConsole ? [`  Console     ${facts.url}/console (sign in with the owner key)`] : []),

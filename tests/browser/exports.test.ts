@@ -99,8 +99,9 @@ describe('exports in the console', () => {
     await row.getByText('Draft').waitFor();
     const engine = engineOf(gateway.child.pid ?? 0);
     await row.getByRole('button', { name: 'Start' }).click();
-    for (let status = ''; status !== 'in_progress';)
-      ({ status } = await gateway.api('GET', `/logs/exports/${id}`));
+    let status = 'draft';
+    while (status === 'draft') ({ status } = await gateway.api('GET', `/logs/exports/${id}`));
+    assert.equal(status, 'in_progress');
     // From here on, the export waits for an engine that stands still.
     process.kill(engine, 'SIGSTOP');
     try {

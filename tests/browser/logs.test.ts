@@ -258,6 +258,49 @@ describe('the log in the console', () => {
     assert.ok(!copied.includes(gateway.ownerKey));
   });
 
+  test('feedback with value, weight, comment and metadata is given, and found on the page of feedback', async (t) => {
+    for (const model of ['mock-rated', 'mock-rated-well'])
+      await (await gateway.chat('rate me', { body: { model } })).text();
+    await eventually(async () => {
+      const { data } = await gateway.api('GET', '/logs?ai_model=mock-rated,mock-rated-well');
+      return data.length === 2 || undefined;
+    });
+    const page = await openWindow(t, gateway);
+    await openLogs(page, '?ai_model=mock-rated');
+    await open(page, 'mock-rated');
+    await page.getByRole('button', { name: 'Give feedback' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Give feedback' });
+    await dialog.getByLabel('Value').fill('-8');
+    await dialog.getByLabel('Weight').fill('0.25');
+    await dialog.getByLabel('Comment').fill('Not what was asked');
+    await dialog.getByLabel('Metadata as JSON').fill('[1]');
+    await dialog.getByText('This is no JSON object.').waitFor();
+    await assertAccessible(page);
+    await dialog.getByLabel('Metadata as JSON').fill('{"team":"search"}');
+    const [request] = await Promise.all([
+      page.waitForRequest((one) => one.url().endsWith('/v1/feedback')),
+      dialog.getByRole('button', { name: 'Save' }).click(),
+    ]);
+    const { trace_id, ...opinion } = request.postDataJSON() as Record<string, unknown>;
+    assert.equal(typeof trace_id, 'string');
+    const metadata = { team: 'search', comment: 'Not what was asked' };
+    assert.deepEqual(opinion, { value: -8, weight: 0.25, metadata });
+    await page.getByText('The feedback is saved', { exact: true }).waitFor();
+    await page.getByText('-8 × 1').waitFor();
+    await openLogs(page, '?ai_model=mock-rated-well');
+    await open(page, 'mock-rated-well');
+    await page.getByRole('button', { name: 'Good answer' }).click();
+    await page.getByText('+5 × 1').waitFor();
+    // The filter of the page of feedback leaves one of both, and leads to its request.
+    await page.goto('/console/feedback?ai_model=mock-rated,mock-rated-well');
+    const models = page.getByRole('table', { name: 'By model' });
+    await models.getByRole('row', { name: /mock-rated-well.*\+5/ }).waitFor();
+    await assertAccessible(page);
+    await page.getByRole('link', { name: 'Requests with bad feedback' }).click();
+    await page.getByText('1 request, no more in this time').waitFor();
+    await rows(page).getByText('mock-rated', { exact: true }).waitFor();
+  });
+
   test('a key that may not export is not shown how', async (t) => {
     const { key } = await gateway.makeKey('reader', ['logs.list', 'logs.view']);
     const page = await openWindow(t, gateway, { key });

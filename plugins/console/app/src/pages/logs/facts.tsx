@@ -1,13 +1,14 @@
-import type { ReactNode } from 'react';
+import { useState, type ReactNode } from 'react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { ThumbsDown, ThumbsUp } from 'lucide-react';
+import { MessageSquarePlus, ThumbsDown, ThumbsUp } from 'lucide-react';
 import { api, ApiError, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
 import { count, duration, money } from '@/lib/format';
 import { listText } from '@/lib/filters';
 import { useKeyNames, useWorkspaceNames } from '@/lib/names';
 import { statusTone } from '@/pages/logs/columns';
+import { GiveFeedback, type Opinion } from '@/pages/logs/give-feedback';
 import type { LogDetail } from '@/pages/logs/timings';
 import { log as texts } from '@/texts/log';
 import { IconButton } from '@/ui/button';
@@ -157,6 +158,7 @@ function Feedback({ entry }: { readonly entry: LogDetail }) {
   const { may } = useSession();
   const say = useToast();
   const queries = useQueryClient();
+  const [giving, setGiving] = useState(false);
   const traceId = entry.metrics.trace_id || entry.id;
   const key = ['feedback-of', traceId];
   const found = useQuery({
@@ -177,9 +179,11 @@ function Feedback({ entry }: { readonly entry: LogDetail }) {
     retry: false,
   });
   const give = useMutation({
-    mutationFn: (value: number) => dataOf(api.POST('/feedback', { body: { trace_id: traceId, value } })),
+    mutationFn: (opinion: Opinion) =>
+      dataOf(api.POST('/feedback', { body: { trace_id: traceId, ...opinion } })),
     onSuccess: () => {
       say({ text: texts.feedback.thanks, tone: 'good' });
+      setGiving(false);
       // The store has it a moment later.
       setTimeout(() => void queries.invalidateQueries({ queryKey: key }), 1500);
     },
@@ -195,12 +199,19 @@ function Feedback({ entry }: { readonly entry: LogDetail }) {
             <IconButton
               label={texts.feedback.good}
               disabled={give.isPending}
-              onClick={() => give.mutate(good)}
+              onClick={() => give.mutate({ value: good })}
             >
               <ThumbsUp className="size-4" />
             </IconButton>
-            <IconButton label={texts.feedback.bad} disabled={give.isPending} onClick={() => give.mutate(bad)}>
+            <IconButton
+              label={texts.feedback.bad}
+              disabled={give.isPending}
+              onClick={() => give.mutate({ value: bad })}
+            >
               <ThumbsDown className="size-4" />
+            </IconButton>
+            <IconButton label={texts.feedback.give} onClick={() => setGiving(true)}>
+              <MessageSquarePlus className="size-4" />
             </IconButton>
           </>
         )
@@ -216,6 +227,13 @@ function Feedback({ entry }: { readonly entry: LogDetail }) {
           </li>
         ))}
       </ul>
+      {giving && (
+        <GiveFeedback
+          busy={give.isPending}
+          onClose={() => setGiving(false)}
+          onGive={(opinion) => give.mutate(opinion)}
+        />
+      )}
     </Card>
   );
 }

@@ -164,4 +164,74 @@ describe('the audit trail, people and settings in the console', () => {
     assert.equal((await gateway.api('GET', ofWorkspace)).overrides.prompts, null);
     assert.equal(await gateway.audited('workspace_settings', 'update', gateway.workspace), 3);
   });
+
+  test('a workspace is made, gets a member with another role, and is archived after saying what ends with it', async (t) => {
+    const invite = await gateway.api('POST', '/admin/users/invites', {
+      email: 'kim@example.com',
+      role: 'member',
+    });
+    await gateway.api('POST', '/invites/accept', {
+      token: new URL(invite.invite_link).hash.slice(1),
+      first_name: 'Kim',
+      last_name: 'Park',
+    });
+    const page = await openWindow(t, gateway);
+    await page.getByRole('link', { name: 'Workspaces' }).click();
+    await page.getByRole('button', { name: 'New workspace' }).first().click();
+    await page.getByLabel('Name', { exact: true }).fill('Laboratory');
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    const sheet = page.getByRole('dialog');
+    await sheet.getByRole('button', { name: 'Members' }).click();
+    const id = new URL(page.url()).searchParams.get('open') ?? '';
+    await sheet.getByRole('button', { name: /^Person/ }).click();
+    await page.getByRole('option', { name: /Kim Park/ }).click();
+    await sheet.getByRole('button', { name: 'Add', exact: true }).click();
+    await sheet.getByLabel('Role of Kim Park').selectOption('manager');
+    await page.getByText('They have another role now.', { exact: true }).waitFor();
+    await assertAccessible(page);
+    const [member] = (await gateway.api('GET', `/admin/workspaces/${id}/users`)).data;
+    assert.equal(member.role, 'manager');
+    await gateway.api('POST', '/api-keys/workspace/service', {
+      name: 'of the laboratory',
+      scopes: ['completions.write'],
+      workspace_id: id,
+    });
+    await sheet.getByRole('button', { name: 'Settings' }).click();
+    await sheet.getByRole('table', { name: 'Prompts' }).waitFor();
+
+    await sheet.getByRole('button', { name: 'Archive' }).click();
+    const confirm = page.getByRole('alertdialog');
+    await confirm.getByText('one key, which is refused').waitFor();
+    await confirm.getByText('the access of one member').waitFor();
+    await assertAccessible(page);
+    assert.ok(await confirm.getByRole('button', { name: 'Archive' }).isDisabled());
+    await confirm.getByRole('textbox').fill('Laboratory');
+    await confirm.getByRole('button', { name: 'Archive' }).click();
+    await confirm.waitFor({ state: 'detached' });
+    assert.equal((await gateway.api('GET', `/admin/workspaces/${id}`)).status, 'archived');
+    for (const [type, action] of [
+      ['workspaces', 'create'],
+      ['workspaces', 'delete'],
+    ] as const)
+      assert.equal(await gateway.audited(type, action, id), 1, `${type} ${action}`);
+    for (const action of ['create', 'update'])
+      assert.ok((await gateway.audited('workspace_users', action)) >= 1, action);
+  });
+
+  test('an invite gets a new link, and is cancelled', async (t) => {
+    const { id } = await gateway.api('POST', '/admin/users/invites', {
+      email: 'late@example.com',
+      role: 'member',
+    });
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/people?show=invites&open=${id}`);
+    await page.getByRole('button', { name: 'New link' }).click();
+    await page.getByText('never again').waitFor();
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    await page.getByRole('button', { name: 'Cancel the invite' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Cancel the invite' }).click();
+    await page.getByRole('alertdialog').waitFor({ state: 'detached' });
+    for (const action of ['update', 'delete'])
+      assert.equal(await gateway.audited('invites', action, id), 1, action);
+  });
 });

@@ -61,6 +61,48 @@ describe('MCP servers in the console', () => {
     await page.getByText('Saved.', { exact: true }).first().waitFor();
   });
 
+  test('a header of an integration comes from a secret manager', async (t) => {
+    const reference = await gateway.api('POST', '/secret-references', {
+      name: 'Token in the vault',
+      manager_type: 'hashicorp_vault',
+      auth_config: {
+        vault_addr: 'https://vault.example.com:8200',
+        vault_auth_type: 'token',
+        vault_token: 'hvs.0123456789abcdefgh',
+      },
+      secret_path: 'secret/team/tickets',
+      allowed_hosts: [server.host],
+      allow_all_workspaces: true,
+    });
+    const page = await openWindow(t, gateway);
+    await page.getByRole('link', { name: 'MCP servers' }).click();
+    await page.getByRole('button', { name: 'Integrations', exact: true }).click();
+    await page.getByRole('row', { name: /Tickets/ }).click();
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByText('Secrets kept elsewhere').click();
+    await page.getByRole('button', { name: 'Add a field' }).click();
+    await page.getByLabel('Field 1', { exact: true }).selectOption('a header …');
+    await page.getByLabel('Name of the header 1').fill('x-tickets-token');
+    await page.getByLabel('Secret reference 1').selectOption('Token in the vault');
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Save' }).click();
+    const shown = page.getByRole('dialog').getByText(/configurations\.custom_headers\.x-tickets-token/);
+    await shown.waitFor();
+    const id = new URL(page.url()).searchParams.get('open') ?? '';
+    const mapped = async () => (await gateway.api('GET', `/mcp-integrations/${id}`)).secret_mappings;
+    const [mapping] = await mapped();
+    assert.deepEqual(
+      [mapping.target_field, mapping.secret_reference_id],
+      ['configurations.custom_headers.x-tickets-token', reference.id],
+    );
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByRole('button', { name: 'Remove field 1' }).click();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await shown.waitFor({ state: 'detached' });
+    assert.deepEqual(await mapped(), []);
+    assert.equal(await gateway.audited('mcp_integrations', 'update', id), 2);
+  });
+
   test('a workspace uses it: the server answers, and a tool is called', async (t) => {
     const page = await openWindow(t, gateway, { look: 'dark' });
     await page.goto('/console/mcp?view=servers&new=1');

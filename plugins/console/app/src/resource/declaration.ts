@@ -81,7 +81,7 @@ export interface Resource<R extends object, C = unknown, U = unknown> {
     /** Text of the button: Delete, Archive, Revoke. */
     readonly action: string;
     /** What is lost, and whether it can be had back. */
-    readonly text: ReactNode;
+    readonly text: ReactNode | ((record: R) => ReactNode);
     /** It is typed before, as it cannot be had back. */
     typed?(record: R): string;
     run(id: string, headers: VersionHeaders): Promise<unknown>;

@@ -192,7 +192,7 @@ function Details<R extends object, C, U>(props: DetailsProps<R, C, U>) {
           open={asks}
           onOpenChange={setAsks}
           title={texts.remove(remove.action, name)}
-          text={remove.text}
+          text={typeof remove.text === 'function' ? remove.text(record) : remove.text}
           action={remove.action}
           {...(remove.typed && { typed: remove.typed(record) })}
           onConfirm={() => removing.mutateAsync()}

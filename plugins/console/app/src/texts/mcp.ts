@@ -10,11 +10,16 @@ export const mcp = {
     ...{ mode: 'Tools', changed: 'Changed' },
   },
   section: {
-    ...{ general: 'General', connection: 'Connection', mappings: 'Headers kept elsewhere' },
+    ...{ general: 'General', connection: 'Connection', mappings: 'Secrets kept elsewhere' },
+    mappingsHelp:
+      'Values of headers, and secrets of OAuth, that a secret manager keeps. They are read when they are needed.',
     ...{ members: 'What it offers' },
   },
   field: {
     name: 'Name',
+    mappings: 'Fields whose values come from a secret manager',
+    mappedHeader: 'a header …',
+    headerName: 'Name of the header',
     slug: 'Slug',
     slugHelp: 'Agents connect to /{slug}/mcp. Empty: made of the name.',
     workspaceNone: 'The whole organisation',

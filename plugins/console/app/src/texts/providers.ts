@@ -57,15 +57,6 @@ export const providers = {
     host: 'Address of your own',
     hostHelp: 'Replaces that of the provider: https://host/v1.',
   },
-  mapping: {
-    target: (row: number) => `Field ${row}`,
-    reference: (row: number) => `Secret reference ${row}`,
-    member: (row: number) => `Member of the secret ${row}`,
-    memberHint: 'whole secret',
-    add: 'Add a field',
-    remove: (row: number) => `Remove field ${row}`,
-    none: 'None.',
-  },
   tabs: { models: 'Models', workspaces: 'Workspaces' },
   models: {
     all: 'Every model of the provider may be used',

@@ -83,4 +83,13 @@ export const resource = {
   },
   yes: 'Yes',
   no: 'No',
+  mapping: {
+    target: (row: number) => `Field ${row}`,
+    reference: (row: number) => `Secret reference ${row}`,
+    member: (row: number) => `Member of the secret ${row}`,
+    memberHint: 'whole secret',
+    add: 'Add a field',
+    remove: (row: number) => `Remove field ${row}`,
+    none: 'None.',
+  },
 } as const;

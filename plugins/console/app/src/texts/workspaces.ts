@@ -10,6 +10,19 @@ export const workspaces = {
   archive: 'Archive',
   archiveText:
     'Its keys are refused from now on, and nothing can be changed in it. It stays readable, with its logs. This cannot be undone.',
+  goes: {
+    title: 'With it end:',
+    kinds: {
+      keys: (count: number) =>
+        count === 1 ? 'one key, which is refused' : `${count} keys, which are refused`,
+      members: (count: number) =>
+        count === 1 ? 'the access of one member' : `the access of ${count} members`,
+      configs: (count: number) => (count === 1 ? 'one config' : `${count} configs`),
+      prompts: (count: number) => (count === 1 ? 'one prompt' : `${count} prompts`),
+      providers: (count: number) => (count === 1 ? 'one provider' : `${count} providers`),
+      servers: (count: number) => (count === 1 ? 'one MCP server' : `${count} MCP servers`),
+    },
+  },
   archived: 'This workspace is archived: it is shown, and cannot be changed.',
   section: {
     general: 'Workspace',

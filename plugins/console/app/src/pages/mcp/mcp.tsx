@@ -12,6 +12,7 @@ import { TryTool } from '@/pages/mcp/try';
 import { workspaceField } from '@/resource/common-fields';
 import { type Option, type Resource, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
+import { type Mapping, SecretMappings, ShownMappings } from '@/resource/secret-mappings';
 import { Tabs } from '@/resource/sheet';
 import { Facts } from '@/resource/shown';
 import { mcp as texts } from '@/texts/mcp';
@@ -134,6 +135,34 @@ const integrations: Resource<
           show: ({ configurations }) => (
             <Facts rows={Object.entries(configurations?.oauth ?? {}).map(([key, text]) => [key, text])} />
           ),
+        },
+      ],
+    },
+    {
+      ...{ title: texts.section.mappings, folded: true, help: texts.section.mappingsHelp },
+      fields: [
+        {
+          ...{ kind: 'own', path: '/secret_mappings', label: texts.field.mappings },
+          ...{ initial: [], wide: true },
+          control: ({ value, onChange, situation, disabled }) => (
+            <SecretMappings
+              targets={[
+                'configurations.custom_headers',
+                ...(isOauth(situation.values['/auth_type'])
+                  ? ['configurations.oauth.client_secret', 'configurations.oauth.private_key']
+                  : []),
+              ]}
+              open={{
+                prefix: 'configurations.custom_headers.',
+                text: texts.field.mappedHeader,
+                name: texts.field.headerName,
+              }}
+              value={(value ?? []) as readonly Mapping[]}
+              onChange={onChange}
+              disabled={disabled}
+            />
+          ),
+          show: ({ secret_mappings: mappings = [] }) => <ShownMappings mappings={mappings} />,
         },
       ],
     },

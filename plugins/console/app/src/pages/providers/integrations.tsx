@@ -1,11 +1,12 @@
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { Access, Models } from '@/pages/providers/models';
-import { findKinds, type Mapping, Mappings, Settings } from '@/pages/providers/settings';
+import { findKinds, Mappings, Settings } from '@/pages/providers/settings';
 import { RotateButton, TestButton, useSlugsOf } from '@/pages/providers/test';
 import { workspaceField } from '@/resource/common-fields';
 import { type Resource, type Tools, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
+import { type Mapping, ShownMappings } from '@/resource/secret-mappings';
 import { Facts } from '@/resource/shown';
 import { providers as texts } from '@/texts/providers';
 import { Badge, Code, Time } from '@/ui/small';
@@ -130,14 +131,7 @@ const integrations: Resource<Row, Create, Update> = {
               disabled={disabled}
             />
           ),
-          show: ({ secret_mappings: mappings = [] }) =>
-            mappings.length === 0
-              ? texts.mapping.none
-              : mappings.map(({ target_field: target, secret_reference_id: reference }) => (
-                  <p key={target} className="font-mono text-xs">
-                    {target}: {reference}
-                  </p>
-                )),
+          show: ({ secret_mappings: mappings = [] }) => <ShownMappings mappings={mappings} />,
         },
       ],
     },

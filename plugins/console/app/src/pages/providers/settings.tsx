@@ -1,10 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
-import { Plus, Trash2 } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
-import { useSession } from '@/api/session';
+import { type Mapping, SecretMappings } from '@/resource/secret-mappings';
 import { providers as texts } from '@/texts/providers';
-import { Button, IconButton } from '@/ui/button';
-import { Field, Input, Select, Textarea } from '@/ui/fields';
+import { Field, Input, Textarea } from '@/ui/fields';
 import { Loaded } from '@/ui/states';
 
 /** The kinds of providers, with the settings that each takes. */
@@ -146,13 +144,6 @@ function jsonOr(text: string): unknown {
   }
 }
 
-/** A field of an integration whose value comes from a secret manager. */
-export interface Mapping {
-  readonly target_field: string;
-  readonly secret_reference_id: string;
-  readonly secret_key?: string | null;
-}
-
 interface MappingsProps {
   readonly kind: string;
   readonly value: readonly Mapping[];
@@ -160,73 +151,11 @@ interface MappingsProps {
   readonly disabled: boolean;
 }
 
-/** Which fields come from which secret references. */
-export function Mappings({ kind, value, onChange, disabled }: MappingsProps) {
-  const { may } = useSession();
+/** Which fields of a kind of providers come from which secret references. */
+export function Mappings({ kind, ...props }: MappingsProps) {
   const kinds = useKinds();
-  const references = useQuery({
-    queryKey: ['secret-references', 'choice'],
-    enabled: may('secret_references.list'),
-    queryFn: () => dataOf(api.GET('/secret-references', { params: { query: { page_size: 100 } } })),
-  });
   const fields = kinds.data?.find(({ id }) => id === kind)?.fields ?? [];
-  const targets = ['key', ...fields.map(({ name }) => `configurations.${name}`)];
-  const known = references.data?.data ?? [];
-  const change = (index: number, patch: Partial<Mapping>): void =>
-    onChange(value.map((one, at) => (at === index ? { ...one, ...patch } : one)));
-  const withOwn = (all: readonly string[], own: string): readonly string[] =>
-    all.includes(own) || own === '' ? all : [...all, own];
   return (
-    <div className="grid gap-2">
-      {value.length === 0 && <p className="text-soft">{texts.mapping.none}</p>}
-      {value.map(({ target_field: target, secret_reference_id: reference, secret_key: member }, index) => (
-        <div key={index} className="grid grid-cols-[1fr_1fr_1fr_auto] gap-2">
-          <Select
-            aria-label={texts.mapping.target(index + 1)}
-            disabled={disabled}
-            value={target}
-            options={withOwn(targets, target).map((one) => [one, one] as const)}
-            onChange={(event) => change(index, { target_field: event.target.value })}
-          />
-          <Select
-            aria-label={texts.mapping.reference(index + 1)}
-            disabled={disabled}
-            value={reference}
-            options={[
-              ...(known.some(({ id }) => id === reference) ? [] : [[reference, reference || '–'] as const]),
-              ...known.map(({ id, name }) => [id, name] as const),
-            ]}
-            onChange={(event) => change(index, { secret_reference_id: event.target.value })}
-          />
-          <Input
-            aria-label={texts.mapping.member(index + 1)}
-            placeholder={texts.mapping.memberHint}
-            disabled={disabled}
-            value={member ?? ''}
-            onChange={(event) => change(index, { secret_key: event.target.value || null })}
-          />
-          {!disabled && (
-            <IconButton
-              label={texts.mapping.remove(index + 1)}
-              onClick={() => onChange(value.filter((_, at) => at !== index))}
-            >
-              <Trash2 className="size-4" />
-            </IconButton>
-          )}
-        </div>
-      ))}
-      {!disabled && (
-        <div>
-          <Button
-            onClick={() =>
-              onChange([...value, { target_field: 'key', secret_reference_id: known[0]?.id ?? '' }])
-            }
-          >
-            <Plus className="size-4" />
-            {texts.mapping.add}
-          </Button>
-        </div>
-      )}
-    </div>
+    <SecretMappings {...props} targets={['key', ...fields.map(({ name }) => `configurations.${name}`)]} />
   );
 }

@@ -5,6 +5,7 @@ import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { Members } from '@/pages/people/members';
 import { Overrides } from '@/pages/settings/overrides';
+import { WhatGoes } from '@/pages/workspaces/what-goes';
 import { findConfigs } from '@/resource/common-fields';
 import { type Resource, type Tools, versioned } from '@/resource/declaration';
 import { UsageBar } from '@/resource/limits';
@@ -88,7 +89,8 @@ const workspaces: Resource<Workspace, Create, Update> = {
       dataOf(api.PUT('/admin/workspaces/{workspaceId}', { params: at(id), body, headers })),
   },
   remove: {
-    ...{ scopes: ['workspaces.delete'], action: texts.archive, text: texts.archiveText },
+    ...{ scopes: ['workspaces.delete'], action: texts.archive },
+    text: ({ id }) => <WhatGoes id={id} />,
     typed: ({ name }) => name,
     shown: ({ status, defaults }) => status === 'active' && defaults.is_default !== 1,
     run: (id, headers) => dataOf(api.DELETE('/admin/workspaces/{workspaceId}', { params: at(id), headers })),

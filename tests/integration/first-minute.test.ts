@@ -194,7 +194,7 @@ describe('what keeps it from starting is one sentence', twoAtOnce, () => {
     const { code, stderr } = await runWeir(['start', '--port', '0', '--data', file], { cwd: folder });
     assert.equal(code, 1);
     sentence(stderr, /data folder cannot be made/, new RegExp(file), /--data/);
-    assert.deepEqual(await readdir(folder), ['file']);
+    assert.deepEqual((await readdir(folder)).sort(), ['file', 'gateway.config.yaml']);
   });
 
   test('a port in use', async () => {

@@ -6,10 +6,11 @@ import { setNonce } from 'get-nonce';
 import { Tooltip } from 'radix-ui';
 import { ApiError } from '@/api/client';
 import { facts } from '@/api/facts';
-import { firstCaller, SessionProvider, useSession } from '@/api/session';
+import { type Caller, firstCaller, SessionProvider, useSession } from '@/api/session';
 import { PreferencesProvider } from '@/lib/preferences';
 import { router } from '@/router';
-import { SignIn } from '@/shell/sign-in';
+import { SignIn, SignInAgain } from '@/shell/sign-in';
+import { Failed } from '@/ui/states';
 import { ToastProvider } from '@/ui/toast';
 import '@/styles.css';
 
@@ -29,15 +30,21 @@ const queries = new QueryClient({
 });
 
 function App() {
-  const { caller } = useSession();
-  return caller === null ? <SignIn /> : <RouterProvider router={router} />;
+  const { caller, ended, visit } = useSession();
+  if (caller === null) return <SignIn />;
+  return (
+    <>
+      <RouterProvider key={visit} router={router} />
+      {ended && <SignInAgain />}
+    </>
+  );
 }
 
 // The page's own script comes while the caller is asked for; until then the frame of index.html is seen.
 const caller = firstCaller();
 if (facts.session !== null) void router.load();
 const root = createRoot(document.getElementById('root') as HTMLElement);
-void caller.then((first) =>
+const begin = (first: Caller | null): void =>
   root.render(
     <StrictMode>
       <QueryClientProvider client={queries}>
@@ -52,5 +59,12 @@ void caller.then((first) =>
         </PreferencesProvider>
       </QueryClientProvider>
     </StrictMode>,
-  ),
-);
+  );
+/** A gateway that cannot say who is signed in says nothing about the session. */
+const failed = (error: unknown): void =>
+  root.render(
+    <main>
+      <Failed error={error} onRetry={() => void firstCaller().then(begin, failed)} />
+    </main>,
+  );
+void caller.then(begin, failed);

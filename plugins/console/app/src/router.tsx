@@ -1,13 +1,7 @@
-import {
-  createRootRoute,
-  createRoute,
-  createRouter,
-  lazyRouteComponent,
-  Link,
-  Navigate,
-} from '@tanstack/react-router';
+import { createRootRoute, createRoute, createRouter, Link, Navigate } from '@tanstack/react-router';
 import { useSession } from '@/api/session';
 import { Layout, useVisiblePlaces } from '@/shell/layout';
+import { lazyPage } from '@/shell/lazy-page';
 import { places, type Place } from '@/shell/places';
 import { common } from '@/texts/common';
 import { Empty, Failed, Loading } from '@/ui/states';
@@ -30,8 +24,8 @@ const root = createRootRoute({
  * The page of a place, loaded when somebody goes there. A caller without its scopes is led on from the home page, and told
  * elsewhere; nothing is asked of the gateway that it would refuse.
  */
-function guarded({ path, scopes }: Place, page: Place['page']) {
-  const Loaded = lazyRouteComponent(page);
+function guarded({ path, scopes }: Place, name: string, page: Place['page']) {
+  const Loaded = lazyPage(name, page);
   function Guarded() {
     const { may } = useSession();
     const [first] = useVisiblePlaces();
@@ -47,12 +41,12 @@ function guarded({ path, scopes }: Place, page: Place['page']) {
 const routes = places.flatMap((place) => {
   const { path, page, below = {} } = place;
   return [
-    createRoute({ getParentRoute: () => root, path, component: guarded(place, page) }),
+    createRoute({ getParentRoute: () => root, path, component: guarded(place, path, page) }),
     ...Object.entries(below).map(([own, inner]) =>
       createRoute({
         getParentRoute: () => root,
         path: path === '/' ? own : path + own,
-        component: guarded(place, inner),
+        component: guarded(place, path + own, inner),
       }),
     ),
   ];

@@ -1,5 +1,5 @@
 import { createContext, useCallback, useContext, useEffect, useMemo, useState, type ReactNode } from 'react';
-import { useQueryClient } from '@tanstack/react-query';
+import { onlineManager, useQueryClient } from '@tanstack/react-query';
 import { facts, type PageSession } from '@/api/facts';
 import { api, ApiError, dataOf, json, send, setCsrf, whenSessionEnds } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
@@ -10,8 +10,10 @@ export type Caller = operations['caller.get']['responses'][200]['content']['appl
 interface SessionState {
   /** Null: nobody is signed in. */
   readonly caller: Caller | null;
-  /** The session was ended by the gateway, not by the user. */
+  /** The session was ended by the gateway, not by the user; the caller is still the last one. */
   readonly ended: boolean;
+  /** Another number is another user: nothing of the one before may stay on the page. */
+  readonly visit: number;
   signIn(credential: string): Promise<void>;
   signOut(): Promise<void>;
   /** Whether the caller holds one of these scopes. What it may not do is not shown; the gateway refuses it all the same. */
@@ -20,15 +22,16 @@ interface SessionState {
 
 const Context = createContext<SessionState | undefined>(undefined);
 
-/** Who is signed in as the page begins; null for nobody. */
+/** Who is signed in as the page begins; null for nobody. Rejects when the gateway cannot say it now. */
 export async function firstCaller(): Promise<Caller | null> {
   try {
     const session =
       facts.session ?? (await json<{ session: PageSession | null }>('/console/session')).session;
     setCsrf(session?.csrf);
     return session === null ? null : await dataOf(api.GET('/me'));
-  } catch {
-    return null;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) return null;
+    throw error;
   }
 }
 
@@ -41,13 +44,15 @@ interface SessionProviderProps {
 export function SessionProvider({ first, children }: SessionProviderProps) {
   const [caller, setCaller] = useState(first);
   const [ended, setEnded] = useState(false);
+  const [visit, setVisit] = useState(0);
   const queries = useQueryClient();
 
   useEffect(() => {
     whenSessionEnds(() => {
       setCsrf(undefined);
       setEnded(true);
-      setCaller(null);
+      // What the open page would ask meanwhile waits until somebody has signed in.
+      onlineManager.setOnline(false);
     });
   }, []);
 
@@ -63,11 +68,15 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
         headers: { 'content-type': 'application/json' },
       });
       setCsrf(session.csrf);
-      queries.clear();
+      onlineManager.setOnline(true);
       setEnded(false);
       setCaller(found);
+      // The open page goes on for somebody who may see all that it shows; for others it begins anew.
+      if (caller !== null && seesAllOf(found, caller)) return queries.invalidateQueries();
+      setVisit((before) => before + 1);
+      queries.clear();
     },
-    [queries],
+    [caller, queries],
   );
 
   const signOut = useCallback(async (): Promise<void> => {
@@ -76,14 +85,14 @@ export function SessionProvider({ first, children }: SessionProviderProps) {
     });
     setCsrf(undefined);
     queries.clear();
-    setEnded(false);
     setCaller(null);
   }, [queries]);
 
   const state = useMemo((): SessionState => {
     const held = new Set(caller?.scopes ?? []);
-    return { caller, ended, signIn, signOut, may: (...scopes) => scopes.some((scope) => held.has(scope)) };
-  }, [caller, ended, signIn, signOut]);
+    const may = (...scopes: readonly string[]): boolean => scopes.some((scope) => held.has(scope));
+    return { caller, ended, visit, signIn, signOut, may };
+  }, [caller, ended, visit, signIn, signOut]);
   return <Context.Provider value={state}>{children}</Context.Provider>;
 }
 
@@ -91,6 +100,16 @@ export function useSession(): SessionState {
   const state = useContext(Context);
   if (state === undefined) throw new Error('The session is used outside of its provider.');
   return state;
+}
+
+/** Whether a caller may see whatever the other one may. */
+function seesAllOf(caller: Caller, other: Caller): boolean {
+  const held = new Set(caller.scopes);
+  return (
+    caller.organisation_id === other.organisation_id &&
+    (isOfOrganisation(caller) || (!isOfOrganisation(other) && caller.workspace_id === other.workspace_id)) &&
+    other.scopes.every((scope) => held.has(scope))
+  );
 }
 
 /** Whether a caller sees all workspaces of the organisation, and says of what it makes to which one it belongs. */

@@ -8,6 +8,7 @@ import { bodyOf, faultsAt, isChanged, same, storedValue, valuesOf } from '@/reso
 import { common } from '@/texts/common';
 import { resource as texts } from '@/texts/resource';
 import { Button } from '@/ui/button';
+import { Unsaved } from '@/ui/unsaved';
 
 interface FormProps<R extends object> {
   readonly sections: readonly Section<R>[];
@@ -98,6 +99,7 @@ export function RecordForm<R extends object>(props: FormProps<R>) {
 
   return (
     <form ref={form} onSubmit={submitted} className="flex grow flex-col gap-5">
+      <Unsaved dirty={() => dirty} />
       {problem.length > 0 && (
         <div role="alert" className="bg-bad-wash text-bad rounded-md p-3">
           {problem.map((text) => (

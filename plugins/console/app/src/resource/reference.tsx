@@ -27,15 +27,17 @@ export function Reference(props: ReferenceProps) {
   const { id, label, value, onChange, several = false, find, none, disabled = false, ...aria } = props;
   const [open, setOpen] = useState(false);
   const [search, setSearch] = useState('');
+  const chosen = [value].flat().filter((one) => one !== '');
   const found = useQuery({
     queryKey: ['reference', label, search],
     queryFn: () => find(search),
+    // Not asked for what the caller may not list, unless there is a name to show or the list is opened.
+    enabled: open || chosen.length > 0,
     placeholderData: (before) => before,
   });
   const [known, setKnown] = useState<Readonly<Record<string, string>>>({});
   const nameOf = (one: string): string =>
     known[one] ?? found.data?.find((option) => option.value === one)?.text ?? one;
-  const chosen = [value].flat().filter((one) => one !== '');
   const choose = (option: Option): void => {
     setKnown((before) => ({ ...before, [option.value]: option.text }));
     if (several) onChange([...chosen.filter((one) => one !== option.value), option.value]);

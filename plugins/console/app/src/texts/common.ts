@@ -9,7 +9,7 @@ export const common = {
     key: 'Service key',
     button: 'Sign in',
     or: 'or',
-    ended: 'Your session has ended. Sign in again.',
+    ended: 'Your session has ended. Sign in again: what you typed is still there.',
     where: 'The first start of a gateway prints the key of its owner.',
   },
   signOut: 'Sign out',
@@ -26,6 +26,9 @@ export const common = {
     loading: 'Loading',
     retry: 'Try again',
     failed: 'This could not be loaded',
+    /** Beside what was read before. */
+    old: 'What you see is older. It could not be read again:',
+    again: 'It is tried again every few seconds.',
     empty: 'Nothing here yet',
     forbidden: 'Your key has no right to see this',
     forbiddenHelp: 'Ask an owner for the scope that is named here.',
@@ -57,6 +60,11 @@ export const common = {
     text: 'Nothing was saved. Your text is still here: look at what is stored now, then save yours over it or take theirs.',
     theirs: 'Take theirs',
     over: 'Save mine over it',
+  },
+  leave: {
+    title: 'Leave without saving?',
+    text: 'What you changed is lost.',
+    action: 'Leave',
   },
   difference: { none: 'There is no difference.', added: 'Added:', removed: 'Removed:' },
   nav: {

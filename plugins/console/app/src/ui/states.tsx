@@ -1,4 +1,4 @@
-import { Component, type ReactNode } from 'react';
+import { Component, useEffect, useRef, type ReactNode } from 'react';
 import { CircleAlert, Inbox, Lock } from 'lucide-react';
 import { ApiError } from '@/api/client';
 import { common } from '@/texts/common';
@@ -20,8 +20,29 @@ interface FailedProps {
   readonly onRetry?: () => void;
 }
 
+const retryMs = 5000;
+
+/** Whether the gateway, or a store of it, may be back in a moment. */
+function isPassing(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 0 || error.status >= 500);
+}
+
+/** Tries again every few seconds what may be back in a moment. */
+function useRetries(error: unknown, onRetry: (() => void) | undefined): boolean {
+  const retry = useRef(onRetry);
+  retry.current = onRetry;
+  const tries = onRetry !== undefined && isPassing(error);
+  useEffect(() => {
+    if (!tries) return undefined;
+    const timer = setInterval(() => retry.current?.(), retryMs);
+    return () => clearInterval(timer);
+  }, [tries]);
+  return tries;
+}
+
 /** Says what failed in the gateway's words, and what to do. */
 export function Failed({ error, onRetry }: FailedProps) {
+  const tries = useRetries(error, onRetry);
   const forbidden = error instanceof ApiError && error.status === 403;
   const title = forbidden ? common.state.forbidden : common.state.failed;
   return (
@@ -32,6 +53,7 @@ export function Failed({ error, onRetry }: FailedProps) {
         {error instanceof Error ? error.message : String(error)}
       </p>
       {forbidden && <p className="text-soft">{common.state.forbiddenHelp}</p>}
+      {tries && <p className="text-soft">{common.state.again}</p>}
       {onRetry !== undefined && !forbidden && <Button onClick={onRetry}>{common.state.retry}</Button>}
     </div>
   );
@@ -81,14 +103,43 @@ export class Boundary extends Component<BoundaryProps, { readonly error: unknown
 }
 
 interface LoadedProps<T> {
-  readonly query: { data: T | undefined; error: unknown; isPending: boolean; refetch: () => unknown };
+  readonly query: {
+    readonly data: T | undefined;
+    readonly error: unknown;
+    readonly isPending: boolean;
+    readonly errorUpdateCount: number;
+    readonly refetch: () => unknown;
+  };
   readonly lines?: number;
   readonly children: (data: T) => ReactNode;
 }
 
-/** The data of a query, or its state. Old data stays while it is read again. */
+/** The data of a query, or its state. Old data stays while it is read again, and is said to be old when that fails. */
 export function Loaded<T>({ query, lines, children }: LoadedProps<T>) {
-  if (query.data !== undefined) return children(query.data);
-  if (query.error) return <Failed error={query.error} onRetry={() => void query.refetch()} />;
+  const { data, error, isPending, errorUpdateCount } = query;
+  const retry = (): void => void query.refetch();
+  // A failure stays in sight while what failed is tried again.
+  const failure = useRef(error);
+  if (error) failure.current = error;
+  if (data !== undefined) {
+    return (
+      <>
+        {error ? <Old error={error} onRetry={retry} /> : null}
+        {children(data)}
+      </>
+    );
+  }
+  const failed = error ?? (isPending && errorUpdateCount > 0 ? failure.current : undefined);
+  if (failed) return <Failed error={failed} onRetry={retry} />;
   return <Loading lines={lines ?? 3} />;
+}
+
+/** Says that the data below it is that of an earlier moment. */
+function Old({ error, onRetry }: Required<FailedProps>) {
+  useRetries(error, onRetry);
+  return (
+    <p role="alert" className="bg-warn-wash text-warn rounded px-3 py-2 break-words">
+      {common.state.old} {error instanceof Error ? error.message : String(error)}
+    </p>
+  );
 }

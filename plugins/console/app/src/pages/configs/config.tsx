@@ -1,5 +1,5 @@
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import { Link, useBlocker, useNavigate, useParams } from '@tanstack/react-router';
+import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Archive, Save } from 'lucide-react';
 import { api, ApiError, dataOf } from '@/api/client';
@@ -26,6 +26,7 @@ import { Page } from '@/ui/page';
 import { Badge, Code } from '@/ui/small';
 import { Loaded, Loading } from '@/ui/states';
 import { useToast } from '@/ui/toast';
+import { Unsaved } from '@/ui/unsaved';
 
 const JsonEditor = lazy(() => import('@/editor/json-editor'));
 
@@ -193,11 +194,6 @@ function Editing({ id, loaded }: { readonly id: string; readonly loaded: LoadedC
     await queries.invalidateQueries({ queryKey: ['configs'] });
     setBase(await loadConfig(stored.id));
   };
-  const blocker = useBlocker({
-    shouldBlockFn: ({ current, next }) => dirty && !done.current && current.pathname !== next.pathname,
-    enableBeforeUnload: () => dirty && !done.current,
-    withResolver: true,
-  });
 
   const offered = stored === undefined ? views.filter((one) => one !== 'versions') : views;
   const wanted = textOf(search['view']);
@@ -400,14 +396,7 @@ function Editing({ id, loaded }: { readonly id: string; readonly loaded: LoadedC
         action={texts.one.archive}
         onConfirm={() => setStatus('archived')}
       />
-      <Confirm
-        open={blocker.status === 'blocked'}
-        onOpenChange={(open) => !open && blocker.reset?.()}
-        title={texts.one.leaveTitle}
-        text={texts.one.leaveText}
-        action={texts.one.leave}
-        onConfirm={() => Promise.resolve(blocker.proceed?.())}
-      />
+      <Unsaved dirty={() => dirty && !done.current} />
     </Page>
   );
 }

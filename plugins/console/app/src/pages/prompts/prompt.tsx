@@ -37,6 +37,7 @@ import { Page } from '@/ui/page';
 import { Badge, Code } from '@/ui/small';
 import { Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
+import { Unsaved } from '@/ui/unsaved';
 
 const keyOf = (draft: Draft): string => JSON.stringify(draft);
 
@@ -74,7 +75,9 @@ function NewPrompt() {
   // A caller of the organisation says the workspace; its own is the likely one.
   const own = isOfOrganisation(caller) ? caller.workspace_id : '';
   const [{ name = '', collection = '', workspace = own }] = useAddressTexts();
-  const [draft, setDraft] = useState<Draft>({ ...emptyDraft, name, collection, workspace });
+  const [before] = useState<Draft>(() => ({ ...emptyDraft, name, collection, workspace }));
+  const [draft, setDraft] = useState(before);
+  const done = useRef(false);
   const [problem, setProblem] = useState(faultsOf(new DraftFault('name', '')));
   const [tried, setTried] = useState(false);
   const navigate = useNavigate();
@@ -100,6 +103,7 @@ function NewPrompt() {
     onSuccess: async ({ id }) => {
       await queries.invalidateQueries({ queryKey: ['prompts'] });
       say({ text: texts.created, tone: 'good' });
+      done.current = true;
       void navigate({ to: '/prompts/$id', params: { id }, replace: true });
     },
   });
@@ -148,6 +152,7 @@ function NewPrompt() {
         />
       </div>
       <Editor draft={draft} onChange={setDraft} faults={faults} disabled={false} />
+      <Unsaved dirty={() => !done.current && keyOf(draft) !== keyOf(before)} />
     </Page>
   );
 }
@@ -163,6 +168,7 @@ function OnePrompt({ prompt, etag }: OnePromptProps) {
   const versions = useVersions(prompt.id);
   const latest = versions.data?.[0]?.prompt_version ?? prompt.prompt_version;
   const dirty = keyOf(draft) !== keyOf(before);
+  const done = useRef(false);
   // The version that the user began to change: a save names it, so that a change in between is told.
   const seen = useRef(etag);
   if (!dirty) seen.current = etag;
@@ -173,6 +179,7 @@ function OnePrompt({ prompt, etag }: OnePromptProps) {
   const remove = async (): Promise<void> => {
     await dataOf(api.DELETE('/prompts/{promptId}', { params: { path: { promptId: prompt.id } } }));
     say({ text: texts.removed, tone: 'good' });
+    done.current = true;
     await navigate({ to: '/prompts' });
     await queries.invalidateQueries({ queryKey: ['prompts', 'list'] });
   };
@@ -256,6 +263,7 @@ function OnePrompt({ prompt, etag }: OnePromptProps) {
         typed={prompt.slug}
         onConfirm={remove}
       />
+      <Unsaved dirty={() => dirty && !done.current} />
     </Page>
   );
 }

@@ -1,0 +1,25 @@
+import { useBlocker } from '@tanstack/react-router';
+import { common } from '@/texts/common';
+import { Confirm } from '@/ui/dialog';
+
+interface UnsavedProps {
+  /** Asked when somebody leaves: whether there is something to lose. */
+  readonly dirty: () => boolean;
+}
+
+/** Asks before a page with changes is left for another one; the browser asks before it is reloaded or closed. */
+export function Unsaved({ dirty }: UnsavedProps) {
+  const blocker = useBlocker({
+    shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && dirty(),
+    enableBeforeUnload: dirty,
+    withResolver: true,
+  });
+  return (
+    <Confirm
+      open={blocker.status === 'blocked'}
+      onOpenChange={(open) => !open && blocker.reset?.()}
+      {...common.leave}
+      onConfirm={() => Promise.resolve(blocker.proceed?.())}
+    />
+  );
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { assertAccessible, openWindow, signIn, useConsole } from './console-kit.ts';
+
+const editor = ['workspaces.list', 'workspaces.read', 'workspaces.create'];
+
+/** Everything arrives so much later, as over a slow line. */
+async function slowLine(page: Page, latency: number): Promise<void> {
+  const debugger_ = await page.context().newCDPSession(page);
+  await debugger_.send('Network.enable');
+  await debugger_.send('Network.emulateNetworkConditions', {
+    ...{ offline: false, latency, downloadThroughput: 200_000, uploadThroughput: 200_000 },
+  });
+}
+
+describe('a console that is interrupted', () => {
+  const gateway = useConsole();
+
+  const makeKey = (name: string, scopes: readonly string[]): Promise<{ id: string; key: string }> =>
+    gateway.api('POST', '/api-keys/organisation/service', { name, scopes });
+  const beginWorkspace = async (page: Page, name: string): Promise<void> => {
+    await page.getByRole('link', { name: 'Workspaces' }).click();
+    await page.getByRole('button', { name: 'New workspace' }).first().click();
+    await page.getByLabel('Name', { exact: true }).fill(name);
+  };
+
+  test('a key that is revoked while somebody types ends the session, and leaves what was typed', async (t) => {
+    const first = await makeKey('first', editor);
+    const page = await openWindow(t, gateway, { key: first.key, expected: /401/ });
+    await beginWorkspace(page, 'Typed before');
+    await gateway.api('DELETE', `/api-keys/${first.id}`);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('Your session has ended').waitFor();
+    await assertAccessible(page);
+    await page.keyboard.press('Escape');
+    const next = await makeKey('next', editor);
+    await page.getByLabel('Service key').fill(next.key);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.getByLabel('Service key').waitFor({ state: 'detached' });
+    assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'Typed before');
+  });
+
+  test('somebody with other rights finds nothing of the one before', async (t) => {
+    const first = await makeKey('with workspaces', editor);
+    const other = await makeKey('with logs', ['logs.list']);
+    const page = await openWindow(t, gateway, { key: first.key, expected: /401/ });
+    await beginWorkspace(page, 'Not for others');
+    await gateway.api('PUT', `/api-keys/${first.id}`, {
+      expires_at: new Date(Date.now() + 1500).toISOString(),
+    });
+    await page.waitForTimeout(2000);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('Your session has ended').waitFor();
+    await signIn(page, other.key);
+    await page.getByText('Your key has no right to see this').waitFor();
+    assert.equal(await page.getByRole('dialog').count(), 0);
+  });
+
+  test('a slow line: what loads is said, and nothing is sent twice', async (t) => {
+    const page = await openWindow(t, gateway);
+    await beginWorkspace(page, 'Made once');
+    await slowLine(page, 1500);
+    await page.getByRole('button', { name: 'Create', exact: true }).dblclick();
+    await page.getByText('The workspace is made.').first().waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('link', { name: 'Audit trail' }).click();
+    await page.getByRole('main').getByRole('status', { name: 'Loading' }).first().waitFor();
+    await assertAccessible(page);
+    await page
+      .getByRole('row', { name: /create/ })
+      .first()
+      .waitFor();
+    const { data } = await gateway.api('GET', '/workspaces?name=Made%20once');
+    assert.equal(data.length, 1);
+  });
+
+  test('an earlier answer that comes late does not cover the later one', async (t) => {
+    for (const name of ['alpha', 'beta']) await gateway.makeKey(`${name} key`, ['completions.write']);
+    const page = await openWindow(t, gateway, { place: '/console/keys' });
+    let late: (() => void) | undefined;
+    await page.route(/search=alpha|name=alpha/, async (route) => {
+      await new Promise<void>((resolve) => (late = resolve));
+      await route.continue().catch(() => undefined);
+    });
+    const rows = page.getByRole('table').locator('tbody tr');
+    await page.locator('[data-search]').fill('alpha');
+    await page.locator('[data-search]').fill('beta');
+    await rows.filter({ hasText: 'alpha' }).waitFor({ state: 'detached' });
+    late?.();
+    await page.waitForTimeout(500);
+    assert.match((await rows.allInnerTexts()).join(), /^[^]*beta/);
+    assert.equal(await rows.filter({ hasText: 'alpha' }).count(), 0);
+  });
+
+  test('who leaves a page with changes is asked, in the page and by the browser', async (t) => {
+    // The sample request of a config without targets is refused.
+    const page = await openWindow(t, gateway, { expected: /400/ });
+    const asked: string[] = [];
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.type());
+      void dialog.dismiss();
+    });
+    for (const [place, label] of [
+      ['/console/guardrails?new=1', 'Name'],
+      ['/console/prompts/new', 'Name'],
+      ['/console/configs/new', 'Name'],
+    ] as const) {
+      await page.goto(place);
+      const field = page.getByLabel(label, { exact: true }).first();
+      await field.pressSequentially('Half');
+      await page.evaluate('setTimeout(() => location.reload())');
+      await page.waitForTimeout(700);
+      assert.deepEqual(asked.splice(0), ['beforeunload'], place);
+      assert.equal(await field.inputValue(), 'Half', place);
+      await page.keyboard.press('Control+k');
+      await page.getByRole('option', { name: 'Audit trail' }).click();
+      const leave = page.getByRole('alertdialog', { name: 'Leave without saving?' });
+      await leave.getByRole('button', { name: 'Cancel' }).click();
+      assert.equal(await field.inputValue(), 'Half', place);
+      await page.keyboard.press('Control+k');
+      await page.getByRole('option', { name: 'Audit trail' }).click();
+      await leave.getByRole('button', { name: 'Leave' }).click();
+      await page.waitForURL(/\/audit/);
+      assert.deepEqual(asked, []);
+    }
+  });
+});

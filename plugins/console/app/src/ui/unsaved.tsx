@@ -5,12 +5,15 @@ import { Confirm } from '@/ui/dialog';
 interface UnsavedProps {
   /** Asked when somebody leaves: whether there is something to lose. */
   readonly dirty: () => boolean;
+  /** The parameter of the address while which the page is this one. Default: the whole page is. */
+  readonly within?: string;
 }
 
 /** Asks before a page with changes is left for another one; the browser asks before it is reloaded or closed. */
-export function Unsaved({ dirty }: UnsavedProps) {
+export function Unsaved({ dirty, within }: UnsavedProps) {
   const blocker = useBlocker({
-    shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && dirty(),
+    shouldBlockFn: ({ current, next }) =>
+      (current.pathname !== next.pathname || (within !== undefined && !(within in next.search))) && dirty(),
     enableBeforeUnload: dirty,
     withResolver: true,
   });

@@ -1,5 +1,4 @@
 import { lazy, Suspense, useEffect, useRef, useState } from 'react';
-import { useBlocker } from '@tanstack/react-router';
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Save } from 'lucide-react';
 import { api, ApiError, dataOf } from '@/api/client';
@@ -9,11 +8,12 @@ import { common } from '@/texts/common';
 import { configs } from '@/texts/configs';
 import { operations } from '@/texts/operations';
 import { Button } from '@/ui/button';
-import { Confirm, Dialog } from '@/ui/dialog';
+import { Dialog } from '@/ui/dialog';
 import { LineDiff } from '@/ui/line-diff';
 import { Page } from '@/ui/page';
 import { Badge } from '@/ui/small';
 import { Loading } from '@/ui/states';
+import { Unsaved } from '@/ui/unsaved';
 
 const YamlEditor = lazy(() => import('@/editor/yaml-editor'));
 
@@ -100,12 +100,6 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
     setResult(undefined);
   };
   const ready = dirty && settled && !check.isFetching && errors.length === 0;
-  const blocker = useBlocker({
-    shouldBlockFn: ({ current, next }) =>
-      dirty && (current.pathname !== next.pathname || !('edit' in next.search)),
-    enableBeforeUnload: () => dirty,
-    withResolver: true,
-  });
   const said = !dirty
     ? texts.same
     : !settled || check.isFetching
@@ -218,14 +212,7 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
           </Button>
         </div>
       </Dialog>
-      <Confirm
-        open={blocker.status === 'blocked'}
-        onOpenChange={(open) => !open && blocker.reset?.()}
-        title={configs.one.leaveTitle}
-        text={configs.one.leaveText}
-        action={configs.one.leave}
-        onConfirm={() => Promise.resolve(blocker.proceed?.())}
-      />
+      <Unsaved dirty={() => dirty} within="edit" />
     </Page>
   );
 }

@@ -62,19 +62,20 @@ describe('MCP servers in the console', () => {
   });
 
   test('a header of an integration comes from a secret manager', async (t) => {
+    const vault = {
+      vault_addr: 'https://vault.example.com:8200',
+      vault_auth_type: 'token',
+      vault_token: 'hvs.0123456789abcdefgh',
+    };
     const reference = await gateway.api('POST', '/secret-references', {
       name: 'Token in the vault',
       manager_type: 'hashicorp_vault',
-      auth_config: {
-        vault_addr: 'https://vault.example.com:8200',
-        vault_auth_type: 'token',
-        vault_token: 'hvs.0123456789abcdefgh',
-      },
+      auth_config: vault,
       secret_path: 'secret/team/tickets',
-      allowed_hosts: [server.host],
+      allowed_hosts: ['tickets.example.com'],
       allow_all_workspaces: true,
     });
-    const page = await openWindow(t, gateway);
+    const page = await openWindow(t, gateway, { expected: /400/ });
     await page.getByRole('link', { name: 'MCP servers' }).click();
     await page.getByRole('button', { name: 'Integrations', exact: true }).click();
     await page.getByRole('row', { name: /Tickets/ }).click();
@@ -85,6 +86,15 @@ describe('MCP servers in the console', () => {
     await page.getByLabel('Name of the header 1').fill('x-tickets-token');
     await page.getByLabel('Secret reference 1').selectOption('Token in the vault');
     await assertAccessible(page);
+    await page.getByRole('button', { name: 'Save' }).click();
+    const fault = page.getByText('names a secret that may not be sent to').first();
+    await fault.waitFor();
+    const { y = -1 } = (await fault.boundingBox()) ?? {};
+    assert.ok(y > 0 && y < 850, `the fault is scrolled to: ${y}`);
+    await gateway.api('PUT', `/secret-references/${reference.id}`, {
+      allowed_hosts: [`http://${server.host}`],
+      auth_config: vault,
+    });
     await page.getByRole('button', { name: 'Save' }).click();
     const shown = page.getByRole('dialog').getByText(/configurations\.custom_headers\.x-tickets-token/);
     await shown.waitFor();

@@ -51,8 +51,14 @@ export function RecordForm<R extends object>(props: FormProps<R>) {
   const dirty = !same(values, before);
   useEffect(() => onDirty?.(dirty), [dirty, onDirty]);
   useEffect(() => {
-    if (Object.keys(faults).length > 0)
-      form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+    if (Object.keys(faults).length === 0) return;
+    const field = form.current?.querySelector<HTMLElement>('[aria-invalid="true"]');
+    // A control of several fields tells its fault below them.
+    if (field) field.focus();
+    else
+      [...(form.current?.querySelectorAll('[role="alert"]') ?? [])]
+        .at(-1)
+        ?.scrollIntoView({ block: 'center' });
   }, [faults]);
 
   const send = async (version: string | undefined): Promise<void> => {

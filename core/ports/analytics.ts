@@ -104,6 +104,20 @@ export interface FeedbackSeries {
   readonly points: readonly FeedbackPoint[];
 }
 
+/** Query for single feedback, at most 1,000. A filter is about the requests of its trace, up to 30 days before the window. */
+export interface FeedbackQuery extends Pick<LogQuery, 'window' | 'visibility' | 'filter' | 'limit'> {
+  /** Of the latest revision. */
+  readonly value?: Between;
+  readonly offset: number;
+}
+
+/** Feedback as its latest revision says. */
+export interface GivenFeedback {
+  readonly row: FeedbackRow;
+  /** Time of its first revision, milliseconds since the epoch. */
+  readonly givenAt: number;
+}
+
 /** Required on every query: no query runs over all of time. Milliseconds since the epoch, `to` is exclusive. */
 export interface TimeWindow {
   readonly from: number;
@@ -393,6 +407,8 @@ export interface Analytics {
   ): Promise<{ total: number; rows: readonly TraceSummary[] }>;
   /** One request by its id, or undefined. */
   requestById(id: string, window: TimeWindow, visibility: Visibility): Promise<LogRecord | undefined>;
+  /** A page of the feedback that was given in a window, the newest first; `total` counts all of it. */
+  feedback(query: FeedbackQuery): Promise<{ total: number; rows: readonly GivenFeedback[] }>;
   /** The row with the highest revision of a `feedback_id`, or undefined. */
   feedbackById(id: string, window: TimeWindow, visibility: Visibility): Promise<FeedbackRow | undefined>;
   /** Resolves when the store answers; rejects with the reason otherwise. */

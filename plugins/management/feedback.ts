@@ -1,14 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
-import { defineRoute, type Scope, Type } from '../../core/pipeline/plugin.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { newFeedback } from '../../core/organisation/new-feedback.ts';
 import { rowTime } from '../../core/base/row-time.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
+import type { GivenFeedback } from '../../core/ports/analytics.ts';
 import { keepRows } from './logs/reported-row.ts';
+import { analyticsQuestion } from './shared/data-visibility.ts';
 import { plainObject, refusedBody, strict } from './shared/fields.ts';
 import { noSuchRecord } from './shared/records.ts';
+import { listReply } from './shared/replies.ts';
+import { filterQuery } from './shared/request-filter.ts';
 
 const opinion = {
   value: Type.Integer({ minimum: -10, maximum: 10, examples: [5], description: 'From -10 to 10.' }),
@@ -67,9 +71,72 @@ const aheadMs = 3_600_000;
 /** Single wait for rows that are not in the store yet. */
 const settleMs = 2_000;
 
-/** `POST /feedback` and `PUT /feedback/{id}`: write rows of the analytics store through the journal. */
+/** `GET /feedback`, and `POST /feedback` and `PUT /feedback/{id}`, which write rows of the analytics store through the journal. */
 export function feedbackRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [createRoute(scope), updateRoute(scope)];
+  return [createRoute(scope), updateRoute(scope), listRoute(scope)];
+}
+
+const defaultPageSize = 50;
+
+const ListQuery = Type.Object(
+  {
+    ...filterQuery,
+    value_min: Type.Optional(Type.Integer({ minimum: -10, maximum: 10, description: 'Lowest value.' })),
+    value_max: Type.Optional(Type.Integer({ minimum: -10, maximum: 10, description: 'Highest value.' })),
+    current_page: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000, description: 'Page, from 0.' })),
+    // Each may have 16 KiB of metadata.
+    page_size: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 100, description: `Default ${defaultPageSize}.` }),
+    ),
+  },
+  strict,
+);
+
+const Given = Type.Object({
+  object: Type.Literal('feedback'),
+  id: Type.String({ description: 'For `PUT /feedback/{id}`.' }),
+  created_at: Type.String({ description: 'ISO 8601.' }),
+  revision: Type.Integer({ description: 'From 1; changes count.' }),
+  workspace_id: Type.String(),
+  api_key_id: Type.String({ description: 'Key that gave it, or changed it last.' }),
+  user_id: Type.String(),
+  trace_id: Type.String(),
+  value: Type.Integer(),
+  weight: Type.Number(),
+  metadata: Type.Record(Type.String(), Type.Unknown()),
+});
+
+function listRoute(scope: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'feedback.list',
+    method: 'GET',
+    path: '/feedback',
+    summary: 'Feedback of a period, newest first, by what it says and by the requests that it is about',
+    scope: 'feedbacks.read',
+    // Reads only.
+    audit: null,
+    query: ListQuery,
+    reply: Type.Object({ ...listReply, data: Type.Array(Given) }),
+    async handle({ query, key, role }) {
+      const { value_min: min, value_max: max, page_size: limit = defaultPageSize } = query;
+      const { total, rows } = await scope.analytics.feedback({
+        ...analyticsQuestion({ query, key, role }, scope),
+        value: { ...(min !== undefined && { min }), ...(max !== undefined && { max }) },
+        limit,
+        offset: (query.current_page ?? 0) * limit,
+      });
+      return { object: 'list' as const, total, data: rows.map(givenReply) };
+    },
+  });
+}
+
+function givenReply({ row, givenAt }: GivenFeedback): Static<typeof Given> {
+  const { feedback_id: id, revision, workspace_id, api_key_id, user_id, trace_id, value, weight } = row;
+  return {
+    ...{ object: 'feedback' as const, id, created_at: new Date(givenAt).toISOString(), revision },
+    ...{ workspace_id, api_key_id, user_id, trace_id, value, weight },
+    metadata: JSON.parse(row.metadata || '{}') as Record<string, unknown>,
+  };
 }
 
 function createRoute({ clock, journal }: Scope): RouteDefinition {

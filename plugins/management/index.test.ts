@@ -171,6 +171,7 @@ describe('management: the routes', () => {
       ['deployments.delete', 'DELETE', deployment, 'deployments.delete', 'delete'],
       ['feedback.create', 'POST', '/feedback', feedbacks, null],
       ['feedback.update', 'PUT', '/feedback/{id}', feedbacks, null],
+      ['feedback.list', 'GET', '/feedback', 'feedbacks.read', null],
       ...['traces', 'logs', 'metrics'].map((signal) => [
         ...[`otel.${signal}`, 'POST', `/otel/v1/${signal}`, 'logs.write', null],
       ]),

@@ -8,6 +8,7 @@ import type {
   CountedUsage,
   CountedUsageQuery,
   CountedValues,
+  FeedbackQuery,
   FeedbackSeries,
   FeedbackSeriesQuery,
   GroupQuery,
@@ -26,6 +27,7 @@ import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Repricing } from '../../core/ports/prices.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { inWindow, moment, moments, visible } from './filter-sql.ts';
+import { listFeedback } from './list-feedback.ts';
 import { feedbackSeries, groups, series } from './series.ts';
 import { repricingOf } from './price-changes.ts';
 import { countLogs, logs, newLogs, trace, traces } from './list-logs.ts';
@@ -202,6 +204,10 @@ export class ClickHouseAnalytics implements Analytics {
 
   feedbackSeries(query: FeedbackSeriesQuery): Promise<FeedbackSeries> {
     return feedbackSeries(this.#select, query);
+  }
+
+  feedback(query: FeedbackQuery): ReturnType<Analytics['feedback']> {
+    return listFeedback(this.#select, query);
   }
 
   logs(query: LogQuery): Promise<readonly LogRecord[]> {

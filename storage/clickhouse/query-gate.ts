@@ -41,6 +41,7 @@ export function gateQueries(
     traces: (query) => gate.run('traces', query.visibility, () => store.traces(query)),
     requestById: (id, window, visibility) =>
       gate.run('request_by_id', visibility, () => store.requestById(id, window, visibility)),
+    feedback: (query) => gate.run('feedback', query.visibility, () => store.feedback(query)),
     feedbackById: (id, window, visibility) =>
       gate.run('feedback_by_id', visibility, () => store.feedbackById(id, window, visibility)),
   };

@@ -99,6 +99,10 @@ class WaitingAnalytics implements Analytics {
     return this.#store?.feedbackSeries(...query) ?? this.#refuse();
   }
 
+  feedback(...query: Parameters<Analytics['feedback']>): ReturnType<Analytics['feedback']> {
+    return this.#store?.feedback(...query) ?? this.#refuse();
+  }
+
   logs(...query: Parameters<Analytics['logs']>): ReturnType<Analytics['logs']> {
     return this.#store?.logs(...query) ?? this.#refuse();
   }

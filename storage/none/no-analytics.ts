@@ -21,6 +21,7 @@ export function createNoAnalytics(): Analytics {
     groups: refuse,
     series: refuse,
     feedbackSeries: refuse,
+    feedback: refuse,
     logs: refuse,
     countLogs: refuse,
     newLogs: refuse,

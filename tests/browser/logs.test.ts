@@ -295,6 +295,9 @@ describe('the log in the console', () => {
     await page.goto('/console/feedback?ai_model=mock-rated,mock-rated-well');
     const models = page.getByRole('table', { name: 'By model' });
     await models.getByRole('row', { name: /mock-rated-well.*\+5/ }).waitFor();
+    const given = page.getByRole('table', { name: 'What was given, newest first' });
+    await given.getByRole('row', { name: /-8 0\.25 Not what was asked · {"team":"search"}/ }).waitFor();
+    assert.equal(await given.locator('tbody tr').count(), 2);
     await assertAccessible(page);
     await page.getByRole('link', { name: 'Requests with bad feedback' }).click();
     await page.getByText('1 request, no more in this time').waitFor();

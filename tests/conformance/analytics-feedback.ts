@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Analytics, FeedbackQuery } from '../../core/ports/analytics.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import { day, newToken } from './analytics-probe.ts';
-import { ndjson } from './analytics-rows.ts';
+import { ndjson, requestRow, storedTime } from './analytics-rows.ts';
 
 /** Feedback is found as its highest revision says, exactly once, by those who may see it. */
 export function keepsFeedback(analytics: () => Analytics): void {
@@ -43,6 +43,46 @@ export function keepsFeedback(analytics: () => Analytics): void {
     const token = newToken();
     for (let count = 0; count < 3; count++) await analytics().insert('feedback', ndjson([row]), token);
     assert.deepEqual(await analytics().feedbackById(row.feedback_id, day, placeOf(row)), row);
+  });
+
+  test('feedback is listed as its highest revision says, the newest first, by value and by its requests', async () => {
+    const organisation_id = randomUUID();
+    const at = (ms: number) => storedTime(day.from + 3_600_000 + ms);
+    const request = requestRow({ organisation_id, created_at: at(0), trace_id: 'rated', model: 'm-1' });
+    const other = requestRow({ organisation_id, created_at: at(0), trace_id: 'also', model: 'm-2' });
+    const bad = made({ organisation_id, created_at: at(1), trace_id: 'rated', value: -5 });
+    const good = made({ organisation_id, created_at: at(2), trace_id: 'also', value: 5, user_id: 'bob' });
+    const changed = {
+      ...bad,
+      id: randomUUID(),
+      created_at: at(3),
+      revision: 2,
+      value: -7,
+      metadata: '{"b":1}',
+    };
+    const before = made({ organisation_id, created_at: storedTime(day.from - 1) });
+    await analytics().insert('requests', ndjson([request, other]), newToken());
+    await analytics().insert('feedback', ndjson([changed, bad, good, before]), newToken());
+    const base = { window: day, visibility: { organisationId: organisation_id }, limit: 10, offset: 0 };
+    const givenAt = (row: FeedbackRow) => Date.parse(`${row.created_at.replace(' ', 'T')}Z`);
+    const both = [
+      { row: good, givenAt: givenAt(good) },
+      { row: changed, givenAt: givenAt(bad) },
+    ];
+    assert.deepEqual(await analytics().feedback(base), { total: 2, rows: both });
+    assert.deepEqual(await analytics().feedback({ ...base, limit: 1, offset: 1 }), {
+      total: 2,
+      rows: both.slice(1),
+    });
+    assert.deepEqual(await analytics().feedback({ ...base, offset: 5 }), { total: 2, rows: [] });
+    const idsOf = async (query: Partial<FeedbackQuery>) =>
+      (await analytics().feedback({ ...base, ...query })).rows.map(({ row }) => row.id);
+    assert.deepEqual(await idsOf({ value: { max: -6 } }), [changed.id]);
+    assert.deepEqual(await idsOf({ value: { min: -5 } }), [good.id]);
+    assert.deepEqual(await idsOf({ filter: { models: ['m-1'] } }), [changed.id]);
+    assert.deepEqual(await idsOf({ visibility: { ...base.visibility, userId: 'bob' } }), [good.id]);
+    assert.deepEqual(await idsOf({ visibility: { organisationId: randomUUID() } }), []);
+    assert.deepEqual(await idsOf({ window: { from: day.from, to: day.from + 1 } }), []);
   });
 
   test('feedback of others is not there', async () => {

@@ -168,6 +168,28 @@ async function ask(t: TestContext, path: string, query: Record<string, string> =
   return { status: answer.status, text: answer.text, json: answer.json() as Record<string, unknown> };
 }
 
+test(
+  'GET /feedback lists what was given, by value and page, for keys that may read it',
+  { skip: chdbMissing },
+  async (t) => {
+    const { call } = await startAdministration(t, undefined, { analytics });
+    const list = async (query: Record<string, string>, key = owner) => {
+      const text = String(new URLSearchParams({ ...window, ...query }));
+      const answer = await call(key, { path: `/feedback?${text}` });
+      if (answer.status !== 200) return [answer.status];
+      const { total, data } = answer.json() as { total: number; data: { trace_id: string; value: number }[] };
+      return [answer.status, total, data.map(({ trace_id: trace, value }) => `${trace} ${value}`).sort()];
+    };
+    assert.deepEqual(await list({}), [200, 3, ['t1 -5', 't1 5', 't2 5']]);
+    assert.deepEqual(await list({ value_max: '-1' }), [200, 1, ['t1 -5']]);
+    assert.deepEqual(await list({ trace_id: 't2' }), [200, 1, ['t2 5']]);
+    assert.deepEqual(await list({ page_size: '2', current_page: '1' }), [200, 3, ['t1 5']]);
+    assert.equal((await list({ page_size: '101' }))[0], 400);
+    const writer = testKey({ kind: 'workspace-service', organisationId, scopes: ['feedbacks.write'] });
+    assert.equal((await list({}, writer))[0], 403);
+  },
+);
+
 describe('graphs', { skip: chdbMissing }, () => {
   const none = { timestamp: iso(1) };
   const cases: [path: string, summary: object, points: [first: object, empty: object, third: object]][] = [

@@ -154,6 +154,7 @@ export function testAnalytics(overrides: Partial<Analytics> = {}): Analytics {
     trace: () => Promise.resolve([]),
     traces: () => Promise.resolve({ total: 0, rows: [] }),
     requestById: () => Promise.resolve(undefined),
+    feedback: () => Promise.resolve({ total: 0, rows: [] }),
     feedbackById: () => Promise.resolve(undefined),
     ping: () => Promise.resolve(),
     close: () => Promise.resolve(),

@@ -2,12 +2,14 @@ import { useMemo } from 'react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { api, dataOf } from '@/api/client';
+import { useSession } from '@/api/session';
 import { useAddress, without, type Search } from '@/lib/address';
 import { classes } from '@/lib/classes';
 import { filtersOf, filterTexts, listText } from '@/lib/filters';
 import { count } from '@/lib/format';
 import { usePreferences } from '@/lib/preferences';
 import { rangeOf, searchOf, spanOf, timesOf, zoneName } from '@/lib/time-range';
+import { GivenList } from '@/pages/feedback/given';
 import { feedback as texts } from '@/texts/feedback';
 import { Chart } from '@/ui/chart';
 import { DataTable, type Columns } from '@/ui/data-table';
@@ -73,6 +75,7 @@ function scoreText(value: number | null): string {
 export default function Feedback() {
   const { search } = useAddress();
   const { zone } = usePreferences();
+  const { may } = useSession();
   const range = rangeOf(search, '7d');
   const filters = useMemo(() => filtersOf(search), [search]);
   const query = useQuery({
@@ -80,7 +83,7 @@ export default function Feedback() {
     queryFn: async ({ signal }) => {
       const span = spanOf(range, zone);
       const asked: Asked = { ...filters, ...timesOf(span) };
-      return { span, found: await readFeedback(asked, zoneName(zone), signal) };
+      return { span, asked, found: await readFeedback(asked, zoneName(zone), signal) };
     },
     placeholderData: keepPreviousData,
   });
@@ -89,7 +92,7 @@ export default function Feedback() {
     <Page title={texts.title} intro={texts.intro} actions={<RangePicker range={range} />}>
       <FilterBar range={range} />
       <Loaded query={query} lines={8}>
-        {({ found, span }) =>
+        {({ found, span, asked }) =>
           found.given.summary.total === 0 ? (
             <Card>
               <Empty
@@ -105,6 +108,7 @@ export default function Feedback() {
           ) : (
             <div className={classes('grid gap-4 lg:grid-cols-2', query.isPlaceholderData && 'opacity-60')}>
               <Shown found={found} base={base} end={span.to} />
+              {may('feedbacks.read') && <GivenList key={JSON.stringify(asked)} asked={asked} />}
             </div>
           )
         }

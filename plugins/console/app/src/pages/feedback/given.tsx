@@ -1,0 +1,114 @@
+import { useState } from 'react';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { api, dataOf } from '@/api/client';
+import type { operations } from '@/api/schema.gen';
+import { listText, type Filters } from '@/lib/filters';
+import { count } from '@/lib/format';
+import { shortId, useKeyNames } from '@/lib/names';
+import type { timesOf } from '@/lib/time-range';
+import { common } from '@/texts/common';
+import { feedback as texts } from '@/texts/feedback';
+import { Button } from '@/ui/button';
+import { DataTable, type Columns } from '@/ui/data-table';
+import { Card } from '@/ui/page';
+import { Badge, Time } from '@/ui/small';
+import { Loaded } from '@/ui/states';
+
+type Given = operations['feedback.list']['responses'][200]['content']['application/json']['data'][number];
+
+const pageSize = 20;
+
+function columnsOf(keys: ReadonlyMap<string, string>): Columns<Given> {
+  const { entry } = texts;
+  return [
+    { id: 'time', header: entry.time, cell: ({ row }) => <Time iso={row.original.created_at} /> },
+    {
+      ...{ id: 'value', header: entry.value, meta: { align: 'right' } },
+      cell: ({ row: { original } }) => (
+        <Badge tone={original.value > 0 ? 'good' : original.value < 0 ? 'bad' : 'neutral'}>
+          {original.value > 0 ? `+${original.value}` : original.value}
+        </Badge>
+      ),
+    },
+    {
+      ...{ id: 'weight', header: entry.weight, meta: { align: 'right' } },
+      cell: ({ row }) => row.original.weight,
+    },
+    {
+      ...{ id: 'comment', header: entry.comment },
+      cell: ({ row: { original } }) => {
+        const { comment, ...others } = original.metadata;
+        const words = [
+          ...(typeof comment === 'string' ? [comment] : []),
+          ...(Object.keys(others).length > 0 ? [JSON.stringify(others)] : []),
+        ].join(' · ');
+        return <span title={words}>{words.slice(0, 300)}</span>;
+      },
+    },
+    {
+      ...{ id: 'by', header: entry.by },
+      cell: ({ row: { original } }) => {
+        const shown = original.user_id || keys.get(original.api_key_id) || original.api_key_id;
+        return <span title={shown}>{shortId(shown)}</span>;
+      },
+    },
+    {
+      ...{ id: 'trace', header: entry.trace },
+      cell: ({ row }) => <span className="font-mono text-xs">{shortId(row.original.trace_id)}</span>,
+    },
+  ];
+}
+
+interface GivenListProps {
+  readonly asked: Filters & ReturnType<typeof timesOf>;
+}
+
+/** Single feedback of the time and filters; each leads to the requests of its trace. */
+export function GivenList({ asked }: GivenListProps) {
+  const navigate = useNavigate();
+  const [page, setPage] = useState(0);
+  const query = useQuery({
+    queryKey: ['feedback-given', asked, page],
+    queryFn: ({ signal }) => {
+      const place = { current_page: page, page_size: pageSize };
+      return dataOf(api.GET('/feedback', { params: { query: { ...asked, ...place } }, signal }));
+    },
+    placeholderData: keepPreviousData,
+  });
+  const keys = useKeyNames(query.data?.data.map(({ api_key_id: id }) => id) ?? []);
+  return (
+    <Card title={texts.newest} className="lg:col-span-2">
+      <Loaded query={query} lines={4}>
+        {({ data, total }) => (
+          <DataTable
+            label={texts.newest}
+            columns={columnsOf(keys)}
+            rows={data}
+            rowId={({ id }) => id}
+            onOpen={({ trace_id: trace }) =>
+              void navigate({ to: '/logs', search: { trace_id: listText([trace]), range: '30d' } })
+            }
+            footer={
+              <div className="text-soft flex items-center gap-2 px-3 py-2 text-xs" aria-live="polite">
+                <span className="grow">
+                  {texts.shown(
+                    count(page * pageSize + 1),
+                    count(page * pageSize + data.length),
+                    count(total),
+                  )}
+                </span>
+                <Button disabled={page === 0} onClick={() => setPage(page - 1)}>
+                  {common.action.previous}
+                </Button>
+                <Button disabled={(page + 1) * pageSize >= total} onClick={() => setPage(page + 1)}>
+                  {common.action.next}
+                </Button>
+              </div>
+            }
+          />
+        )}
+      </Loaded>
+    </Card>
+  );
+}

@@ -51,7 +51,8 @@ function openEngine(directory: string): Promise<PGlite> {
 function createApart(directory: string): Promise<void> {
   const data: PgliteThreadData = { newDatabase: directory };
   return new Promise((resolve, reject) => {
-    const thread = startThread(new URL(import.meta.url), { workerData: data });
+    // By its name, which a build of the sources replaces.
+    const thread = startThread(new URL('./pglite-child.ts', import.meta.url), { workerData: data });
     thread.once('error', reject);
     thread.once('exit', () => resolve());
   });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import OpenAI from 'openai';
 import { publint } from 'publint';
 import { strangerFolder, type StrangerFolder } from './stranger-folder.ts';
 
@@ -185,6 +186,26 @@ describe('the package, installed in a folder of somebody else', () => {
       /gateway\.config\.yaml:7:9: plugin "\.\/guards\/no-names\.ts": it is written for version 2 .* speaks version 1;/,
     );
     await folder.write({ 'guards/no-names.ts': plugin });
+  });
+
+  test('serves in an empty folder with its embedded stores, says how, and answers the official SDK', async () => {
+    const { url, said, stop } = await folder.start('empty');
+    const key = /Owner key +(wk_\S+)/.exec(said)?.[1];
+    assert.match(said, /Config +gateway\.config\.yaml \(new;/);
+    const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key ?? '' });
+    const { data, response } = await client.chat.completions
+      .create({ model: 'mock-gpt', messages: [{ role: 'user', content: 'Hello' }] })
+      .withResponse();
+    assert.match(data.choices[0]?.message.content ?? '', /Hello/);
+    const id = response.headers.get('x-service-request-id') ?? '';
+    const headers = { authorization: `Bearer ${key}` };
+    const row = await fetch(`${url}/v1/logs/${id}`, { headers });
+    assert.equal(row.status, 200, await row.text());
+    const workspaces = await fetch(`${url}/v1/workspaces`, { headers });
+    assert.equal(workspaces.status, 200, await workspaces.text());
+    const page = await fetch(`${url}/console`);
+    assert.match(await page.text(), /<div id="root">/);
+    await stop();
   });
 
   test('serves with a plugin of the folder, which has the classes of the gateway', async () => {

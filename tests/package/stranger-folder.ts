@@ -29,8 +29,8 @@ export interface StrangerFolder {
   write(files: Readonly<Record<string, string>>): Promise<void>;
   /** Runs Node; `weir`, `tsc` and `attw` stand for the installed commands. Never rejects. */
   node(...args: readonly string[]): Promise<Ran>;
-  /** Starts `weir start` on a free port. */
-  start(): Promise<{ readonly url: string; stop(): Promise<void> }>;
+  /** Starts the gateway on a free port, in the folder or in one below it; `said` is what it printed. */
+  start(below?: string): Promise<{ readonly url: string; readonly said: string; stop(): Promise<void> }>;
   remove(): Promise<void>;
 }
 
@@ -77,23 +77,27 @@ export async function strangerFolder(): Promise<StrangerFolder> {
         ({ code, stdout: said, stderr }: Ran) => ({ code, stdout: said, stderr }),
       );
     },
-    async start() {
-      const child = spawn(process.execPath, argsOf(['weir', 'start', '--port', '0']), { cwd: folder, env });
+    async start(below = '') {
+      const cwd = path.join(folder, below);
+      await mkdir(cwd, { recursive: true });
+      const child = spawn(process.execPath, argsOf(['weir', '--port', '0']), { cwd, env });
       const ended = once(child, 'exit');
-      child.stderr.resume();
+      let faults = '';
+      child.stderr.on('data', (chunk: Buffer) => (faults += chunk.toString()));
       let said = '';
+      let url: string | undefined;
       for await (const line of createInterface({ input: child.stdout })) {
         said += `${line}\n`;
-        const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(line) ?? [];
-        if (url === undefined) continue;
-        child.stdout.resume();
-        const stop = async (): Promise<void> => {
-          child.kill('SIGTERM');
-          await ended;
-        };
-        return { url, stop };
+        [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(said) ?? [];
+        // The last line that it prints.
+        if (/\/logs\/<request id>/.test(line)) break;
       }
-      throw new Error(`It ended before it listened: ${said}`);
+      if (url === undefined) throw new Error(`It ended before it listened: ${said}${faults}`);
+      const stop = async (): Promise<void> => {
+        child.kill('SIGTERM');
+        await ended;
+      };
+      return { url, said, stop };
     },
     remove: () => rm(folder, { recursive: true, force: true, maxRetries: 5 }),
   };

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { openWindow, useConsole } from './console-kit.ts';
+
+/** A kind of records that is changed and taken away in its page. */
+interface Walk {
+  /** In the audit trail. */
+  readonly type: string;
+  /** Of the page, with what it shows of this kind. */
+  readonly place: string;
+  /** In the API. */
+  readonly path: string;
+  readonly body: (workspace: string) => object;
+  readonly remove: 'Delete' | 'Archive' | 'Revoke';
+  /** What is typed before it is taken away. */
+  readonly typed?: string;
+}
+
+const secret = 'sk-0123456789abcdef';
+const rules = { conditions: [{ key: 'metadata.team', value: 'red' }], group_by: [{ key: 'api_key' }] };
+const walks: readonly Walk[] = [
+  {
+    ...{ type: 'guardrails', place: '/guardrails?', path: '/guardrails', remove: 'Delete' },
+    body: () => ({ checks: [{ id: 'default.wordCount', parameters: { maxWords: 5 } }], actions: {} }),
+  },
+  {
+    ...{ type: 'integrations', place: '/integrations?', path: '/integrations', remove: 'Delete' },
+    body: () => ({ slug: 'walked', ai_provider_id: 'openai', key: secret }),
+    typed: 'walked',
+  },
+  {
+    ...{ type: 'virtual_keys', place: '/providers?view=keys&', path: '/virtual-keys', remove: 'Delete' },
+    body: (workspace) => ({ slug: 'walked-key', provider: 'openai', key: secret, workspace_id: workspace }),
+  },
+  {
+    ...{ type: 'secret_references', place: '/secrets?', path: '/secret-references', remove: 'Delete' },
+    body: () => ({
+      manager_type: 'hashicorp_vault',
+      auth_config: {
+        vault_addr: 'https://vault.example.com:8200',
+        vault_auth_type: 'token',
+        vault_token: secret,
+      },
+      secret_path: 'secret/team/openai',
+    }),
+  },
+  {
+    ...{ type: 'mcp_integrations', place: '/mcp?view=integrations&', path: '/mcp-integrations' },
+    body: () => ({ url: 'https://tickets.example.com/mcp', auth_type: 'none', transport: 'http' }),
+    remove: 'Delete',
+  },
+  {
+    ...{ type: 'prompt_partials', place: '/prompts?view=partials&', path: '/prompts/partials' },
+    body: (workspace) => ({ string: 'Be kind.', workspace_id: workspace }),
+    remove: 'Delete',
+  },
+  {
+    ...{ type: 'collections', place: '/prompts?view=collections&', path: '/collections', remove: 'Delete' },
+    body: (workspace) => ({ workspace_id: workspace }),
+  },
+  {
+    ...{ type: 'labels', place: '/prompts?view=labels&', path: '/labels', remove: 'Delete' },
+    body: (workspace) => ({ workspace_id: workspace }),
+  },
+  {
+    ...{ type: 'rate_limit_policies', place: '/limits?show=rates&', path: '/policies/rate-limits' },
+    body: () => ({ ...rules, type: 'requests', unit: 'rpm', value: 10 }),
+    remove: 'Archive',
+  },
+  {
+    ...{ type: 'api_keys', place: '/keys?', path: '/api-keys/workspace/service', remove: 'Revoke' },
+    body: (workspace) => ({ scopes: ['completions.write'], workspace_id: workspace }),
+    typed: 'Changed',
+  },
+  {
+    ...{ type: 'workspaces', place: '/workspaces?', path: '/admin/workspaces', remove: 'Archive' },
+    body: () => ({}),
+    typed: 'Changed',
+  },
+];
+
+describe('what is changed in the console stands in the audit trail', () => {
+  const gateway = useConsole();
+
+  for (const { type, place, path, body, remove, typed } of walks)
+    test(type.replaceAll('_', ' '), async (t) => {
+      const { id } = await gateway.api('POST', path, { name: 'Walked', ...body(gateway.workspace) });
+      const page = await openWindow(t, gateway);
+      await page.goto(`/console${place}open=${id}`);
+      await page.getByRole('button', { name: 'Edit', exact: true }).click();
+      await page.getByLabel('Name', { exact: true }).fill('Changed');
+      await page.getByRole('button', { name: 'Save', exact: true }).click();
+      await page.getByText('Saved.').first().waitFor();
+      await page.getByRole('button', { name: remove, exact: true }).click();
+      const confirm = page.getByRole('alertdialog');
+      if (typed !== undefined) await confirm.getByRole('textbox').fill(typed);
+      await confirm.getByRole('button', { name: remove, exact: true }).click();
+      await page.getByText(`${remove}: Changed. Done.`).first().waitFor();
+      await page.goto(`/console/audit?resource=${type}&id=${id}`);
+      for (const action of ['create', 'update', 'delete']) {
+        await page.getByRole('row', { name: new RegExp(`owner.*${action}`) }).waitFor();
+        assert.equal(await gateway.audited(type, action, id), 1, action);
+      }
+    });
+
+  test('the defaults of the organisation', async (t) => {
+    const page = await openWindow(t, gateway);
+    await page.goto('/console/settings?show=defaults');
+    await page.getByRole('button', { name: 'Edit', exact: true }).click();
+    await page.getByRole('button', { name: 'Add a pair' }).click();
+    await page.getByLabel(/^Name/).first().fill('team');
+    await page
+      .getByLabel(/^(Value|Text)/)
+      .first()
+      .fill('research');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Saved.').first().waitFor();
+    assert.deepEqual((await gateway.api('GET', '/admin/organisation/defaults')).metadata, {
+      team: 'research',
+    });
+    await page.getByRole('link', { name: 'Who changed it' }).click();
+    await page.getByRole('row', { name: /owner.*update/ }).waitFor();
+  });
+});

@@ -16,7 +16,7 @@ const free = [
 ] as const satisfies readonly (keyof Analytics)[];
 const gated = [
   ...['groups', 'series', 'feedbackSeries', 'logs', 'countLogs', 'newLogs', 'trace', 'traces'],
-  ...['requestById', 'feedbackById'],
+  ...['requestById', 'feedback', 'feedbackById'],
 ] as const;
 
 /** A store that notes what is called, and whose every answer comes when it is released. */

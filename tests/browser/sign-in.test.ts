@@ -53,6 +53,38 @@ describe('signing in to the console', () => {
     assert.equal(await ask({ 'x-service-csrf': session.csrf }), 200);
   });
 
+  test('a member sees what the settings leave to members, and more when they say so', async (t) => {
+    const scopes = [
+      'logs.list',
+      'analytics.view',
+      'configs.list',
+      'configs.read',
+      'configs.create',
+      'prompts.list',
+    ];
+    const invite = await gateway.api('POST', '/admin/users/invites', {
+      ...{ email: 'mem@example.com', role: 'member' },
+      workspaces: [{ id: gateway.workspace, role: 'member' }],
+      workspace_api_key_details: { scopes },
+    });
+    const token = new URL(invite.invite_link).hash.slice(1);
+    const { api_keys: keys } = await gateway.api('POST', '/invites/accept', { token });
+    const page = await openWindow(t, gateway, { key: keys[0].key });
+    const shown = await page.getByRole('navigation').first().getByRole('link').allTextContents();
+    for (const name of ['Logs', 'Configs', 'Prompts']) assert.ok(shown.includes(name), String(shown));
+    for (const name of ['Keys', 'People', 'Settings', 'Audit trail'])
+      assert.ok(!shown.includes(name), String(shown));
+    await page.getByRole('link', { name: 'Configs' }).click();
+    await page.getByText('There is no config yet').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'New config' }).count(), 0);
+    await gateway.api('PUT', '/admin/organisation/settings', {
+      security: { membersWriteConfigs: true, membersViewPrompts: false },
+    });
+    await page.reload();
+    await page.getByRole('button', { name: 'New config' }).first().waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Prompts' }).count(), 0);
+  });
+
   test('what a key may not do is not shown', async (t) => {
     const made = await gateway.makeKey('logs-only', ['logs.list']);
     const page = await openWindow(t, gateway, { key: made.key });

@@ -169,10 +169,14 @@ export class ConsoleGateway {
   /** Waits until the log holds so many requests. A store that has just started may refuse for a moment. */
   async untilLogged(count: number): Promise<void> {
     const path = '/logs?include_total=true&page_size=1';
-    await eventually(async () => {
-      const { total } = await this.api('GET', path).catch(() => ({ total: undefined }));
-      return total === count || undefined;
-    });
+    let last: unknown;
+    await eventually(
+      async () => {
+        last = await this.api('GET', path).then(({ total }) => total, String);
+        return last === count || undefined;
+      },
+      () => `${count} requests in the log; there are ${String(last)}`,
+    );
   }
 }
 

@@ -5,7 +5,7 @@ import { Confirm } from '@/ui/dialog';
 interface UnsavedProps {
   /** Asked when somebody leaves: whether there is something to lose. */
   readonly dirty: () => boolean;
-  /** The parameter of the address while which the page is this one. Default: the whole page is. */
+  /** The parameter of the address that has to stay, too. Default: none. */
   readonly within?: string;
 }
 

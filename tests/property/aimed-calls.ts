@@ -76,7 +76,8 @@ export class AimedCalls {
         ? { headers: { 'content-type': 'application/json' }, body: { resourceSpans: [] } }
         : { body };
     const request = { method: route.method, path: path + query, ...own };
-    return { request, scopes, target, isChange: route.audit !== null };
+    const isForOwners = route.id.startsWith('config_file.');
+    return { request, scopes, target, isChange: route.audit !== null, isForOwners };
   }
 
   private async fill(route: RouteDefinition, one: Try) {

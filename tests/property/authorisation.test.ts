@@ -119,6 +119,9 @@ const letIn: Readonly<Record<string, readonly number[]>> = {
   'log_exports.start': [200, 409],
   'log_exports.cancel': [409],
   'log_exports.download': [409],
+  // Off by default.
+  'config_file.check': [400],
+  'config_file.update': [400],
   'otel.logs': [400],
   'otel.metrics': [400],
 };

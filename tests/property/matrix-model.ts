@@ -30,6 +30,8 @@ export interface Asked {
   readonly target: Belonging | 'nowhere' | undefined;
   /** It changes what its path names. */
   readonly isChange: boolean;
+  /** It is about the gateway itself: an owner's key alone will do, whatever the scopes of others. */
+  readonly isForOwners: boolean;
 }
 
 /** What the answer must be: let in, or one of these statuses. */
@@ -95,7 +97,9 @@ export function verdictOf(actor: Actor | undefined, asked: Asked): Verdict {
   const { scopes, target } = asked;
   if (actor === undefined) return [401];
   const isHidden = target === 'nowhere' || (target !== undefined && !reaches(actor, target));
-  const isRefused = scopes.length > 0 && !scopes.some((scope) => mayUse(actor, scope));
+  const isRefused =
+    (asked.isForOwners && actor.kind !== 'owner') ||
+    (scopes.length > 0 && !scopes.some((scope) => mayUse(actor, scope)));
   // Who lacks a right is told so before or after the record was looked for: nothing is told of the record.
   if (isHidden) return isRefused ? [403, 404] : [404];
   return isRefused || isAnothers(actor, asked) ? [403] : 'in';

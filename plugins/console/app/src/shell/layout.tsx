@@ -36,6 +36,9 @@ export function Layout() {
         if (search === null) setPalette(true);
         else search.focus();
         event.preventDefault();
+      } else if (event.key === 'j' && !typing && event.target === document.body) {
+        // From a row on, the table walks.
+        document.querySelector<HTMLElement>('main tr[data-row][tabindex]')?.focus();
       }
     };
     addEventListener('keydown', listen);

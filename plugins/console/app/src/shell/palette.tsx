@@ -2,6 +2,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { Command } from 'cmdk';
 import { Dialog } from 'radix-ui';
 import { useSession } from '@/api/session';
+import { useFocusReturn } from '@/lib/focus';
 import { usePreferences } from '@/lib/preferences';
 import { places } from '@/shell/places';
 import { common } from '@/texts/common';
@@ -14,6 +15,7 @@ interface PaletteProps {
 /** Goes to any place, and does what has no place, by typing. */
 export function Palette({ open, onOpenChange }: PaletteProps) {
   const navigate = useNavigate();
+  const focus = useFocusReturn();
   const { may, signOut } = useSession();
   const { isDark, setLook, zone, setZone } = usePreferences();
   const item =
@@ -27,6 +29,7 @@ export function Palette({ open, onOpenChange }: PaletteProps) {
       <Dialog.Portal>
         <Dialog.Overlay className="fixed inset-0 z-40 bg-black/50" />
         <Dialog.Content
+          {...focus}
           aria-describedby={undefined}
           className="border-line bg-panel fixed top-[12vh] left-1/2 z-50 w-[min(92vw,36rem)] -translate-x-1/2 rounded-lg border shadow-xl"
         >

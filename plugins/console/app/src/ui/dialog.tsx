@@ -3,6 +3,7 @@ import { AlertDialog as Alert, Dialog as Base } from 'radix-ui';
 import { X } from 'lucide-react';
 import { ApiError } from '@/api/client';
 import { classes } from '@/lib/classes';
+import { useFocusReturn } from '@/lib/focus';
 import { common } from '@/texts/common';
 import { Button, IconButton } from '@/ui/button';
 import { Input } from '@/ui/fields';
@@ -22,6 +23,7 @@ interface DialogProps {
 }
 
 export function Dialog({ open, onOpenChange, title, description, place = 'center', children }: DialogProps) {
+  const focus = useFocusReturn();
   const side = 'fixed inset-y-0 right-0 z-50 w-[min(96vw,46rem)] border-l border-line bg-panel p-5 shadow-xl';
   return (
     <Base.Root open={open} onOpenChange={onOpenChange}>
@@ -29,7 +31,9 @@ export function Dialog({ open, onOpenChange, title, description, place = 'center
         <Base.Overlay className={veil} />
         <Base.Content
           aria-describedby={description === undefined ? undefined : ''}
+          onCloseAutoFocus={focus.onCloseAutoFocus}
           onOpenAutoFocus={(event) => {
+            focus.onOpenAutoFocus();
             // Not the button that closes it, which is the first.
             event.preventDefault();
             if (event.currentTarget instanceof HTMLElement) event.currentTarget.focus();
@@ -78,6 +82,7 @@ interface ConfirmProps {
 
 /** Asks before something is destroyed. It stays open, with the reason, when the gateway refuses. */
 export function Confirm({ open, onOpenChange, title, text, action, typed, onConfirm }: ConfirmProps) {
+  const focus = useFocusReturn();
   const [busy, setBusy] = useState(false);
   const [fault, setFault] = useState<string>();
   const [text1, setText] = useState('');
@@ -98,7 +103,7 @@ export function Confirm({ open, onOpenChange, title, text, action, typed, onConf
     <Alert.Root open={open} onOpenChange={onOpenChange}>
       <Alert.Portal>
         <Alert.Overlay className={veil} />
-        <Alert.Content className={classes(center, 'flex flex-col gap-4')}>
+        <Alert.Content {...focus} className={classes(center, 'flex flex-col gap-4')}>
           <Alert.Title className="text-lg font-semibold">{title}</Alert.Title>
           <Alert.Description asChild>
             <div className="text-soft">{text}</div>

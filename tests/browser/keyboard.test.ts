@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { eventually } from '../kit/process-kit.ts';
+import { openWindow, useConsole } from './console-kit.ts';
+
+describe('the console by keyboard', () => {
+  const gateway = useConsole();
+  before(async () => {
+    for (const name of ['one', 'two', 'three']) {
+      await gateway.makeKey(name, ['completions.write']);
+      await gateway.api('POST', '/admin/workspaces', { name });
+    }
+  });
+
+  for (const place of ['keys', 'workspaces', 'audit'])
+    test(`/${place}: j and k walk the rows, Enter opens one, Escape goes back to it`, async (t) => {
+      const page = await openWindow(t, gateway, { place: `/console/${place}` });
+      const rows = page.getByRole('main').locator('tr[data-row]');
+      await rows.nth(2).waitFor();
+      const focused = (): Promise<string> => page.evaluate(`document.activeElement.dataset.row ?? ''`);
+      const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-row')));
+      for (const [key, row] of [
+        ['j', 0],
+        ['j', 1],
+        ['ArrowDown', 2],
+        ['k', 1],
+      ] as const) {
+        await page.keyboard.press(key);
+        assert.equal(await focused(), ids[row], key);
+      }
+      await page.keyboard.press('Enter');
+      const sheet = page.getByRole('dialog');
+      await sheet.waitFor();
+      await page.keyboard.press('Escape');
+      await sheet.waitFor({ state: 'detached' });
+      await eventually(
+        async () => (await focused()) === ids[1] || undefined,
+        () => 'the focus back on the row',
+      );
+    });
+
+  test('/ goes to the search, or opens the palette where there is none; ⌘K goes anywhere', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/keys' });
+    const palette = page.getByRole('dialog', { name: 'Go to or do' });
+    const search = page.locator('[data-search]');
+    await search.waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('two');
+    assert.equal(await search.inputValue(), 'two', 'the stroke itself is no letter of the search');
+    await page.waitForURL(/search=two/);
+    for (const [stroke, words, url] of [
+      ['Control+k', 'audit', /\/console\/audit/],
+      ['Meta+k', 'dashboard', /\/console\/?$/],
+      ['Control+k', 'health', /\/console\/health/],
+      ['/', 'limits', /\/console\/limits/],
+    ] as const) {
+      await page.keyboard.press(stroke);
+      await palette.waitFor();
+      await page.keyboard.type(words);
+      await page.keyboard.press('Enter');
+      await page.waitForURL(url);
+      await palette.waitFor({ state: 'detached' });
+    }
+    const link = page.getByRole('link', { name: 'Prompts' });
+    await link.focus();
+    await page.keyboard.press('Control+k');
+    await palette.waitFor();
+    await page.keyboard.press('Escape');
+    await palette.waitFor({ state: 'detached' });
+    await eventually(
+      async () => (await link.evaluate((one) => one === one.ownerDocument.activeElement)) || undefined,
+      () => 'the focus back on the link',
+    );
+  });
+});

@@ -75,7 +75,8 @@ export class ConsoleGateway {
   workspace = '';
   readonly #config: ConsoleConfig;
   #weir: WeirProcess | undefined;
-  #data = '';
+  /** Its data folder, which is there when the configuration is asked for. */
+  data = '';
   #port: number | undefined;
   readonly #closers: (() => unknown)[] = [];
 
@@ -98,10 +99,10 @@ export class ConsoleGateway {
 
   /** Starts it; once more after `stop`, at the same address and with the data that it had. */
   async start(): Promise<void> {
-    this.#data ||= await temporaryFolder();
+    this.data ||= await temporaryFolder();
     this.#port ??= await freePort();
     const config = typeof this.#config === 'function' ? await this.#config(this.#port) : this.#config;
-    this.#weir = await startWeir({ yaml: config, data: this.#data, port: this.#port });
+    this.#weir = await startWeir({ yaml: config, data: this.data, port: this.#port });
     this.workspace = (await this.api('GET', '/workspaces')).data[0].id;
   }
 

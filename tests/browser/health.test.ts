@@ -79,7 +79,7 @@ describe('health and pipelines in the console', () => {
     await writeFile(file, whole.replace('"bodies"', '"bodiez"'));
     await page.getByText('The file on disk has faults').waitFor();
     const reloads = page.getByRole('list', { name: 'Reloads' });
-    await reloads.getByText(new RegExp(`:${line}:\\d+$`)).waitFor();
+    await reloads.getByText(new RegExp(`yaml:${line}:\\d+$`)).waitFor();
     await reloads.getByText('bodiez').first().waitFor();
     await writeFile(file, whole.replace('"bodies": true', '"bodies": false'));
     await reloads.getByText('Serves').first().waitFor();

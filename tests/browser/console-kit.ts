@@ -42,11 +42,19 @@ export const consoleConfig = {
 
 let browser: Promise<Browser> | undefined;
 
-/** The one browser of this process; `closeBrowser` ends it. */
-async function theBrowser(): Promise<Browser> {
+/** The program that `WEIR_BROWSER` names, or Debian's. */
+export function browserProgram(): string {
   const program = process.env['WEIR_BROWSER'] ?? programs.find((one) => existsSync(one));
   assert.ok(program, 'No Chromium is installed: apt-get install chromium, or name one in WEIR_BROWSER.');
-  browser ??= chromium.launch({ executablePath: program, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  return program;
+}
+
+/** The one browser of this process; `closeBrowser` ends it. */
+async function theBrowser(): Promise<Browser> {
+  browser ??= chromium.launch({
+    executablePath: browserProgram(),
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  });
   return browser;
 }
 

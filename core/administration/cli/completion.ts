@@ -3,7 +3,7 @@ export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
 /** A command with its words and options, as its help names them. */
-export interface CompletedCommand {
+interface CompletedCommand {
   readonly name: string;
   readonly words: readonly string[];
   readonly options: readonly string[];

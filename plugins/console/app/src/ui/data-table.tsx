@@ -52,7 +52,7 @@ interface DataTableProps<T> {
 /** Of a row where only those in sight are drawn, pixels. */
 const rowHeight = 32;
 /** Rows before the end at which more are asked for. */
-const nearEnd = 20;
+const nearEnd = 100;
 
 /** A table whose rows open with a click, Enter, and are walked with j and k. */
 export function DataTable<T>(props: DataTableProps<T>) {

@@ -19,7 +19,9 @@ export interface LogView {
   readonly order: 'newest' | 'oldest';
 }
 
-export const pageSize = 50;
+/** Entries of the first page, which is waited for, and of those that follow while somebody scrolls. */
+const firstEntries = 50;
+const furtherEntries = 200;
 
 /** Entries by pages; a view that is left takes its requests with it. */
 export function useLogs({ range, filters, order }: LogView) {
@@ -28,10 +30,13 @@ export function useLogs({ range, filters, order }: LogView) {
   return useInfiniteQuery({
     queryKey: ['logs', range, range.name === 'custom' ? '' : zone, filters, order, words],
     queryFn: ({ pageParam, signal }) => {
-      const place = pageParam === '' ? { ...timesOf(spanOf(range, zone)), order } : { cursor: pageParam };
+      const place =
+        pageParam === ''
+          ? { ...timesOf(spanOf(range, zone)), order, page_size: firstEntries }
+          : { cursor: pageParam, page_size: furtherEntries };
       return dataOf(
         api.GET('/logs', {
-          params: { query: { ...filters, ...place, ...include, page_size: pageSize } },
+          params: { query: { ...filters, ...place, ...include } },
           signal,
         }),
       );

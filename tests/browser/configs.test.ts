@@ -49,7 +49,7 @@ describe('configs in the console', () => {
     await page.getByText('There is no config yet').waitFor();
     await page.getByRole('button', { name: 'New config' }).first().click();
     await page.getByRole('link', { name: /^Fallback/ }).click();
-    await page.getByLabel('Name').fill('Steady in the end');
+    await page.getByLabel('Name', { exact: true }).fill('Steady in the end');
     await write(page, fallback);
     await page.getByText('No faults').waitFor();
     const plan = page.getByRole('region', { name: 'Where it would go' });

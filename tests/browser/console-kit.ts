@@ -82,6 +82,7 @@ export class ConsoleGateway {
   /** The id of the default workspace. */
   workspace = '';
   readonly #config: ConsoleConfig;
+  #made: object | undefined;
   #weir: WeirProcess | undefined;
   /** Its data folder, which is there when the configuration is asked for. */
   data = '';
@@ -109,8 +110,9 @@ export class ConsoleGateway {
   async start(): Promise<void> {
     this.data ||= await temporaryFolder();
     this.#port ??= await freePort();
-    const config = typeof this.#config === 'function' ? await this.#config(this.#port) : this.#config;
-    this.#weir = await startWeir({ yaml: config, data: this.data, port: this.#port });
+    // Once: it may start stores, which a gateway that starts again finds as they are.
+    this.#made ??= typeof this.#config === 'function' ? await this.#config(this.#port) : this.#config;
+    this.#weir = await startWeir({ yaml: this.#made, data: this.data, port: this.#port });
     this.workspace = (await this.api('GET', '/workspaces')).data[0].id;
   }
 

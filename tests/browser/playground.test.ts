@@ -62,7 +62,7 @@ describe('the playground', () => {
     await page.getByRole('button', { name: 'Go on with this answer' }).waitFor();
     await page.getByRole('button', { name: 'Save as a prompt' }).click();
     const dialog = page.getByRole('dialog', { name: 'Save as a prompt' });
-    await dialog.getByLabel('Name').fill('From the playground');
+    await dialog.getByLabel('Name', { exact: true }).fill('From the playground');
     await dialog.getByRole('button', { name: 'Save', exact: true }).click();
     await page.getByText('The prompt is saved.').first().waitFor();
     const prompts = await gateway.api('GET', '/prompts');

@@ -129,7 +129,8 @@ async function scriptSizes(page: Page) {
     `[...document.querySelectorAll('nav a')].map((link) => link.getAttribute('href') ?? '')`,
   );
   const further: Record<string, number> = {};
-  for (const place of new Set(places)) {
+  // What the list of configs leads to, with the editor.
+  for (const place of new Set([...places, '/console/configs/new'])) {
     if (place === '/console' || place === '/console/') continue;
     await page.goto(place);
     await links.first().waitFor();

@@ -1,7 +1,8 @@
 // Composition root: `weir fmt`.
-import { readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseDocument } from 'yaml';
+import { replaceText } from '../core/base/durable-file.ts';
 import { messageOf } from '../core/errors/gateway-error.ts';
 
 const lineWidth = 110;
@@ -23,7 +24,7 @@ export async function formatConfig(files: readonly string[], isCheck: boolean): 
         console.log(`${shown} is not formatted; run "weir fmt ${shown}".`);
         code = 1;
       } else {
-        await replace(file, formatted);
+        await replaceText(file, formatted);
         console.log(`${shown} is formatted.`);
       }
     } catch (error) {
@@ -42,12 +43,4 @@ async function formatYaml(text: string, file: string): Promise<string> {
   if (fault !== undefined)
     throw new Error(`${fault.message.split('\n')[0] ?? ''} "weir check" says more, and nothing is changed.`);
   return format(text, { printWidth: lineWidth, ...own, parser: 'yaml' });
-}
-
-/** A reader sees the old text or the new one; a gateway that watches the file reloads once. */
-async function replace(file: string, text: string): Promise<void> {
-  const { mode } = await stat(file);
-  const next = `${file}.${process.pid}.tmp`;
-  await writeFile(next, text, { mode: mode & 0o777, flag: 'wx' });
-  await rename(next, file);
 }

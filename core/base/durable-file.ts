@@ -1,4 +1,5 @@
-import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { chown, mkdir, open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
@@ -21,6 +22,33 @@ export async function writeDurably(file: string, content: string | Uint8Array): 
     throw error;
   }
   await syncFolder(path.dirname(file));
+}
+
+/**
+ * Replaces a file of somebody else's by one rename, so that no reader sees half of it; its mode and owner stay. Follows
+ * symbolic links. Rejects with the system's error and then leaves nothing behind.
+ */
+export async function replaceText(file: string, text: string): Promise<void> {
+  const target = await realpath(file);
+  const { mode, uid, gid } = await stat(target);
+  // Hidden, so that no pattern of an include takes it for a part of a configuration.
+  const temporary = path.join(path.dirname(target), `.${path.basename(target)}.${randomUUID()}.tmp`);
+  try {
+    const handle = await open(temporary, 'wx', mode & 0o777);
+    try {
+      await handle.writeFile(text, 'utf8');
+      await handle.chmod(mode & 0o7777);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    // Only root may give files away; the mode decides who reads it.
+    await chown(temporary, uid, gid).catch(() => undefined);
+    await rename(temporary, target);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
 }
 
 /** Creates a folder and its parents (mode 0700) so that they survive a power failure. */

@@ -1,6 +1,6 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { chown, open, realpath, rename, rm, stat } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { createHash } from 'node:crypto';
+import { basename, resolve } from 'node:path';
+import { replaceText } from '../base/durable-file.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { type MaskedText, maskText, unmaskText } from '../config/masked-text.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
@@ -80,11 +80,11 @@ export class MainFileEditor implements ConfigFileEditor {
     if (errors.length > 0) throw refused(errors);
     const reloader = this.#options.reloader();
     const serving = reloader.current;
-    await replaceFile(this.#options.file, unmasked.text);
+    await replace(this.#options.file, unmasked.text);
     try {
       await written();
     } catch (error) {
-      await replaceFile(this.#options.file, current.text);
+      await replace(this.#options.file, current.text);
       throw error;
     }
     const outcome = await reloader.reload('its file was written over the administration API');
@@ -98,7 +98,7 @@ export class MainFileEditor implements ConfigFileEditor {
       };
     const problems = reloader.lastError?.problems ?? [];
     // A restart would otherwise find a file that does not start.
-    await replaceFile(this.#options.file, current.text);
+    await replace(this.#options.file, current.text);
     await reloader.reload('its file has its former text again');
     return {
       outcome: 'failed' as const,
@@ -194,30 +194,11 @@ function refused(errors: readonly ConfigFault[]): GatewayError {
   });
 }
 
-/**
- * Replaces a file by one rename, so that no reader sees half of it; its mode and owner stay. Follows symbolic links.
- * Throws `resource_conflict`, with the reason, when the folder or the file cannot be written.
- */
-async function replaceFile(file: string, text: string): Promise<void> {
-  let temporary = '';
+/** Replaces the file. Throws `resource_conflict`, with the reason, when the folder or the file cannot be written. */
+async function replace(file: string, text: string): Promise<void> {
   try {
-    const target = await realpath(resolve(file));
-    const { mode, uid, gid } = await stat(target);
-    // Hidden, so that no pattern of an include takes it for a part of the configuration.
-    temporary = join(dirname(target), `.${basename(target)}.${randomUUID()}.tmp`);
-    const handle = await open(temporary, 'wx', mode & 0o777);
-    try {
-      await handle.writeFile(text, 'utf8');
-      await handle.chmod(mode & 0o7777);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    // Only root may give files away; the mode decides who reads it.
-    await chown(temporary, uid, gid).catch(() => undefined);
-    await rename(temporary, target);
+    await replaceText(resolve(file), text);
   } catch (error) {
-    if (temporary !== '') await rm(temporary, { force: true });
     throw new GatewayError('resource_conflict', unwritable(error), { cause: error });
   }
 }

@@ -141,7 +141,8 @@ export type Grouping = (typeof groupings)[number];
 /** A grouping, the user (as `RequestFilter.users`), or the values of one metadata key. */
 export type GroupBy = Grouping | 'user' | { readonly metadata: string };
 
-export const groupColumns = [
+/** Columns that are known before feedback is read. */
+const countedColumns = [
   'cost',
   'total_tokens',
   'avg_tokens',
@@ -155,29 +156,18 @@ export const groupColumns = [
   'cache_hit_rate',
   'last_seen',
   'first_seen',
+] as const;
+
+export const groupColumns = [
+  ...countedColumns,
   /** Weighted average of the feedback of their traces, or null; and the number of requests with feedback. */
   'avg_weighted_feedback',
   'requests_with_feedback',
 ] as const;
 export type GroupColumn = (typeof groupColumns)[number];
 
-/** What groups are ordered by: their number of requests, or a column that is known before feedback is read. */
-export const groupOrders = [
-  'requests',
-  'cost',
-  'total_tokens',
-  'avg_tokens',
-  'avg_input_tokens',
-  'avg_output_tokens',
-  'avg_latency',
-  'p95_latency',
-  'p99_latency',
-  'success_rate',
-  'error_count',
-  'cache_hit_rate',
-  'last_seen',
-  'first_seen',
-] as const satisfies readonly ('requests' | GroupColumn)[];
+/** What groups are ordered by. */
+export const groupOrders = ['requests', ...countedColumns] as const;
 export type GroupOrder = (typeof groupOrders)[number];
 
 /** Rows that the caller may read. Applies to every query, in addition to its filters. */

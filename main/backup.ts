@@ -32,10 +32,11 @@ import {
 import { readMigrations, type Migration } from '../storage/postgres/migrate.ts';
 import { clientSettings, openDatabase, type EmbeddedPlace } from '../storage/postgres/open-database.ts';
 import { postgresPlace, type PostgresPlace } from '../storage/postgres/postgres-address.ts';
+import { keyFileName } from '../storage/secrets/key-file.ts';
 import { configFile } from './config-file.ts';
 import { embeddedFolder } from './open-resources.ts';
 
-const sealedFiles = ['identity.json', 'secret.key'] as const;
+const sealedFiles = ['identity.json', keyFileName] as const;
 /**
  * The embedded engine has one session, which the gateway waits for; an engine without an answer for 20 s is replaced.
  */

@@ -1,5 +1,6 @@
 // Composition root: `weir doctor`.
 import { readFile, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { createRequire } from 'node:module';
 import { totalmem } from 'node:os';
@@ -23,6 +24,7 @@ import { explainStart as explainResources } from '../storage/postgres/database-e
 import { clientSettings } from '../storage/postgres/open-database.ts';
 import { postgresPlace } from '../storage/postgres/postgres-address.ts';
 import { openRedis } from '../storage/redis/open-redis.ts';
+import { keyFileName } from '../storage/secrets/key-file.ts';
 
 /** What was looked at, and what was found. */
 interface Finding {
@@ -64,19 +66,16 @@ export async function doctor(file: string, options: DoctorOptions): Promise<numb
   if (!loaded.ok) {
     const [first] = loaded.problems;
     const says = `${loaded.problems.length} mistakes; the first: ${first === undefined ? '' : formatProblem(first)}`;
-    findings.push({ name: 'configuration', state: 'bad', says, remedy: `weir check ${shown}` });
+    findings.push(bad('configuration', says, `weir check ${shown}`));
   } else {
     const { config } = loaded;
-    findings.push({
-      name: 'configuration',
-      state: 'ok',
-      says: `${shown} can be read; "weir check" looks at its plugins`,
-    });
+    findings.push(ok('configuration', `${shown} can be read; "weir check" looks at its plugins`));
     const folder = path.dirname(file);
     findings.push(
       ...(await Promise.all([
         port(config, options),
-        ...(await places(data)),
+        dataFolder(data),
+        ...(existsSync(data) ? [disk(data)] : []),
         secretKey(config, data, options.environment),
         analytics(config, folder),
         resources(config, folder),
@@ -84,8 +83,8 @@ export async function doctor(file: string, options: DoctorOptions): Promise<numb
       ])),
     );
   }
-  const bad = findings.filter(({ state }) => state === 'bad').length;
-  if (json) print(JSON.stringify({ findings, bad }, null, 2));
+  const faults = findings.filter(({ state }) => state === 'bad').length;
+  if (json) print(JSON.stringify({ findings, bad: faults }, null, 2));
   else {
     const marks = { ok: 'ok', warn: 'WARN', bad: 'BAD' };
     const lines = alignColumns(findings.map(({ state, name, says }) => [marks[state], name, says]));
@@ -94,21 +93,26 @@ export async function doctor(file: string, options: DoctorOptions): Promise<numb
       if (remedy !== undefined) print(`      → ${remedy}`);
     });
     print(
-      bad === 0 ? '\nNothing is in the way of a start.' : `\n${bad} of ${findings.length} have to be mended.`,
+      faults === 0
+        ? '\nNothing is in the way of a start.'
+        : `\n${faults} of ${findings.length} have to be mended.`,
     );
   }
-  return bad === 0 ? 0 : 1;
+  return faults === 0 ? 0 : 1;
 }
 
+const ok = (name: string, says: string): Finding => ({ name, state: 'ok', says });
+const warn = (name: string, says: string, remedy: string): Finding => ({ name, state: 'warn', says, remedy });
+const bad = (name: string, says: string, remedy: string): Finding => ({ name, state: 'bad', says, remedy });
+
 function runtime(): Finding {
-  const name = 'runtime';
   const deno = (globalThis as { Deno?: { version: { deno: string } } }).Deno;
-  if (deno !== undefined) return { name, state: 'ok', says: `Deno ${deno.version.deno}` };
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if (major > 20 || (major === 20 && minor >= 19))
-    return { name, state: 'ok', says: `Node ${process.versions.node}` };
-  const says = `Node ${process.versions.node} is older than 20.19`;
-  return { name, state: 'bad', says, remedy: 'npm install --global node@22, or use your system’s package' };
+  if (deno !== undefined) return ok('runtime', `Deno ${deno.version.deno}`);
+  const { node } = process.versions;
+  const [major = 0, minor = 0] = node.split('.').map(Number);
+  if (major > 20 || (major === 20 && minor >= 19)) return ok('runtime', `Node ${node}`);
+  const remedy = 'npm install --global node@22, or use your system’s package';
+  return bad('runtime', `Node ${node} is older than 20.19`, remedy);
 }
 
 /** Each connection is an open file. */
@@ -116,32 +120,25 @@ async function openFiles(): Promise<Finding> {
   const name = 'open files';
   const text = await readFile('/proc/self/limits', 'utf8').catch(() => '');
   const limit = /^Max open files\s+(\d+|unlimited)/m.exec(text)?.[1];
-  if (limit === undefined) return { name, state: 'ok', says: 'this system does not say its limit' };
-  if (limit === 'unlimited' || Number(limit) >= fewFiles)
-    return { name, state: 'ok', says: `at most ${limit}` };
-  const remedy = `ulimit -n 65536 before the start, or LimitNOFILE=65536 in its systemd unit`;
-  return {
-    name,
-    state: 'warn',
-    says: `at most ${limit}: about ${Math.floor(Number(limit) / 2)} requests at once`,
-    remedy,
-  };
+  if (limit === undefined) return ok(name, 'this system does not say its limit');
+  if (limit === 'unlimited' || Number(limit) >= fewFiles) return ok(name, `at most ${limit}`);
+  const says = `at most ${limit}: about ${Math.floor(Number(limit) / 2)} requests at once`;
+  return warn(name, says, 'ulimit -n 65536 before the start, or LimitNOFILE=65536 in its systemd unit');
 }
 
 async function memory(): Promise<Finding> {
-  const name = 'memory';
   const ofGroup = await readFile('/sys/fs/cgroup/memory.max', 'utf8').catch(() => 'max');
   const bytes = Math.min(totalmem(), Number(ofGroup.trim()) || Number.POSITIVE_INFINITY);
   const says = `${Math.floor(bytes / mebibyte)} MiB`;
-  if (bytes >= littleMemory) return { name, state: 'ok', says };
+  if (bytes >= littleMemory) return ok('memory', says);
   const remedy =
     'give it 1 GiB, or set storage.analytics.url to "none:" or to a server, so that no engine runs here';
-  return { name, state: 'warn', says: `${says}: the embedded engines alone may take more`, remedy };
+  return warn('memory', `${says}: the embedded engines alone may take more`, remedy);
 }
 
 function port({ server }: GatewayConfig, { port: named }: DoctorOptions): Promise<Finding> {
-  const name = 'port';
   const wanted = named ?? server.port;
+  const place = `${server.host}:${wanted}`;
   return new Promise((resolve) => {
     const probe = createServer();
     probe.once('error', (error: NodeJS.ErrnoException) => {
@@ -151,64 +148,33 @@ function port({ server }: GatewayConfig, { port: named }: DoctorOptions): Promis
         EADDRNOTAVAIL: `set server.host to an address of this machine`,
       };
       const remedy = remedies[error.code ?? ''] ?? 'set server.host and server.port';
-      const says = `${server.host}:${wanted} cannot be listened on (${error.code ?? error.message})`;
-      resolve({ name, state: 'bad', says, remedy });
+      resolve(bad('port', `${place} cannot be listened on (${error.code ?? error.message})`, remedy));
     });
     probe.listen({ host: server.host, port: wanted }, () =>
-      probe.close(() => resolve({ name, state: 'ok', says: `${server.host}:${wanted} is free` })),
+      probe.close(() => resolve(ok('port', `${place} is free`))),
     );
   });
 }
 
-/** The data folder: who uses it, whether it can be written to, and the room on its disk. */
-async function places(data: string): Promise<readonly Promise<Finding>[]> {
+/** Whether the data folder can be written to, and who uses it. */
+async function dataFolder(data: string): Promise<Finding> {
+  const name = 'data folder';
   const shown = path.relative('', data) || data;
-  const exists = await stat(data).then(
-    () => true,
-    () => false,
-  );
-  if (!exists) {
-    const fault = await folderFault(data);
-    const remedy = 'name another folder (--data, WEIR_DATA)';
-    return [
-      Promise.resolve<Finding>(
-        fault === undefined
-          ? { name: 'data folder', state: 'ok', says: `${shown} will be made by the first start` }
-          : { name: 'data folder', state: 'bad', says: fault, remedy },
-      ),
-    ];
-  }
-  const room = async (): Promise<Finding> => {
-    const { free } = await diskUnder(data);
-    const says = `${Math.floor(free / mebibyte)} MiB are free for ${shown}`;
-    if (free >= littleDisk) return { name: 'disk', state: 'ok', says };
-    return {
-      name: 'disk',
-      state: 'warn',
-      says,
-      remedy: 'free some, or set retention and storage.journal to less',
-    };
-  };
-  const folder = async (): Promise<Finding> => {
-    const fault = (await folderFault(data)) ?? (await diskFault(data));
-    if (fault !== undefined)
-      return {
-        name: 'data folder',
-        state: 'bad',
-        says: fault,
-        remedy: 'name another folder (--data, WEIR_DATA)',
-      };
-    const holder = await dataFolderHolder(data);
-    if (holder === undefined) return { name: 'data folder', state: 'ok', says: `${shown} can be written to` };
-    const says = `${shown} is in use by process ${holder.pid}${holder.near ? '' : ` on ${holder.host}`}`;
-    return {
-      name: 'data folder',
-      state: 'warn',
-      says,
-      remedy: 'a second gateway needs a folder of its own (--data)',
-    };
-  };
-  return [folder(), room()];
+  const exists = existsSync(data);
+  const fault = (await folderFault(data)) ?? (exists ? await diskFault(data) : undefined);
+  if (fault !== undefined) return bad(name, fault, 'name another folder (--data, WEIR_DATA)');
+  if (!exists) return ok(name, `${shown} will be made by the first start`);
+  const holder = await dataFolderHolder(data);
+  if (holder === undefined) return ok(name, `${shown} can be written to`);
+  const says = `${shown} is in use by process ${holder.pid}${holder.near ? '' : ` on ${holder.host}`}`;
+  return warn(name, says, 'a second gateway needs a folder of its own (--data)');
+}
+
+async function disk(data: string): Promise<Finding> {
+  const { free } = await diskUnder(data);
+  const says = `${Math.floor(free / mebibyte)} MiB are free for ${path.relative('', data) || data}`;
+  if (free >= littleDisk) return ok('disk', says);
+  return warn('disk', says, 'free some, or set retention and storage.journal to less');
 }
 
 /** Other gateways on the same store need the same key. */
@@ -218,26 +184,26 @@ async function secretKey(
   environment: DoctorOptions['environment'],
 ): Promise<Finding> {
   const name = 'secret key';
-  if (environment['WEIR_SECRET_KEY']) return { name, state: 'ok', says: 'from WEIR_SECRET_KEY' };
-  const file = path.join(data, 'secret.key');
+  if (environment['WEIR_SECRET_KEY']) return ok(name, 'from WEIR_SECRET_KEY');
+  const file = path.join(data, keyFileName);
+  const shown = path.relative('', file) || file;
   const mode = await stat(file).then(
     ({ mode: bits }) => bits & 0o077,
     () => undefined,
   );
-  const shown = path.relative('', file) || file;
   if (mode !== undefined && mode !== 0)
-    return { name, state: 'bad', says: `${shown} can be read by others`, remedy: `chmod 600 ${shown}` };
+    return bad(name, `${shown} can be read by others`, `chmod 600 ${shown}`);
   if (!/^(none|pglite):/.test(storage.resources.url)) {
     const says = 'only in this data folder, and secrets are in a store that other gateways may share';
-    return { name, state: 'warn', says, remedy: `export WEIR_SECRET_KEY="$(cat ${shown})" everywhere` };
+    return warn(name, says, `export WEIR_SECRET_KEY="$(cat ${shown})" everywhere`);
   }
-  return { name, state: 'ok', says: mode === undefined ? `${shown} will be made by the first start` : shown };
+  return ok(name, mode === undefined ? `${shown} will be made by the first start` : shown);
 }
 
 async function analytics({ storage }: GatewayConfig, folder: string): Promise<Finding> {
   const name = 'analytics';
   const { url } = storage.analytics;
-  if (url === 'none:') return { name, state: 'ok', says: 'none: rows stay in the journal' };
+  if (url === 'none:') return ok(name, 'none: rows stay in the journal');
   if (!url.startsWith('http')) return embeddedEngine();
   const place = { url, username: storage.analytics.username ?? 'default', database: '' };
   try {
@@ -251,41 +217,33 @@ async function analytics({ storage }: GatewayConfig, folder: string): Promise<Fi
       });
       const [row] = await answer.json<{ version: string; now: string }>();
       checkVersion(row?.version ?? '', place);
-      return withClock(
-        { name, state: 'ok', says: `ClickHouse ${row?.version ?? ''}` },
-        Number(row?.now),
-        asked,
-      );
+      return withClock(ok(name, `ClickHouse ${row?.version ?? ''}`), Number(row?.now), asked);
     } finally {
       await client.close();
     }
   } catch (error) {
-    return { name, state: 'bad', ...split(messageOf(explainAnalytics(error, 'connect', place))) };
+    const { reason, remedy } = explainAnalytics(error, 'connect', place);
+    return bad(name, `the analytics store at ${url} cannot be used: ${reason}`, remedy);
   }
 }
 
 /** The engine is a package for some platforms. */
 function embeddedEngine(): Finding {
-  const name = 'analytics';
   try {
     createRequire(import.meta.url).resolve('chdb');
-    return { name, state: 'ok', says: 'the embedded engine (chdb) is installed' };
+    return ok('analytics', 'the embedded engine (chdb) is installed');
   } catch {
     const says = 'the embedded engine (chdb) is not installed; it needs Linux with glibc, or macOS';
-    return {
-      name,
-      state: 'bad',
-      says,
-      remedy: 'npm install chdb, or set storage.analytics.url to "none:" or to a server',
-    };
+    const remedy = 'npm install chdb, or set storage.analytics.url to "none:" or to a server';
+    return bad('analytics', says, remedy);
   }
 }
 
 async function resources({ storage }: GatewayConfig, folder: string): Promise<Finding> {
   const name = 'resources';
   const { url } = storage.resources;
-  if (url === 'none:') return { name, state: 'ok', says: 'none: what is administered is in the YAML' };
-  if (url.startsWith('pglite:')) return { name, state: 'ok', says: 'the embedded PostgreSQL (PGlite)' };
+  if (url === 'none:') return ok(name, 'none: what is administered is in the YAML');
+  if (url.startsWith('pglite:')) return ok(name, 'the embedded PostgreSQL (PGlite)');
   let label = 'PostgreSQL';
   try {
     const place = await postgresPlace(storage.resources, folder);
@@ -299,16 +257,14 @@ async function resources({ storage }: GatewayConfig, folder: string): Promise<Fi
         `SELECT current_setting('server_version') AS version, clock_timestamp() AS now`,
       );
       const [row] = rows;
-      return withClock(
-        { name, state: 'ok', says: `PostgreSQL ${row?.version ?? ''} (${label})` },
-        Number(row?.now),
-        asked,
-      );
+      const found = ok(name, `PostgreSQL ${row?.version ?? ''} (${label})`);
+      return withClock(found, Number(row?.now), asked);
     } finally {
       await client.end().catch(() => undefined);
     }
   } catch (error) {
-    return { name, state: 'bad', ...split(messageOf(explainResources(label, error))) };
+    const { reason, remedy } = explainResources(label, error);
+    return bad(name, `the resources store (${label}) cannot be opened: ${reason}`, remedy);
   }
 }
 
@@ -340,20 +296,20 @@ async function redisServer(url: string, whats: readonly string[]): Promise<Findi
           () => undefined,
         );
       const now = Number(seconds) * 1000 + Number(micros) / 1000;
-      const found = withClock({ name, state: 'ok', says: 'it answers' }, now, asked);
+      const found = withClock(ok(name, 'it answers'), now, asked);
       const mayNotForget = whats.includes('counters') || whats.includes('jobs');
       if (found.state !== 'ok' || policy === undefined || policy === 'noeviction' || !mayNotForget)
         return found;
       const says = `maxmemory-policy is ${policy}: a full server forgets ${whats.join(' and ')}`;
       const remedy =
         'redis-cli CONFIG SET maxmemory-policy noeviction (volatile-lru suffices for a cache alone)';
-      return { name, state: 'warn', says, remedy };
+      return warn(name, says, remedy);
     } finally {
       await connection.close();
     }
   } catch (error) {
     const remedy = 'start the server, or correct storage.counters.url, storage.cache.url or storage.jobs.url';
-    return { name, state: 'bad', says: messageOf(error), remedy };
+    return bad(name, messageOf(error), remedy);
   }
 }
 
@@ -362,14 +318,5 @@ function withClock(finding: Finding, theirs: number, asked: number): Finding {
   const skew = theirs - (asked + clock.now()) / 2;
   if (Number.isNaN(skew) || Math.abs(skew) <= mostSkewMs) return finding;
   const says = `${finding.says}; its clock is ${(Math.abs(skew) / 1000).toFixed(1)} s ${skew > 0 ? 'ahead of' : 'behind'} this one`;
-  return { ...finding, state: 'warn', says, remedy: 'timedatectl set-ntp true on both machines' };
-}
-
-/** The stores' errors end with what to do. */
-function split(message: string): Pick<Finding, 'says' | 'remedy'> {
-  const [, says, remedy] =
-    /^([^]*?)(?:: |\. )((?:Check|Set|Start|Give|Create|Grant|Correct|Use|Write|Upgrade)[^]*)$/.exec(
-      message,
-    ) ?? [];
-  return says === undefined || remedy === undefined ? { says: message } : { says, remedy };
+  return warn(finding.name, says, 'timedatectl set-ntp true on both machines');
 }

@@ -22,6 +22,8 @@ export interface StorePlace {
 export class AnalyticsStartError extends Error {
   /** The reason alone, without addresses and names; suitable for a public page such as /readyz. */
   readonly reason: string;
+  /** What to do, in a sentence. */
+  readonly remedy: string;
   /** True when waiting does not help: a setting has to be changed here or on the server. */
   readonly lasting: boolean;
 
@@ -29,6 +31,7 @@ export class AnalyticsStartError extends Error {
     super(`The analytics store at ${url} cannot be used: ${reason}. ${remedy}`, { cause });
     this.name = 'AnalyticsStartError';
     this.reason = reason;
+    this.remedy = remedy;
     this.lasting = lasting;
   }
 }

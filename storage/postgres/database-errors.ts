@@ -5,12 +5,18 @@ import { MigrationFailed, SchemaMismatch } from './migrate.ts';
 
 /** The resources store cannot be opened; the message is one sentence with the remedy. */
 export class ResourcesStartError extends Error {
+  /** The reason alone, without addresses and names. */
+  readonly reason: string;
+  /** What to do, in a sentence. */
+  readonly remedy: string;
   /** True when waiting does not help: a setting has to be changed, here or on the server. */
   readonly lasting: boolean;
 
   constructor(label: string, { reason, remedy, lasting }: Finding, cause: unknown) {
     super(`the resources store (${label}) cannot be opened: ${reason}. ${remedy}`, { cause });
     this.name = 'ResourcesStartError';
+    this.reason = reason;
+    this.remedy = remedy;
     this.lasting = lasting;
   }
 }

@@ -64,7 +64,7 @@ function readPrevious(text: string): readonly SealingKey[] {
 }
 
 /** Name of the key file within the data folder. */
-const fileName = 'secret.key';
+export const keyFileName = 'secret.key';
 /** A key is one line; an interrupted rotation leaves one more. */
 const maxFileBytes = 65_536;
 
@@ -81,7 +81,7 @@ interface KeyFile {
  * or when it holds anything but keys.
  */
 async function readKeyFile(dataFolder: string): Promise<KeyFile | undefined> {
-  const file = path.join(dataFolder, fileName);
+  const file = path.join(dataFolder, keyFileName);
   let handle: FileHandle;
   try {
     handle = await open(file, 'r');
@@ -108,7 +108,7 @@ async function readKeyFile(dataFolder: string): Promise<KeyFile | undefined> {
 
 /** Creates a key file for a data folder without one, with a new key and mode 0600. */
 function createKeyFile(dataFolder: string): Promise<KeyFile> {
-  return write(path.join(dataFolder, fileName), [sealingKey(randomBytes(32))]);
+  return write(path.join(dataFolder, keyFileName), [sealingKey(randomBytes(32))]);
 }
 
 /** Adds a new key in front of the present ones; it seals from now on. */

@@ -57,7 +57,7 @@ describe('guardrails in the console', () => {
     await page.getByText(`Redact ${markup}`).first().waitFor();
     assert.equal(await page.locator('img').count(), 0);
     await page.getByRole('button', { name: 'Try it' }).click();
-    await page.getByText('Changed', { exact: true }).waitFor();
+    await page.getByRole('dialog').getByText('Changed', { exact: true }).waitFor();
     await page.getByText('[EMAIL_ADDRESS]').waitFor();
     await assertAccessible(page);
     await page.getByRole('button', { name: 'Details' }).click();

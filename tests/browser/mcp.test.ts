@@ -108,6 +108,7 @@ describe('MCP servers in the console', () => {
     await page.getByRole('button', { name: 'Edit' }).click();
     await page.getByRole('button', { name: 'Remove field 1' }).click();
     await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Edit', exact: true }).waitFor();
     await shown.waitFor({ state: 'detached' });
     assert.deepEqual(await mapped(), []);
     assert.equal(await gateway.audited('mcp_integrations', 'update', id), 2);

@@ -7,7 +7,8 @@ import { makeHome, saidBy, startGateway, type GatewayProcess, type Home } from '
 import { eventually, ownerKey, stopEverything } from '../kit/process-kit.ts';
 import { defaultRuntime } from '../kit/runtimes.ts';
 
-const workers = defaultRuntime === 'node' ? 2 : 0;
+// Deno has one process.
+const workers = defaultRuntime === 'node' ? 2 : 1;
 const secret = 'a-literal-secret-of-the-file';
 const configuration = (prefix: string, writes: string, key: string = secret): string => `version: 1
 server: { port: 8787, workers: ${workers} }

@@ -4,7 +4,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { setNonce } from 'get-nonce';
 import { Tooltip } from 'radix-ui';
-import { ApiError } from '@/api/client';
+import { isPassing } from '@/api/client';
 import { facts } from '@/api/facts';
 import { type Caller, firstCaller, SessionProvider, useSession } from '@/api/session';
 import { PreferencesProvider } from '@/lib/preferences';
@@ -22,9 +22,7 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
-      // A refusal stays a refusal; a gateway that does not answer may be back in a moment.
-      retry: (failures, error) =>
-        failures < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 500),
+      retry: (failures, error) => failures < 2 && isPassing(error),
     },
   },
 });

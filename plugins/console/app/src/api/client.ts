@@ -33,6 +33,11 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the gateway, or a store of it, may be back in a moment; a refusal stays a refusal. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 0 || error.status >= 500);
+}
+
 const base = facts.basePath === '/' ? '' : facts.basePath;
 
 /** Address of the API for programs: `http://…/v1`. */

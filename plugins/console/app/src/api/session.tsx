@@ -22,7 +22,7 @@ interface SessionState {
 
 const Context = createContext<SessionState | undefined>(undefined);
 
-/** Who is signed in as the page begins; null for nobody. Rejects when the gateway cannot say it now. */
+/** The caller who is signed in as the page begins; null for none. Rejects when the gateway cannot say it now. */
 export async function firstCaller(): Promise<Caller | null> {
   try {
     const session =
@@ -36,7 +36,7 @@ export async function firstCaller(): Promise<Caller | null> {
 }
 
 interface SessionProviderProps {
-  /** Who was signed in when the page began. */
+  /** The caller who was signed in when the page began. */
   readonly first: Caller | null;
   readonly children: ReactNode;
 }

@@ -5,16 +5,13 @@ import { Compartment, EditorState, RangeSetBuilder } from '@codemirror/state';
 import {
   Decoration,
   type DecorationSet,
-  drawSelection,
-  EditorView,
+  type EditorView,
   gutter,
-  highlightSpecialChars,
-  lineNumbers,
   ViewPlugin,
   type ViewUpdate,
 } from '@codemirror/view';
 import type { Assisted } from '@/editor/json-assist';
-import { theme } from '@/editor/theme';
+import { type EditorProps, useEditor } from '@/editor/use-editor';
 
 /** What a page asks of an editor. */
 export interface EditorHandle {
@@ -22,11 +19,7 @@ export interface EditorHandle {
   reveal(pointer: string): void;
 }
 
-interface JsonEditorProps extends Assisted {
-  /** Says what the text is, to readers of the screen. */
-  readonly label: string;
-  readonly value: string;
-  readonly onChange: (text: string) => void;
+interface JsonEditorProps extends EditorProps, Assisted {
   readonly readOnly?: boolean;
   readonly handle?: Ref<EditorHandle>;
 }
@@ -38,45 +31,17 @@ const marginOfFaults = gutter({ class: 'cm-gutter-lint' });
 
 /** A text of JSON with the project's own schema: completion, hover, faults at their lines. It grows with its box. */
 export default function JsonEditor(props: JsonEditorProps) {
-  const { label, value, readOnly = false, schema, faults = [], handle } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const view = useRef<EditorView>(null);
+  const { label, readOnly = false, schema, faults = [], handle } = props;
   const latest = useRef(props);
   latest.current = props;
   const editable = useRef(new Compartment());
   const assisted = useRef(new Compartment());
-
-  useEffect(() => {
-    if (box.current === null) return;
-    const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? '';
-    const made = new EditorView({
-      parent: box.current,
-      state: EditorState.create({
-        doc: latest.current.value,
-        extensions: [
-          EditorView.cspNonce.of(nonce),
-          highlightSpecialChars(),
-          drawSelection(),
-          lineNumbers(),
-          json(),
-          colours,
-          theme,
-          assisted.current.of(marginOfFaults),
-          EditorView.lineWrapping,
-          EditorView.contentAttributes.of({ 'aria-label': latest.current.label, tabindex: '0' }),
-          editable.current.of(EditorState.readOnly.of(latest.current.readOnly === true)),
-          EditorView.updateListener.of((update) => {
-            if (update.docChanged) latest.current.onChange(update.state.doc.toString());
-          }),
-        ],
-      }),
-    });
-    view.current = made;
-    return () => {
-      view.current = null;
-      made.destroy();
-    };
-  }, []);
+  const { box, view } = useEditor(props, () => [
+    json(),
+    colours,
+    assisted.current.of(marginOfFaults),
+    editable.current.of(EditorState.readOnly.of(readOnly)),
+  ]);
 
   /** Help comes with the first focus, the pointer, or a fault to show. */
   const hasHelp = useRef(false);
@@ -89,12 +54,6 @@ export default function JsonEditor(props: JsonEditorProps) {
       () => void (hasHelp.current = false),
     );
   };
-
-  useEffect(() => {
-    const current = view.current;
-    if (current === null || current.state.doc.toString() === value) return;
-    current.dispatch({ changes: { from: 0, to: current.state.doc.length, insert: value } });
-  }, [value]);
 
   useEffect(() => {
     view.current?.dispatch({ effects: editable.current.reconfigure(EditorState.readOnly.of(readOnly)) });

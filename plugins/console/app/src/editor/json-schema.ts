@@ -1,3 +1,5 @@
+import { isObject } from '@/lib/json';
+
 /** What a text says against a JSON Schema, and what may stand at a place of it. As much of JSON Schema as configs use. */
 
 export interface Schema {
@@ -15,10 +17,6 @@ export interface Fault {
 }
 
 const mostFaults = 50;
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 function asSchema(value: unknown): Schema | undefined {
   return isObject(value) ? value : undefined;

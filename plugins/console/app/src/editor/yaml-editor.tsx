@@ -2,19 +2,16 @@ import { useEffect, useImperativeHandle, useRef, type Ref } from 'react';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { bracketMatching, indentUnit } from '@codemirror/language';
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
-import { EditorState, RangeSetBuilder, type Text } from '@codemirror/state';
+import { RangeSetBuilder, type Text } from '@codemirror/state';
 import {
   Decoration,
   type DecorationSet,
-  drawSelection,
-  EditorView,
-  highlightSpecialChars,
+  type EditorView,
   keymap,
-  lineNumbers,
   ViewPlugin,
   type ViewUpdate,
 } from '@codemirror/view';
-import { theme } from '@/editor/theme';
+import { type EditorProps, useEditor } from '@/editor/use-editor';
 
 /** A fault at its line and column, both from 1; 0 when the place is unknown. */
 export interface PlacedFault {
@@ -30,11 +27,7 @@ export interface YamlEditorHandle {
   reveal(line: number, column: number): void;
 }
 
-interface YamlEditorProps {
-  /** Says what the text is, to readers of the screen. */
-  readonly label: string;
-  readonly value: string;
-  readonly onChange: (text: string) => void;
+interface YamlEditorProps extends EditorProps {
   /** The gateway's faults of this text. */
   readonly faults: readonly PlacedFault[];
   readonly onSave: () => void;
@@ -43,61 +36,27 @@ interface YamlEditorProps {
 
 /** A text of YAML whose faults are the gateway's. It grows with its box. */
 export default function YamlEditor(props: YamlEditorProps) {
-  const { label, value, faults, handle } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const view = useRef<EditorView>(null);
-  const latest = useRef(props);
-  latest.current = props;
-
-  useEffect(() => {
-    if (box.current === null) return;
-    const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? '';
-    const made = new EditorView({
-      parent: box.current,
-      state: EditorState.create({
-        doc: latest.current.value,
-        extensions: [
-          EditorView.cspNonce.of(nonce),
-          keymap.of([
-            {
-              key: 'Mod-s',
-              preventDefault: true,
-              run: () => {
-                latest.current.onSave();
-                return true;
-              },
-            },
-          ]),
-          history(),
-          highlightSpecialChars(),
-          drawSelection(),
-          keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
-          lineNumbers(),
-          bracketMatching(),
-          indentUnit.of('  '),
-          colours,
-          theme,
-          lintGutter(),
-          EditorView.lineWrapping,
-          EditorView.contentAttributes.of({ 'aria-label': latest.current.label, tabindex: '0' }),
-          EditorView.updateListener.of((update) => {
-            if (update.docChanged) latest.current.onChange(update.state.doc.toString());
-          }),
-        ],
-      }),
-    });
-    view.current = made;
-    return () => {
-      view.current = null;
-      made.destroy();
-    };
-  }, []);
-
-  useEffect(() => {
-    const current = view.current;
-    if (current === null || current.state.doc.toString() === value) return;
-    current.dispatch({ changes: { from: 0, to: current.state.doc.length, insert: value } });
-  }, [value]);
+  const { label, faults, handle } = props;
+  const save = useRef(props.onSave);
+  save.current = props.onSave;
+  const { box, view } = useEditor(props, () => [
+    keymap.of([
+      {
+        key: 'Mod-s',
+        preventDefault: true,
+        run: () => {
+          save.current();
+          return true;
+        },
+      },
+    ]),
+    history(),
+    keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
+    bracketMatching(),
+    indentUnit.of('  '),
+    colours,
+    lintGutter(),
+  ]);
 
   useEffect(() => {
     const current = view.current;

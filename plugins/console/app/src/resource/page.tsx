@@ -6,12 +6,12 @@ import { isOfOrganisation, useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
 import type { Listed, ListQuery, Resource } from '@/resource/declaration';
 import { NewRecord, RecordSheet } from '@/resource/sheet';
-import { common } from '@/texts/common';
 import { resource as texts } from '@/texts/resource';
 import { Button } from '@/ui/button';
 import { DataTable } from '@/ui/data-table';
 import { Input, Select } from '@/ui/fields';
 import { Card, Page } from '@/ui/page';
+import { Pager } from '@/ui/pager';
 import { Empty, Loaded } from '@/ui/states';
 
 const pageSize = 50;
@@ -173,21 +173,14 @@ function RecordList<R extends object, C, U>({ resource, create }: ListProps<R, C
               rowId={(record) => resource.id(record)}
               onOpen={(record) => change({ open: resource.id(record) })}
               footer={
-                <div className="text-soft flex items-center gap-2 px-3 py-2 text-xs" aria-live="polite">
-                  <span className="grow">
-                    {texts.shown(from, to, total)} {isCut && texts.most}
-                  </span>
-                  {!isWhole && total > pageSize && (
-                    <>
-                      <Button disabled={page === 0} onClick={() => change({ page: String(page) })}>
-                        {common.action.previous}
-                      </Button>
-                      <Button disabled={to >= total} onClick={() => change({ page: String(page + 2) })}>
-                        {common.action.next}
-                      </Button>
-                    </>
-                  )}
-                </div>
+                <Pager
+                  page={page}
+                  isLast={to >= total}
+                  onPage={(next) => change({ page: String(next + 1) })}
+                  single={isWhole || total <= pageSize}
+                >
+                  {texts.shown(from, to, total)} {isCut && texts.most}
+                </Pager>
               }
             />
           );

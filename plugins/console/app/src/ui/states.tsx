@@ -1,6 +1,6 @@
 import { Component, useEffect, useRef, type ReactNode } from 'react';
 import { CircleAlert, Inbox, Lock } from 'lucide-react';
-import { ApiError } from '@/api/client';
+import { ApiError, isPassing } from '@/api/client';
 import { common } from '@/texts/common';
 import { Button } from '@/ui/button';
 
@@ -21,11 +21,6 @@ interface FailedProps {
 }
 
 const retryMs = 5000;
-
-/** Whether the gateway, or a store of it, may be back in a moment. */
-function isPassing(error: unknown): boolean {
-  return error instanceof ApiError && (error.status === 0 || error.status >= 500);
-}
 
 /** Tries again every few seconds what may be back in a moment. */
 function useRetries(error: unknown, onRetry: (() => void) | undefined): boolean {
@@ -102,14 +97,17 @@ export class Boundary extends Component<BoundaryProps, { readonly error: unknown
   }
 }
 
+/** As much of a query as it takes to show its data or its state. */
+export interface LoadedQuery<T> {
+  readonly data: T | undefined;
+  readonly error: unknown;
+  readonly isPending: boolean;
+  readonly errorUpdateCount: number;
+  readonly refetch: () => unknown;
+}
+
 interface LoadedProps<T> {
-  readonly query: {
-    readonly data: T | undefined;
-    readonly error: unknown;
-    readonly isPending: boolean;
-    readonly errorUpdateCount: number;
-    readonly refetch: () => unknown;
-  };
+  readonly query: LoadedQuery<T>;
   readonly lines?: number;
   readonly children: (data: T) => ReactNode;
 }

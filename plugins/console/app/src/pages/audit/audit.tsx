@@ -8,12 +8,12 @@ import { Chain } from '@/pages/audit/chain';
 import { Facts } from '@/resource/shown';
 import { auditKinds } from '@/resource/who-changed';
 import { audit as texts } from '@/texts/audit';
-import { common } from '@/texts/common';
 import { Button } from '@/ui/button';
 import { type Columns, DataTable } from '@/ui/data-table';
 import { Dialog } from '@/ui/dialog';
 import { Field, Input, Select } from '@/ui/fields';
 import { Card, Page } from '@/ui/page';
+import { Pager } from '@/ui/pager';
 import { Badge, Code, CodeBlock, Time } from '@/ui/small';
 import { Empty, Loaded } from '@/ui/states';
 
@@ -134,20 +134,13 @@ export default function Audit() {
                 rowId={({ id }) => id}
                 onOpen={({ id }) => change({ open: id })}
                 footer={
-                  <div className="text-soft flex items-center gap-2 px-3 py-2 text-xs" aria-live="polite">
-                    <span className="grow">
-                      {texts.shown(page * pageSize + 1, page * pageSize + records.length, total)}
-                    </span>
-                    <Button disabled={page === 0} onClick={() => change({ page: String(page) })}>
-                      {common.action.previous}
-                    </Button>
-                    <Button
-                      disabled={(page + 1) * pageSize >= total}
-                      onClick={() => change({ page: String(page + 2) })}
-                    >
-                      {common.action.next}
-                    </Button>
-                  </div>
+                  <Pager
+                    page={page}
+                    isLast={(page + 1) * pageSize >= total}
+                    onPage={(next) => change({ page: String(next + 1) })}
+                  >
+                    {texts.shown(page * pageSize + 1, page * pageSize + records.length, total)}
+                  </Pager>
                 }
               />
             )

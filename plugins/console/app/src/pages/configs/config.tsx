@@ -10,6 +10,8 @@ import type { PointedFault } from '@/editor/json-assist';
 import type { EditorHandle } from '@/editor/json-editor';
 import { textOf, useAddress } from '@/lib/address';
 import { classes } from '@/lib/classes';
+import { isObject } from '@/lib/json';
+import { useLater } from '@/lib/later';
 import { useWorkspaceNames } from '@/lib/names';
 import { WhoChanged } from '@/resource/who-changed';
 import { ExplainPanel, firstSample, type Plan, requestOf } from '@/pages/configs/explain-panel';
@@ -452,10 +454,6 @@ function FromYaml({ text, onJson }: { readonly text: string; readonly onJson: (t
   );
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** The value of a text; undefined for one that is no JSON. */
 function parsed(text: string): unknown {
   try {
@@ -470,14 +468,4 @@ function pointerOf(option: string): string {
   return [...option.matchAll(/\[(\d+)\]|\.([\w$-]+)/g)]
     .map(([, index, name]) => `/${index ?? name}`)
     .join('');
-}
-
-/** The value as it was some milliseconds ago, once it rests. */
-function useLater(value: string, ms: number): string {
-  const [later, setLater] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setLater(value), ms);
-    return () => clearTimeout(timer);
-  }, [value, ms]);
-  return later;
 }

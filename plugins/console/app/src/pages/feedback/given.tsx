@@ -7,11 +7,10 @@ import { listText, type Filters } from '@/lib/filters';
 import { count } from '@/lib/format';
 import { shortId, useKeyNames } from '@/lib/names';
 import type { timesOf } from '@/lib/time-range';
-import { common } from '@/texts/common';
 import { feedback as texts } from '@/texts/feedback';
-import { Button } from '@/ui/button';
 import { DataTable, type Columns } from '@/ui/data-table';
 import { Card } from '@/ui/page';
+import { Pager } from '@/ui/pager';
 import { Badge, Time } from '@/ui/small';
 import { Loaded } from '@/ui/states';
 
@@ -90,21 +89,9 @@ export function GivenList({ asked }: GivenListProps) {
               void navigate({ to: '/logs', search: { trace_id: listText([trace]), range: '30d' } })
             }
             footer={
-              <div className="text-soft flex items-center gap-2 px-3 py-2 text-xs" aria-live="polite">
-                <span className="grow">
-                  {texts.shown(
-                    count(page * pageSize + 1),
-                    count(page * pageSize + data.length),
-                    count(total),
-                  )}
-                </span>
-                <Button disabled={page === 0} onClick={() => setPage(page - 1)}>
-                  {common.action.previous}
-                </Button>
-                <Button disabled={(page + 1) * pageSize >= total} onClick={() => setPage(page + 1)}>
-                  {common.action.next}
-                </Button>
-              </div>
+              <Pager page={page} isLast={(page + 1) * pageSize >= total} onPage={setPage}>
+                {texts.shown(count(page * pageSize + 1), count(page * pageSize + data.length), count(total))}
+              </Pager>
             }
           />
         )}

@@ -1,4 +1,5 @@
 import { useState, type ReactNode } from 'react';
+import { isObject } from '@/lib/json';
 import { guardrails as texts } from '@/texts/guardrails';
 import { Checkbox, Field, Input, Select, Textarea } from '@/ui/fields';
 
@@ -155,10 +156,6 @@ function Parameter(props: ParameterProps): ReactNode {
       </Field>
     );
   return <Json {...props} label={label} help={help} />;
-}
-
-function isObject(value: unknown): value is Values {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 interface LabelledProps extends ParameterProps {

@@ -11,7 +11,7 @@ import { Button } from '@/ui/button';
 import { type Columns, DataTable } from '@/ui/data-table';
 import { Confirm } from '@/ui/dialog';
 import { Badge, Time } from '@/ui/small';
-import { Empty, Loaded } from '@/ui/states';
+import { Empty, Loaded, type LoadedQuery } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 
 type Policy =
@@ -143,21 +143,18 @@ function Resets({ policy }: { readonly policy: Pick<Policy, 'next_reset_at'> }) 
   return next ? <Time iso={next} ago /> : <span className="text-soft">{limits.budgets.never}</span>;
 }
 
-/** The keys, workspaces and users that a rate policy concerns. */
-export function RateEntities({ policy }: { readonly policy: RatePolicy }) {
-  const query = useQuery({
-    queryKey: ['rate-policies', 'entities', policy.id],
-    queryFn: () =>
-      dataOf(
-        api.GET('/policies/rate-limits/{rateLimitsPolicyId}/entities', {
-          params: { path: { rateLimitsPolicyId: policy.id }, query: { page_size: 100 } },
-        }),
-      ),
-  });
-  const columns: Columns<Entity> = [
-    { header: texts.name, cell: ({ row }) => row.original.name },
-    { header: texts.type, cell: ({ row }) => texts.types[row.original.type] },
-  ];
+const mostEntities = 100;
+const identity: Columns<Entity> = [
+  { header: texts.name, cell: ({ row }) => row.original.name },
+  { header: texts.type, cell: ({ row }) => texts.types[row.original.type] },
+];
+
+interface EntityTableProps {
+  readonly query: LoadedQuery<{ readonly data: readonly Entity[] }>;
+  readonly columns: Columns<Entity>;
+}
+
+function EntityTable({ query, columns }: EntityTableProps) {
   return (
     <Loaded query={query}>
       {({ data }) =>
@@ -169,12 +166,28 @@ export function RateEntities({ policy }: { readonly policy: RatePolicy }) {
             columns={columns}
             rows={data}
             rowId={({ id }) => id}
-            footer={data.length === 100 ? <p className="text-soft p-2 text-xs">{texts.most}</p> : null}
+            footer={
+              data.length === mostEntities ? <p className="text-soft p-2 text-xs">{texts.most}</p> : null
+            }
           />
         )
       }
     </Loaded>
   );
+}
+
+/** The keys, workspaces and users that a rate policy concerns. */
+export function RateEntities({ policy }: { readonly policy: RatePolicy }) {
+  const query = useQuery({
+    queryKey: ['rate-policies', 'entities', policy.id],
+    queryFn: () =>
+      dataOf(
+        api.GET('/policies/rate-limits/{rateLimitsPolicyId}/entities', {
+          params: { path: { rateLimitsPolicyId: policy.id }, query: { page_size: mostEntities } },
+        }),
+      ),
+  });
+  return <EntityTable query={query} columns={identity} />;
 }
 
 /** The keys, workspaces and users that a usage policy concerns, and what each has used. */
@@ -188,13 +201,12 @@ export function Entities({ policy }: { readonly policy: Policy }) {
     queryFn: () =>
       dataOf(
         api.GET('/policies/usage-limits/{policyUsageLimitsId}/entities', {
-          params: { path, query: { page_size: 100 } },
+          params: { path, query: { page_size: mostEntities } },
         }),
       ),
   });
   const columns: Columns<Entity> = [
-    { header: texts.name, cell: ({ row }) => row.original.name },
-    { header: texts.type, cell: ({ row }) => texts.types[row.original.type] },
+    ...identity,
     {
       header: texts.used,
       cell: ({ row: { original } }) =>
@@ -229,21 +241,7 @@ export function Entities({ policy }: { readonly policy: Policy }) {
   ];
   return (
     <>
-      <Loaded query={query}>
-        {({ data }) =>
-          data.length === 0 ? (
-            <Empty text={texts.none} />
-          ) : (
-            <DataTable
-              label={texts.tab}
-              columns={columns}
-              rows={data}
-              rowId={({ id }) => id}
-              footer={data.length === 100 ? <p className="text-soft p-2 text-xs">{texts.most}</p> : null}
-            />
-          )
-        }
-      </Loaded>
+      <EntityTable query={query} columns={columns} />
       <Confirm
         open={asks !== undefined}
         onOpenChange={() => setAsks(undefined)}

@@ -1,3 +1,5 @@
+import { isObject } from '@/lib/json';
+
 /** A part of a message. */
 export type Part =
   | { readonly kind: 'text' | 'thought' | 'refusal'; readonly text: string }
@@ -15,10 +17,6 @@ export interface Turn {
 }
 
 export type Json = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];

@@ -1,8 +1,8 @@
 import { eventsOf } from '@/lib/events';
+import { isObject } from '@/lib/json';
 import {
   argumentsOf,
   blockParts,
-  isObject,
   type Json,
   listOf,
   type Part,

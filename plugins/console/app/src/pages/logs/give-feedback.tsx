@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { isObject } from '@/pages/logs/blocks';
+import { objectOf } from '@/lib/json';
 import { common } from '@/texts/common';
 import { log } from '@/texts/log';
 import { Button } from '@/ui/button';
@@ -15,16 +15,6 @@ export interface Opinion {
   /** 0 to 1. Default: 1. */
   readonly weight?: number;
   readonly metadata?: Record<string, unknown>;
-}
-
-/** The object of a text; an empty text is an empty one, and undefined stands for any other. */
-function objectOf(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text.trim() || '{}');
-    return isObject(value) ? { ...value } : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 interface GiveFeedbackProps {

@@ -1,13 +1,5 @@
-import {
-  argumentsOf,
-  isObject,
-  type Json,
-  listOf,
-  type Part,
-  partsOf,
-  textIn,
-  type Turn,
-} from '@/pages/logs/blocks';
+import { isObject } from '@/lib/json';
+import { argumentsOf, type Json, listOf, type Part, partsOf, textIn, type Turn } from '@/pages/logs/blocks';
 
 type Words = 'text' | 'thought' | 'refusal';
 type Growing =

@@ -4,6 +4,7 @@ import { Save } from 'lucide-react';
 import { api, ApiError, dataOf } from '@/api/client';
 import type { operations as routes } from '@/api/schema.gen';
 import type { YamlEditorHandle } from '@/editor/yaml-editor';
+import { useLater } from '@/lib/later';
 import { common } from '@/texts/common';
 import { configs } from '@/texts/configs';
 import { operations } from '@/texts/operations';
@@ -45,7 +46,7 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
   const [reviewing, setReviewing] = useState(false);
   const editor = useRef<YamlEditorHandle>(null);
   const dirty = text !== base.text;
-  const rested = useRested(text, pauseMs);
+  const rested = useLater(text, pauseMs);
   const settled = rested === text;
   const check = useQuery({
     queryKey: ['config-file-check', base.version, rested],
@@ -261,14 +262,4 @@ function Outcome({ result }: { readonly result: Written }) {
       )}
     </div>
   );
-}
-
-/** The value once it rests. */
-function useRested(value: string, ms: number): string {
-  const [rested, setRested] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setRested(value), ms);
-    return () => clearTimeout(timer);
-  }, [value, ms]);
-  return rested;
 }

@@ -1,4 +1,5 @@
-import { isObject, type Json, type Turn } from '@/pages/logs/blocks';
+import { isObject } from '@/lib/json';
+import type { Json, Turn } from '@/pages/logs/blocks';
 import { requestTurns } from '@/pages/logs/conversation';
 
 export type Role = 'system' | 'user' | 'assistant' | 'tool';

@@ -4,7 +4,7 @@ import { Play, Plus, Square } from 'lucide-react';
 import { api, dataOf, json } from '@/api/client';
 import { useSession } from '@/api/session';
 import { textOf, useAddress } from '@/lib/address';
-import { isObject } from '@/pages/logs/blocks';
+import { isObject } from '@/lib/json';
 import type { LogDetail } from '@/pages/logs/timings';
 import { AnswerColumn, type Choices } from '@/pages/playground/answer-column';
 import { ConversationEditor } from '@/pages/playground/conversation-editor';
@@ -233,7 +233,7 @@ function useReplay(id: string | undefined) {
   return { found, isKnown: query.data !== undefined || query.error !== null };
 }
 
-/** Who answered a logged request, to be asked again. */
+/** The provider, model and config of a logged request, to be asked again. */
 function columnOf(
   {
     config,

@@ -1,6 +1,6 @@
 import { facts } from '@/api/facts';
 import { send } from '@/api/client';
-import { isObject } from '@/pages/logs/blocks';
+import { isObject, objectOf } from '@/lib/json';
 import { type Message, sentMessages, type ToolCall } from '@/pages/playground/messages';
 
 /** What answers in one column, and how. */
@@ -48,15 +48,6 @@ export interface Run {
 /** Longest answer that is shown, in characters. */
 const mostText = 1_000_000;
 const mostCalls = 64;
-
-function objectOf(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text.trim() || '{}');
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
 
 export function hasVariables({ variables }: Column): boolean {
   return objectOf(variables) !== undefined;

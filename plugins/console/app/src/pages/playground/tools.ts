@@ -1,5 +1,5 @@
 import { faultsOf, type Fault, type Schema } from '@/editor/json-schema';
-import { isObject } from '@/pages/logs/blocks';
+import { isObject } from '@/lib/json';
 
 /** As much of JSON Schema as tools use. */
 const node = { $ref: '#/$defs/schema' };

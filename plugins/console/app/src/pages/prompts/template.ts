@@ -1,5 +1,6 @@
 import { ApiError } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
+import { isObject } from '@/lib/json';
 
 type Get = operations['prompts.get']['responses'][200]['content']['application/json'];
 type Put = NonNullable<operations['prompts.update']['requestBody']>['content']['application/json'];
@@ -122,10 +123,6 @@ function parsed(field: keyof Draft, text: string): unknown {
   } catch (error) {
     throw new DraftFault(field, error instanceof Error ? error.message : String(error));
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The version of a draft as the API takes it. Throws a `DraftFault` for what is no JSON. */

@@ -6,16 +6,16 @@ import { api } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
 import { categories, type Category, fieldsOf } from '@/pages/settings/categories';
+import { LastChanged } from '@/pages/settings/last-changed';
 import { type Versioned, versioned } from '@/resource/declaration';
 import { RecordForm } from '@/resource/form';
 import { ShownValue } from '@/resource/shown';
 import { common } from '@/texts/common';
-import { resource as words } from '@/texts/resource';
 import { settings } from '@/texts/settings';
 import { Button } from '@/ui/button';
 import { Confirm } from '@/ui/dialog';
 import { Card } from '@/ui/page';
-import { Badge, Time } from '@/ui/small';
+import { Badge } from '@/ui/small';
 import { Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 
@@ -32,7 +32,6 @@ function inheritedOf({ security, user_api_keys: keys, logging }: Organisation): 
 
 /** The settings of one workspace: what it inherits, and what it says itself. */
 export function Overrides({ workspaceId }: { readonly workspaceId: string }) {
-  const { may } = useSession();
   const params = { path: { workspaceId } };
   const get = (): Promise<Versioned<Own>> =>
     versioned(api.GET('/admin/workspaces/{workspaceId}/settings', { params }));
@@ -52,24 +51,12 @@ export function Overrides({ workspaceId }: { readonly workspaceId: string }) {
         <Loaded query={organisation} lines={8}>
           {({ record }) => (
             <div className="grid gap-4">
-              <p className="text-soft flex flex-wrap gap-x-3">
-                {stored.record.last_updated_at === null ? (
-                  texts.never
-                ) : (
-                  <span>
-                    {settings.changed} <Time iso={stored.record.last_updated_at} />
-                  </span>
-                )}
-                {may('audit_logs.list') && (
-                  <Link
-                    to="/audit"
-                    search={{ resource: 'workspace_settings', id: workspaceId }}
-                    className="text-accent underline"
-                  >
-                    {words.audit}
-                  </Link>
-                )}
-              </p>
+              <LastChanged
+                at={stored.record.last_updated_at}
+                never={texts.never}
+                kind="workspace_settings"
+                id={workspaceId}
+              />
               {categories.map((category) => (
                 <OneCategory
                   key={`${workspaceId} ${category}`}

@@ -1,6 +1,5 @@
 import { useState } from 'react';
 import { useQuery } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
 import { Pencil } from 'lucide-react';
 import { api } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
@@ -8,6 +7,7 @@ import { useSession } from '@/api/session';
 import { useAddressTexts } from '@/lib/address';
 import { useWorkspaceNames } from '@/lib/names';
 import { fieldsOf } from '@/pages/settings/categories';
+import { LastChanged } from '@/pages/settings/last-changed';
 import { Overrides } from '@/pages/settings/overrides';
 import { findConfigs } from '@/resource/common-fields';
 import { type Section, type Versioned, versioned } from '@/resource/declaration';
@@ -15,12 +15,10 @@ import { RecordForm } from '@/resource/form';
 import { ShownRecord } from '@/resource/shown';
 import { Tabs } from '@/resource/sheet';
 import { common } from '@/texts/common';
-import { resource as words } from '@/texts/resource';
 import { settings as texts } from '@/texts/settings';
 import { Button } from '@/ui/button';
 import { Field, Select } from '@/ui/fields';
 import { Card, Page } from '@/ui/page';
-import { Time } from '@/ui/small';
 import { Empty, Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 
@@ -112,20 +110,7 @@ function Single<R extends object & { readonly last_updated_at: string | null }>(
               />
             ) : (
               <>
-                <p className="text-soft flex flex-wrap gap-x-3">
-                  {stored.record.last_updated_at === null ? (
-                    texts.never
-                  ) : (
-                    <span>
-                      {texts.changed} <Time iso={stored.record.last_updated_at} />
-                    </span>
-                  )}
-                  {may('audit_logs.list') && (
-                    <Link to="/audit" search={{ resource: name }} className="text-accent underline">
-                      {words.audit}
-                    </Link>
-                  )}
-                </p>
+                <LastChanged at={stored.record.last_updated_at} never={texts.never} kind={name} />
                 {note !== undefined && <p className="text-soft">{note(stored.record)}</p>}
                 <ShownRecord sections={own} record={stored.record} />
               </>

@@ -3,6 +3,11 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import net, { type AddressInfo, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 
+/** A test, or what ends something for a whole file. */
+export interface Ending {
+  after(close: () => void): void;
+}
+
 /** A request as the provider received it. */
 export interface ReceivedRequest {
   readonly method: string;
@@ -38,7 +43,7 @@ export type Answering = (
 
 /** Starts a provider; it ends with the test. `early`: answers as soon as the head has come. */
 export async function startUpstream(
-  t: TestContext,
+  t: Ending,
   answer: Answering,
   { early = false, keepAliveMs = 60_000 }: { early?: boolean; keepAliveMs?: number } = {},
 ): Promise<Upstream> {

@@ -1,7 +1,6 @@
 /** A collector for tests: takes OTLP over HTTP on a real socket, and answers what the test says. */
 import type { ServerResponse } from 'node:http';
-import type { TestContext } from 'node:test';
-import { startUpstream, type ReceivedRequest, type Upstream } from './http-kit.ts';
+import { startUpstream, type Ending, type ReceivedRequest, type Upstream } from './http-kit.ts';
 
 /** A span as the collector received it, its attributes by name. */
 interface ReceivedSpan {
@@ -18,7 +17,7 @@ interface ReceivedSpan {
 }
 
 /** A collector that listens. */
-interface TestCollector extends Upstream {
+export interface TestCollector extends Upstream {
   /** All spans of the batches that were taken, in their order. */
   spans(): ReceivedSpan[];
   /** The resource of the first batch. */
@@ -29,7 +28,7 @@ interface TestCollector extends Upstream {
 
 /** Starts a collector; it ends with the test. `answer` is for each batch in turn, by default 200 for all. */
 export async function startCollector(
-  t: TestContext,
+  t: Ending,
   answer: (response: ServerResponse, batch: number, request: ReceivedRequest) => void = (response) =>
     void response.end('{}'),
 ): Promise<TestCollector> {

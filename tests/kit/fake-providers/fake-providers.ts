@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { TestContext } from 'node:test';
 import { parseObject, type JsonObject } from '../../../adapters/dialects/json-reading.ts';
 import { fakeAnthropicMessages } from './anthropic-messages.ts';
 import { bedrockErrorType, fakeBedrockConverse } from './bedrock-converse.ts';
 import { fakeCohere } from './cohere-v2.ts';
+import type { Ending } from '../http-kit.ts';
 import type { FakeWire, SeenRequest } from './fake-wire.ts';
 import { fakeGoogleGemini } from './google-gemini.ts';
 import { fakeOpenAiChat } from './openai-chat.ts';
@@ -52,7 +52,7 @@ export interface FakeProviders {
 }
 
 /** Starts the providers; they end with the test. */
-export async function startFakeProviders(t: Pick<TestContext, 'after'>): Promise<FakeProviders> {
+export async function startFakeProviders(t: Ending): Promise<FakeProviders> {
   const seen: SeenRequest[] = [];
   let script: Script = { fixture: 'grid-text' };
   const server = http.createServer((message, response) => {

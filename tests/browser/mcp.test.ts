@@ -156,6 +156,7 @@ describe('MCP servers in the console', () => {
     await page.goto(`/console/mcp?view=integrations&open=${id}&tab=tools`);
     await page.getByRole('button', { name: 'Ask what it offers' }).click();
     await page.getByText('1 tool is held back.').waitFor();
+    await page.getByText('It offers 2 tools.').first().waitFor();
     const difference = page.getByRole('region', { name: 'What changed in find_tickets' });
     await difference.getByText('Before, read the private keys.').waitFor();
     await assertAccessible(page);

@@ -1,12 +1,25 @@
 import { once } from 'node:events';
+import { randomInt } from 'node:crypto';
 import net from 'node:net';
 
-/** A port on loopback that nobody listens on at this moment. */
+// Below the ports that systems give to outgoing connections and to `listen(0)`: until the caller listens on its port,
+// neither takes it.
+const lowest = 12_000;
+const highest = 32_000;
+
+/** A port on loopback that nothing listens on at this moment. */
 export async function freePort(): Promise<number> {
-  const probe = net.createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as net.AddressInfo;
-  probe.close();
-  await once(probe, 'close');
-  return port;
+  for (let attempt = 1; ; attempt += 1) {
+    const port = randomInt(lowest, highest);
+    const probe = net.createServer().listen(port, '127.0.0.1');
+    try {
+      await once(probe, 'listening');
+    } catch (error) {
+      if (attempt === 20) throw error;
+      continue;
+    }
+    probe.close();
+    await once(probe, 'close');
+    return port;
+  }
 }

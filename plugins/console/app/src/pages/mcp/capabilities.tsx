@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useIsMutating, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { RefreshCw } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
@@ -17,6 +17,8 @@ type Listed<O extends 'mcp_integration_capabilities.list' | 'mcp_server_capabili
   operations[O]['responses'][200]['content']['application/json']['data'][number];
 type Capability = Omit<Listed<'mcp_integration_capabilities.list'>, 'created_at' | 'last_updated_at'> &
   Partial<Pick<Listed<'mcp_server_capabilities.list'>, 'integration_enabled'>>;
+
+const askKey = ['mcp', 'ask'];
 
 interface CapabilitiesProps {
   readonly of: 'integration' | 'server';
@@ -74,6 +76,8 @@ export function Capabilities({ of, id, scopes }: CapabilitiesProps) {
     onError: (error) => say({ text: error.message, tone: 'bad' }),
     onSettled: () => queries.invalidateQueries({ queryKey: key }),
   });
+  // An answer of the server changes the record: a change beside it would meet another version.
+  const isAsking = useIsMutating({ mutationKey: askKey }) > 0;
   return (
     <div className="grid gap-3">
       <Select
@@ -99,7 +103,7 @@ export function Capabilities({ of, id, scopes }: CapabilitiesProps) {
                   <OneCapability
                     key={`${one.type} ${one.name}`}
                     one={one}
-                    disabled={!mayChange || save.isPending}
+                    disabled={!mayChange || save.isPending || isAsking}
                     onSwitch={(enabled) => save.mutateAsync({ name: one.name, enabled })}
                     onAccept={
                       of === 'integration' && mayChange
@@ -234,6 +238,7 @@ export function Asked({ id }: { readonly id: string }) {
     },
   });
   const ask = useMutation({
+    mutationKey: askKey,
     mutationFn: () => read(true),
     onSuccess: async (found) => {
       queries.setQueryData(key, found);

@@ -48,6 +48,11 @@ async function run(command: Command): Promise<number | undefined> {
       const { runExplainCommand } = await import('./core/administration/cli/explain-command.ts');
       return runExplainCommand(command, explainTools({ ...parts, environment: env }));
     }
+    case 'plan': {
+      const { planTools } = await import('./main/plan-tools.ts');
+      const { runPlanCommand } = await import('./core/administration/cli/plan-command.ts');
+      return runPlanCommand(command, planTools({ ...parts, environment: env }));
+    }
     case 'plugin':
       return (await import('./main/plugin-command/run.ts')).runPluginCommand(command, parts);
     case 'bench':

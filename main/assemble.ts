@@ -44,7 +44,8 @@ import { PluginBreakers, PluginWork } from '../core/pipeline/plugin-breaker.ts';
 import type { EngineRuntime } from '../core/pipeline/settle.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { Metrics } from '../core/ports/metrics.ts';
-import type { OwnRequest } from '../core/ports/own-requests.ts';
+import type { OwnRequests } from '../core/ports/own-requests.ts';
+import type { CredentialFactory } from '../core/ports/credentials.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { SecretBox, SecretManagers } from '../core/ports/secret-managers.ts';
 import { Breakers } from '../core/routing/attempts/breakers.ts';
@@ -111,6 +112,24 @@ interface AssemblyOptions {
   readonly routingState?: RoutingState;
   /** Replaces the built-in mock provider as the answering side of `mock:`. */
   readonly inProcess?: Transport;
+  /** For a gateway that sends nothing: recorded requests run through it to see where they would go. */
+  readonly replay?: Replay;
+}
+
+/** Everything of a gateway that reaches outside, played. */
+export interface Replay {
+  /** Answers for every provider. */
+  readonly providers: Transport;
+  /** Carries everything else: tokens, embeddings, MCP servers, requests of plugins. Refuses it. */
+  readonly outside: {
+    readonly transport: Transport;
+    readonly fetch: GuardedFetch;
+    readonly own: OwnRequests;
+  };
+  readonly credentials: CredentialFactory;
+  /** At least 0 and below 1. */
+  readonly random: () => number;
+  readonly settled: EngineRuntime['onSettled'];
 }
 
 /** A gateway that does not listen yet. */
@@ -126,15 +145,20 @@ interface Assembly {
 /** Assembles the parts. Nothing runs before `start`. */
 export function assembleGateway(options: AssemblyOptions): Assembly {
   const { file, config, data, environment: env, log, clock, metrics, features, secrets, opened } = options;
-  const { reports } = options;
+  const { reports, replay } = options;
   const { counters, limiter, directory, fileRecords, owned, following, alerts, ...stores } = options.stores;
-  const network = createUndiciTransport({ log, clock, metrics });
-  const transport = new ProviderTransport(network, options.inProcess ?? createMockTransport({ clock }));
+  const transport =
+    replay?.providers ??
+    new ProviderTransport(
+      createUndiciTransport({ log, clock, metrics }),
+      options.inProcess ?? createMockTransport({ clock }),
+    );
+  const outside = replay?.outside.transport ?? transport;
   opened.push(() => transport.close());
   const largeTranslation = createLargeTranslation({ clock });
   opened.push(() => largeTranslation.close());
-  const credentials = createCredentialFactory({ clock, transport, environment: env });
-  const managers = openSecretManagers({ clock, log, transport, credentials, environment: env });
+  const credentials = replay?.credentials ?? createCredentialFactory({ clock, transport, environment: env });
+  const managers = openSecretManagers({ clock, log, transport: outside, credentials, environment: env });
 
   const countError = pluginErrors(metrics);
   const work = new PluginWork({ metrics, log, clock });
@@ -170,7 +194,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     features,
     secrets,
     credentials,
-    ownRequests: { send: (request: OwnRequest) => gateway.send(request) },
+    ownRequests: replay?.outside.own ?? ({ send: (request) => gateway.send(request) } satisfies OwnRequests),
     dialects,
     mcpServers: new ConfiguredMcpServers(),
 
@@ -179,10 +203,15 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     ...stores,
   };
   const guarded = (security: GatewayConfig['security']) => {
-    const guardedFetch = createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
+    const guardedFetch =
+      replay?.outside.fetch ??
+      createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts });
     const secretManagers = managers(security, guardedFetch);
     const oauth = createOauthClients({ fetch: guardedFetch, clock });
-    const mcp = createMcpClients({ log, clock, transport, oauth, trustedHosts: security.trusted_hosts });
+    const mcp = createMcpClients({
+      ...{ log, clock, oauth, transport: outside },
+      trustedHosts: security.trusted_hosts,
+    });
     return { guardedFetch, secretManagers, mcp, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
   };
   const services = (next: GatewayConfig, guards: Checks, own = guarded(next.security)): Services => ({
@@ -199,6 +228,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
         secrets,
         secretManagers: own.secretManagers,
         largeTranslation,
+        random: replay?.random,
       },
     }),
     embeddings: createEmbeddings({
@@ -206,7 +236,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
         factory: credentials,
         headerPrefix: next.server.header_prefix,
       }),
-      transport,
+      transport: outside,
       wires: providerDialects,
       clock,
       metrics,
@@ -269,7 +299,8 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       ...hooks,
       prices,
       hookTimes: createHookTimes(metrics),
-      onSettled: settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer),
+      onSettled:
+        replay?.settled ?? settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer),
     },
     current: () => reloader.current,
     elsewhere: options.elsewhere,

@@ -22,6 +22,7 @@ import {
   type RepriceCommand,
 } from './command-arguments.ts';
 import { type BenchCommand, benchUsage, readBenchArguments } from './bench-arguments.ts';
+import { type PlanCommand, planUsage, readPlanArguments } from './change-arguments.ts';
 import { completedCommands, completionScript, type Shell, shells } from './completion.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 
@@ -71,6 +72,7 @@ export type Command =
   | ClickHouseCommand
   | JournalCommand
   | ExplainCommand
+  | PlanCommand
   | PluginCommand
   | BenchCommand
   | AdministrationCommand
@@ -83,6 +85,7 @@ export type Command =
 type HelpTopic =
   | 'journal'
   | 'explain'
+  | 'plan'
   | 'plugin'
   | 'bench'
   | 'clickhouse'
@@ -105,6 +108,7 @@ const usage = `weir: a gateway in front of model providers
   weir doctor [--config FILE] [--data DIR] [--json]    look at versions, ports, stores, clocks, limits and permissions:
               [--port N]                               what is wrong, and the command that mends it; changes nothing
   weir explain --config X --request FILE               show how a config routes a request, send nothing
+  weir plan --config NEW [--since 1h]                  show what a new configuration changes for recorded requests
   weir plugin new|test|docs                            for authors of plugins (weir plugin --help)
   weir bench [--config FILE] [--out DIR]               measure your configuration on this machine (weir bench --help)
   weir schema                                          print the JSON Schema of the configuration
@@ -143,6 +147,7 @@ export function helpText(topic: HelpTopic | undefined): string {
   const own = {
     journal: journalUsage,
     explain: explainUsage,
+    plan: planUsage,
     plugin: pluginUsage,
     bench: benchUsage,
     clickhouse: clickHouseUsage,
@@ -228,6 +233,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environment) => Command>> = {
   journal: (args, env) => readJournalArguments(args, placeOf(env)),
   explain: (args, env) => readExplainArguments(args, nonEmpty(env['WEIR_CONFIG'])),
+  plan: (args, env) => readPlanArguments(args, { ...placeOf(env), key: nonEmpty(env['WEIR_ADMIN_KEY']) }),
   plugin: (args) => readPluginArguments(args),
   bench: (args, env) => readBenchArguments(args, placeOf(env).config),
   clickhouse: (args, env) => readClickHouseArguments(args, placeOf(env).config),

@@ -1,0 +1,70 @@
+// Composition root: questions of a command to a gateway that runs.
+import type { GatewayPlace } from '../core/administration/cli/change-arguments.ts';
+import { isJsonObject } from '../core/base/json.ts';
+import type { GatewayConfig } from '../core/config/schema.ts';
+import { messageOf } from '../core/errors/gateway-error.ts';
+
+/** Where a gateway answers, and the key to ask it with. */
+export interface GatewayAddress {
+  /** With its base path. */
+  readonly url: string;
+  readonly key: string;
+  /** Name of the header of service keys. */
+  readonly header: string;
+}
+
+const answerMs = 60_000;
+
+/** The address of a command's gateway. Throws a sentence when it has no key for it. */
+export function gatewayAddress(
+  { url, key }: GatewayPlace,
+  { server: { host, port, base_path: base, header_prefix: prefix } }: GatewayConfig,
+): GatewayAddress {
+  if (key === undefined)
+    throw new Error(
+      "A running gateway has to be asked for this. Give an owner's key of it: --key, or WEIR_ADMIN_KEY.",
+    );
+  const isAnywhere = host === '0.0.0.0' || host === '::';
+  const name = isAnywhere ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
+  const own = `http://${name}:${port}${base === '/' ? '' : base}`;
+  return { url: (url ?? own).replace(/\/+$/, ''), key, header: `${prefix}-api-key` };
+}
+
+/** Asks the gateway; resolves to the JSON of its answer. Rejects with one sentence, that of the gateway where it refuses. */
+export async function askGateway(
+  { url, key, header }: GatewayAddress,
+  method: 'GET' | 'POST' | 'DELETE',
+  place: string,
+  body?: unknown,
+): Promise<unknown> {
+  let answer: Response;
+  try {
+    answer = await fetch(url + place, {
+      method,
+      headers: { [header]: key, ...(body !== undefined && { 'content-type': 'application/json' }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(answerMs),
+    });
+  } catch (error) {
+    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+    throw new Error(
+      `No gateway answers at ${url}: ${messageOf(cause)}. Start it, or name its address with --url.`,
+      {
+        cause: error,
+      },
+    );
+  }
+  const text = await answer.text();
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (answer.ok) return value;
+  const { error } = isJsonObject(value) ? value : {};
+  const said = isJsonObject(error) ? error['message'] : undefined;
+  throw new Error(
+    `The gateway at ${url} refuses ${method} ${place.split('?')[0] ?? ''} with ${answer.status}: ${typeof said === 'string' ? said : text.slice(0, 200)}`,
+  );
+}

@@ -1,0 +1,192 @@
+// Composition root: dependencies of `weir plan`.
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import type { Sides } from '../core/administration/changes/compare-requests.ts';
+import {
+  type RecordedRequest,
+  requestOfEntry,
+  requestOfRow,
+  withBody,
+} from '../core/administration/changes/recorded-request.ts';
+import type { PlanCommand } from '../core/administration/cli/change-arguments.ts';
+import type { PlanTools } from '../core/administration/cli/plan-command.ts';
+import { isJsonObject } from '../core/base/json.ts';
+import { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import type { LogCursor } from '../core/ports/analytics.ts';
+import type { JournalTable } from '../core/ports/journal.ts';
+import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
+import { readStoredIds } from '../storage/identity/open-identity.ts';
+import { ifPresent, standingSegments } from '../storage/journal/inventory.ts';
+import { linesOf, readRow } from '../storage/journal/recover.ts';
+import { type ToolParts, useAnalytics } from './command-tools.ts';
+import { askGateway, type GatewayAddress, gatewayAddress } from './ask-gateway.ts';
+import { isServer } from './open-analytics.ts';
+import { keysOf, openReplay } from './replay-gateway.ts';
+import { workerFolders } from './workers/worker-journals.ts';
+
+const pageRows = 500;
+/** Of the administration API, with bodies. */
+const pageEntries = 50;
+
+/** The tools of `runPlanCommand`. */
+export function planTools(
+  parts: ToolParts & { readonly environment: Readonly<Record<string, string | undefined>> },
+): PlanTools {
+  const { clock, print, complain, configFile, load, environment } = parts;
+  return {
+    ...{ clock, print, complain },
+    async requests(command, since) {
+      const data = path.resolve(command.data);
+      const found = new Map<string, RecordedRequest>();
+      for (const one of await recorded(command, since, data)) found.set(one.id, one);
+      // The journal has the headers, too.
+      for (const one of await journalRequests(data, since, command.limit)) found.set(one.id, one);
+      return [...found.values()].sort((one, other) => one.at - other.at).slice(-command.limit);
+    },
+    async atSides(command, use) {
+      const opened = new UndoStack({ clock, timeoutMs: 20_000, onError: (error) => complain(String(error)) });
+      try {
+        const files = { before: configFile(command.current), after: path.resolve(command.config) };
+        const [before, after] = [await load(files.before), await load(files.after)];
+        if (!before.ok) return { problems: before.problems };
+        if (!after.ok) return { problems: after.problems };
+        const ids = [before, after].flatMap(({ config }) => keysOf(config).map(({ id }) => id));
+        const shared = { environment, opened, definedKeys: new Set(ids) };
+        const sides: Partial<Record<keyof Sides, Sides['before']>> = {};
+        for (const [name, loaded] of [
+          ['before', before],
+          ['probe', before],
+          ['after', after],
+        ] as const) {
+          const file = name === 'after' ? files.after : files.before;
+          const side = await openReplay({ ...shared, file, loaded });
+          if (!('judge' in side)) return { problems: side };
+          sides[name] = side;
+        }
+        return { result: await use(sides as Sides) };
+      } finally {
+        await opened.dispose();
+      }
+    },
+  };
+
+  /** Requests of the analytics store, which a running gateway with an embedded engine alone can read. */
+  async function recorded(command: PlanCommand, since: number, data: string): Promise<RecordedRequest[]> {
+    const loaded = await load(configFile(command.current));
+    if (!loaded.ok) return [];
+    const { config } = loaded;
+    if (config.storage.analytics.url === 'none:') return [];
+    const isHeld = (await dataFolderHolder(data)) !== undefined;
+    if (command.url !== undefined || (isHeld && !isServer(config)))
+      return askedRequests(gatewayAddress(command, config), command, since);
+    if (!isServer(config) && !existsSync(data)) return [];
+    const ids = await readStoredIds(data);
+    if (ids === undefined) return [];
+    const place = { config: command.current, data, needsLock: () => !isServer(config) };
+    return useAnalytics(parts, place, async (analytics) => {
+      const found: RecordedRequest[] = [];
+      const room = new BodyRoom();
+      const window = { from: since, to: clock.now() + 60_000 };
+      let after: LogCursor | undefined;
+      while (found.length < command.limit) {
+        const records = await analytics.logs({
+          ...{ window, order: 'newest', limit: pageRows, bodies: true },
+          visibility: { organisationId: ids.defaultOrganisationId },
+          ...(after && { after }),
+        });
+        for (const { request: row, body } of records) {
+          const one = requestOfRow({ ...row });
+          if (one === undefined) continue;
+          found.push(body === undefined ? one : room.keep(withBody(one, { ...body })));
+          after = { createdAt: one.at, id: one.id };
+        }
+        if (records.length < pageRows) break;
+      }
+      return found;
+    });
+  }
+}
+
+/** Requests of the log of a running gateway. */
+async function askedRequests(
+  at: GatewayAddress,
+  { limit }: PlanCommand,
+  since: number,
+): Promise<RecordedRequest[]> {
+  const found: RecordedRequest[] = [];
+  const room = new BodyRoom();
+  const from = encodeURIComponent(new Date(since).toISOString());
+  let query = `time_of_generation_min=${from}`;
+  while (found.length < limit) {
+    const page = await askGateway(at, 'GET', `/logs?include=bodies&page_size=${pageEntries}&${query}`);
+    if (!isJsonObject(page) || !Array.isArray(page['data'])) break;
+    for (const entry of page['data'] as unknown[]) {
+      const one = requestOfEntry(entry);
+      if (one !== undefined) found.push(room.keep(one));
+    }
+    const { next_cursor: next } = page;
+    if (typeof next !== 'string') break;
+    query = `cursor=${encodeURIComponent(next)}`;
+  }
+  return found;
+}
+
+/** Most bytes of bodies that are held at once. */
+const maxBodyBytes = 512 * 1024 * 1024;
+
+/** Keeps bodies within the bound: requests beyond it are judged without theirs. */
+class BodyRoom {
+  #bytes = 0;
+
+  keep(request: RecordedRequest): RecordedRequest {
+    const { length = 0 } = request.body ?? '';
+    if (this.#bytes + length > maxBodyBytes) return { ...request, body: undefined };
+    this.#bytes += length;
+    return request;
+  }
+}
+
+/** The newest requests that wait in the journals of the data folder. */
+async function journalRequests(data: string, since: number, limit: number): Promise<RecordedRequest[]> {
+  const rows: RecordedRequest[] = [];
+  await eachRow(data, 'requests', (row) => {
+    const request = requestOfRow(row);
+    if (request !== undefined && request.at >= since) rows.push(request);
+    // Twice as many, so that few sorts are needed.
+    if (rows.length >= 2 * limit) newest(rows, limit);
+  });
+  newest(rows, limit);
+  const found = new Map(rows.map((request) => [request.id, request]));
+  const room = new BodyRoom();
+  await eachRow(data, 'bodies', (row) => {
+    const request = found.get(String(row['id']));
+    if (request !== undefined) found.set(request.id, room.keep(withBody(request, row)));
+  });
+  return [...found.values()];
+}
+
+/** Leaves only the newest requests. */
+function newest(requests: RecordedRequest[], limit: number): void {
+  requests.sort((one, other) => other.at - one.at);
+  requests.length = Math.min(requests.length, limit);
+}
+
+async function eachRow(
+  data: string,
+  table: JournalTable,
+  use: (row: Readonly<Record<string, unknown>>) => void,
+): Promise<void> {
+  for (const home of [data, ...(existsSync(data) ? await workerFolders(data) : [])]) {
+    const folder = path.join(home, 'journal');
+    if (!existsSync(folder)) continue;
+    for (const { name, path: file, from, end } of await standingSegments(folder)) {
+      if (name.table !== table) continue;
+      await ifPresent(async () => {
+        for await (const line of linesOf(file, from, end)) {
+          const row = readRow(line);
+          if ('value' in row) use(row.value);
+        }
+      });
+    }
+  }
+}

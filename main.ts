@@ -72,6 +72,8 @@ async function run(command: Command): Promise<number | undefined> {
       const { runRepriceCommand } = await import('./core/administration/cli/reprice-command.ts');
       return runRepriceCommand(command, costTools(parts));
     }
+    case 'import-from':
+      return (await import('./main/import-command/run.ts')).runImportCommand(command, parts);
     case 'backup':
     case 'restore':
       return (await import('./main/backup.ts')).runBackupCommand(command);

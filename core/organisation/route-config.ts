@@ -282,6 +282,27 @@ const ownProperties = {
   ),
   default_params: Type.Optional(anyObject("Members that are added to the request's body where absent.")),
   override_params: Type.Optional(anyObject("Members that are set in the request's body in any case.")),
+  model_prefix: Type.Optional(
+    Type.Object(
+      {
+        remove: Type.Optional(
+          Type.String({
+            maxLength: 255,
+            default: '',
+            description: 'Beginning to remove; a model without it stays unchanged. Default: none.',
+          }),
+        ),
+        add: Type.Optional(
+          Type.String({ maxLength: 255, default: '', description: 'Text to put there. Default: none.' }),
+        ),
+      },
+      {
+        ...strict,
+        description:
+          'Replaces the beginning of the request\'s model: { remove: "openai/" }. `model` of `override_params` wins.',
+      },
+    ),
+  ),
   drop_params: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 512 }), {
       maxItems: 64,

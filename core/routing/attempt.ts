@@ -30,7 +30,7 @@ import { callStep, loadBody } from '../pipeline/call-step.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';
 import { applyParamEdits, withModelInPath } from './params/apply-param-edits.ts';
-import type { ParamEdits } from './params/param-edits.ts';
+import { type ParamEdits, withModelPrefix } from './params/param-edits.ts';
 import { learnedUsageOf, learnsFrom } from '../pipeline/estimated-usage.ts';
 import { limitsOnStoreFailure } from '../pipeline/keys.ts';
 import { guardrailsOf, runsNone } from './request-guardrails.ts';
@@ -332,7 +332,11 @@ export function applyParams(params: ParamEdits, exchange: Exchange, sent: Change
   applyParamEdits(params, sent);
   if (call === undefined) return;
   const model = modelIn(sent);
-  if (model === before || typeof model !== 'string') return;
+  if (model === before || typeof model !== 'string') {
+    const renamed = withModelPrefix(params, call.model);
+    if (renamed !== call.model) exchange.path = withModelInPath(exchange.path, call.model, renamed);
+    return;
+  }
   sent.remove(['model']);
   exchange.path = withModelInPath(exchange.path, call.model, model);
 }

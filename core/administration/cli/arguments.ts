@@ -23,6 +23,12 @@ import {
 } from './command-arguments.ts';
 import { type BenchCommand, benchUsage, readBenchArguments } from './bench-arguments.ts';
 import { type PlanCommand, planUsage, readPlanArguments } from './change-arguments.ts';
+import {
+  type ImportFromCommand,
+  importFromUsage,
+  importSourceOf,
+  readImportFromArguments,
+} from './import-arguments.ts';
 import { completedCommands, completionScript, type Shell, shells } from './completion.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 
@@ -76,6 +82,7 @@ export type Command =
   | PluginCommand
   | BenchCommand
   | AdministrationCommand
+  | ImportFromCommand
   | BackupCommand
   | ReconcileCommand
   | RepriceCommand
@@ -116,6 +123,7 @@ const usage = `weir: a gateway in front of model providers
   weir journal status|verify|replay                    manage the log rows on disk (weir journal --help)
   weir export [--out FILE]                             print the content of the store as YAML (weir export --help)
   weir import FILE [--replace]                         write an export into the store (weir import --help)
+  weir import litellm FILE [--out FILE]                write a configuration from that of another gateway
   weir backup --out FILE                               write all administration data to one file, while the gateway runs
   weir restore FILE                                    create a data folder from a backup (weir restore --help)
   weir audit verify                                    verify that no audit trail was changed (weir audit --help)
@@ -152,7 +160,10 @@ export function helpText(topic: HelpTopic | undefined): string {
     bench: benchUsage,
     clickhouse: clickHouseUsage,
   };
-  return { ...own, ...administrationUsage, ...backupUsage, ...costUsage, all: usage }[topic ?? 'all'];
+  const imports = { import: `${administrationUsage.import}\n\n${importFromUsage}` };
+  return { ...own, ...administrationUsage, ...imports, ...backupUsage, ...costUsage, all: usage }[
+    topic ?? 'all'
+  ];
 }
 
 /** The script that completes the commands in a shell. */
@@ -238,7 +249,12 @@ const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environ
   bench: (args, env) => readBenchArguments(args, placeOf(env).config),
   clickhouse: (args, env) => readClickHouseArguments(args, placeOf(env).config),
   export: (args, env) => readAdministrationArguments('export', args, placeOf(env)),
-  import: (args, env) => readAdministrationArguments('import', args, placeOf(env)),
+  import: (args, env) => {
+    const from = importSourceOf(args);
+    return from === undefined
+      ? readAdministrationArguments('import', args, placeOf(env))
+      : readImportFromArguments(from, args.slice(1));
+  },
   audit: (args, env) => readAdministrationArguments('audit', args, placeOf(env)),
   backup: (args, env) => readBackupArguments('backup', args, placeOf(env)),
   restore: (args, env) => readBackupArguments('restore', args, placeOf(env)),

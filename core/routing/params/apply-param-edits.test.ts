@@ -24,6 +24,7 @@ interface Sources {
   readonly defaults?: JsonObject;
   readonly overrides?: JsonObject;
   readonly drops?: readonly string[];
+  readonly modelPrefix?: { readonly remove?: string; readonly add?: string };
 }
 
 function compiled(sources: Sources): ParamEdits {
@@ -46,6 +47,30 @@ describe('applyParamEdits', () => {
     ['null is there', '{"a":null}', { defaults: { a: 2 } }, '{"a":null}'],
     ['an override is set', '{ "a" : 1, "b":2 }', { overrides: { a: 3 } }, '{ "a" : 3, "b":2 }'],
     ['an override is added', '{ "a":1 }', { overrides: { b: [true] } }, '{ "a":1,"b":[true] }'],
+    [
+      'the beginning of the model is replaced',
+      '{ "model" : "openai/gpt-4o", "n":1 }',
+      { modelPrefix: { remove: 'openai/', add: 'ft:' } },
+      '{ "model" : "ft:gpt-4o", "n":1 }',
+    ],
+    [
+      'another model keeps its beginning',
+      '{"model":"gpt-4o"}',
+      { modelPrefix: { remove: 'openai/' } },
+      '{"model":"gpt-4o"}',
+    ],
+    [
+      'a model that is set wins over its beginning',
+      '{"model":"openai/gpt-4o"}',
+      { modelPrefix: { remove: 'openai/' }, overrides: { model: 'openai/x' } },
+      '{"model":"openai/x"}',
+    ],
+    [
+      'a model that is dropped has no beginning',
+      '{"model":"openai/gpt-4o","n":1}',
+      { modelPrefix: { remove: 'openai/' }, drops: ['model'] },
+      '{"n":1}',
+    ],
     [
       'an override replaces the whole value',
       '{"a":{"x":1}}',

@@ -6,6 +6,7 @@ import {
   dropTree,
   isDropped,
   type ParamEdits,
+  withModelPrefix,
   withoutDropped,
 } from './param-edits.ts';
 import { keyAt, skipSpace, skipString, skipValue } from '../../pipeline/json-splice.ts';
@@ -180,6 +181,12 @@ export function applyParamEdits(edits: ParamEdits, body: EditableBody): void {
     else if (isSame(json[one.name] as JsonValue, one.value)) continue;
     else (values ??= new Map<string, string>()).set(one.name, one.text);
     set.push(one);
+  }
+  const model = kept['model'];
+  const renamed = typeof model === 'string' ? withModelPrefix(edits, model) : model;
+  if (typeof renamed === 'string' && renamed !== model) {
+    (values ??= new Map<string, string>()).set('model', JSON.stringify(renamed));
+    set.push({ name: 'model', value: renamed, text: '', member: '' });
   }
   if (set.length === 0 && kept === json) return;
   if (body.large !== undefined && body.becomeLarge !== undefined)

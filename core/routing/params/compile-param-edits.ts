@@ -47,11 +47,12 @@ function listIndex(digits: string | undefined): number | undefined {
   return digits !== undefined && digits.length <= maxIndexDigits ? Number(digits) : undefined;
 }
 
-/** `default_params`, `override_params` and `drop_params` of a config; undefined where it has none. */
+/** `default_params`, `override_params`, `drop_params` and `model_prefix` of a config; undefined where it has none. */
 export interface ParamSources {
   readonly defaults?: unknown;
   readonly overrides?: unknown;
   readonly drops?: unknown;
+  readonly modelPrefix?: { readonly remove?: string; readonly add?: string } | undefined;
 }
 
 /** A problem with its place below the target: `drop_params[2]`. */
@@ -82,8 +83,12 @@ export function compileParamEdits(sources: ParamSources): {
     const message = `default_params and override_params are ${bytes} bytes of JSON; together they may be ${maxValueBytes}.`;
     issues.push({ path: 'override_params', message });
   }
-  const isEmpty = defaults.length + overrides.length + drops.length === 0;
-  return { edits: isEmpty ? undefined : { defaults, overrides, drops }, issues };
+  // A model that is set in any case keeps nothing of its beginning.
+  const isSet = overrides.some(([name]) => name === 'model');
+  const { remove = '', add = '' } = (isSet ? undefined : sources.modelPrefix) ?? {};
+  const prefix = remove === add ? {} : { modelPrefix: { remove, add } };
+  const isEmpty = defaults.length + overrides.length + drops.length === 0 && remove === add;
+  return { edits: isEmpty ? undefined : { defaults, overrides, drops, ...prefix }, issues };
 }
 
 type Member = readonly [name: string, value: JsonValue];

@@ -1,5 +1,11 @@
 import type { JsonValue } from '../../pipeline/context.ts';
 
+/** Replacement of the beginning of a model's name. */
+interface ModelPrefix {
+  readonly remove: string;
+  readonly add: string;
+}
+
 /** A config's compiled edits of the request's body. Order: defaults, overrides, drops. */
 export interface ParamEdits {
   /** Top-level members to add where they are absent. */
@@ -8,6 +14,14 @@ export interface ParamEdits {
   readonly overrides: readonly (readonly [name: string, value: JsonValue])[];
   /** Paths to remove where they exist; `*` stands for every item of a list. */
   readonly drops: readonly (readonly (string | number)[])[];
+  /** Undefined: the model keeps its beginning. */
+  readonly modelPrefix?: ModelPrefix | undefined;
+}
+
+/** The model with the beginning that the edits give it; the same for one without the beginning to remove. */
+export function withModelPrefix({ modelPrefix }: ParamEdits, model: string): string {
+  if (modelPrefix === undefined || !model.startsWith(modelPrefix.remove)) return model;
+  return modelPrefix.add + model.slice(modelPrefix.remove.length);
 }
 
 /** Tree of the paths to remove, by their steps. */

@@ -149,6 +149,9 @@ export function compileConfig(input: RouteConfigInput, setup: CompileSetup): Com
   return { ok: true, config, warnings: warnings.found };
 }
 
+/** Settings that become edits of the request's body. */
+type ParamSettings = Pick<Inherited, 'defaults' | 'overrides' | 'drops' | 'modelPrefix'>;
+
 class Compilation {
   readonly issues = new ConfigIssues();
   readonly warnings = new ConfigIssues();
@@ -160,9 +163,7 @@ class Compilation {
   #ends = 0;
   /** Number of parameters that the targets so far change; neighbours with equal parameters count once. */
   #params = 0;
-  #lastParams:
-    | (Pick<Inherited, 'defaults' | 'overrides' | 'drops'> & { readonly edits: ParamEdits | undefined })
-    | undefined;
+  #lastParams: (ParamSettings & { readonly edits: ParamEdits | undefined }) | undefined;
 
   constructor(setup: CompileSetup) {
     this.#setup = setup;
@@ -227,19 +228,25 @@ class Compilation {
     return leaf;
   }
 
-  #paramEdits({ defaults, overrides, drops }: Inherited, spot: Spot, refuse: Refuse): ParamEdits | undefined {
+  #paramEdits(own: ParamSettings, spot: Spot, refuse: Refuse): ParamEdits | undefined {
+    const { defaults, overrides, drops, modelPrefix } = own;
     const last = this.#lastParams;
     // Neighbouring targets mostly inherit the same objects.
-    if (last?.defaults === defaults && last.overrides === overrides && last.drops === drops)
+    if (
+      last?.defaults === defaults &&
+      last.overrides === overrides &&
+      last.drops === drops &&
+      last.modelPrefix === modelPrefix
+    )
       return last.edits;
     this.#params += Object.keys(defaults).length + Object.keys(overrides).length + drops.length;
     if (this.#params > maxParams)
       return this.#tooLarge(spot, `all targets together change more than ${maxParams} parameters`);
-    const { edits, issues } = compileParamEdits({ defaults, overrides, drops });
+    const { edits, issues } = compileParamEdits({ defaults, overrides, drops, modelPrefix });
     // Issues were reported where they are written; remaining ones come from inherited parameters.
     if (this.issues.found.length === 0)
       for (const { path, message } of issues) refuse(placeOfParam(path), message);
-    this.#lastParams = { defaults, overrides, drops, edits };
+    this.#lastParams = { defaults, overrides, drops, modelPrefix, edits };
     return edits;
   }
 

@@ -1,5 +1,5 @@
 import type { PlanTrace } from '../../pipeline/decision-trace.ts';
-import type { ParamEdits } from '../params/param-edits.ts';
+import { type ParamEdits, withModelPrefix } from '../params/param-edits.ts';
 import { type FieldPath, readField, type RequestFields } from './field-path.ts';
 import type { PlanBranch, PlanEnvironment, PlanLeaf } from './plan-node.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
@@ -91,7 +91,8 @@ export function modelAt(params: ParamEdits | undefined, { body, dialect, path }:
   const named =
     call?.model ??
     (typeof json === 'object' && json !== null && !Array.isArray(json) ? json['model'] : undefined);
-  if (typeof named === 'string' && named !== '') return named;
+  if (typeof named === 'string' && named !== '')
+    return params === undefined ? named : withModelPrefix(params, named);
   const fallback = params?.defaults.find(([name]) => name === 'model')?.[1];
   return typeof fallback === 'string' ? fallback : '';
 }

@@ -10,6 +10,7 @@ export interface Inherited {
   readonly defaults: JsonObject;
   readonly overrides: JsonObject;
   readonly drops: readonly string[];
+  readonly modelPrefix: RouteConfigInput['model_prefix'];
   readonly retry: RouteConfigInput['retry'];
   readonly cache: RouteConfigInput['cache'];
   readonly requestTimeout: number | undefined;
@@ -37,6 +38,7 @@ export const nothingInherited: Inherited = {
   defaults: {},
   overrides: {},
   drops: [],
+  modelPrefix: undefined,
   retry: undefined,
   cache: undefined,
   requestTimeout: undefined,
@@ -65,6 +67,7 @@ export function inheritSettings(
     defaults: merged(parent.defaults, own.default_params),
     overrides: merged(parent.overrides, own.override_params),
     drops: own.drop_params === undefined ? parent.drops : [...new Set([...parent.drops, ...own.drop_params])],
+    modelPrefix: own.model_prefix ?? parent.modelPrefix,
     retry: own.retry ?? parent.retry,
     cache: own.cache ?? parent.cache,
     requestTimeout: own.request_timeout ?? parent.requestTimeout,

@@ -1,0 +1,288 @@
+// Guardrails and MCP servers of LiteLLM.
+import { quoted } from '../../core/base/did-you-mean.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
+import { escaped, slugOf, variableOf, type Written } from './draft.ts';
+import type { ImportParts } from './litellm-models.ts';
+import { checkRemedies, serverRemedies } from './litellm-remedies.ts';
+import { objectOf, type SourcePath, textOf } from './source.ts';
+
+/** Guardrails of the file become guardrails of the organisation. */
+export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined, isOlder: boolean): void {
+  const { source, report, draft } = parts;
+  if (!Array.isArray(list)) return;
+  const section = isOlder ? ['litellm_settings', 'guardrails'] : ['guardrails'];
+  const written: Written[] = [];
+  const defaults: Record<'input_guardrails' | 'output_guardrails', string[]> = {
+    input_guardrails: [],
+    output_guardrails: [],
+  };
+  for (const [index, item] of list.entries()) {
+    const at = [...section, index];
+    const params = objectOf(objectOf(item)['litellm_params']);
+    const name = objectOf(item)['guardrail_name'];
+    if (isOlder || typeof name !== 'string') {
+      report.missing(
+        source,
+        at,
+        'is of an older form; write it under guardrails with guardrail_name and litellm_params',
+      );
+      continue;
+    }
+    const kind = textOf(params['guardrail']);
+    const checks = checksOf(parts, kind, params, [...at, 'litellm_params']);
+    if (checks === undefined || checks.length === 0) {
+      const remedy = checkRemedies[kind];
+      const own = kind.includes('.')
+        ? 'runs code of yours: write it as a check of a plugin (docs/plugins.md)'
+        : 'has no counterpart (docs/guardrails.md lists the checks)';
+      report.missing(
+        source,
+        at,
+        remedy === undefined
+          ? own
+          : `is not translated: write a guardrail with the check ${remedy} (docs/guardrails.md)`,
+      );
+      continue;
+    }
+    const slug = slugOf(name);
+    written.push({ slug, name: escaped(name), checks, actions: { deny: true } });
+    const modes = [params['mode']].flat().map(textOf);
+    const phases = new Set(
+      modes.map((mode) => (mode === 'post_call' ? 'output_guardrails' : 'input_guardrails')),
+    );
+    report.mapped(
+      source,
+      [...at, 'guardrail_name'],
+      `is the guardrail ${quoted(slug)} of organisation.guardrails`,
+    );
+    report.mapped(
+      source,
+      [...at, 'litellm_params', 'guardrail'],
+      `is ${checks.map(({ id }) => String(id)).join(' and ')}`,
+    );
+    if (modes.includes('during_call'))
+      report.changed(
+        source,
+        [...at, 'litellm_params', 'mode'],
+        'judges before the request is sent, not beside it',
+      );
+    else if (params['mode'] !== undefined)
+      report.mapped(source, [...at, 'litellm_params', 'mode'], `is ${[...phases].join(' and ')}`);
+    if (params['default_on'] === true) {
+      for (const phase of phases) defaults[phase].push(slug);
+      report.mapped(
+        source,
+        [...at, 'litellm_params', 'default_on'],
+        'judges every request: organisation.defaults',
+      );
+    } else
+      report.changed(
+        source,
+        at,
+        `is asked for by x-service-default-${modes.includes('post_call') ? 'output' : 'input'}-guardrails: ${slug}, or in a config; not by "guardrails" in the body`,
+      );
+  }
+  if (written.length > 0) draft.organisation['guardrails'] = written;
+  const named = Object.entries(defaults).filter(([, slugs]) => slugs.length > 0);
+  if (named.length > 0) draft.organisation['defaults'] = Object.fromEntries(named);
+}
+
+/** Checks of a guardrail; undefined for a kind without a counterpart. */
+function checksOf(
+  { source, report, values }: ImportParts,
+  kind: string,
+  params: JsonObject,
+  at: SourcePath,
+): Written[] | undefined {
+  const secret = (key: string, suggested: string): string | undefined => {
+    const value = params[key];
+    if (value === undefined) return undefined;
+    report.mapped(source, [...at, key], 'is a credential of the check');
+    return values.secret([...at, key], value, suggested);
+  };
+  switch (kind) {
+    case 'presidio':
+      report.changed(
+        source,
+        [...at, 'guardrail'],
+        'finds e-mail, phone, cards, IBAN, IP and national numbers by patterns; names are found by local.classifier alone',
+      );
+      return [{ id: 'default.pii', parameters: { redact: true } }];
+    case 'hide-secrets':
+    case 'hide_secrets':
+      return [{ id: 'default.secrets', parameters: { redact: true } }];
+    case 'lakera':
+    case 'lakera_v2': {
+      const apiKey =
+        secret('api_key', 'LAKERA_API_KEY') ?? values.variable([...at, 'guardrail'], 'LAKERA_API_KEY');
+      return [{ id: 'lakera.guard', parameters: { credentials: { apiKey } } }];
+    }
+    case 'bedrock': {
+      const id = params['guardrailIdentifier'];
+      const version = params['guardrailVersion'];
+      if (id === undefined || version === undefined) return undefined;
+      for (const key of ['guardrailIdentifier', 'guardrailVersion', 'aws_region_name'])
+        if (params[key] !== undefined) report.mapped(source, [...at, key], 'is a parameter of the check');
+      const guardrailId = values.text([...at, 'guardrailIdentifier'], id);
+      const guardrailVersion = values.text([...at, 'guardrailVersion'], version);
+      const here = [...at, 'guardrail'];
+      const credentials = {
+        awsRegion:
+          params['aws_region_name'] === undefined
+            ? values.variable(here, 'AWS_REGION_NAME', 'us-west-2')
+            : values.text([...at, 'aws_region_name'], params['aws_region_name']),
+        awsAccessKeyId:
+          secret('aws_access_key_id', 'AWS_ACCESS_KEY_ID') ?? values.variable(here, 'AWS_ACCESS_KEY_ID'),
+        awsSecretAccessKey:
+          secret('aws_secret_access_key', 'AWS_SECRET_ACCESS_KEY') ??
+          values.variable(here, 'AWS_SECRET_ACCESS_KEY'),
+      };
+      return [{ id: 'bedrock.guard', parameters: { guardrailId, guardrailVersion, credentials } }];
+    }
+    case 'litellm_content_filter': {
+      const checks: Written[] = [];
+      const words = [params['blocked_words']].flat().flatMap((one) => {
+        const word = typeof one === 'string' ? one : objectOf(one)['keyword'];
+        return typeof word === 'string' ? [escaped(word)] : [];
+      });
+      if (words.length > 0) {
+        checks.push({ id: 'default.contains', parameters: { words, operator: 'none' } });
+        report.mapped(source, [...at, 'blocked_words'], 'is default.contains with operator none');
+      }
+      if (Array.isArray(params['patterns']) && params['patterns'].length > 0) {
+        checks.push({ id: 'default.pii', parameters: { redact: true } });
+        report.changed(
+          source,
+          [...at, 'patterns'],
+          'is default.pii: all kinds of personal data that it knows are replaced',
+        );
+      }
+      return checks;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** MCP servers become options of the plugin `mcp`. */
+export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
+  const { source, report, values, draft } = parts;
+  for (const section of ['mcp_servers', 'mcp_builtin_servers'])
+    for (const [name, written] of Object.entries(objectOf(root[section]))) {
+      const at = [section, name];
+      const server = objectOf(written);
+      if (server['enabled'] === false) {
+        report.mapped(source, at, 'is switched off, and left out');
+        continue;
+      }
+      const slug = slugOf(name).slice(0, 50);
+      const prefix = variableOf(slug);
+      const open = new Set(Object.keys(server));
+      const take = (key: string): JsonValue | undefined => {
+        open.delete(key);
+        return server[key];
+      };
+      const mapped = (key: string, message: string): void => report.mapped(source, [...at, key], message);
+      const entry: Written = {};
+      const transport = textOf(take('transport'));
+      const command = take('command');
+      const url = take('url');
+      if (typeof command === 'string') {
+        entry['command'] = values.text([...at, 'command'], command);
+        const args = take('args');
+        if (Array.isArray(args))
+          entry['args'] = args.map((one, index) => values.text([...at, 'args', index], one));
+        const env = take('env');
+        if (isJsonObject(env)) entry['env'] = values.named([...at, 'env'], env, prefix);
+        for (const key of ['command', 'args', 'env'])
+          if (server[key] !== undefined) mapped(key, `is ${key} of mcp.servers.${slug}`);
+        report.changed(
+          source,
+          [...at, 'command'],
+          'each session has a process of its own; the program gets its env alone, not that of the gateway',
+        );
+      } else if (typeof url === 'string') {
+        const spec = take('spec_path');
+        if (typeof spec === 'string') {
+          entry['openapi'] = {
+            document: values.text([...at, 'spec_path'], spec),
+            base_url: values.address([...at, 'url'], url, `${prefix}_URL`),
+          };
+          mapped('spec_path', `is openapi.document of mcp.servers.${slug}`);
+        } else {
+          entry['url'] = values.address([...at, 'url'], url, `${prefix}_URL`);
+          if (transport === 'sse') entry['transport'] = 'sse';
+        }
+        mapped('url', `is the address of mcp.servers.${slug}`);
+        const headers = {
+          ...authorization(parts, { server, at, prefix, take }),
+          ...values.named([...at, 'static_headers'], take('static_headers'), prefix),
+          ...values.named([...at, 'headers'], take('headers'), prefix),
+        };
+        for (const key of ['static_headers', 'headers'])
+          if (server[key] !== undefined) mapped(key, `are headers of mcp.servers.${slug}`);
+        if (Object.keys(headers).length > 0) entry['headers'] = headers;
+      } else {
+        report.missing(source, at, 'has neither url nor command, and is left out');
+        continue;
+      }
+      if (server['transport'] !== undefined) mapped('transport', 'is the transport of the server');
+      const tools = take('allowed_tools');
+      if (Array.isArray(tools)) {
+        entry['allow'] = tools.map(textOf);
+        mapped('allowed_tools', `is allow of mcp.servers.${slug}`);
+      }
+      for (const key of open)
+        report.missing(
+          source,
+          [...at, key],
+          serverRemedies[key] ?? 'is not known to the importer, and is left out',
+        );
+      draft.mcpServers[slug] = entry;
+    }
+}
+
+interface ServerPlace {
+  readonly server: JsonObject;
+  readonly at: SourcePath;
+  readonly prefix: string;
+  readonly take: (key: string) => JsonValue | undefined;
+}
+
+/** The header that `auth_type` means. */
+function authorization(
+  { source, report, values }: ImportParts,
+  { server, at, prefix, take }: ServerPlace,
+): Record<string, string> {
+  const type = textOf(take('auth_type')) || 'none';
+  const key = ['auth_value', 'authentication_token', 'env_key'].find((one) => server[one] !== undefined);
+  if (key === undefined || type === 'none') {
+    if (type !== 'none')
+      report.missing(
+        source,
+        [...at, 'auth_type'],
+        'callers do not bring a credential for the server: give it headers, or oauth (docs/mcp.md)',
+      );
+    else if (server['auth_type'] !== undefined)
+      report.mapped(source, [...at, 'auth_type'], 'no header is added');
+    return {};
+  }
+  const value = take(key);
+  const place = [...at, key];
+  const token =
+    key === 'env_key'
+      ? values.variable(place, textOf(value))
+      : values.secret(place, value, `${prefix}_TOKEN`);
+  report.mapped(source, place, 'is a header of the server');
+  report.mapped(source, [...at, 'auth_type'], 'is a header of the server');
+  switch (type) {
+    case 'api_key':
+      return { 'x-api-key': token };
+    case 'basic':
+      return { authorization: `Basic ${token}` };
+    case 'authorization':
+      return { authorization: token };
+    default:
+      return { authorization: `Bearer ${token}` };
+  }
+}

@@ -10,6 +10,7 @@ export default tseslint.config(
       '**/data/**',
       'plugins/console/app',
       'scripts/**/*.mjs',
+      'deploy',
       'eslint.config.js',
     ],
   },

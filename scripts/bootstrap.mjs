@@ -44,6 +44,7 @@ else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('te
   const files = rest.length > 0 && !isBounded ? rest : suiteFiles(suite);
   test(isBounded ? files.filter((file) => !unbounded[suite]?.test(file.replaceAll('\\', '/'))) : files, env);
 } else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
+else if (command === 'check:deployment') run([...tsx, 'scripts/check-deployment.ts', ...rest]);
 else if (command === 'bench') run(['scripts/bench.mjs', ...rest]);
 else if (command === 'fuzz') run([...tsx, 'scripts/fuzz.ts', ...rest]);
 else if (command === 'soak') run([...tsx, 'scripts/soak/main.ts', ...rest]);
@@ -52,7 +53,7 @@ else
   fail(
     `Unknown command "${command}". Use start, start:deno, test, ${Object.keys(suites)
       .map((suite) => `test:${suite}`)
-      .join(', ')}, check, bench, fuzz, soak or seed:demo.`,
+      .join(', ')}, check, check:deployment, bench, fuzz, soak or seed:demo.`,
   );
 
 /** The gateway serves meanwhile, and has the processor first. */

@@ -272,7 +272,7 @@ describe('management: the routes', () => {
         ...analytics('groups', 'metadata/{metadataKey}'),
         ...analytics(
           'graphs',
-          ...['requests', 'cost', 'latency', 'tokens', 'users', 'users/requests', 'users-requests'],
+          ...['overview', 'requests', 'cost', 'latency', 'tokens', 'users', 'users/requests', 'users-requests'],
           ...['errors', 'errors/rate', 'errors-rate', 'errors/stacks', 'errors-stack'],
           ...['errors/status-codes', 'errors-status-code', 'requests/rescued', 'requests-rescued'],
           ...['cache/hit-rate', 'cache-hit-rate', 'cache/latency', 'cache-latency'],

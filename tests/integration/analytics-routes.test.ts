@@ -264,6 +264,32 @@ describe('graphs', { skip: chdbMissing }, () => {
     });
   }
 
+  test('the overview says what the single graphs say', async (t) => {
+    type Point = Readonly<Record<string, unknown>>;
+    const read = async (path: string) => {
+      const { json } = await ask(t, `graphs/${path}`, { granularity: 'hour' });
+      return json as { readonly summary: Point; readonly data_points: readonly Point[] };
+    };
+    const all = await read('overview');
+    const [requests, errors, tokens] = [await read('requests'), await read('errors'), await read('tokens')];
+    const [cost, latency, cache] = [await read('cost'), await read('latency'), await read('cache/hit-rate')];
+    assert.equal(all.summary.requests, 7);
+    const points = (graph: typeof all) => [graph.summary, ...graph.data_points];
+    for (const [index, one] of points(all).entries()) {
+      const of = (graph: typeof all): Point => points(graph)[index] ?? {};
+      const { avg: avg_latency, p50: p50_latency, p95: p95_latency, p99: p99_latency } = of(latency);
+      const { timestamp, ...others } = one;
+      const { total: hits, simple_hits, semantic_hits } = of(cache);
+      assert.equal(timestamp, of(requests).timestamp);
+      assert.deepEqual(others, {
+        ...{ requests: of(requests).total, errors: of(errors).total, tokens: of(tokens).total },
+        ...{ cost: of(cost).total, cache_hit_rate: of(cache).rate },
+        ...{ avg_latency, p50_latency, p95_latency, p99_latency },
+        cache_hits: hits ?? Number(simple_hits) + Number(semantic_hits),
+      });
+    }
+  });
+
   test('latency', async (t) => {
     const { json } = await ask(t, 'graphs/latency', { granularity: 'hour' });
     const { summary, data_points } = json as { summary: Record<string, number>; data_points: object[] };

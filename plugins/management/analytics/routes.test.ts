@@ -71,6 +71,29 @@ describe('graphs whose points are made of measures', () => {
     summary: object,
     shown: object,
   ][] = [
+    [
+      'overview',
+      [
+        ...['requests', 'errors', 'total_tokens', 'cost', 'simple_hits', 'semantic_hits'],
+        ...['avg_latency', 'p50_latency', 'p95_latency', 'p99_latency'],
+      ],
+      {
+        ...{ requests: 8, errors: 2, total_tokens: '90', cost: '0.07', simple_hits: 1, semantic_hits: 1 },
+        ...{ avg_latency: 1.5, p50_latency: 1, p95_latency: 3, p99_latency: 4 },
+      },
+      {
+        ...{ requests: 0, errors: 0, total_tokens: 0, cost: '0', simple_hits: 0, semantic_hits: 0 },
+        ...{ avg_latency: null, p50_latency: null, p95_latency: null, p99_latency: null },
+      },
+      {
+        ...{ requests: 8, errors: 2, tokens: 90, cost: 0.07, cache_hits: 2, cache_hit_rate: 25 },
+        ...{ avg_latency: 1.5, p50_latency: 1, p95_latency: 3, p99_latency: 4 },
+      },
+      {
+        ...{ requests: 0, errors: 0, tokens: 0, cost: 0, cache_hits: 0, cache_hit_rate: null },
+        ...{ avg_latency: null, p50_latency: null, p95_latency: null, p99_latency: null },
+      },
+    ],
     ['requests', ['requests'], { requests: 3 }, { requests: 0 }, { total: 3 }, { total: 0 }],
     [
       'cost',
@@ -378,9 +401,9 @@ describe('what every graph asks', () => {
     });
   }
 
-  test('17 graphs, and the paths under which some clients look for eight of them', () => {
+  test('18 graphs, and the paths under which some clients look for eight of them', () => {
     const routes = graphRoutes(scope);
-    assert.equal(routes.filter((route) => route.deprecated === undefined).length, 17);
+    assert.equal(routes.filter((route) => route.deprecated === undefined).length, 18);
     assert.deepEqual(
       routes.filter((route) => route.deprecated).map(({ path }) => path.replace('/analytics/graphs/', '')),
       [

@@ -239,6 +239,40 @@ const feedbackGraphs: readonly Graph[] = [
 /** Every graph of `/analytics/graphs/`. Costs are in US dollars and rates in percent. */
 const graphs: readonly Graph[] = [
   {
+    path: 'overview',
+    title: 'Requests, errors, latency, tokens, cost and cache hits over time, of one query',
+    ...overTime(
+      [
+        ...(['requests', 'errors', 'total_tokens', 'cost', 'simple_hits', 'semantic_hits'] as const),
+        ...(['avg_latency', 'p50_latency', 'p95_latency', 'p99_latency'] as const),
+      ],
+      {
+        requests: Count('Requests.'),
+        errors: Count('Status 400 and above, or broken off.'),
+        tokens: Count('Tokens of prompts and answers.'),
+        cost: Type.Number({ description: 'US dollars.' }),
+        cache_hits: Count('Requests that the cache answered.'),
+        cache_hit_rate: Figure('Percent of the requests: 0 to 100.'),
+        avg_latency: Figure('Milliseconds until the last byte, on average.'),
+        p50_latency: Figure('Half of the requests took at most so many milliseconds.'),
+        p95_latency: Figure('95 % of them did; within 1 % of their order, like the others.'),
+        p99_latency: Figure('99 % of them did.'),
+      },
+      (of) => ({
+        requests: counted(of, 'requests'),
+        errors: counted(of, 'errors'),
+        tokens: counted(of, 'total_tokens'),
+        cost: dollars(of.cost),
+        cache_hits: hitsOf(of),
+        cache_hit_rate: percent(hitsOf(of), counted(of, 'requests')),
+        avg_latency: measured(of, 'avg_latency'),
+        p50_latency: measured(of, 'p50_latency'),
+        p95_latency: measured(of, 'p95_latency'),
+        p99_latency: measured(of, 'p99_latency'),
+      }),
+    ),
+  },
+  {
     path: 'requests',
     title: 'Requests over time',
     ...overTime(['requests'], { total: Count('Requests.') }, (of) => ({ total: counted(of, 'requests') })),

@@ -25,7 +25,7 @@ export default function Home() {
   const filters = useMemo(() => filtersOf(search), [search]);
   const live = search['live'] === true;
   const query = useFigures(range, filters, live);
-  const isQuiet = query.data?.figures.requests.summary.total === 0;
+  const isQuiet = query.data?.figures.summary.requests === 0;
   const before = useFiguresBefore(range, filters, query.isSuccess && !query.isPlaceholderData);
   const any = useAnyRequest(isQuiet);
   // Once it leads to the first request, it does so until that was shown to arrive.
@@ -90,55 +90,42 @@ interface Tile {
   readonly search: Search;
 }
 
-function tilesOf(now: Figures, before: Figures | undefined, base: Search): readonly Tile[] {
+function tilesOf(
+  { summary: now }: Figures,
+  before: Figures['summary'] | undefined,
+  base: Search,
+): readonly Tile[] {
   const { tiles } = texts;
-  const all = now.requests.summary.total;
   const latency = (name: 'p50' | 'p95' | 'p99'): Tile => {
-    const value = now.latency.summary[name];
+    const value = now[`${name}_latency`];
     return {
-      ...{ name: tiles[name], now: value, before: before?.latency.summary[name], shown: duration, bad: true },
-      search: { ...base, ...(typeof value === 'number' && { response_time_min: Math.floor(value) }) },
+      ...{ name: tiles[name], now: value, before: before?.[`${name}_latency`], shown: duration, bad: true },
+      search: { ...base, ...(value !== null && { response_time_min: Math.floor(value) }) },
     };
   };
   return [
-    { name: tiles.requests, now: all, before: before?.requests.summary.total, shown: count, search: base },
+    { name: tiles.requests, now: now.requests, before: before?.requests, shown: count, search: base },
     {
-      ...{
-        name: tiles.errors,
-        now: now.errors.summary.total,
-        before: before?.errors.summary.total,
-        shown: count,
-      },
+      ...{ name: tiles.errors, now: now.errors, before: before?.errors, shown: count },
       ...{ bad: true, search: { ...base, success: 'false' } },
-      note: all > 0 ? texts.ofRequests(percent(now.errors.summary.total / all)) : '',
+      note: now.requests > 0 ? texts.ofRequests(percent(now.errors / now.requests)) : '',
     },
     latency('p50'),
     latency('p95'),
     latency('p99'),
+    { name: tiles.tokens, now: now.tokens, before: before?.tokens, shown: count, search: base },
+    { name: tiles.cost, now: now.cost, before: before?.cost, shown: money, search: base },
     {
-      name: tiles.tokens,
-      now: now.tokens.summary.total,
-      before: before?.tokens.summary.total,
-      shown: count,
-      search: base,
-    },
-    {
-      name: tiles.cost,
-      now: now.cost.summary.total,
-      before: before?.cost.summary.total,
-      shown: money,
-      search: base,
-    },
-    {
-      ...{ name: tiles.hits, now: rate(now), before: before && rate(before), shown: percent },
-      note: texts.hitsOf(count(now.cache.summary.total)),
+      ...{ name: tiles.hits, now: hitRate(now), before: before && hitRate(before), shown: percent },
+      note: texts.hitsOf(count(now.cache_hits)),
       search: { ...base, cache_status: 'HIT,SEMANTIC HIT' },
     },
   ];
 }
 
-function rate({ cache }: Figures): number | null {
-  return typeof cache.summary.rate === 'number' ? cache.summary.rate / 100 : null;
+/** From 0 to 1; null without requests. */
+function hitRate({ cache_hit_rate }: Pick<Figures['summary'], 'cache_hit_rate'>): number | null {
+  return cache_hit_rate === null ? null : cache_hit_rate / 100;
 }
 
 function Tiles({
@@ -152,7 +139,7 @@ function Tiles({
 }) {
   return (
     <ul className="grid grid-cols-2 gap-3 md:grid-cols-4 2xl:grid-cols-8">
-      {tilesOf(now, before, base).map((tile) => (
+      {tilesOf(now, before?.summary, base).map((tile) => (
         <li key={tile.name} className="min-w-0">
           <Link
             to="/logs"
@@ -197,7 +184,7 @@ interface ChartsProps {
 }
 
 function Charts({ now, base, end }: ChartsProps) {
-  const times = useMemo(() => now.requests.data_points.map(({ timestamp }) => Date.parse(timestamp)), [now]);
+  const times = useMemo(() => now.data_points.map(({ timestamp }) => Date.parse(timestamp)), [now]);
   const charts = useMemo(() => chartsOf(now), [now]);
   const linkOf = (index: number): Search => {
     const from = times[index] ?? end;
@@ -229,18 +216,18 @@ interface OneChart {
   readonly extra?: Search;
 }
 
-function chartsOf({ requests, errors, latency, tokens, cost, cache }: Figures): readonly OneChart[] {
+function chartsOf({ data_points: points }: Figures): readonly OneChart[] {
   const { charts } = texts;
-  const failed = errors.data_points.map(({ total }) => total);
-  const all = requests.data_points.map(({ total }) => total);
+  const of = (name: 'requests' | 'errors' | 'tokens' | 'cost'): readonly number[] =>
+    points.map((point) => point[name]);
   const quantile = (name: 'p50' | 'p95' | 'p99'): readonly (number | null)[] =>
-    latency.data_points.map((point) => point[name]);
+    points.map((point) => point[`${name}_latency`]);
   return [
     {
       ...{ name: charts.requests, format: count },
       series: [
-        { label: charts.series.requests, values: all, tone: 'accent', bars: true },
-        { label: charts.series.errors, values: failed, tone: 'bad', bars: true },
+        { label: charts.series.requests, values: of('requests'), tone: 'accent', bars: true },
+        { label: charts.series.errors, values: of('errors'), tone: 'bad', bars: true },
       ],
     },
     {
@@ -253,34 +240,18 @@ function chartsOf({ requests, errors, latency, tokens, cost, cache }: Figures): 
     },
     {
       ...{ name: charts.cost, format: money },
-      series: [
-        {
-          label: charts.series.cost,
-          values: cost.data_points.map(({ total }) => total),
-          tone: 'accent',
-          bars: true,
-        },
-      ],
+      series: [{ label: charts.series.cost, values: of('cost'), tone: 'accent', bars: true }],
     },
     {
       ...{ name: charts.tokens, format: count },
-      series: [
-        {
-          label: charts.series.tokens,
-          values: tokens.data_points.map(({ total }) => total),
-          tone: 'accent',
-          bars: true,
-        },
-      ],
+      series: [{ label: charts.series.tokens, values: of('tokens'), tone: 'accent', bars: true }],
     },
     {
       ...{ name: charts.hits, format: percent, extra: { cache_status: 'HIT,SEMANTIC HIT' } },
       series: [
         {
           ...{ label: charts.series.hits, tone: 'accent' },
-          values: cache.data_points.map((point) =>
-            typeof point.rate === 'number' ? point.rate / 100 : null,
-          ),
+          values: points.map(hitRate),
         },
       ],
     },
@@ -289,7 +260,7 @@ function chartsOf({ requests, errors, latency, tokens, cost, cache }: Figures): 
       series: [
         {
           ...{ label: charts.series.rate, tone: 'bad' },
-          values: failed.map((n, index) => ((all[index] ?? 0) > 0 ? n / (all[index] ?? 1) : null)),
+          values: points.map(({ errors, requests }) => (requests > 0 ? errors / requests : null)),
         },
       ],
     },

@@ -15,17 +15,8 @@ type Asked = Filters & { readonly time_zone: string } & ReturnType<typeof timesO
 /** The numbers of a period, over time and as a whole. */
 export type Figures = Awaited<ReturnType<typeof figuresOf>>;
 
-async function figuresOf(query: Asked & { readonly granularity?: 'month' }, signal: AbortSignal) {
-  const ask = { params: { query }, signal };
-  const [requests, errors, latency, tokens, cost, cache] = await Promise.all([
-    dataOf(api.GET('/analytics/graphs/requests', ask)),
-    dataOf(api.GET('/analytics/graphs/errors', ask)),
-    dataOf(api.GET('/analytics/graphs/latency', ask)),
-    dataOf(api.GET('/analytics/graphs/tokens', ask)),
-    dataOf(api.GET('/analytics/graphs/cost', ask)),
-    dataOf(api.GET('/analytics/graphs/cache/hit-rate', ask)),
-  ]);
-  return { requests, errors, latency, tokens, cost, cache };
+function figuresOf(query: Asked & { readonly granularity?: 'month' }, signal: AbortSignal) {
+  return dataOf(api.GET('/analytics/graphs/overview', { params: { query }, signal }));
 }
 
 function comparedWith(range: Range, span: Span): Span {

@@ -15,7 +15,8 @@ export interface Written {
 export type TargetDraft = Written;
 
 const lineWidth = 110;
-const environmentValue = /^os\.environ\/([A-Za-z_][A-Za-z0-9_]*)$/;
+/** `os.environ/NAME` of LiteLLM, `env.NAME` of Bifrost. */
+const environmentValue = /^(?:os\.environ\/|env\.)([A-Za-z_][A-Za-z0-9_]*)$/;
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** Writes texts of a source into the configuration: variables as `${NAME}`, secrets never. */
@@ -104,7 +105,7 @@ function environmentNames(value: unknown): readonly string[] {
   return isJsonObject(value) ? Object.values(value).flatMap(environmentNames) : [];
 }
 
-/** The variable that `os.environ/NAME` names; undefined for other texts. */
+/** The variable that `os.environ/NAME` or `env.NAME` names; undefined for other texts. */
 function environmentName(text: string): string | undefined {
   return environmentValue.exec(text)?.[1];
 }
@@ -134,6 +135,7 @@ export class Draft {
   readonly security: Written = {};
   readonly server: Written = {};
   readonly storage: Written = {};
+  readonly retention: Written = {};
   readonly log: Written = {};
   readonly prices: Written[] = [];
   readonly organisation: Written = {};
@@ -178,7 +180,13 @@ export class Draft {
     const mcp = Object.keys(mcpServers).length === 0 ? {} : { servers: mcpServers };
     const document = {
       version: 1,
-      ...filled({ server: this.server, security: this.security, storage: this.storage, log: this.log }),
+      ...filled({
+        server: this.server,
+        security: this.security,
+        storage: this.storage,
+        retention: this.retention,
+        log: this.log,
+      }),
       ...(this.prices.length > 0 && { prices: { models: this.prices } }),
       ...filled({ providers: this.#providers, configs: this.configs, organisation: this.organisation }),
       pipelines: [

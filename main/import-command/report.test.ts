@@ -34,6 +34,27 @@ describe('the report of an import', () => {
     }
   });
 
+  test('no secret of other gateways is there, and every value has a line', async () => {
+    const files = [
+      ['portkey', 'portkey/fallback.json'],
+      ['portkey', 'portkey/conf.json'],
+      ['portkey', 'portkey/export.json'],
+      ['portkey', 'portkey-folder'],
+      ['bifrost', 'bifrost/virtual-keys.json'],
+      ['bifrost', 'bifrost/mcp.json'],
+      ['openrouter', 'openrouter/fallback.json'],
+    ] as const;
+    for (const [from, file] of files) {
+      const { yaml, report } = await importFrom({ from, file: path.join(fixtures, file) });
+      const all = yaml + report.text() + JSON.stringify(report.file());
+      assert.doesNotMatch(all, /a-literal-|\*\*\*\*/, file);
+      const forgotten = report
+        .file()
+        .lines.filter(({ message }) => message.includes('not known to the importer'));
+      assert.deepEqual(forgotten, [], file);
+    }
+  });
+
   test('every setting has a line, with its place', async () => {
     const { report } = await imported('proxy-server.yaml');
     const { lines, variables: needed, summary } = report.file();
@@ -100,7 +121,7 @@ describe('weir import litellm', () => {
     });
     assert.equal(readArguments(['import', 'export.yaml'], {}).name, 'import');
     const wrong = readArguments(['import', 'litellm'], {});
-    assert.match(wrong.name === 'help' ? (wrong.problem ?? '') : '', /takes one file/);
+    assert.match(wrong.name === 'help' ? (wrong.problem ?? '') : '', /takes one file, or a folder/);
   });
 
   test('a file that is there stays, unless --force', async (t) => {

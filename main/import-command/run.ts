@@ -3,10 +3,13 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ImportFromCommand } from '../../core/administration/cli/import-arguments.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
+import { importBifrost } from './bifrost.ts';
 import type { Draft } from './draft.ts';
 import { importLiteLLM } from './litellm.ts';
+import { importOpenRouter } from './openrouter.ts';
+import { importPortkey } from './portkey.ts';
 import { Report } from './report.ts';
-import { readSource } from './source.ts';
+import { readSource, readSources } from './source.ts';
 
 /** Where the command prints. */
 interface ImportOutput {
@@ -38,6 +41,12 @@ async function draftOf(from: ImportFromCommand['from'], file: string, report: Re
   switch (from) {
     case 'litellm':
       return importLiteLLM(await readSource(file), report);
+    case 'portkey':
+      return importPortkey(await readSources(file), report);
+    case 'bifrost':
+      return importBifrost(await readSource(file), report);
+    case 'openrouter':
+      return importOpenRouter(await readSources(file), report);
   }
 }
 

@@ -1,5 +1,5 @@
 // A configuration of another gateway as it was written: its values, and the place of each.
-import { readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Document, parseDocument } from 'yaml';
 import { childPointer, isJsonObject, type JsonObject } from '../../core/base/json.ts';
@@ -89,6 +89,22 @@ export async function readSource(file: string): Promise<Source> {
   });
   if (size > maxBytes) throw new Error(`${shown} has ${size} bytes; ${maxBytes} is the most.`);
   return new Source(await readFile(file, 'utf8'), shown);
+}
+
+/** Most files of a folder. */
+const maxFiles = 500;
+
+/** Reads one file, or every JSON and YAML file of a folder, by name. Rejects as `readSource` does. */
+export async function readSources(place: string): Promise<Source[]> {
+  const isFolder = await stat(place).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) return [await readSource(place)];
+  const names = (await readdir(place)).filter((name) => /\.(json|ya?ml)$/.test(name)).sort();
+  if (names.length === 0 || names.length > maxFiles)
+    throw new Error(`${place} holds ${names.length} JSON and YAML files; it needs 1 to ${maxFiles}.`);
+  return Promise.all(names.map((name) => readSource(path.join(place, name))));
 }
 
 /** An object, or an empty one for anything else. */

@@ -21,11 +21,16 @@ const variables =
   `ANTHROPIC_API_KEY APORIA_BASE APORIA_KEY AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AZURE_API_KEY AZURE_API_KEY_2
   COHERE_API_KEY GEMINI_API_KEY GROQ_API_KEY ISSUES_TOKEN LITELLM_MASTER_KEY LOCALHOST_8000_API_KEY MISTRAL_API_KEY
   HOUSE_API_BASE MODELS_EXAMPLE_COM_API_KEY MODELS_EXAMPLE_COM_API_KEY_2 OPENAI_API_KEY OPENAI_API_KEY_2 OPENAI_API_KEY_3
-  OPENAI_HOST_API_KEY OPENROUTER_API_KEY REDIS_HOST REDIS_PASSWORD REDIS_PORT ZAP_TOKEN`.split(/\s+/);
+  OPENAI_HOST_API_KEY ANTHROPIC_HOUSE_API_KEY AZURE_KEY_US AZURE_OPENAI_HOUSE_API_KEY AZURE_OPENAI_HOUSE_RESOURCE_NAME
+  AZURE_PROD_API_KEY DEV_TEAM_API_KEY KEY_BEDROCK_1_ACCESS_KEY KEY_OPENAI_1_API_KEY OPENAI_HOUSE_API_KEY OPENAI_PROD_API_KEY
+  VK_ASSISTANT_US VLLM_API_KEY OPENROUTER_API_KEY REDIS_HOST REDIS_PASSWORD REDIS_PORT ZAP_TOKEN`.split(
+    /\s+/,
+  );
 
 function valueOf(variable: string): string {
   if (variable === 'REDIS_HOST') return '127.0.0.1';
   if (variable === 'REDIS_PORT') return '6379';
+  if (variable.endsWith('_RESOURCE_NAME')) return 'rivers';
   return variable.endsWith('_BASE') ? 'https://played.example.com/v1' : `value-of-${variable}`;
 }
 
@@ -40,6 +45,10 @@ interface Asking {
   readonly model?: string;
   /** Variable whose value is the credential. */
   readonly key?: string;
+  /** Config that the request names. */
+  readonly config?: string;
+  /** Service key; default: the owner's. */
+  readonly as?: string;
   /** More members of the request. */
   readonly body?: Readonly<Record<string, unknown>>;
   /** Members that the provider has to get. */
@@ -102,6 +111,91 @@ const litellm: Readonly<Record<string, readonly Asking[]>> = {
   ],
 };
 
+const others: readonly (readonly [
+  from: 'portkey' | 'bifrost' | 'openrouter',
+  file: string,
+  asked: readonly Asking[],
+])[] = [
+  [
+    'portkey',
+    'portkey/fallback.json',
+    [{ ask: 'any', path: '/v1/messages', model: 'sonnet', key: 'ANTHROPIC_API_KEY' }],
+  ],
+  [
+    'portkey',
+    'portkey/hooks.json',
+    [{ ask: 'gpt-y', path: openAi, model: 'gpt-y', key: 'OPENAI_HOUSE_API_KEY' }],
+  ],
+  [
+    'portkey',
+    'portkey/export.json',
+    [
+      { ask: 'any', path: openAi, model: 'gpt-main', key: 'OPENAI_PROD_API_KEY' },
+      { ask: 'any', config: 'pc-other-2', path: azure('chat-4', '2024-02-01'), key: 'AZURE_PROD_API_KEY' },
+    ],
+  ],
+  [
+    'portkey',
+    'portkey/conf.json',
+    [{ ask: '@dev_team/sonnet', path: '/v1/messages', model: 'sonnet', key: 'DEV_TEAM_API_KEY' }],
+  ],
+  [
+    'portkey',
+    'portkey-folder',
+    [
+      { ask: 'any', config: 'conditional', path: openAi, model: 'gpt-x', key: 'OPENAI_API_KEY' },
+      { ask: 'gpt-z', config: 'resilient', path: openAi, model: 'gpt-z', key: 'OPENAI_HOUSE_API_KEY' },
+      {
+        ask: '@openai-house/gpt-z',
+        config: 'retries',
+        path: openAi,
+        model: 'gpt-z',
+        key: 'OPENAI_HOUSE_API_KEY',
+      },
+    ],
+  ],
+  [
+    'bifrost',
+    'bifrost/virtual-keys.json',
+    [
+      { ask: 'openai/gpt-x', path: openAi, model: 'gpt-x', key: 'OPENAI_API_KEY' },
+      { ask: 'azure/gpt-4o', path: azure('gpt-4o', '2025-03-01-preview'), key: 'AZURE_KEY_US' },
+      { ask: 'small', path: azure('small-deployment', '2025-03-01-preview'), key: 'AZURE_KEY_US' },
+      { ask: 'bedrock/anthropic.haiku', path: '/model/anthropic.haiku/converse' },
+      {
+        ask: 'openai/gpt-x',
+        as: valueOf('VK_ASSISTANT_US'),
+        path: openAi,
+        model: 'gpt-x',
+        key: 'OPENAI_API_KEY',
+      },
+    ],
+  ],
+  [
+    'bifrost',
+    'bifrost/mcp.json',
+    [
+      { ask: 'openai/gpt-x', path: openAi, model: 'gpt-x', key: 'OPENAI_API_KEY' },
+      { ask: 'vllm-local/llama', path: openAi, model: 'llama', key: 'VLLM_API_KEY' },
+    ],
+  ],
+  [
+    'openrouter',
+    'openrouter/fallback.json',
+    [
+      {
+        ...{
+          ask: 'any',
+          path: '/api/v1/chat/completions',
+          model: 'anthropic/sonnet',
+          key: 'OPENROUTER_API_KEY',
+        },
+        sent: { temperature: 0.2, provider: { order: ['anthropic'], allow_fallbacks: false } },
+      },
+    ],
+  ],
+];
+
 function azure(deployment: string, version: string): string {
   return `/openai/deployments/${deployment}/chat/completions?api-version=${version}`;
 }
@@ -111,16 +205,28 @@ interface Parsed {
   [key: string]: unknown;
 }
 
+/** Built-in providers that configs name with a credential of their own. */
+function rowsOf(config: unknown): string[] {
+  if (Array.isArray(config)) return config.flatMap(rowsOf);
+  if (typeof config !== 'object' || config === null) return [];
+  const { provider, api_key: key } = config as Record<string, unknown>;
+  return [...(key === undefined ? [] : [textOf(provider)]), ...Object.values(config).flatMap(rowsOf)];
+}
+
 /** The configuration with every provider at the fake ones, by the path that its own address has, and without stores. */
 function played(yaml: string, { url }: PlayedHosts): string {
   const config = parse(yaml) as Parsed;
-  for (const [name, provider] of Object.entries(config.providers ?? {})) {
+  const providers = {
+    ...Object.fromEntries(rowsOf(config['configs']).map((row) => [row, {}])),
+    ...config.providers,
+  };
+  for (const [name, provider] of Object.entries<Record<string, unknown>>(providers)) {
     const address = textOf(provider['base_url'] ?? providerRows.get(name)?.base_url);
     const known = address.startsWith('${') ? valueOf(address.slice(2, -1)) : address;
     provider['base_url'] = url + known.replace(/^https?:\/\/[^/]+/, '');
   }
   const storage = { resources: { url: 'none:' }, analytics: { url: 'none:' } };
-  return JSON.stringify({ ...config, storage });
+  return JSON.stringify({ ...config, providers, storage });
 }
 
 describe('an imported configuration', { timeout: 120_000 }, () => {
@@ -160,11 +266,23 @@ describe('an imported configuration', { timeout: 120_000 }, () => {
     });
   }
 
-  async function ask({ ask: model, path: place, body, key, sent, model: wanted }: Asking): Promise<void> {
+  async function ask({
+    ask: model,
+    path: place,
+    body,
+    key,
+    sent,
+    config,
+    as = ownerKey,
+    model: wanted,
+  }: Asking): Promise<void> {
     hosts.seen.length = 0;
     const response = await fetch(`${weir.url}/v1/chat/completions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${ownerKey}`, 'content-type': 'application/json' },
+      headers: {
+        ...{ authorization: `Bearer ${as}`, 'content-type': 'application/json' },
+        ...(config !== undefined && { 'x-portkey-config': config }),
+      },
       body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }], ...body }),
     });
     const text = await response.text();
@@ -186,6 +304,14 @@ describe('an imported configuration', { timeout: 120_000 }, () => {
   for (const [file, asked] of Object.entries(litellm))
     test(`litellm/${file}`, async () => {
       const { yaml } = await importFrom({ from: 'litellm', file: path.join(fixtures, 'litellm', file) });
+      await requireSound(yaml);
+      await serve(yaml);
+      for (const one of asked) await ask(one);
+    });
+
+  for (const [from, file, asked] of others)
+    test(file, async () => {
+      const { yaml } = await importFrom({ from, file: path.join(fixtures, file) });
       await requireSound(yaml);
       await serve(yaml);
       for (const one of asked) await ask(one);

@@ -123,7 +123,7 @@ const usage = `weir: a gateway in front of model providers
   weir journal status|verify|replay                    manage the log rows on disk (weir journal --help)
   weir export [--out FILE]                             print the content of the store as YAML (weir export --help)
   weir import FILE [--replace]                         write an export into the store (weir import --help)
-  weir import litellm FILE [--out FILE]                write a configuration from that of another gateway
+  weir import litellm|portkey|bifrost|openrouter FILE  write a configuration from that of another gateway
   weir backup --out FILE                               write all administration data to one file, while the gateway runs
   weir restore FILE                                    create a data folder from a backup (weir restore --help)
   weir audit verify                                    verify that no audit trail was changed (weir audit --help)

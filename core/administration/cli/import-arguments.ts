@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { listWords } from '../../base/did-you-mean.ts';
 
 /** Gateways whose configurations can be imported. */
-export const importSources = ['litellm'] as const;
+export const importSources = ['litellm', 'portkey', 'bifrost', 'openrouter'] as const;
 type ImportSource = (typeof importSources)[number];
 
 /** `weir import litellm FILE` and the like. */
@@ -22,6 +22,9 @@ export interface ImportFromCommand {
 export const importFromUsage = `weir import ${importSources.join('|')}: writes a configuration from that of another gateway
 
   weir import litellm config.yaml [--out FILE] [--report FILE] [--force]
+  weir import portkey config.json|export.json|FOLDER [--out FILE] [--report FILE] [--force]
+  weir import bifrost config.json [--out FILE] [--report FILE] [--force]
+  weir import openrouter request.json|FOLDER [--out FILE] [--report FILE] [--force]
 
   Prints the configuration, or writes it to --out. Standard error gets the report: what means the same, what means
   something else, and what has no counterpart, each with file, line, column and JSON pointer, and the environment
@@ -42,7 +45,9 @@ export function readImportFromArguments(from: ImportSource, args: readonly strin
   });
   const [file, ...more] = positionals;
   if (file === undefined || more.length > 0)
-    throw new Error(`weir import ${from} takes one file. Sources are ${listWords(importSources, 'and')}.`);
+    throw new Error(
+      `weir import ${from} takes one file, or a folder. Sources are ${listWords(importSources, 'and')}.`,
+    );
   const { out, report, force = false } = values;
   return { name: 'import-from', from, file, out, report, force };
 }

@@ -39,8 +39,12 @@ else if (command === 'test:chaos' && rest.every((word) => !word.endsWith('.test.
   run([...tsx, 'scripts/chaos.ts', ...rest]);
 else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('test:'.length))) {
   const suite = command.slice('test:'.length);
-  const env = suite === 'deno' ? { ...process.env, WEIR_TEST_RUNTIME: 'deno' } : process.env;
   const isBounded = rest[0] === '--bounded';
+  const env = {
+    ...(isBounded && { WEIR_PROPERTY_RUNS: '6' }),
+    ...process.env,
+    ...(suite === 'deno' && { WEIR_TEST_RUNTIME: 'deno' }),
+  };
   const files = rest.length > 0 && !isBounded ? rest : suiteFiles(suite);
   test(isBounded ? files.filter((file) => !unbounded[suite]?.test(file.replaceAll('\\', '/'))) : files, env);
 } else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);

@@ -14,7 +14,7 @@ export declare function groupFiles(group: Group): string[];
 export declare const suites: Readonly<
   Record<'analytics' | 'chaos' | 'deno' | 'postgres' | 'processes', RegExp>
 >;
-export declare const unbounded: Readonly<Record<'deno', RegExp>>;
+export declare const unbounded: Readonly<Record<'deno' | 'postgres', RegExp>>;
 export declare const runnerArguments: readonly string[];
 export declare function hasOwnCommand(file: string): boolean;
 export declare function testFiles(root: string): string[];

@@ -64,10 +64,12 @@ export const suites = {
 };
 
 /**
- * Files that `npm run test:deno -- --bounded`, as in CI, leaves out: they are about stores and rules, which are the same
- * code on both runtimes, and take longest. Each kind of file keeps one that runs.
+ * Files that `npm run test:<suite> -- --bounded`, as in CI, leaves out. On Deno: they are about stores and rules, which
+ * are the same code on both runtimes, and take longest; each kind of file keeps one that runs. On PostgreSQL: long forms
+ * of what `export-import` and `administration-backup` test as well.
  */
 export const unbounded = {
+  postgres: /^(storage\/postgres\/export-import-records|tests\/integration\/administration-backup-places)\./,
   deno: /^tests\/(integration\/(administration|analytics-routes|bench-command|budget-comparison|clickhouse-server|document-samples|explain|exports|features|guides|import|organisation-file|recipes|usage-limits|workers|guardrail-defaults|log-routes|mcp-(accounts|facade)|model-rules|organisation-records|provider-operations|reconcile|reprice|cache-|headers|journal-command|local-classifier|mcp-oauth|origin-headers|prices|realtime-refusals|repeated-input|resilience\/(any-fault|breaker|fallback|hedge|money|retry|timeouts)|third-party-check)|sdk\/(portkey-(admin|analytics|config|exports|integrations|logs|mcp|policies|prompts|headers)|anthropic-errors|mock|openai-(chat-errors|realtime|vectors)|python-clients|rewritten-streams|stored-responses)|chaos\/(analytics-engine|clock-skew|damaged-analytics|fleet-|journal-poisoned|rows-at-shutdown|limits-over|mcp-|postgres-gone|redis-gone|rolling-restart|shared-volume|store-in-trouble|unusable-disk))/,
 };
 

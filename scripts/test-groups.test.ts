@@ -65,3 +65,11 @@ test('the bounded suite of Deno leaves out some files of other suites, and none 
     [],
   );
 });
+
+test('the bounded suite of PostgreSQL leaves out two files', () => {
+  const left = files.filter((file) => suites.postgres.test(file) && unbounded.postgres.test(file));
+  assert.deepEqual(left, [
+    'storage/postgres/export-import-records.test.ts',
+    'tests/integration/administration-backup-places.test.ts',
+  ]);
+});

@@ -9,6 +9,7 @@ import cache from './cache/index.ts';
 import console from './console/index.ts';
 import guardrails from './guardrails/index.ts';
 import inlineImage from './inline-image/index.ts';
+import litellm from './litellm/index.ts';
 import localClassifier from './local-classifier/index.ts';
 import logger from './logger/index.ts';
 import management from './management/index.ts';
@@ -33,5 +34,6 @@ export const builtInPlugins: readonly AnyPlugin[] = [
   provider,
   logger,
   management,
+  litellm,
   console,
 ];

@@ -16,8 +16,6 @@ const maxTargets = 256;
 const retriedStatuses = [401, 403, 408, 409, 429, 500, 502, 503, 504, 529];
 const tooLongStatuses = [400, 413];
 const shortestCooldownMs = 30_000;
-/** Tags of a request that decide, from the first. */
-const comparedTags = 4;
 
 /** A value of the settings, with its place. */
 interface Setting {
@@ -239,18 +237,14 @@ class Routing {
     const spread = choices.map(({ own, tag }) => this.#spread(own, `${wanted}-${tag}`));
     const rest = this.#spread(others.length > 0 ? others : deployments, `${wanted}-default`);
     const conditions = choices.map(({ tag }) => ({
-      query: {
-        $or: Array.from({ length: comparedTags }, (_, index) => ({
-          [`params.metadata.tags[${index}]`]: tag,
-        })),
-      },
+      query: { 'metadata.tags': { $regex: `(^|,)${escapeRegex(tag)}(,|$)` } },
       then: tag,
     }));
     for (const { at, tags: own } of deployments)
       if (own.length > 0)
         this.#changed(
           [...at, 'litellm_params', 'tags'],
-          `the first ${comparedTags} tags in "metadata" of the body decide, those of headers do not; a request without a known tag is served by ${others.length > 0 ? 'the deployments without tags' : 'any deployment'}`,
+          `the plugin litellm makes one text of the tags of a request, of which the first tag of the file decides; a request without a known tag is served by ${others.length > 0 ? 'the deployments without tags' : 'any deployment'}`,
         );
     return {
       config: {

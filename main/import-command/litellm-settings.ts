@@ -29,6 +29,7 @@ export function writeSettings(parts: ImportParts, deployments: readonly Deployme
   const { source, report } = parts;
   const root = objectOf(source.value);
   writeKeys(parts, objectOf(root['general_settings']));
+  writeForClients(parts, deployments);
   writeStores(parts, root);
   writeCache(parts, objectOf(root['litellm_settings']), deployments);
   writeLogging(parts, objectOf(root['litellm_settings']));
@@ -106,6 +107,14 @@ function writeKeys({ source, report, values, draft }: ImportParts, general: Json
       'is max_answer_bytes of the plugin provider',
     );
   }
+}
+
+/** What clients of LiteLLM expect: its header for keys, its list of models, its paths for keys. */
+function writeForClients({ draft }: ImportParts, deployments: readonly Deployment[]): void {
+  const models = [...new Set(deployments.map(({ group }) => group))].filter((name) => !name.includes('*'));
+  draft.server['header_aliases'] = ['x-portkey', 'x-litellm'];
+  draft.extraPlugins.push(models.length === 0 ? 'litellm' : { litellm: { models: models.map(escaped) } });
+  draft.management['litellm'] = true;
 }
 
 /** Redis of the router, for counters. */

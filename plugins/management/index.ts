@@ -20,6 +20,7 @@ import { insertLogsRoute } from './logs/reported.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
 import { integrationRoutes } from './integrations/routes.ts';
 import { inviteRoutes } from './invites/routes.ts';
+import { litellmRoutes } from './litellm.ts';
 import { labelRoutes } from './prompts/labels.ts';
 import { memberRoutes } from './workspaces/members.ts';
 import { modelPricingRoute } from './integrations/models.ts';
@@ -58,6 +59,13 @@ export default definePlugin({
       redact: Type.Optional(
         redactionRules('requests, answers and spans that are reported by `POST /logs` or over OTLP'),
       ),
+      litellm: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description:
+            "Also answer the paths of LiteLLM's proxy for keys and teams (`/key/generate`, `/team/new` …), over the same records. See docs/moving-from-litellm.md.",
+        }),
+      ),
       config_writes: Type.Optional(
         Type.Boolean({
           default: false,
@@ -70,7 +78,7 @@ export default definePlugin({
   ),
   capabilities: { needs: ['key'], routes: true },
   check: ({ redact }) => redactionFaults(redact, '/redact'),
-  async create({ redact = [], config_writes: writes = false }, scope) {
+  async create({ redact = [], config_writes: writes = false, litellm = false }, scope) {
     const redaction = compileRedaction(redact, scope.keyPrefix);
     const streams = new LogStreams(scope);
     const routes = [
@@ -116,6 +124,7 @@ export default definePlugin({
       ...promptRoutes(scope),
       renderPromptRoute(scope),
       ...mcpRoutes(scope),
+      ...(litellm ? litellmRoutes(scope) : []),
     ];
     const retiring = (): void => streams.end();
     if (scope.resources === undefined || !scope.features.isOn('audit_logs')) return { routes, retiring };

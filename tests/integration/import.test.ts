@@ -317,6 +317,20 @@ describe('an imported configuration', { timeout: 120_000 }, () => {
       for (const one of asked) await ask(one);
     });
 
+  test('clients of LiteLLM find its header for keys, its models and its headers', async () => {
+    const file = path.join(fixtures, 'litellm/pass-through.yaml');
+    await serve((await importFrom({ from: 'litellm', file })).yaml);
+    const headers = { authorization: `Bearer ${valueOf('LITELLM_MASTER_KEY')}` };
+    const models = await fetch(`${weir.url}/v1/models`, { headers });
+    const { data } = (await models.json()) as { data: { id: string }[] };
+    assert.deepEqual(
+      data.map(({ id }) => id),
+      ['sonnet', 'special'],
+    );
+    assert.ok((models.headers.get('x-litellm-call-id') ?? '').length > 0);
+    assert.equal((await fetch(`${weir.url}/health/readiness`)).status, 200);
+  });
+
   test('a model that no group has is refused', async () => {
     await serve(
       (await importFrom({ from: 'litellm', file: path.join(fixtures, 'litellm/ollama.yaml') })).yaml,

@@ -99,7 +99,10 @@ export async function startAdministration(
     | 'providers'
     | 'secretManagers'
     | 'server'
-  > = {},
+  > & {
+    /** Further options of the plugin. */
+    readonly management?: Readonly<Record<string, unknown>>;
+  } = {},
 ): Promise<Administration> {
   const keys: Record<string, KeyRecord> = {};
   const gateway = await startTestGateway(t, {
@@ -112,7 +115,7 @@ export async function startAdministration(
     pipelines: [
       {
         match: { routes: 'contributed' },
-        plugins: [auth, { plugin: management, options: { config_writes: true } }],
+        plugins: [auth, { plugin: management, options: { config_writes: true, ...options.management } }],
       },
       ...(options.providers === undefined
         ? []

@@ -53,6 +53,11 @@ async function run(command: Command): Promise<number | undefined> {
       const { runPlanCommand } = await import('./core/administration/cli/plan-command.ts');
       return runPlanCommand(command, planTools({ ...parts, environment: env }));
     }
+    case 'apply': {
+      const { applyTools } = await import('./main/apply-tools.ts');
+      const { runApplyCommand } = await import('./core/administration/cli/apply-command.ts');
+      return runApplyCommand(command, applyTools(parts));
+    }
     case 'plugin':
       return (await import('./main/plugin-command/run.ts')).runPluginCommand(command, parts);
     case 'bench':

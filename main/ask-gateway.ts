@@ -62,9 +62,20 @@ export async function askGateway(
     value = undefined;
   }
   if (answer.ok) return value;
-  const { error } = isJsonObject(value) ? value : {};
-  const said = isJsonObject(error) ? error['message'] : undefined;
   throw new Error(
-    `The gateway at ${url} refuses ${method} ${place.split('?')[0] ?? ''} with ${answer.status}: ${typeof said === 'string' ? said : text.slice(0, 200)}`,
+    `The gateway at ${url} refuses ${method} ${place.split('?')[0] ?? ''} with ${answer.status}: ${reasonIn(value) ?? text.slice(0, 200)}`,
   );
+}
+
+/** The sentence of a refusal, and each of its faults in a line of its own. Undefined for an answer of somebody else. */
+function reasonIn(value: unknown): string | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const { error, data, errors } = value;
+  const told = isJsonObject(error) ? error : data;
+  if (!isJsonObject(told) || typeof told['message'] !== 'string') return undefined;
+  const faults = Array.isArray(errors) ? (errors as unknown[]) : [];
+  const lines = faults.flatMap((one) =>
+    isJsonObject(one) && typeof one['message'] === 'string' ? [one['message']] : [],
+  );
+  return [told['message'], ...lines].join('\n');
 }

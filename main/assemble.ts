@@ -31,7 +31,12 @@ import { createRequestMetrics } from '../core/http/request-metrics.ts';
 import { compilePipelines, hasPlugin } from '../core/http/route-table.ts';
 import { PluginBundler } from '../core/lifecycle/plugin-bundler.ts';
 import { type Followers, Reloader } from '../core/lifecycle/reload.ts';
+import { type CanaryFollowers, canaryEntry, CanaryRuns } from '../core/lifecycle/config-canaries.ts';
 import { MainFileEditor } from '../core/lifecycle/config-file-editor.ts';
+import type { Generation } from '../core/lifecycle/generation.ts';
+import type { ConfigFileEditor } from '../core/ports/config-file.ts';
+import { CanaryGate } from '../core/http/canary-gate.ts';
+import { readBytes } from '../core/config/read-file.ts';
 import { shownPipelines } from '../core/lifecycle/shown-pipelines.ts';
 import type { Services } from '../core/lifecycle/scope.ts';
 import { TracerInUse } from '../core/lifecycle/tracer-in-use.ts';
@@ -97,6 +102,8 @@ interface AssemblyOptions {
   readonly load?: ConstructorParameters<typeof Reloader>[0]['load'];
   /** In a parent: its workers, which serve each configuration with it. */
   readonly followers?: Followers;
+  /** In a parent: its workers, which serve each canary of the configuration. */
+  readonly canaryFollowers?: CanaryFollowers;
   /** In a parent: metrics and state of its workers, for the operational pages. */
   readonly reports?: {
     renderMetrics(): ReturnType<Metrics['render']>;
@@ -136,6 +143,8 @@ export interface Replay {
 interface Assembly {
   readonly gateway: Gateway;
   readonly reloader: Reloader<ReturnType<typeof compilePipelines>>;
+  /** Gives requests to a canary of the configuration. */
+  readonly canaryGate: CanaryGate<Generation<ReturnType<typeof compilePipelines>>>;
   /** The third-party plugin whose code threw this value. */
   attribute(thrown: unknown): string | undefined;
   /** Builds the first generation; returns the faults of the configuration when there is none. */
@@ -183,6 +192,30 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
   const bundler = new PluginBundler({ folder: path.join(data, 'plugins'), clock, log });
   const sources = { builtIns, bundler, providerNames, providerRows, clock };
   const editor = new MainFileEditor({ file, env, sources, reloader: () => reloader });
+  const load =
+    options.load ??
+    ((draft?: Uint8Array) => {
+      const main = path.resolve(file);
+      const readFile = async (one: string) => (draft !== undefined && one === main ? draft : readBytes(one));
+      return loadConfig(file, { env, readFile });
+    });
+  const canaryGate: Assembly['canaryGate'] = new CanaryGate();
+  const canaries = new CanaryRuns({
+    ...{ editor, load, clock, log, gate: canaryGate, followers: options.canaryFollowers },
+    reloader: () => reloader,
+    async audit(action, state, organisationId) {
+      const { resources } = options.stores;
+      if (resources === undefined || !features.isOn('audit_logs')) return;
+      const entry = canaryEntry({ action, state, organisationId, at: clock.now() });
+      await resources.write(organisationId, (writer) => writer.audit.append(entry));
+    },
+  });
+  const configFile: ConfigFileEditor = {
+    canaries,
+    read: () => editor.read(),
+    check: (draft) => editor.check(draft),
+    write: (draft, written) => editor.write(draft, written),
+  };
   const shared = {
     log,
     clock,
@@ -199,7 +232,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     mcpServers: new ConfiguredMcpServers(),
 
     // A worker has none: its parent leads each reload.
-    configFile: options.elsewhere === undefined ? editor : undefined,
+    configFile: options.elsewhere === undefined ? configFile : undefined,
     ...stores,
   };
   const guarded = (security: GatewayConfig['security']) => {
@@ -266,7 +299,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       compilePipelines(
         pipelines.map(({ config, instances }) => compilePipeline(config, instances, features)),
       ),
-    load: options.load ?? (() => loadConfig(file, { env })),
+    load,
     inUse: (next) => {
       tracer.use(next.telemetry.otlp);
       following?.limitAge(next.security.directory_max_age * 1000);
@@ -300,9 +333,11 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       prices,
       hookTimes: createHookTimes(metrics),
       onSettled:
-        replay?.settled ?? settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer),
+        replay?.settled ??
+        settledOf(createRequestMetrics(metrics, config.telemetry.metrics), tracer, canaryGate),
     },
     current: () => reloader.current,
+    canary: canaryGate,
     elsewhere: options.elsewhere,
     operations: createOperations({
       metrics: reports ? { render: () => reports.renderMetrics() } : metrics,
@@ -323,6 +358,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
   return {
     gateway,
     reloader,
+    canaryGate,
     attribute: (thrown) => bundler.origins.attribute(thrown),
     async start() {
       const started = await reloader.start();
@@ -335,10 +371,16 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
 }
 
 /** Actions for each settled request. */
-function settledOf(count: EngineRuntime['onSettled'], tracer: TracerInUse): EngineRuntime['onSettled'] {
+function settledOf(
+  count: EngineRuntime['onSettled'],
+  tracer: TracerInUse,
+  gate: Assembly['canaryGate'],
+): EngineRuntime['onSettled'] {
   return (exchange, outcome) => {
     count(exchange, outcome);
     tracer.settled(exchange, outcome, exchange.startedMonotonic);
+    if (gate.running !== undefined && exchange.matched.route === undefined)
+      gate.running.count(exchange.generation, outcome);
   };
 }
 

@@ -78,3 +78,15 @@ export function useAnalytics<T>(
     return use(await openAnalytics({ config, file, data, log, clock, opened }), place);
   });
 }
+
+/** The signal aborts at the first interrupt; a second one ends the process at once. */
+export async function untilInterrupted<T>(use: (stop: AbortSignal) => Promise<T>): Promise<T> {
+  const stop = new AbortController();
+  const end = (): void => stop.abort();
+  process.once('SIGINT', end).once('SIGTERM', end);
+  try {
+    return await use(stop.signal);
+  } finally {
+    process.off('SIGINT', end).off('SIGTERM', end);
+  }
+}

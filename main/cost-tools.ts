@@ -20,7 +20,7 @@ import { readStoredIds } from '../storage/identity/open-identity.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
 import { isServer } from './open-analytics.ts';
-import { type CommandPlace, type ToolParts, useAnalytics } from './command-tools.ts';
+import { type CommandPlace, type ToolParts, untilInterrupted, useAnalytics } from './command-tools.ts';
 import { ledgerLagMs, openOwnLedger, uncountedPipelines } from './open-budgets.ts';
 import { openResources } from './open-resources.ts';
 
@@ -143,15 +143,4 @@ function needsLock(config: GatewayConfig, data: string, usesFolder = false): boo
   if (isServer(config) && !usesFolder) return false;
   if (existsSync(data)) return true;
   throw new Error(`There is no data folder ${data}. Name it (--data, WEIR_DATA).`);
-}
-
-async function untilInterrupted<T>(use: (stop: AbortSignal) => Promise<T>): Promise<T> {
-  const stop = new AbortController();
-  const end = (): void => stop.abort();
-  process.once('SIGINT', end).once('SIGTERM', end);
-  try {
-    return await use(stop.signal);
-  } finally {
-    process.off('SIGINT', end).off('SIGTERM', end);
-  }
 }

@@ -72,6 +72,7 @@ export async function serve(serving: Serving): Promise<void> {
     ...(workers && {
       load: workers.load,
       followers: workers,
+      canaryFollowers: workers,
       reports: {
         renderMetrics: async () => metrics.render(await workers.metrics()),
         status: async () => ({ workers: await workers.states() }),

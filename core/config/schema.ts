@@ -1,3 +1,5 @@
+import { Changes } from './changes-schema.ts';
+import type { CanaryRules } from '../ports/config-canary.ts';
 import { type Static, Type } from 'typebox';
 import type { AnalyticsStoreSettings } from '../ports/analytics.ts';
 import { providerAliasProperties, providerFieldProperties } from '../providers/provider-fields.ts';
@@ -326,6 +328,7 @@ export const GatewayConfigSchema = Type.Object(
       ),
     ),
     telemetry: Type.Optional(Telemetry),
+    changes: Type.Optional(Changes),
     providers: Type.Optional(
       Type.Record(Type.String(name), Provider, {
         default: {},
@@ -383,6 +386,7 @@ export interface GatewayConfig {
   readonly prices: PriceSettings;
   readonly log: Filled<NonNullable<GatewayConfigInput['log']>>;
   readonly telemetry: TelemetrySettings;
+  readonly changes: { readonly canary: CanaryRules };
   readonly providers: Readonly<Record<string, Static<typeof Provider>>>;
   readonly configs: Readonly<Record<string, RouteConfigInput>>;
   /** Undefined when the file owns no administered records. */

@@ -22,12 +22,13 @@ import { ClientAddresses } from '../connection/client-address.ts';
 import { type Administration, handleRoute } from './handle-route.ts';
 import { type BodyLimits, BufferBudget, IncomingRequest } from '../connection/incoming.ts';
 import type { RouteTable } from './route-table.ts';
+import type { CanaryGate } from './canary-gate.ts';
 import { ResponseSink } from '../connection/sink.ts';
 import { readTraceHeaders } from '../pipeline/trace-headers.ts';
 import { type ClientUpgrade, readUpgradeProtocols } from '../connection/upgrade.ts';
 
 /** The serving generation, reduced to the members that the ingress needs. */
-interface ServingGeneration {
+export interface ServingGeneration {
   readonly hash: string;
   readonly compiled: { readonly routes: RouteTable };
   acquire(): void;
@@ -44,6 +45,8 @@ interface GatewaySetup {
   readonly administration: Administration;
   /** The generation for the next request. */
   current(): ServingGeneration;
+  /** A second generation that gets some of the requests. Absent: there is never one. */
+  readonly canary?: CanaryGate<ServingGeneration> | undefined;
   /** Answers the reserved operational paths. */
   operations(path: string, request: IncomingMessage, response: ServerResponse): boolean;
   /**
@@ -196,8 +199,17 @@ export class Gateway {
     upgrade: ClientUpgrade | undefined,
   ): void {
     const { setup } = this;
-    const generation = setup.current();
-    const place = this.place(generation, request.method ?? 'GET', fullPath);
+    const { method = 'GET' } = request;
+    let generation = setup.current();
+    let place = this.place(generation, method, fullPath);
+    // Administration stays with what serves.
+    if (setup.canary?.running !== undefined && place.matched.route === undefined && own === undefined) {
+      const { running } = setup.canary;
+      const chosen = running.choose();
+      const itsPlace = chosen && this.place(chosen, method, fullPath);
+      if (itsPlace?.matched.route !== undefined) running.giveBack();
+      else if (chosen !== undefined && itsPlace !== undefined) [generation, place] = [chosen, itsPlace];
+    }
     const ambiguity = ambiguityOf(request);
     const isPassedOn = own === undefined && upgrade === undefined && ambiguity === undefined;
     if (setup.elsewhere !== undefined && isPassedOn && place.matched.route !== undefined) {

@@ -67,6 +67,14 @@ export class MainFileEditor implements ConfigFileEditor {
     return this.#faults(unmasked, true);
   }
 
+  /** The whole text with the secrets of the file. Throws `invalid_config` for one with faults, after a whole check. */
+  async usable(draft: ConfigDraftText): Promise<string> {
+    const { unmasked } = await this.#unmasked(draft);
+    const errors = (await this.#faults(unmasked, false)).filter(({ severity }) => severity === 'error');
+    if (errors.length > 0) throw refused(errors);
+    return unmasked.text;
+  }
+
   async write(draft: ConfigDraftText, written: () => Promise<void>) {
     const turn = this.#tail.then(() => this.#write(draft, written));
     this.#tail = turn.catch(() => undefined);

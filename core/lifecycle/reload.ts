@@ -22,8 +22,8 @@ type ConfigLoad =
 interface ReloaderOptions<C> extends StartOptions<C>, PrepareSources {
   readonly bundler: PluginBundler;
   readonly metrics: Metrics;
-  /** Reads the configuration again, environment included. */
-  readonly load: () => Promise<ConfigLoad>;
+  /** Reads the configuration again, environment included; with `draft` in the place of its main file. */
+  readonly load: (draft?: Uint8Array) => Promise<ConfigLoad>;
   /**
    * Calls `onChange` when one of the files (absolute names and patterns, read again each time) has changed
    * since then (by the clock). Returns the function that stops it.
@@ -96,6 +96,7 @@ export class Reloader<C> {
   #current: Generation<C> | undefined;
   #startedWith: GatewayConfig | undefined;
   #next: Built<C> | undefined;
+  #canary: Generation<C> | undefined;
   #sourceFiles: readonly string[] = [];
   #failedFiles: readonly string[] = [];
   #lastError: ReloadError | undefined;
@@ -205,6 +206,30 @@ export class Reloader<C> {
     await next?.generation?.retire();
   }
 
+  /**
+   * Builds a second generation, which serves only what somebody gives it, beside the one that serves. It lasts until
+   * `endCanary`, or until the next one is built. Resolves with the reasons why it cannot.
+   */
+  async buildCanary(
+    load: () => Promise<ConfigLoad>,
+  ): Promise<{ readonly generation: Generation<C>; readonly source: ConfigSource } | FailedAttempt> {
+    this.endCanary();
+    const built = await this.#attempt(() => this.#build(load));
+    if ('problems' in built) return built;
+    const { generation, source } = built;
+    if (generation === undefined)
+      return { problems: [this.#problem('it says what serves already')], files: source.files };
+    this.#canary = generation;
+    return { generation, source };
+  }
+
+  /** Takes the second generation out of service; requests that it has begun end on it. */
+  endCanary(): void {
+    const canary = this.#canary;
+    this.#canary = undefined;
+    if (canary !== undefined) this.#retire(canary);
+  }
+
   /** Names and patterns of files whose change causes a reload: of configuration, serving plugins and a failed attempt. */
   watchedFiles(): string[] {
     return [...new Set([...this.#sourceFiles, ...(this.#current?.pluginInputs ?? []), ...this.#failedFiles])];
@@ -216,6 +241,7 @@ export class Reloader<C> {
     this.#stopWatching?.();
     await this.#tail;
     await this.abandon();
+    this.endCanary();
     if (this.#current !== undefined) this.#retire(this.#current);
     await Promise.all([...this.#retiring].map((generation) => generation.retire()));
   }
@@ -271,8 +297,12 @@ export class Reloader<C> {
     return 'swapped';
   }
 
-  async #buildNext(): Promise<Built<C> | FailedAttempt> {
-    const { load, builtIns, bundler, providerNames, providerRows, clock } = this.#options;
+  #buildNext(): Promise<Built<C> | FailedAttempt> {
+    return this.#build(() => this.#options.load());
+  }
+
+  async #build(load: () => Promise<ConfigLoad>): Promise<Built<C> | FailedAttempt> {
+    const { builtIns, bundler, providerNames, providerRows, clock } = this.#options;
     const loaded = await load();
     if (!loaded.ok) return loaded;
     const { config, source } = loaded;
@@ -316,7 +346,8 @@ export class Reloader<C> {
     }
     this.#restartNeeded = this.#startedWith && restartNeeded(this.#startedWith, next.config);
     if (this.#restartNeeded !== undefined) log.warn(this.#restartNeeded);
-    const inUse = [next, ...this.#retiring].flatMap((generation) => [...generation.codeHashes]);
+    const canary = this.#canary === undefined ? [] : [this.#canary];
+    const inUse = [next, ...canary, ...this.#retiring].flatMap((generation) => [...generation.codeHashes]);
     void bundler.prune(new Set(inUse));
   }
 

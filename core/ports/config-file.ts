@@ -1,3 +1,5 @@
+import type { ConfigCanaries } from './config-canary.ts';
+
 /** The configuration file as its text is edited: secrets that stand in it are never shown. */
 
 /** The text of the configuration's main file. */
@@ -46,6 +48,8 @@ export interface ConfigDraftText {
 
 /** Reads, checks and writes the configuration's main file. One write at a time. */
 export interface ConfigFileEditor {
+  /** Lets a text serve some of the requests before it is written. Absent: nothing does. */
+  readonly canaries?: ConfigCanaries;
   read(): Promise<ConfigText>;
   /**
    * Every fault of the text with the files that it includes; masks stand for the secrets of the file. Code of plugins that

@@ -110,7 +110,7 @@ class WorkerProcess {
     const parts = { file, config, source, data, secrets, log, clock, metrics, opened };
     const stores = await openWorkerStores({ ...parts, parent, folder, journals, features });
     const routingState = new RoutingState(clock);
-    const { gateway, reloader, attribute, start } = assembleGateway({
+    const { gateway, reloader, canaryGate, attribute, start } = assembleGateway({
       ...parts,
       routingState,
       environment: env,
@@ -134,6 +134,21 @@ class WorkerProcess {
       },
       commit: () => reloader.commit('its parent has reloaded'),
       abandon: () => reloader.abandon(),
+      'canary.begin': async (next: ConfigTexts, share: number) => {
+        const built = await reloader.buildCanary(() => loadTexts(file, next));
+        if ('problems' in built) return built.problems.map(formatProblem);
+        canaryGate.begin(built.generation, reloader.current.hash, share);
+        return [];
+      },
+      'canary.watch': (share: number) => {
+        const { running } = canaryGate;
+        if (running !== undefined) running.share = share;
+        return running?.report();
+      },
+      'canary.end': () => {
+        canaryGate.end();
+        reloader.endCanary();
+      },
       refresh: () => stores.following?.refresh(),
       metrics: () => metrics.collect(),
       state: () => ({

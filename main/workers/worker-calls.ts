@@ -1,5 +1,6 @@
 /** The functions that a parent and a worker call of each other, beside those of the stores. */
 import type { CollectedMetrics } from '../../adapters/telemetry/prometheus.ts';
+import type { CanaryReport } from '../../core/http/canary-gate.ts';
 import type { LatencyCalls, LoanCalls, ParentCalls } from '../../storage/parent/parent-calls.ts';
 
 /** Texts of a configuration by absolute path: a worker serves exactly what its parent has read. */
@@ -41,6 +42,11 @@ export type CallsOfWorker = LoanCalls &
     prepare: (texts: ConfigTexts) => readonly string[];
     commit: () => void;
     abandon: () => void;
+    /** Builds a canary of the configuration and gives it its share; resolves with the reasons why it cannot. */
+    'canary.begin': (texts: ConfigTexts, share: number) => readonly string[];
+    /** Sets its share; resolves with what was counted since the last call. Undefined where there is none. */
+    'canary.watch': (share: number) => CanaryReport | undefined;
+    'canary.end': () => void;
     /** Resolves when the worker has read the changes of the store. */
     refresh: () => void;
     metrics: () => CollectedMetrics;

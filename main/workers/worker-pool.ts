@@ -10,6 +10,8 @@ import type { ConfigSource } from '../../core/config/config-source.ts';
 import { loadConfig } from '../../core/config/load-config.ts';
 import { readBytes } from '../../core/config/read-file.ts';
 import type { GatewayConfig } from '../../core/config/schema.ts';
+import type { CanaryReport } from '../../core/http/canary-gate.ts';
+import type { CanaryFollowers } from '../../core/lifecycle/config-canaries.ts';
 import type { Followers } from '../../core/lifecycle/reload.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -90,7 +92,7 @@ interface Member {
 }
 
 /** Starts workers, replaces those that end, and speaks for all of them. */
-export class WorkerPool implements Followers {
+export class WorkerPool implements Followers, CanaryFollowers {
   readonly #options: WorkerPoolOptions;
   readonly #members = new Map<number, Member>();
   readonly #textsOf = new WeakMap<ConfigSource, ConfigTexts>();
@@ -136,13 +138,14 @@ export class WorkerPool implements Followers {
     stores.resources?.onChange(() => void this.refresh());
   }
 
-  /** `loadConfig`, with the texts kept for the workers. */
-  readonly load = async (): ReturnType<typeof loadConfig> => {
+  /** `loadConfig`, with the texts kept for the workers; `draft` stands in the place of the main file. */
+  readonly load = async (draft?: Uint8Array): ReturnType<typeof loadConfig> => {
     const texts = new Map<string, Uint8Array>();
+    const main = path.resolve(this.#options.file);
     const loaded = await loadConfig(this.#options.file, {
       env: this.#options.environment,
       readFile: async (file) => {
-        const bytes = await readBytes(file);
+        const bytes = draft !== undefined && file === main ? draft : await readBytes(file);
         texts.set(file, bytes);
         return bytes;
       },
@@ -196,6 +199,28 @@ export class WorkerPool implements Followers {
   async abandon(): Promise<void> {
     for (const member of this.#members.values()) member.prepared = undefined;
     await this.#ask('abandon', questionMs, () => undefined);
+  }
+
+  async beginCanary(source: ConfigSource, share: number): Promise<readonly string[]> {
+    const texts = this.#textsOf.get(source) ?? this.#texts;
+    const refusals = this.#readyMembers().map(async (member) => {
+      try {
+        const problems = await this.#call(member, 'canary.begin', prepareMs, texts, share);
+        return problems.map((problem) => `worker ${member.slot}: ${problem}`);
+      } catch (error) {
+        return [`worker ${member.slot}: ${messageOf(error)}`];
+      }
+    });
+    return (await Promise.all(refusals)).flat();
+  }
+
+  async watchCanary(share: number): Promise<readonly CanaryReport[]> {
+    const reports = await this.#ask('canary.watch', questionMs, (_, report) => report, share);
+    return reports.filter((one) => one !== undefined);
+  }
+
+  async endCanary(): Promise<void> {
+    await this.#ask('canary.end', questionMs, () => undefined);
   }
 
   /** Has a worker build a configuration; resolves with the reasons why it cannot, empty for none. */

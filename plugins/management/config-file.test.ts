@@ -115,10 +115,18 @@ describe('the configuration file', () => {
       ['GET', file],
       ['POST', `${file}/check`],
       ['PUT', file],
+      ['GET', `${file}/canary`],
+      ['POST', `${file}/canary`],
+      ['DELETE', `${file}/canary`],
     ] as const)
       assert.equal(
-        (await call(other, { method, path: place, ...(method !== 'GET' && { body: { text, version: '' } }) }))
-          .status,
+        (
+          await call(other, {
+            method,
+            path: place,
+            ...((method === 'POST' || method === 'PUT') && { body: { text, version: '' } }),
+          })
+        ).status,
         403,
       );
     await writeFile(name, 'api_key: [');

@@ -400,6 +400,12 @@ export function testConfig({
       secret_sources: { environment_prefix: '', folder: '', machine_identity: false },
       ...security,
     },
+    changes: {
+      canary: {
+        ...{ share: 10, duration_s: 300, min_requests: 20 },
+        ...{ max_error_rise: 1, max_refusal_rise: 1, max_latency_rise: 50 },
+      },
+    },
     storage: {
       engine_start_ms: 300_000,
       redis_budget_ms: 50,

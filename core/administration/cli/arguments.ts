@@ -22,13 +22,20 @@ import {
   type RepriceCommand,
 } from './command-arguments.ts';
 import { type BenchCommand, benchUsage, readBenchArguments } from './bench-arguments.ts';
-import { type PlanCommand, planUsage, readPlanArguments } from './change-arguments.ts';
 import {
   type ImportFromCommand,
   importFromUsage,
   importSourceOf,
   readImportFromArguments,
 } from './import-arguments.ts';
+import {
+  type ApplyCommand,
+  applyUsage,
+  type PlanCommand,
+  planUsage,
+  readApplyArguments,
+  readPlanArguments,
+} from './change-arguments.ts';
 import { completedCommands, completionScript, type Shell, shells } from './completion.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 
@@ -79,6 +86,7 @@ export type Command =
   | JournalCommand
   | ExplainCommand
   | PlanCommand
+  | ApplyCommand
   | PluginCommand
   | BenchCommand
   | AdministrationCommand
@@ -93,6 +101,7 @@ type HelpTopic =
   | 'journal'
   | 'explain'
   | 'plan'
+  | 'apply'
   | 'plugin'
   | 'bench'
   | 'clickhouse'
@@ -116,6 +125,7 @@ const usage = `weir: a gateway in front of model providers
               [--port N]                               what is wrong, and the command that mends it; changes nothing
   weir explain --config X --request FILE               show how a config routes a request, send nothing
   weir plan --config NEW [--since 1h]                  show what a new configuration changes for recorded requests
+  weir apply --config NEW [--canary 10%] [--for 5m]    let it serve a share of the requests, keep it or take it back
   weir plugin new|test|docs                            for authors of plugins (weir plugin --help)
   weir bench [--config FILE] [--out DIR]               measure your configuration on this machine (weir bench --help)
   weir schema                                          print the JSON Schema of the configuration
@@ -156,6 +166,7 @@ export function helpText(topic: HelpTopic | undefined): string {
     journal: journalUsage,
     explain: explainUsage,
     plan: planUsage,
+    apply: applyUsage,
     plugin: pluginUsage,
     bench: benchUsage,
     clickhouse: clickHouseUsage,
@@ -245,6 +256,7 @@ const readers: Readonly<Record<HelpTopic, (args: readonly string[], env: Environ
   journal: (args, env) => readJournalArguments(args, placeOf(env)),
   explain: (args, env) => readExplainArguments(args, nonEmpty(env['WEIR_CONFIG'])),
   plan: (args, env) => readPlanArguments(args, { ...placeOf(env), key: nonEmpty(env['WEIR_ADMIN_KEY']) }),
+  apply: (args, env) => readApplyArguments(args, { ...placeOf(env), key: nonEmpty(env['WEIR_ADMIN_KEY']) }),
   plugin: (args) => readPluginArguments(args),
   bench: (args, env) => readBenchArguments(args, placeOf(env).config),
   clickhouse: (args, env) => readClickHouseArguments(args, placeOf(env).config),

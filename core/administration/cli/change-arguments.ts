@@ -88,3 +88,59 @@ function durationArgument(name: string, text: string): number {
   if (ms > 0) return ms;
   throw new Error(`--${name} is ${quoted(text)}, and no time such as 90s, 5m, 2h or 7d.`);
 }
+
+/** `weir apply`. */
+export interface ApplyCommand extends GatewayPlace {
+  readonly name: 'apply';
+  /** The new configuration. */
+  readonly config: string;
+  readonly current: string | undefined;
+  /** Rules that replace those of the file. */
+  readonly rules: { readonly share?: number; readonly duration_s?: number; readonly min_requests?: number };
+}
+
+export const applyUsage = `weir apply: lets a new configuration serve a share of the requests, and keeps it or takes it back
+
+  weir apply --config NEW [--canary 10%] [--for 5m] [--min-requests N] [--url URL] [--key KEY] [--current FILE]
+
+  Asks a running gateway, and shows the canary until it ends: the file of the gateway has the new text then, or the old
+  configuration serves on because answers failed, were refused or took longer. Ctrl-C aborts it. The text is written to
+  the gateway's own file, so that relative paths in it start there. Needs management: { config_writes: true }.
+
+  --config        the new configuration
+  --canary        largest share of the requests (default: changes.canary.share of the gateway, 10 %)
+  --for           how long it is watched: 90s, 5m, 1h (default: changes.canary.duration_s, 5m)
+  --min-requests  requests that it has to serve (default: changes.canary.min_requests, 20)
+  --url, --key    the gateway (default: that of --current on this machine) and an owner's key (default: WEIR_ADMIN_KEY)
+  --current       a file that says where the gateway listens (default: WEIR_CONFIG, else gateway.config.yaml)
+
+  Ends with 0 when it is the configuration, with 3 when it was taken back, and with 1 when it could not be tried. See
+  docs/safe-change.md.`;
+
+/** Reads the arguments of `apply`. Throws an error with the reason for unclear input. */
+export function readApplyArguments(args: readonly string[], defaults: Defaults): ApplyCommand {
+  const text = { type: 'string' } as const;
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      ...{ config: text, current: text, canary: text, for: text, url: text, key: text },
+      'min-requests': text,
+    },
+  });
+  const { config, canary, for: time, 'min-requests': least } = values;
+  if (!config) throw new Error('weir apply needs --config: the new configuration.');
+  const [, share] = canary === undefined ? [] : (/^(\d{1,2}(?:\.\d{1,3})?)\s*%?$/.exec(canary) ?? []);
+  if (canary !== undefined && !(Number(share) > 0 && Number(share) <= 50))
+    throw new Error(`--canary is ${quoted(canary)}, and no share above 0 % and up to 50 %, such as 10%.`);
+  if (least !== undefined && !/^\d{1,6}$/.test(least))
+    throw new Error(`--min-requests is ${quoted(least)}, and no number of requests.`);
+  return {
+    ...{ name: 'apply', config, url: values.url, key: values.key ?? defaults.key },
+    current: values.current ?? defaults.config,
+    rules: {
+      ...(share !== undefined && { share: Number(share) }),
+      ...(time !== undefined && { duration_s: Math.ceil(durationArgument('for', time) / 1000) }),
+      ...(least !== undefined && { min_requests: Number(least) }),
+    },
+  };
+}

@@ -1,0 +1,293 @@
+import { randomUUID } from 'node:crypto';
+import type { ConfigSource } from '../config/config-source.ts';
+import { formatProblem } from '../config/problem.ts';
+import { GatewayError, messageOf } from '../errors/gateway-error.ts';
+import {
+  addCounts,
+  type CanaryCounts,
+  type CanaryGate,
+  type CanaryReport,
+  medianOf,
+  noCounts,
+} from '../http/canary-gate.ts';
+import type { Clock } from '../ports/clock.ts';
+import type {
+  CanaryCaller,
+  CanaryFigures,
+  CanaryPhase,
+  CanaryRules,
+  CanaryState,
+  ConfigCanaries,
+} from '../ports/config-canary.ts';
+import type { ConfigDraftText } from '../ports/config-file.ts';
+import type { AuditEntry } from '../ports/resources.ts';
+import type { Log } from '../ports/log.ts';
+import type { MainFileEditor } from './config-file-editor.ts';
+import type { Generation } from './generation.ts';
+import { worseOf } from './judge-canary.ts';
+import type { Reloader } from './reload.ts';
+import { describeThrown } from './plugin-errors.ts';
+
+/** Processes that serve requests with this one: each has the canary, or none has. */
+export interface CanaryFollowers {
+  /** Builds it in every process, and gives it its share; resolves with the reasons of those that cannot. */
+  beginCanary(source: ConfigSource, share: number): Promise<readonly string[]>;
+  /** Sets its share in every process; resolves with what they have counted since the last call. */
+  watchCanary(share: number): Promise<readonly CanaryReport[]>;
+  endCanary(): Promise<void>;
+}
+
+/** Dependencies of `CanaryRuns`. */
+interface CanaryOptions<C> {
+  readonly editor: Pick<MainFileEditor, 'usable' | 'write'>;
+  readonly reloader: () => Pick<Reloader<C>, 'buildCanary' | 'endCanary' | 'current' | 'restartNeeded'>;
+  readonly load: (draft: Uint8Array) => ReturnType<Parameters<Reloader<C>['buildCanary']>[0]>;
+  readonly gate: CanaryGate<Generation<C>>;
+  readonly followers?: CanaryFollowers | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Writes an entry to the audit trail: what has become of it. Rejects when that is not possible. */
+  readonly audit: (action: string, state: CanaryState, organisationId: string) => Promise<void>;
+}
+
+interface Run {
+  readonly draft: ConfigDraftText;
+  readonly caller: CanaryCaller;
+  readonly id: string;
+  readonly rules: CanaryRules;
+  readonly startedAt: number;
+  readonly begun: number;
+  /** Hash of the configuration that served when it began. */
+  readonly serving: string;
+  readonly before: CanaryCounts;
+  readonly after: CanaryCounts;
+  share: number;
+  endsAt: number;
+  phase: CanaryPhase;
+  reason: string;
+  /** It ends: no second end begins. */
+  isEnding: boolean;
+}
+
+/** Share with which it begins, percent. */
+const firstShare = 0.5;
+/** Steps of the whole time; at each the share doubles. */
+const steps = 10;
+const tickMs = 250;
+
+/** Runs canaries of the configuration, one at a time, in the process that leads. */
+export class CanaryRuns<C> implements ConfigCanaries {
+  readonly #options: CanaryOptions<C>;
+  #run: Run | undefined;
+  #isStarting = false;
+
+  constructor(options: CanaryOptions<C>) {
+    this.#options = options;
+  }
+
+  state(): CanaryState | undefined {
+    return this.#run && stateOf(this.#run);
+  }
+
+  async start(
+    draft: ConfigDraftText,
+    rules: Partial<CanaryRules>,
+    caller: CanaryCaller,
+  ): Promise<CanaryState> {
+    const { editor, reloader, load, followers, gate, clock, log } = this.#options;
+    if (this.#isStarting || this.#run?.phase === 'running')
+      throw new GatewayError(
+        'resource_conflict',
+        'Another canary of the configuration runs. Wait for its end, or abort it.',
+      );
+    this.#isStarting = true;
+    try {
+      const text = await editor.usable(draft);
+      const built = await reloader().buildCanary(() => load(new TextEncoder().encode(text)));
+      if ('problems' in built) throw unusable(built.problems.map(formatProblem));
+      const share = Math.min(firstShare, rules.share ?? reloader().current.config.changes.canary.share);
+      const refusals = (await followers?.beginCanary(built.source, share)) ?? [];
+      if (refusals.length > 0) {
+        await this.#takeBack();
+        throw unusable(refusals);
+      }
+      const { hash, config } = reloader().current;
+      gate.begin(built.generation, hash, share);
+      const run: Run = {
+        ...{ draft, caller, share, id: randomUUID(), serving: hash },
+        rules: { ...config.changes.canary, ...rules },
+        ...{ startedAt: clock.now(), begun: clock.monotonic(), endsAt: 0 },
+        ...{ before: noCounts(), after: noCounts(), phase: 'running', reason: '', isEnding: false },
+      };
+      run.endsAt = run.startedAt + run.rules.duration_s * 1000;
+      this.#run = run;
+      log.info('A canary of the configuration has begun', {
+        canary: run.id,
+        generation: built.generation.hash,
+      });
+      this.#wait(run);
+      return stateOf(run);
+    } catch (error) {
+      reloader().endCanary();
+      throw error;
+    } finally {
+      this.#isStarting = false;
+    }
+  }
+
+  async abort(caller: CanaryCaller): Promise<CanaryState> {
+    const run = this.#run;
+    if (run?.phase !== 'running' || run.isEnding)
+      throw new GatewayError('resource_not_found', 'No canary of the configuration runs now.');
+    await this.#end(run, 'aborted', `It was aborted with the key "${caller.name}".`);
+    return stateOf(run);
+  }
+
+  #wait(run: Run): void {
+    this.#options.clock.after(tickMs, () => {
+      if (run.isEnding) return;
+      this.#look(run).catch((error: unknown) => {
+        this.#options.log.error('A canary of the configuration cannot be watched', {
+          error: describeThrown(error),
+        });
+        return this.#end(run, 'reverted', `It could not be watched: ${messageOf(error)}`);
+      });
+    });
+  }
+
+  async #look(run: Run): Promise<void> {
+    const { reloader, gate, clock, followers } = this.#options;
+    const { rules } = run;
+    const passedMs = clock.monotonic() - run.begun;
+    const step = Math.floor((passedMs / (rules.duration_s * 1000)) * steps);
+    run.share = Math.min(rules.share, firstShare * 2 ** Math.min(step, steps));
+    if (gate.running !== undefined) gate.running.share = run.share;
+    const own = gate.running?.report();
+    const reports = [
+      ...(own === undefined ? [] : [own]),
+      ...((await followers?.watchCanary(run.share)) ?? []),
+    ];
+    if (run.isEnding) return;
+    for (const { before, after } of reports) {
+      addCounts(run.before, before);
+      addCounts(run.after, after);
+    }
+    if (reloader().current.hash !== run.serving)
+      return this.#end(
+        run,
+        'reverted',
+        'Another configuration has begun to serve meanwhile. Start again from that one.',
+      );
+    if (reports.some(({ isStopped }) => isStopped)) {
+      const { requests, errors, refusals } = run.after;
+      const failed = `Of ${requests} requests ${errors} failed and ${refusals} were refused, one after the other.`;
+      return this.#end(run, 'reverted', failed);
+    }
+    const worse = worseOf(run, rules);
+    if (worse !== undefined) return this.#end(run, 'reverted', worse);
+    if (passedMs < rules.duration_s * 1000) return this.#wait(run);
+    if (run.after.requests >= rules.min_requests) return this.#complete(run);
+    if (passedMs < 2 * rules.duration_s * 1000) return this.#wait(run);
+    const few = `Only ${run.after.requests} requests met it in twice its time, and ${rules.min_requests} are needed (changes.canary.min_requests).`;
+    return this.#end(run, 'reverted', few);
+  }
+
+  /** The new text becomes the file, and what all requests meet. */
+  async #complete(run: Run): Promise<void> {
+    const { editor } = this.#options;
+    run.isEnding = true;
+    try {
+      const { outcome, faults } = await editor.write(run.draft, () =>
+        this.#audit('complete', { ...run, phase: 'completed', reason: completedReason }, run.caller),
+      );
+      if (outcome !== 'failed') return await this.#end(run, 'completed', completedReason);
+      await this.#end(run, 'reverted', `It could not start: ${faults[0]?.message ?? 'no reason is known'}.`);
+    } catch (error) {
+      await this.#end(run, 'reverted', `It could not be written: ${messageOf(error)}`);
+    }
+  }
+
+  async #end(run: Run, phase: Exclude<CanaryPhase, 'running'>, reason: string): Promise<void> {
+    const { clock, log } = this.#options;
+    run.isEnding = true;
+    await this.#takeBack();
+    run.phase = phase;
+    run.reason = reason;
+    run.endsAt = clock.now();
+    run.share = phase === 'completed' ? 100 : 0;
+    const write = phase === 'completed' ? log.info.bind(log) : log.warn.bind(log);
+    write(`A canary of the configuration is ${phase}: ${reason}`, { canary: run.id });
+    if (phase !== 'completed') await this.#audit(phase === 'aborted' ? 'abort' : 'revert', run, run.caller);
+  }
+
+  async #takeBack(): Promise<void> {
+    const { gate, followers, reloader } = this.#options;
+    gate.end();
+    reloader().endCanary();
+    await followers?.endCanary();
+  }
+
+  /** A trail that cannot be written keeps no canary alive. */
+  async #audit(action: string, run: Run, { organisationId }: CanaryCaller): Promise<void> {
+    try {
+      await this.#options.audit(action, stateOf(run), organisationId);
+    } catch (error) {
+      this.#options.log.error('The end of a canary is missing in the audit trail', { error });
+    }
+  }
+}
+
+const completedReason = 'Nothing became worse: it is the configuration now.';
+
+function stateOf({
+  id,
+  phase,
+  reason,
+  startedAt,
+  endsAt,
+  share,
+  rules,
+  caller,
+  before,
+  after,
+}: Run): CanaryState {
+  return {
+    ...{ id, phase, reason, startedAt, endsAt, share, rules, startedBy: caller.name },
+    before: figuresOf(before),
+    after: figuresOf(after),
+  };
+}
+
+function figuresOf(counts: CanaryCounts): CanaryFigures {
+  const { requests, errors, refusals } = counts;
+  return { requests, errors, refusals, medianMs: medianOf(counts) };
+}
+
+function unusable(reasons: readonly string[]): GatewayError {
+  return new GatewayError('invalid_config', `The configuration cannot be tried: ${reasons[0] ?? ''}.`, {
+    param: '/text',
+    extra: { errors: reasons.map((message) => ({ path: '/text', message })) },
+  });
+}
+
+/** The entry of the audit trail about what the gateway itself has done with a canary. */
+export function canaryEntry({
+  action,
+  state,
+  organisationId,
+  at,
+}: {
+  readonly action: string;
+  readonly state: CanaryState;
+  readonly organisationId: string;
+  readonly at: number;
+}): AuditEntry {
+  const { id, startedBy, reason, before, after } = state;
+  return {
+    ...{ id: randomUUID(), organisationId, workspaceId: '', at, action },
+    ...{ actorType: 'system', actorId: 'configuration canary', actorName: 'configuration canary' },
+    ...{ resourceType: 'config_file', resourceId: id, method: '', uri: '', requestId: id, status: 200 },
+    clientIp: '',
+    details: JSON.stringify({ reason, started_by: startedBy, before, after }),
+  };
+}

@@ -28,6 +28,9 @@ const fallback = JSON.stringify({
 /** Replaces the text of the editor. */
 async function write(page: Page, text: string): Promise<void> {
   const editor = page.getByRole('textbox', { name: 'Config as JSON' });
+  // The pointer makes it an editor.
+  await editor.hover();
+  await page.locator('.cm-content').waitFor();
   await editor.click();
   await page.keyboard.press('Control+a');
   await page.keyboard.press('Delete');
@@ -168,7 +171,7 @@ describe('configs in the console', () => {
         await assertAccessible(page);
       }
       await page.goto(`/console/configs/${id}?view=graph`);
-      await page.locator('.cm-editor').waitFor();
+      assert.equal(await page.locator('.cm-editor').count(), 0, 'nothing asked for the editor yet');
       await page.getByRole('button', { name: /weight 3, Target, @steady/ }).focus();
       await page.keyboard.press('Enter');
       await page.locator('.cm-editor.cm-focused').waitFor();

@@ -79,7 +79,7 @@ describe('pictures of the console', () => {
     [
       'config',
       () => `/configs/${config}`,
-      (page) => page.locator('.cm-line', { hasText: 'loadbalance' }).waitFor(),
+      (page) => page.getByRole('textbox', { name: 'Config as JSON' }).getByText('loadbalance').waitFor(),
     ],
     ['playground', () => '/playground', (page) => page.getByLabel('Text 1').waitFor()],
   ];

@@ -19,7 +19,7 @@ export interface EditorHandle {
   reveal(pointer: string): void;
 }
 
-interface JsonEditorProps extends EditorProps, Assisted {
+export interface JsonEditorProps extends EditorProps, Assisted {
   readonly readOnly?: boolean;
   readonly handle?: Ref<EditorHandle>;
 }

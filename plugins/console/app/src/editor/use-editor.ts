@@ -8,6 +8,8 @@ export interface EditorProps {
   readonly label: string;
   readonly value: string;
   readonly onChange: (text: string) => void;
+  /** Asked when it is made: whether the caret is in it then. */
+  readonly takesFocus?: () => boolean;
 }
 
 interface Editor {
@@ -18,7 +20,7 @@ interface Editor {
 }
 
 /** An editor of the text `value`, with what this kind of editor adds (`own`, asked once). */
-export function useEditor({ label, value, onChange }: EditorProps, own: () => Extension): Editor {
+export function useEditor({ label, value, onChange, takesFocus }: EditorProps, own: () => Extension): Editor {
   const box = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const changed = useRef(onChange);
@@ -47,6 +49,7 @@ export function useEditor({ label, value, onChange }: EditorProps, own: () => Ex
       }),
     });
     view.current = made;
+    if (takesFocus?.() === true) made.focus();
     return () => {
       view.current = null;
       made.destroy();

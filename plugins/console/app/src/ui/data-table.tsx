@@ -92,6 +92,9 @@ export function DataTable<T>(props: DataTableProps<T>) {
     getRowId: rowId,
   });
   const shown = table.getRowModel().rows;
+  // Rows that come into sight are drawn into the elements of those that left it.
+  const places = useRef(0);
+  places.current = Math.max(places.current, shown.length);
   // Rows are drawn anew when their content changes, and not with each step of scrolling.
   const open = useRef(onOpen);
   open.current = onOpen;
@@ -141,7 +144,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
           {before > 0 && <tr aria-hidden style={{ height: before }} />}
           {shown.map((row, index) => (
             <BodyRow
-              key={row.id}
+              key={virtual ? (first + index) % places.current : row.id}
               row={row as Row<unknown>}
               content={row.original}
               columns={columns as Columns<unknown>}

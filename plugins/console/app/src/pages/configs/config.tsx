@@ -1,4 +1,4 @@
-import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Archive, Save } from 'lucide-react';
@@ -8,6 +8,7 @@ import { facts } from '@/api/facts';
 import { useSession } from '@/api/session';
 import type { PointedFault } from '@/editor/json-assist';
 import type { EditorHandle } from '@/editor/json-editor';
+import { JsonText } from '@/editor/json-text';
 import { textOf, useAddress } from '@/lib/address';
 import { classes } from '@/lib/classes';
 import { isObject } from '@/lib/json';
@@ -26,11 +27,9 @@ import { Checkbox, Field, Input, Select } from '@/ui/fields';
 import { LineDiff } from '@/ui/line-diff';
 import { Page } from '@/ui/page';
 import { Badge, Code } from '@/ui/small';
-import { Loaded, Loading } from '@/ui/states';
+import { Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 import { Unsaved } from '@/ui/unsaved';
-
-const JsonEditor = lazy(() => import('@/editor/json-editor'));
 
 type Stored = operations['configs.get']['responses'][200]['content']['application/json']['data'];
 
@@ -296,18 +295,16 @@ function Editing({ id, loaded }: { readonly id: string; readonly loaded: LoadedC
             )}
           </div>
           <div className="min-h-0 grow">
-            <Suspense fallback={<Loading lines={8} />}>
-              <JsonEditor
-                label={texts.one.text}
-                value={text}
-                onChange={onText}
-                schema={schema.data}
-                faults={faults}
-                readOnly={!mayWrite}
-                onSave={trySave}
-                handle={editor}
-              />
-            </Suspense>
+            <JsonText
+              label={texts.one.text}
+              value={text}
+              onChange={onText}
+              schema={schema.data}
+              faults={faults}
+              readOnly={!mayWrite}
+              onSave={trySave}
+              handle={editor}
+            />
           </div>
         </section>
         <section className="border-line bg-panel flex min-h-80 min-w-0 flex-col overflow-hidden rounded-lg border">

@@ -9,6 +9,7 @@ export default tseslint.config(
       'dist',
       '**/data/**',
       'plugins/console/app',
+      'site',
       'scripts/**/*.mjs',
       'deploy',
       'eslint.config.js',

@@ -1,5 +1,5 @@
 // Plain JavaScript on purpose: it runs before anything is installed. `npm start`, `npm test`, `npm run check`, `npm run
-// bench`, `npm run fuzz`, `npm run soak`, `npm run seed:demo` and their `:deno` variants use it; each first installs from
+// bench`, `npm run docs`, `npm run fuzz`, `npm run soak`, `npm run seed:demo` and their `:deno` variants use it; each first installs from
 // the lock file when node_modules is missing or stale.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -49,6 +49,7 @@ else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('te
   test(isBounded ? files.filter((file) => !unbounded[suite]?.test(file.replaceAll('\\', '/'))) : files, env);
 } else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
 else if (command === 'check:deployment') run([...tsx, 'scripts/check-deployment.ts', ...rest]);
+else if (command === 'docs') run([...tsx, 'scripts/docs.ts', ...rest]);
 else if (command === 'bench') run(['scripts/bench.mjs', ...rest]);
 else if (command === 'fuzz') run([...tsx, 'scripts/fuzz.ts', ...rest]);
 else if (command === 'soak') run([...tsx, 'scripts/soak/main.ts', ...rest]);

@@ -147,6 +147,22 @@ describe('health and pipelines in the console', () => {
     await page.getByText('Written, and it serves.').waitFor();
   });
 
+  test('a canary of the configuration is shown with its figures, and aborted', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/pipelines' });
+    const { text, version } = await gateway.api('GET', '/admin/config-file');
+    const draft = { text: `${text.replace('"bodies"', '"max_body_bytes": 2048, "bodies"')}`, version };
+    await gateway.api('POST', '/admin/config-file/canary', { ...draft, share: 50, duration_s: 600 });
+    await page.getByRole('heading', { name: 'Canary of the configuration' }).waitFor();
+    await page.getByText(/A new configuration serves 0\.5 % of the requests, up to 50 %/).waitFor();
+    assert.equal((await gateway.chat('Hello')).status, 200);
+    await page.getByRole('row', { name: /^Present 1 0 0/ }).waitFor();
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Abort' }).click();
+    await page.getByText(/It was aborted with the key/).waitFor();
+    assert.equal((await gateway.api('GET', '/admin/config-file')).version, version);
+    assert.equal(await gateway.audited('config_file', 'abort'), 2);
+  });
+
   test('where the operator does not allow it, the page says which option does', async (t) => {
     const file = fileOf(gateway);
     await writeFile(

@@ -81,6 +81,27 @@ export const operations = {
     line: (file: string, line: number, column: number) => (line > 0 ? `${file}:${line}:${column}` : file),
     none: 'Nothing was loaded yet.',
     refused: 'The file on disk has faults; the configuration before it serves on.',
+    canary: {
+      title: 'Canary of the configuration',
+      phases: {
+        running: 'Runs',
+        completed: 'Kept',
+        reverted: 'Taken back',
+        aborted: 'Aborted',
+      },
+      abort: 'Abort',
+      now: (share: number, most: number, left: string) =>
+        `A new configuration serves ${share} % of the requests, up to ${most} %, for ${left} more.`,
+      by: (name: string) => `Started with the key "${name}".`,
+      figures: 'What both configurations have served since',
+      side: 'Configuration',
+      before: 'Present',
+      after: 'New',
+      requests: 'Requests',
+      errors: 'Failed',
+      refusals: 'Refused',
+      median: 'Median time',
+    },
     edit: {
       open: 'Edit the file',
       off: 'It can be edited here when the operator allows it:',

@@ -6,6 +6,7 @@ import { type Status, useStatus } from '@/api/operations';
 import { useSession } from '@/api/session';
 import { useAddress } from '@/lib/address';
 import { duration } from '@/lib/format';
+import { CanaryCard } from '@/pages/pipelines/canary';
 import { operations } from '@/texts/operations';
 import { Button } from '@/ui/button';
 import { Card, Page } from '@/ui/page';
@@ -73,6 +74,7 @@ export default function Pipelines() {
                 {texts.refused}
               </p>
             )}
+            {loaded?.writes === true && <CanaryCard />}
             <h2 className="font-semibold">
               {texts.running} <span className="text-soft font-normal">· {texts.masked}</span>
             </h2>

@@ -1,0 +1,78 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { api, dataOf } from '@/api/client';
+import { count, duration } from '@/lib/format';
+import { operations } from '@/texts/operations';
+import { Button } from '@/ui/button';
+import { Card } from '@/ui/page';
+import { Badge, type Tone } from '@/ui/small';
+
+const texts = operations.pipelines.canary;
+const everyMs = 2000;
+const tones: Readonly<Record<string, Tone>> = { completed: 'good', reverted: 'bad', aborted: 'warn' };
+
+/** The new configuration that serves a share of the requests, or the last one that did. Nothing where there was none. */
+export function CanaryCard() {
+  const queries = useQueryClient();
+  const { data } = useQuery({
+    queryKey: ['config-canary'],
+    queryFn: ({ signal }) => dataOf(api.GET('/admin/config-file/canary', { signal })),
+    refetchInterval: everyMs,
+  });
+  const abort = useMutation({
+    mutationFn: () => dataOf(api.DELETE('/admin/config-file/canary')),
+    // It may have ended by itself a moment before.
+    onSettled: () => queries.invalidateQueries({ queryKey: ['config-canary'] }),
+  });
+  const canary = data?.canary;
+  if (canary === undefined || canary === null) return null;
+  const { phase, reason, share, rules, before, after } = canary;
+  const isRunning = phase === 'running';
+  const leftMs = Math.max(0, Date.parse(canary.ends_at) - Date.now());
+  return (
+    <Card
+      title={texts.title}
+      actions={
+        <>
+          <Badge tone={tones[phase] ?? 'neutral'}>{texts.phases[phase]}</Badge>
+          {isRunning && (
+            <Button kind="danger" busy={abort.isPending} onClick={() => abort.mutate()}>
+              {texts.abort}
+            </Button>
+          )}
+        </>
+      }
+    >
+      <p className="px-4 pt-3">
+        {isRunning ? texts.now(share, rules.share, duration(leftMs)) : reason}{' '}
+        <span className="text-soft">{texts.by(canary.started_by)}</span>
+      </p>
+      <table className="m-4 text-left tabular-nums" aria-label={texts.figures}>
+        <thead className="text-soft">
+          <tr>
+            <th className="pr-6 font-normal">{texts.side}</th>
+            <th className="pr-6 text-right font-normal">{texts.requests}</th>
+            <th className="pr-6 text-right font-normal">{texts.errors}</th>
+            <th className="pr-6 text-right font-normal">{texts.refusals}</th>
+            <th className="text-right font-normal">{texts.median}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {(
+            [
+              ['before', before],
+              ['after', after],
+            ] as const
+          ).map(([side, figures]) => (
+            <tr key={side}>
+              <th className="pr-6 font-normal">{texts[side]}</th>
+              <td className="pr-6 text-right">{count(figures.requests)}</td>
+              <td className="pr-6 text-right">{count(figures.errors)}</td>
+              <td className="pr-6 text-right">{count(figures.refusals)}</td>
+              <td className="text-right">{figures.median_ms === null ? '–' : duration(figures.median_ms)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}

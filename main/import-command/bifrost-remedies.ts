@@ -21,12 +21,13 @@ export const bifrostRows: ReadonlyMap<string, string | undefined> = new Map([
   ['perplexity', 'perplexity-ai'],
   ['xai', 'x-ai'],
   ['fireworks', 'fireworks-ai'],
+  ['deepseek', 'deepseek'],
   ['sgl', undefined],
   ['vllm', undefined],
 ]);
 
 /** A verdict with its sentence. */
-export type Told = readonly ['mapped' | 'changed' | 'missing', string];
+type Told = readonly ['mapped' | 'changed' | 'missing', string];
 
 /** Settings that need a sentence alone, by section and name; `''` stands for the whole section. */
 export const bifrostSentences: Readonly<Record<string, Readonly<Record<string, Told>>>> = {
@@ -52,6 +53,7 @@ export const bifrostSentences: Readonly<Record<string, Readonly<Record<string, T
   guardrails_config: {
     '': ['missing', 'write guardrails under organisation.guardrails (docs/guardrails.md)'],
   },
+  server: { '': ['mapped', 'buffers need no setting'] },
   client: {
     allow_direct_keys: ['mapped', 'callers may bring their own key with x-service-provider'],
     allowed_origins: [
@@ -84,4 +86,12 @@ export const pluginSentences: Readonly<Record<string, Told>> = {
   telemetry: ['mapped', 'GET /metrics'],
   otel: ['changed', 'spans are exported over OTLP/HTTP: telemetry.otlp (docs/telemetry.md)'],
   semantic_cache: ['missing', 'the plugin cache with mode: semantic and semantic.provider (docs/cache.md)'],
+};
+
+/** Settings of keys without a counterpart. */
+export const keySentences: Readonly<Record<string, string>> = {
+  use_for_batch_api: 'a request for batches names its provider: x-service-provider: @…',
+  blacklisted_models:
+    'a model that another key names goes to that one as well: take this key out of the condition',
+  bedrock_mantle_key_config: 'write a provider "bedrock-mantle" with a Bedrock API key',
 };

@@ -2,7 +2,7 @@
 import { quoted } from '../../core/base/did-you-mean.ts';
 import type { JsonObject, JsonValue } from '../../core/base/json.ts';
 import { isJsonObject } from '../../core/base/json.ts';
-import { bifrostRows, bifrostSentences, pluginSentences } from './bifrost-remedies.ts';
+import { bifrostRows, bifrostSentences, keySentences, pluginSentences } from './bifrost-remedies.ts';
 import { Draft, slugOf, Values, variableOf, type Written } from './draft.ts';
 import { choiceOf, type Host, type HostKey } from './bifrost-routing.ts';
 import type { Report } from './report.ts';
@@ -238,6 +238,8 @@ class BifrostImport {
       if (place.reduce<JsonValue | undefined>((value, step) => objectOf(value)[step], key) !== undefined)
         this.#report.mapped(this.#source, [...at, ...place], 'are the models that the host is asked for');
     if (typeof key['weight'] === 'number') say('weight', 'is weight of the target');
+    for (const [keyName, message] of Object.entries(keySentences))
+      if (key[keyName] !== undefined) this.#report.missing(this.#source, [...at, keyName], message);
     const weight = typeof key['weight'] === 'number' ? key['weight'] : 1;
     return {
       id,

@@ -19,6 +19,13 @@ const lineWidth = 110;
 const environmentValue = /^(?:os\.environ\/|env\.)([A-Za-z_][A-Za-z0-9_]*)$/;
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
+const secretsInAddresses = [
+  /:\/\/[^/\s]*@/,
+  /[?&][^=]*(key|token|secret|password|sig)[^=]*=/i,
+  /[/=](sk-|pk-|xox[abp]-|gh[pousr]_|AKIA|AIza|eyJ)[\w.-]{8,}/,
+  /\/[A-Za-z0-9_-]*(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[A-Za-z0-9_-]{32,}(\/|$)/,
+];
+
 /** Writes texts of a source into the configuration: variables as `${NAME}`, secrets never. */
 export class Values {
   readonly #source: Source;
@@ -65,11 +72,10 @@ export class Values {
     return `\${${name}}`;
   }
 
-  /** The text, or a secret where it holds a credential: a user or a query of an address. */
+  /** The text, or a secret where it holds a credential: in its user, its query or a part of its path. */
   address(at: SourcePath, value: unknown, suggested: string): string {
     const text = String(value);
-    const isSecret =
-      /:\/\/[^/\s]*@/.test(text) || /[?&][^=]*(key|token|secret|password|sig)[^=]*=/i.test(text);
+    const isSecret = secretsInAddresses.some((secret) => secret.test(text));
     return isSecret ? this.secret(at, text, suggested) : this.text(at, text);
   }
 

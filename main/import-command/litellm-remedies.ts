@@ -242,6 +242,7 @@ export const checkRemedies: Readonly<Record<string, string>> = {
 
 /** Settings of MCP servers. */
 export const serverRemedies: Readonly<Record<string, string>> = {
+  mcp_info: 'is text for people, and prices of tools, which the gateway does not count',
   description: 'is text for people; servers of the administration API have one',
   alias: 'rename the server under plugins.mcp.servers',
   enabled: 'a server in the file is on',

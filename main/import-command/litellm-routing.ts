@@ -7,7 +7,7 @@ import { capturedBy, escapeRegex } from './litellm-hosts.ts';
 import { objectOf, type SourcePath, textOf } from './source.ts';
 
 /** Name of the config that every request uses. */
-export const rootConfig = 'litellm';
+const rootConfig = 'litellm';
 
 const usualRetries = 2;
 /** Most targets of the root config, references followed. */

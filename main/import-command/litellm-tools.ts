@@ -168,8 +168,7 @@ function checksOf(
 export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
   const { source, report, values, draft } = parts;
   for (const section of ['mcp_servers', 'mcp_builtin_servers'])
-    for (const [name, written] of Object.entries(objectOf(root[section]))) {
-      const at = [section, name];
+    for (const { name, written, at } of serversOf(root[section], section)) {
       const server = objectOf(written);
       if (server['enabled'] === false) {
         report.mapped(source, at, 'is switched off, and left out');
@@ -184,6 +183,7 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
       };
       const mapped = (key: string, message: string): void => report.mapped(source, [...at, key], message);
       const entry: Written = {};
+      if (take('server_name') !== undefined) mapped('server_name', `is mcp.servers.${slug}`);
       const transport = textOf(take('transport'));
       const command = take('command');
       const url = take('url');
@@ -240,6 +240,19 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
         );
       draft.mcpServers[slug] = entry;
     }
+}
+
+/** Servers by name; older files have a list of them. */
+function serversOf(
+  value: JsonValue | undefined,
+  section: string,
+): readonly { readonly name: string; readonly written: JsonValue; readonly at: SourcePath }[] {
+  if (!Array.isArray(value))
+    return Object.entries(objectOf(value)).map(([name, written]) => ({ name, written, at: [section, name] }));
+  return value.map((written, index) => ({
+    ...{ name: textOf(objectOf(written)['server_name']) || `server-${index + 1}`, written },
+    at: [section, index],
+  }));
 }
 
 interface ServerPlace {

@@ -4,7 +4,7 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A request as a host received it. */
-export interface HostRequest {
+interface HostRequest {
   readonly url: string;
   readonly headers: http.IncomingHttpHeaders;
   readonly body: Readonly<Record<string, unknown>>;

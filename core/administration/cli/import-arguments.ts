@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { listWords } from '../../base/did-you-mean.ts';
 
 /** Gateways whose configurations can be imported. */
-export const importSources = ['litellm', 'portkey', 'bifrost', 'openrouter'] as const;
+const importSources = ['litellm', 'portkey', 'bifrost', 'openrouter'] as const;
 type ImportSource = (typeof importSources)[number];
 
 /** `weir import litellm FILE` and the like. */

@@ -21,7 +21,7 @@ const secretName = /(PASSWORD|SECRET|TOKEN|KEY)$/;
 export function checkCompose(context: ComposeContext): string[] {
   let file: Section;
   try {
-    file = section(parse(context.text));
+    file = section(parse(context.text, { merge: true }));
   } catch (error) {
     return [`compose.yaml: ${error instanceof Error ? error.message : String(error)}`];
   }

@@ -28,7 +28,7 @@ import { readTraceHeaders } from '../pipeline/trace-headers.ts';
 import { type ClientUpgrade, readUpgradeProtocols } from '../connection/upgrade.ts';
 
 /** The serving generation, reduced to the members that the ingress needs. */
-export interface ServingGeneration {
+interface ServingGeneration {
   readonly hash: string;
   readonly compiled: { readonly routes: RouteTable };
   acquire(): void;

@@ -24,7 +24,7 @@ export interface Judgement {
 }
 
 /** A refusal by the gateway. */
-export interface Refusal {
+interface Refusal {
   readonly status: number;
   readonly code: string;
   /** The plugin, and the guardrails that refused. */
@@ -46,7 +46,7 @@ export interface Counted {
 }
 
 /** Requests per target, before and after. */
-export interface TargetShare {
+interface TargetShare {
   readonly target: string;
   readonly before: number;
   readonly after: number;

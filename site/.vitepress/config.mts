@@ -84,6 +84,7 @@ const sidebar = [
     collapsed: true,
     items: pages(
       ['Operations', 'operations'],
+      ['Safe change', 'safe-change'],
       ['Deployment', 'deployment'],
       ['Workers', 'workers'],
       ['Scaling', 'scaling'],

@@ -1,7 +1,8 @@
 // Code in the README and in docs is right: configurations, and parts of them, are taken by the loader; JSON parses;
 // TypeScript that imports the gateway or an SDK has the right types.
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -82,9 +83,9 @@ async function problemsOf({ place }: Sample, text: string, folder: string): Prom
     await writeFile(file, '');
   }
   const file = path.join(folder, 'gateway.config.yaml');
-  const readFile = (name: string): Promise<Buffer> =>
+  const readText = (name: string): Promise<Buffer> =>
     Promise.resolve(Buffer.from(name === file ? text : 'text of a file'));
-  const loaded = await loadConfig(file, { env, readFile });
+  const loaded = await loadConfig(file, { env, readFile: readText });
   const bundler = new PluginBundler({ folder: path.join(folder, 'data'), clock, log: recordingLog([]) });
   const sources = { builtIns, bundler, providerNames, providerRows, clock, withoutCode: true };
   const told = loaded.ok
@@ -117,6 +118,24 @@ describe('samples of documents', () => {
     assert.ok(checked > 50, `only ${checked} were found`);
   });
 
+  test('links lead to files, and to headings in them', async () => {
+    const root = new URL('../../', import.meta.url);
+    const dead: string[] = [];
+    for (const document of await documents()) {
+      const page = new URL(document, root);
+      const text = (await readFile(page, 'utf8')).replaceAll(/^ *```[^]*?^ *```/gm, '');
+      for (const [, link = ''] of text.matchAll(/\]\((?!\w+:)([^)\s]+)\)/g)) {
+        const [file = '', anchor] = link.split('#');
+        const target = file === '' ? page : new URL(file, page);
+        const isThere = existsSync(target);
+        const headings =
+          isThere && anchor !== undefined ? headingsOf(await readFile(target, 'utf8')) : undefined;
+        if (!isThere || headings?.includes(anchor ?? '') === false) dead.push(`${document}: ${link}`);
+      }
+    }
+    assert.deepEqual(dead, []);
+  });
+
   test('JSON parses', () => {
     const wrong = of('json').flatMap(({ place, text }) => {
       try {
@@ -141,6 +160,16 @@ describe('samples of documents', () => {
   });
 });
 
+/** Names of the headings of a page in links, as GitHub makes them. */
+function headingsOf(text: string): readonly string[] {
+  return [...text.matchAll(/^#{1,6} (.+)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
 /** What the compiler says of the samples, each a module of its own, with the options of this project. */
 function complaints(found: readonly Sample[]): readonly string[] {
   const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -155,9 +184,9 @@ function complaints(found: readonly Sample[]): readonly string[] {
   const named = new Map(
     found.map((sample, at) => [path.join(root, 'examples', `sample-${at}.ts`), sample] as const),
   );
-  const { getSourceFile, fileExists, readFile } = host;
+  const { getSourceFile, fileExists, readFile: readSource } = host;
   host.fileExists = (file) => named.has(file) || fileExists.call(host, file);
-  host.readFile = (file) => named.get(file)?.text ?? readFile.call(host, file);
+  host.readFile = (file) => named.get(file)?.text ?? readSource.call(host, file);
   host.getSourceFile = (file, version, ...rest) => {
     const text = named.get(file)?.text;
     return text === undefined

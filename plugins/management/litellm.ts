@@ -25,23 +25,23 @@ const Duration = Type.String({
   pattern: '^\\d{1,6}(s|m|h|d|w|mo)$',
   'x-expected': 'a time like 30d, 24h or 1mo',
 });
-const orNull = <S extends Parameters<typeof Type.Optional>[0]>(schema: S) =>
+const optional = <S extends Parameters<typeof Type.Optional>[0]>(schema: S) =>
   Type.Optional(Type.Union([schema, Type.Null()]));
 const limits = {
-  max_budget: orNull(Type.Number({ minimum: 1, description: 'US dollars: `usage_limits` of a key here.' })),
-  budget_duration: orNull(Duration),
-  rpm_limit: orNull(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
-  tpm_limit: orNull(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
+  max_budget: optional(Type.Number({ minimum: 1, description: 'US dollars: `usage_limits` of a key here.' })),
+  budget_duration: optional(Duration),
+  rpm_limit: optional(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
+  tpm_limit: optional(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
 };
 const fields = {
-  key_alias: orNull(Type.String({ minLength: 1, maxLength: 255, description: '`name` of a key here.' })),
-  duration: orNull(Duration),
+  key_alias: optional(Type.String({ minLength: 1, maxLength: 255, description: '`name` of a key here.' })),
+  duration: optional(Duration),
   ...limits,
-  user_id: orNull(Type.String({ maxLength: 128, description: 'Goes into the metadata of its requests.' })),
-  metadata: orNull(
+  user_id: optional(Type.String({ maxLength: 128, description: 'Goes into the metadata of its requests.' })),
+  metadata: optional(
     Type.Object({}, { additionalProperties: true, description: 'Texts, numbers and booleans.' }),
   ),
-  models: orNull(
+  models: optional(
     Type.Array(Type.String(), {
       maxItems: 0,
       description: 'Empty: a config of the key (`defaults.config_id`) bounds its models.',
@@ -49,7 +49,10 @@ const fields = {
   ),
 };
 const GenerateBody = Type.Object(
-  { ...fields, team_id: orNull(Type.String({ maxLength: 255, description: 'Id or slug of a workspace.' })) },
+  {
+    ...fields,
+    team_id: optional(Type.String({ maxLength: 255, description: 'Id or slug of a workspace.' })),
+  },
   strict,
 );
 const UpdateBody = Type.Object({ ...fields, key: Type.String({ minLength: 1, maxLength: 512 }) }, strict);

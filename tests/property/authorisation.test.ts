@@ -122,6 +122,8 @@ const letIn: Readonly<Record<string, readonly number[]>> = {
   // Off by default.
   'config_file.check': [400],
   'config_file.update': [400],
+  'config_file.canary.start': [400],
+  'config_file.canary.abort': [400],
   'otel.logs': [400],
   'otel.metrics': [400],
 };

@@ -61,7 +61,7 @@ export function RecordForm<R extends object>(props: FormProps<R>) {
         ?.scrollIntoView({ block: 'center' });
   }, [faults]);
 
-  const send = async (version: string | undefined): Promise<void> => {
+  const send = async (version: string | undefined, isFirst = true): Promise<void> => {
     const { body, faults: own } = bodyOf(fields, { values, before, situation });
     setProblem([]);
     if (Object.keys(own).length > 0) return setFaults(own);
@@ -72,7 +72,14 @@ export function RecordForm<R extends object>(props: FormProps<R>) {
     } catch (error) {
       setBusy(false);
       if (!(error instanceof ApiError)) return setProblem([String(error)]);
-      if (error.status === 412 && onStale) return setStale(await onStale());
+      if (error.status === 412 && onStale) {
+        const theirs = await onStale();
+        // Something else of the record has changed, such as the answer of a server that the gateway has asked.
+        const isSame = JSON.stringify(valuesOf(fields, theirs.record)) === JSON.stringify(before);
+        if (!isSame || !isFirst) return setStale(theirs);
+        setStored(theirs);
+        return send(theirs.version, false);
+      }
       const mistakes =
         error.mistakes.length > 0 || !error.param.startsWith('/')
           ? error.mistakes

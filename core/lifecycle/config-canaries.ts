@@ -107,10 +107,7 @@ export class CanaryRuns<C> implements ConfigCanaries {
       if ('problems' in built) throw unusable(built.problems.map(formatProblem));
       const share = Math.min(firstShare, rules.share ?? reloader().current.config.changes.canary.share);
       const refusals = (await followers?.beginCanary(built.source, share)) ?? [];
-      if (refusals.length > 0) {
-        await this.#takeBack();
-        throw unusable(refusals);
-      }
+      if (refusals.length > 0) throw unusable(refusals);
       const { hash, config } = reloader().current;
       gate.begin(built.generation, hash, share);
       const run: Run = {
@@ -128,7 +125,7 @@ export class CanaryRuns<C> implements ConfigCanaries {
       this.#wait(run);
       return stateOf(run);
     } catch (error) {
-      reloader().endCanary();
+      await this.#takeBack();
       throw error;
     } finally {
       this.#isStarting = false;

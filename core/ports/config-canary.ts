@@ -47,7 +47,7 @@ export interface CanaryState {
   readonly after: CanaryFigures;
 }
 
-/** Who asks. */
+/** Key and organisation of the request that starts or ends one. */
 export interface CanaryCaller {
   readonly organisationId: string;
   readonly name: string;

@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/j
 import { type Draft, escaped, type TargetDraft, variableOf, type Values, type Written } from './draft.ts';
 import { hostOfBareModel, type LiteLLMHost, liteLLMHosts, untranslatedHosts } from './litellm-hosts.ts';
 import { deploymentRemedies, requestParameters } from './litellm-remedies.ts';
-import type { Report } from './report.ts';
+import type { Report, SourceReport } from './report.ts';
 import { type Source, type SourcePath, textOf } from './source.ts';
 
 /** What the parts of an import share. */
@@ -60,6 +60,7 @@ export function readDeployments(parts: ImportParts): Deployment[] {
 
 class DeploymentReader {
   readonly #parts: ImportParts;
+  readonly #told: SourceReport;
   readonly #at: SourcePath;
   readonly #item: JsonObject;
   readonly #params: JsonObject;
@@ -74,6 +75,7 @@ class DeploymentReader {
     index: number,
   ) {
     this.#parts = parts;
+    this.#told = parts.report.of(parts.source);
     this.#at = ['model_list', index];
     this.#item = isJsonObject(item) ? item : {};
     const own = isJsonObject(this.#item['litellm_params']) ? this.#item['litellm_params'] : {};
@@ -87,8 +89,9 @@ class DeploymentReader {
     if (name !== undefined) {
       this.#open.delete('litellm_credential_name');
       const at = this.#place('litellm_credential_name');
-      if (credential === undefined) this.#missing(at, 'names no credential of credential_list of this file');
-      else this.#mapped(at, 'is written into the provider of the target');
+      if (credential === undefined)
+        this.#told.missing(at, 'names no credential of credential_list of this file');
+      else this.#told.mapped(at, 'is written into the provider of the target');
     }
   }
 
@@ -106,8 +109,11 @@ class DeploymentReader {
     const { host, hostName, upstream } = found;
     const slug = this.#provider(host, hostName);
     const target: TargetDraft = { provider: `@${slug}` };
-    this.#mapped([...this.#at, 'model_name'], `is asked for as ${quoted(group)} (configs.litellm)`);
-    this.#mapped(this.#place('model'), `is ${quoted(upstream || group)} at the provider ${quoted(slug)}`);
+    this.#told.mapped([...this.#at, 'model_name'], `is asked for as ${quoted(group)} (configs.litellm)`);
+    this.#told.mapped(
+      this.#place('model'),
+      `is ${quoted(upstream || group)} at the provider ${quoted(slug)}`,
+    );
     this.#info(target, host);
     const deployment = {
       ...{ group, target, model: upstream, at: this.#at },
@@ -124,7 +130,7 @@ class DeploymentReader {
     this.#prices(host, upstream, slug);
     this.#defaults(target);
     for (const key of this.#open)
-      this.#missing(
+      this.#told.missing(
         this.#place(key),
         deploymentRemedies[key] ?? 'is not known to the importer, and is left out',
       );
@@ -141,7 +147,7 @@ class DeploymentReader {
     if (host !== undefined) {
       const rest = prefix === named ? written.slice(slash + 1) : written;
       if (custom !== undefined)
-        this.#mapped(this.#place('custom_llm_provider'), 'is the provider of the target');
+        this.#told.mapped(this.#place('custom_llm_provider'), 'is the provider of the target');
       return { host, hostName: named, upstream: this.#upstream(host, rest) };
     }
     const reason = untranslatedHosts.get(named);
@@ -171,7 +177,7 @@ class DeploymentReader {
   }
 
   #missingDeployment(message: string): void {
-    this.#missing(this.#at, message);
+    this.#told.missing(this.#at, message);
   }
 
   #upstream({ row }: LiteLLMHost, model: string): string {
@@ -191,7 +197,7 @@ class DeploymentReader {
       const at = this.#place(key);
       settings[field] =
         suggested === undefined ? values.text(at, value) : values.secret(at, value, suggested);
-      this.#mapped(at, `is ${field} of the provider`);
+      this.#told.mapped(at, `is ${field} of the provider`);
     };
     let wanted = row ?? hostName;
     const base = this.#address(host, hostName);
@@ -221,7 +227,7 @@ class DeploymentReader {
       const headers = this.#take(key);
       if (headers === undefined) continue;
       settings['headers'] = values.named(this.#place(key), headers, prefix);
-      this.#mapped(this.#place(key), 'are headers of the provider');
+      this.#told.mapped(this.#place(key), 'are headers of the provider');
     }
     const ownRow = base?.name === undefined ? row : row === 'openai' ? undefined : row;
     return draft.providerSlug(wanted, ownRow, settings);
@@ -256,7 +262,7 @@ class DeploymentReader {
     const at = this.#place(key);
     const azure = /^https:\/\/([A-Za-z0-9-]{1,63})\.openai\.azure\.com(\/|$)/.exec(written);
     if (row === 'azure-openai' && azure?.[1] !== undefined) {
-      this.#mapped(at, 'is azure_resource_name of the provider');
+      this.#told.mapped(at, 'is azure_resource_name of the provider');
       return { url: '', name: undefined, azureResource: azure[1] };
     }
     const trimmed = written
@@ -264,9 +270,9 @@ class DeploymentReader {
       .replace(/\/(chat\/completions|v1\/messages|openai\/deployments\/.*)$/, '');
     const text = values.address(at, trimmed, `${variableOf(hostName)}_API_BASE`);
     const isWhole = suffix === '' || trimmed.endsWith(suffix);
-    this.#mapped(at, 'is base_url of the provider');
+    this.#told.mapped(at, 'is base_url of the provider');
     if (text.startsWith('${') && !isWhole)
-      this.#changed(at, `the variable is followed by ${quoted(suffix)}; it must not end with a slash`);
+      this.#told.changed(at, `the variable is followed by ${quoted(suffix)}; it must not end with a slash`);
     const name =
       hostNameOf(trimmed) ?? (row === 'openai' || row === undefined ? `${hostName}-host` : undefined);
     return { url: isWhole ? text : text + suffix, name };
@@ -285,7 +291,7 @@ class DeploymentReader {
       'AZURE_API_VERSION',
       defaultAzureVersion,
     );
-    this.#changed(
+    this.#told.changed(
       this.#place('model'),
       `no api_version: AZURE_API_VERSION, else ${defaultAzureVersion}, where LiteLLM has a default of its own`,
     );
@@ -304,7 +310,7 @@ class DeploymentReader {
       'us-west-2',
     );
     if (!('aws_access_key_id' in settings) && this.#params['api_key'] === undefined)
-      this.#changed(
+      this.#told.changed(
         this.#place('model'),
         'no credential: that of the environment or machine of the gateway is used (AWS_ACCESS_KEY_ID …)',
       );
@@ -319,7 +325,7 @@ class DeploymentReader {
     settings['vertex_region'] ??= values.variable(at, 'VERTEXAI_LOCATION', 'us-central1');
     const key = this.#take('vertex_credentials');
     if (key === undefined) {
-      this.#changed(
+      this.#told.changed(
         at,
         'no vertex_credentials: the identity of the machine of the gateway is used (GOOGLE_APPLICATION_CREDENTIALS …)',
       );
@@ -331,8 +337,8 @@ class DeploymentReader {
     settings['vertex_service_account_json'] = isFile
       ? `\${file:${key}}`
       : values.secret(place, key, 'VERTEX_SERVICE_ACCOUNT_JSON');
-    if (isFile) this.#mapped(place, 'is the file of vertex_service_account_json');
-    else this.#changed(place, 'the variable must hold the JSON of the key, not the path of a file');
+    if (isFile) this.#told.mapped(place, 'is the file of vertex_service_account_json');
+    else this.#told.changed(place, 'the variable must hold the JSON of the key, not the path of a file');
   }
 
   #timeouts(target: TargetDraft): void {
@@ -341,7 +347,7 @@ class DeploymentReader {
     const stream = this.#take('stream_timeout');
     if (typeof stream !== 'number') return;
     target['first_token_timeout'] = Math.max(1, Math.round(stream * 1000));
-    this.#changed(
+    this.#told.changed(
       this.#place('stream_timeout'),
       'bounds the time to the first token, of answers that are no streams too (first_token_timeout)',
     );
@@ -355,7 +361,7 @@ class DeploymentReader {
       const at = this.#params[key] === undefined ? [...this.#at, key] : this.#place(key);
       const value = this.#take(key) ?? beside;
       if (value === undefined) return undefined;
-      this.#changed(
+      this.#told.changed(
         at,
         `is the weight of the target among its neighbours, and no limit: a limit is rate_limits of a provider of organisation.providers`,
       );
@@ -384,7 +390,7 @@ class DeploymentReader {
       if (!Number.isFinite(value)) continue;
       price[field] = Number((value * 1_000_000).toPrecision(12));
       const at = inParams === undefined ? [...this.#at, 'model_info', key] : this.#place(key);
-      this.#mapped(at, `is a price per million tokens (prices.models)`);
+      this.#told.mapped(at, `is a price per million tokens (prices.models)`);
     }
     if (Object.keys(price).length === 0 || model === '') return;
     const provider = host.row ?? slug;
@@ -400,18 +406,18 @@ class DeploymentReader {
       const at = [...this.#at, 'model_info', key];
       if (key === 'id') {
         target['name'] = escaped(textOf(value)).slice(0, 255);
-        this.#mapped(at, 'is the name of the target');
+        this.#told.mapped(at, 'is the name of the target');
       } else if (key === 'base_model' && row === 'azure-openai') {
         target['azure_model_name'] = escaped(textOf(value));
-        this.#mapped(at, 'is azure_model_name of the target, for prices and logs');
+        this.#told.mapped(at, 'is azure_model_name of the target, for prices and logs');
       } else if (key === 'mode') {
         if (value === 'audio_transcription')
-          this.#changed(
+          this.#told.changed(
             at,
             'uploads are not read: requests to /audio/transcriptions go to the first such deployment, with the model that the client wrote',
           );
-        else this.#mapped(at, 'needs no setting: the path of a request says what it is');
-      } else if (!/cost/.test(key)) this.#missing(at, infoRemedy(key));
+        else this.#told.mapped(at, 'needs no setting: the path of a request says what it is');
+      } else if (!/cost/.test(key)) this.#told.missing(at, infoRemedy(key));
     }
   }
 
@@ -420,12 +426,15 @@ class DeploymentReader {
     const body = this.#take('extra_body');
     if (isJsonObject(body)) {
       Object.assign(defaults, body);
-      this.#mapped(this.#place('extra_body'), 'is default_params of the target');
+      this.#told.mapped(this.#place('extra_body'), 'is default_params of the target');
     }
     for (const key of this.#open) {
       if (!requestParameters.has(key)) continue;
       defaults[key] = this.#take(key);
-      this.#mapped(this.#place(key), 'is default_params of the target: used where the request says nothing');
+      this.#told.mapped(
+        this.#place(key),
+        'is default_params of the target: used where the request says nothing',
+      );
     }
     if (Object.keys(defaults).length > 0) target['default_params'] = defaults;
   }
@@ -440,10 +449,10 @@ class DeploymentReader {
     if (value === undefined) return undefined;
     const at = this.#place(key);
     if (typeof value === 'number') {
-      this.#mapped(at, told(value));
+      this.#told.mapped(at, told(value));
       return value;
     }
-    this.#missing(at, 'is no number, and is left out');
+    this.#told.missing(at, 'is no number, and is left out');
     return undefined;
   }
 
@@ -454,18 +463,6 @@ class DeploymentReader {
 
   #place(key: string): SourcePath {
     return this.#places.get(key) ?? [...this.#at, 'litellm_params', key];
-  }
-
-  #mapped(at: SourcePath, message: string): void {
-    this.#parts.report.mapped(this.#parts.source, at, message);
-  }
-
-  #changed(at: SourcePath, message: string): void {
-    this.#parts.report.changed(this.#parts.source, at, message);
-  }
-
-  #missing(at: SourcePath, message: string): void {
-    this.#parts.report.missing(this.#parts.source, at, message);
   }
 }
 

@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/j
 import type { TargetDraft, Written } from './draft.ts';
 import type { Deployment, ImportParts } from './litellm-models.ts';
 import { capturedBy, escapeRegex } from './litellm-hosts.ts';
+import type { SourceReport } from './report.ts';
 import { objectOf, type SourcePath, textOf } from './source.ts';
 
 /** Name of the config that every request uses. */
@@ -38,6 +39,7 @@ export function writeRouting(parts: ImportParts, deployments: readonly Deploymen
 
 class Routing {
   readonly #parts: ImportParts;
+  readonly #told: SourceReport;
   readonly #groups = new Map<string, Deployment[]>();
   readonly #router: JsonObject;
   readonly #litellm: JsonObject;
@@ -49,6 +51,7 @@ class Routing {
 
   constructor(parts: ImportParts, deployments: readonly Deployment[]) {
     this.#parts = parts;
+    this.#told = parts.report.of(parts.source);
     for (const one of deployments) this.#groups.set(one.group, [...(this.#groups.get(one.group) ?? []), one]);
     const root = isJsonObject(parts.source.value) ? parts.source.value : {};
     this.#router = objectOf(root['router_settings']);
@@ -129,7 +132,7 @@ class Routing {
         if (other === group) continue;
         const found = this.#balancedOf(other);
         if (found === undefined)
-          this.#missing(at, `${quoted(other)} is no model of this file, and is left out`);
+          this.#told.missing(at, `${quoted(other)} is no model of this file, and is left out`);
         else if (!next.includes(found)) next.push(found);
       }
     if (next.length === 0) return { name: own, count };
@@ -192,7 +195,7 @@ class Routing {
     if (isTagged) return this.#byTags(deployments, wanted);
     for (const { tags, at } of deployments)
       if (tags.length > 0)
-        this.#missing(
+        this.#told.missing(
           [...at, 'litellm_params', 'tags'],
           'enable_tag_filtering is off, and tags of deployments change nothing',
         );
@@ -242,7 +245,7 @@ class Routing {
     }));
     for (const { at, tags: own } of deployments)
       if (own.length > 0)
-        this.#changed(
+        this.#told.changed(
           [...at, 'litellm_params', 'tags'],
           `the plugin litellm makes one text of the tags of a request, of which the first tag of the file decides; a request without a known tag is served by ${others.length > 0 ? 'the deployments without tags' : 'any deployment'}`,
         );
@@ -275,7 +278,7 @@ class Routing {
     const [from = '', fromEnd = ''] = group.split('*');
     const [to = '', toEnd = ''] = model.split('*');
     if (fromEnd !== toEnd)
-      this.#missing(
+      this.#told.missing(
         [...at, 'litellm_params', 'model'],
         'what follows the "*" stays in the model: the beginning alone can be replaced',
       );
@@ -303,7 +306,7 @@ class Routing {
     const timeout = this.#setting(['router_settings', 'timeout'], ['litellm_settings', 'request_timeout']);
     if (timeout !== undefined && typeof timeout.value === 'number') {
       root['request_timeout'] = Math.round(timeout.value * 1000);
-      this.#mapped(timeout.at, `is request_timeout of configs.${rootConfig}, in milliseconds`);
+      this.#told.mapped(timeout.at, `is request_timeout of configs.${rootConfig}, in milliseconds`);
     }
     const stream = this.#setting(
       ['router_settings', 'stream_timeout'],
@@ -311,13 +314,13 @@ class Routing {
     );
     if (stream !== undefined && typeof stream.value === 'number') {
       root['first_token_timeout'] = Math.max(1, Math.round(stream.value * 1000));
-      this.#changed(stream.at, 'bounds the time to the first token (first_token_timeout)');
+      this.#told.changed(stream.at, 'bounds the time to the first token (first_token_timeout)');
     }
     this.#breaker(root);
     const drop = this.#litellm['drop_params'];
     if (drop === undefined) return;
     if (drop === false) provider['on_drop'] = 'refuse';
-    this.#mapped(
+    this.#told.mapped(
       ['litellm_settings', 'drop_params'],
       drop === false
         ? 'is on_drop: refuse'
@@ -332,9 +335,9 @@ class Routing {
       ['litellm_settings', 'cooldown_time'],
     );
     if (this.#router['disable_cooldowns'] === true) {
-      this.#mapped(['router_settings', 'disable_cooldowns'], 'no circuit breaker is written');
+      this.#told.mapped(['router_settings', 'disable_cooldowns'], 'no circuit breaker is written');
       for (const one of [fails, cooldown])
-        if (one !== undefined) this.#missing(one.at, 'disable_cooldowns is on');
+        if (one !== undefined) this.#told.missing(one.at, 'disable_cooldowns is on');
       return;
     }
     if (fails === undefined && cooldown === undefined) return;
@@ -347,12 +350,18 @@ class Routing {
       failure_status_codes: retriedStatuses,
     };
     if (fails !== undefined)
-      this.#mapped(fails.at, `is failure_threshold ${Math.floor(allowed) + 1} within a minute (cb_config)`);
+      this.#told.mapped(
+        fails.at,
+        `is failure_threshold ${Math.floor(allowed) + 1} within a minute (cb_config)`,
+      );
     if (cooldown === undefined) return;
     if (interval === Math.round(seconds * 1000))
-      this.#mapped(cooldown.at, 'is cooldown_interval (cb_config)');
+      this.#told.mapped(cooldown.at, 'is cooldown_interval (cb_config)');
     else
-      this.#changed(cooldown.at, `is ${interval / 1000} seconds, the shortest cooldown_interval (cb_config)`);
+      this.#told.changed(
+        cooldown.at,
+        `is ${interval / 1000} seconds, the shortest cooldown_interval (cb_config)`,
+      );
   }
 
   #readStrategy(): string {
@@ -361,16 +370,16 @@ class Routing {
     if (written === undefined) return 'loadbalance';
     switch (written) {
       case 'simple-shuffle':
-        this.#mapped(at, 'is the strategy loadbalance, by weight');
+        this.#told.mapped(at, 'is the strategy loadbalance, by weight');
         return 'loadbalance';
       case 'latency-based-routing':
-        this.#mapped(at, 'is the strategy least-latency; a retry asks the same deployment again');
+        this.#told.mapped(at, 'is the strategy least-latency; a retry asks the same deployment again');
         return 'least-latency';
       case 'cost-based-routing':
-        this.#mapped(at, 'is the strategy least-cost; a retry asks the same deployment again');
+        this.#told.mapped(at, 'is the strategy least-cost; a retry asks the same deployment again');
         return 'least-cost';
       default:
-        this.#changed(
+        this.#told.changed(
           at,
           `is the strategy loadbalance, by weight: ${textOf(written).slice(0, 64)} has no counterpart`,
         );
@@ -383,8 +392,8 @@ class Routing {
     if (found === undefined || typeof found.value !== 'number') return usualRetries;
     const retries = Math.max(0, Math.floor(found.value));
     const told = 'of one deployment again, of a group with several the next one';
-    if (retries > 5) this.#changed(found.at, `is 5 retries, the most: ${told}`);
-    else this.#mapped(found.at, `is ${retries} retries: ${told}`);
+    if (retries > 5) this.#told.changed(found.at, `is 5 retries, the most: ${told}`);
+    else this.#told.mapped(found.at, `is ${retries} retries: ${told}`);
     return Math.min(retries, 5);
   }
 
@@ -407,7 +416,10 @@ class Routing {
             if (group === '*') everywhere.push(fallback);
             else if (this.#groups.has(group) || this.#resolve(group) !== undefined) add(group, fallback);
             else {
-              this.#missing(at, `${quoted(group)} is no model of this file, and its fallback is left out`);
+              this.#told.missing(
+                at,
+                `${quoted(group)} is no model of this file, and its fallback is left out`,
+              );
               continue;
             }
             this.#toldFallback(key, at);
@@ -419,7 +431,7 @@ class Routing {
     );
     if (usual !== undefined) {
       everywhere.push({ to: this.#names(usual.value, usual.at), at: usual.at, kind: 'any' });
-      this.#mapped(usual.at, 'follow every model without fallbacks of its own');
+      this.#told.mapped(usual.at, 'follow every model without fallbacks of its own');
     }
     if (everywhere.length > 0)
       for (const group of this.#groups.keys()) if (!found.has(group)) found.set(group, everywhere);
@@ -427,14 +439,14 @@ class Routing {
   }
 
   #toldFallback(key: string, at: SourcePath): void {
-    if (key === 'fallbacks') this.#mapped(at, 'is a fallback: after every answer that is no success');
+    if (key === 'fallbacks') this.#told.mapped(at, 'is a fallback: after every answer that is no success');
     else if (key === 'context_window_fallbacks')
-      this.#changed(
+      this.#told.changed(
         at,
         `is a fallback after ${tooLongStatuses.join(' and ')}: the gateway does not tell a request that is too long from another mistake`,
       );
     else
-      this.#changed(
+      this.#told.changed(
         at,
         'is a fallback after every answer that is no success: refusals for content are not told apart',
       );
@@ -446,7 +458,7 @@ class Routing {
       if (typeof one === 'string') return [one];
       const model = objectOf(one)['model'];
       if (typeof model === 'string') {
-        this.#changed(at, 'the model of a fallback is used, its other parameters are left out');
+        this.#told.changed(at, 'the model of a fallback is used, its other parameters are left out');
         return [model];
       }
       return [];
@@ -459,12 +471,12 @@ class Routing {
       const at = ['router_settings', 'model_group_alias', alias];
       const group = typeof value === 'string' ? value : objectOf(value)['model'];
       if (typeof group !== 'string' || (!this.#groups.has(group) && this.#resolve(group) === undefined)) {
-        this.#missing(at, 'names no model of this file, and is left out');
+        this.#told.missing(at, 'names no model of this file, and is left out');
         continue;
       }
       if (!this.#groups.has(group)) this.#addResolved(group);
       aliases.set(group, [...(aliases.get(group) ?? []), alias]);
-      this.#mapped(at, `is another name of ${quoted(group)}`);
+      this.#told.mapped(at, `is another name of ${quoted(group)}`);
     }
     return aliases;
   }
@@ -476,19 +488,8 @@ class Routing {
       const value = objectOf(root[section])[key];
       return value === undefined || value === null ? [] : [{ value, at: [section, key] }];
     });
-    for (const { at } of found.slice(1)) this.#missing(at, `${first.join('.')} is there as well, and wins`);
+    for (const { at } of found.slice(1))
+      this.#told.missing(at, `${first.join('.')} is there as well, and wins`);
     return found[0];
-  }
-
-  #mapped(at: SourcePath, message: string): void {
-    this.#parts.report.mapped(this.#parts.source, at, message);
-  }
-
-  #changed(at: SourcePath, message: string): void {
-    this.#parts.report.changed(this.#parts.source, at, message);
-  }
-
-  #missing(at: SourcePath, message: string): void {
-    this.#parts.report.missing(this.#parts.source, at, message);
   }
 }

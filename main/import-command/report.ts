@@ -26,6 +26,9 @@ interface ReportFile {
   readonly lines: readonly ReportLine[];
 }
 
+/** Adds lines about one source. */
+export type SourceReport = Readonly<Record<Verdict, (at: SourcePath, message: string) => void>>;
+
 /** Collects lines; every value of the source that no line is about becomes one. */
 export class Report {
   readonly #lines: (ReportLine & { readonly source: Source })[] = [];
@@ -41,6 +44,14 @@ export class Report {
 
   missing(source: Source, at: SourcePath, message: string): void {
     this.#add('missing', source, at, message);
+  }
+
+  of(source: Source): SourceReport {
+    return {
+      mapped: (at, message) => this.#add('mapped', source, at, message),
+      changed: (at, message) => this.#add('changed', source, at, message),
+      missing: (at, message) => this.#add('missing', source, at, message),
+    };
   }
 
   /** Notes a variable once, at its first place. */

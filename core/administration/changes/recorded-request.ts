@@ -53,11 +53,10 @@ export function requestOfRow(row: Fields): RecordedRequest | undefined {
 /** The request with what a row of the table `bodies` keeps of it. */
 export function withBody(request: RecordedRequest, row: Fields): RecordedRequest {
   const { request: kept, request_truncated: isCut, log_format: format } = row;
-  const text = typeof kept === 'string' ? kept : isJsonObject(kept) ? JSON.stringify(kept) : '';
-  const isWhole = isCut !== true && isCut !== 1 && format !== 'base64' && text !== '';
+  const isWhole = isCut !== true && isCut !== 1 && format !== 'base64' && kept !== '';
   return {
     ...request,
-    body: isWhole ? text : undefined,
+    body: isWhole ? bodyText(kept) : undefined,
     headers: headersOf(textIn(row, 'request_headers')),
   };
 }
@@ -70,15 +69,19 @@ export function requestOfEntry(entry: unknown): RecordedRequest | undefined {
   const at = timeOf(textIn(entry, 'created_at'));
   if (at === undefined) return undefined;
   const { body, truncated } = request;
-  const text = typeof body === 'string' ? body : isJsonObject(body) ? JSON.stringify(body) : undefined;
   return {
     ...commonOf(metrics),
     ...{ id: textIn(entry, 'id'), at, headers: undefined },
     ...{ method: textIn(request, 'method'), path: textIn(request, 'url') },
     organisationId: textIn(entry, 'organisation_id'),
     status: isJsonObject(response) ? numberIn(response, 'status') : 0,
-    body: truncated === true || entry['log_format'] === 'base64' ? undefined : text,
+    body: truncated === true || entry['log_format'] === 'base64' ? undefined : bodyText(body),
   };
+}
+
+function bodyText(body: unknown): string | undefined {
+  if (typeof body === 'string') return body;
+  return isJsonObject(body) ? JSON.stringify(body) : undefined;
 }
 
 function commonOf(

@@ -5,7 +5,7 @@ import { isJsonObject } from '../../core/base/json.ts';
 import { bifrostRows, bifrostSentences, keySentences, pluginSentences } from './bifrost-remedies.ts';
 import { Draft, slugOf, Values, variableOf, type Written } from './draft.ts';
 import { choiceOf, type Host, type HostKey } from './bifrost-routing.ts';
-import type { Report } from './report.ts';
+import type { Report, SourceReport } from './report.ts';
 import { objectOf, type Source, type SourcePath, textOf } from './source.ts';
 
 /** The configuration that does what a file of Bifrost says. Throws when it is no such file. */
@@ -25,15 +25,13 @@ export function importBifrost(source: Source, report: Report): Draft {
 }
 
 class BifrostImport {
-  readonly #source: Source;
-  readonly #report: Report;
+  readonly #told: SourceReport;
   readonly #root: JsonObject;
   readonly #values: Values;
   readonly #draft = new Draft();
 
   constructor(source: Source, report: Report, root: JsonObject) {
-    this.#source = source;
-    this.#report = report;
+    this.#told = report.of(source);
     this.#root = root;
     this.#values = new Values(source, report);
   }
@@ -48,8 +46,7 @@ class BifrostImport {
       draft.provider['config'] = 'bifrost';
       const isBare = hosts.some(({ keys }) => keys.some(({ models }) => models === undefined));
       if (isBare && hosts.length > 1)
-        this.#report.changed(
-          this.#source,
+        this.#told.changed(
           ['providers'],
           'a model is asked for as provider/model, or as one that a key names: no catalogue says whose other models are',
         );
@@ -63,7 +60,7 @@ class BifrostImport {
         for (const [key, [verdict, message]] of Object.entries(sentences)) {
           const at = key === '' ? [section] : [section, key];
           if (key === '' || objectOf(this.#root[section])[key] !== undefined)
-            this.#report[verdict](this.#source, at, message);
+            this.#told[verdict](at, message);
         }
     return draft;
   }
@@ -75,8 +72,7 @@ class BifrostImport {
     const network = objectOf(host['network_config']);
     const address = network['base_url'];
     if (!bifrostRows.has(base) && address === undefined) {
-      this.#report.missing(
-        this.#source,
+      this.#told.missing(
         at,
         `${quoted(base)} is not known, and is left out: add it under providers with dialect and base_url`,
       );
@@ -84,11 +80,7 @@ class BifrostImport {
     }
     const row = bifrostRows.get(base);
     if (host['custom_provider_config'] !== undefined)
-      this.#report.mapped(
-        this.#source,
-        [...at, 'custom_provider_config'],
-        `speaks the wire of ${quoted(base)}`,
-      );
+      this.#told.mapped([...at, 'custom_provider_config'], `speaks the wire of ${quoted(base)}`);
     const shared: Written = {};
     if (typeof address === 'string') {
       const here = [...at, 'network_config', 'base_url'];
@@ -96,7 +88,7 @@ class BifrostImport {
       const hasVersion =
         ['anthropic', undefined, 'openai', 'ollama'].includes(row) && !/\/v\d+$/.test(trimmed);
       shared['base_url'] = hasVersion ? `${trimmed}/v1` : trimmed;
-      this.#report.mapped(this.#source, here, 'is base_url of the provider');
+      this.#told.mapped(here, 'is base_url of the provider');
     }
     if (network['extra_headers'] !== undefined) {
       shared['headers'] = this.#values.named(
@@ -104,11 +96,7 @@ class BifrostImport {
         network['extra_headers'],
         variableOf(name),
       );
-      this.#report.mapped(
-        this.#source,
-        [...at, 'network_config', 'extra_headers'],
-        'are headers of the provider',
-      );
+      this.#told.mapped([...at, 'network_config', 'extra_headers'], 'are headers of the provider');
     }
     const settings: Written = {};
     this.#number(
@@ -130,10 +118,9 @@ class BifrostImport {
       'retry_backoff_max_ms',
     ])
       if (network[key] !== undefined)
-        this.#report.missing(this.#source, [...at, 'network_config', key], 'retries wait 1, 2, 4 … seconds');
+        this.#told.missing([...at, 'network_config', key], 'retries wait 1, 2, 4 … seconds');
     if (host['concurrency_and_buffer_size'] !== undefined)
-      this.#report.missing(
-        this.#source,
+      this.#told.missing(
         [...at, 'concurrency_and_buffer_size'],
         'the gateway bounds rates of requests, not how many run at a time',
       );
@@ -156,8 +143,7 @@ class BifrostImport {
     const settings: Written = { ...shared };
     const id = textOf(key['id']) || textOf(key['name']);
     const prefix = variableOf(id || name);
-    const say = (keyName: string, message: string): void =>
-      this.#report.mapped(this.#source, [...at, keyName], message);
+    const say = (keyName: string, message: string): void => this.#told.mapped([...at, keyName], message);
     if (key['value'] !== undefined && key['value'] !== '') {
       settings['api_key'] = this.#values.secret(
         [...at, 'value'],
@@ -206,7 +192,7 @@ class BifrostImport {
         settings[field] = isSecret
           ? this.#values.secret(here, this.#plain(value), `${prefix}_${variableOf(member)}`)
           : this.#values.text(here, this.#plain(value));
-        this.#report.mapped(this.#source, here, `is ${field} of the provider`);
+        this.#told.mapped(here, `is ${field} of the provider`);
       }
     if ('azure_entra_client_secret' in settings) settings['azure_auth_mode'] = 'entra';
     if (row === 'azure-openai') settings['azure_api_version'] ??= '2024-10-21';
@@ -218,7 +204,7 @@ class BifrostImport {
       else
         settings['base_url'] =
           `${this.#values.address(here, endpoint.replace(/\/+$/, ''), `${prefix}_ENDPOINT`)}/openai`;
-      this.#report.mapped(this.#source, here, 'is the address of the provider');
+      this.#told.mapped(here, 'is the address of the provider');
     }
     const slug = this.#draft.providerSlug(id || name, row, settings);
     for (const keyName of ['id', 'name'])
@@ -236,10 +222,10 @@ class BifrostImport {
       ['aliases'],
     ])
       if (place.reduce<JsonValue | undefined>((value, step) => objectOf(value)[step], key) !== undefined)
-        this.#report.mapped(this.#source, [...at, ...place], 'are the models that the host is asked for');
+        this.#told.mapped([...at, ...place], 'are the models that the host is asked for');
     if (typeof key['weight'] === 'number') say('weight', 'is weight of the target');
     for (const [keyName, message] of Object.entries(keySentences))
-      if (key[keyName] !== undefined) this.#report.missing(this.#source, [...at, keyName], message);
+      if (key[keyName] !== undefined) this.#told.missing([...at, keyName], message);
     const weight = typeof key['weight'] === 'number' ? key['weight'] : 1;
     return {
       id,
@@ -258,7 +244,7 @@ class BifrostImport {
       const at = ['governance', 'virtual_keys', index];
       const name = textOf(key['name']) || textOf(key['id']);
       if (key['is_active'] === false) {
-        this.#report.mapped(this.#source, at, 'is switched off, and left out');
+        this.#told.mapped(at, 'is switched off, and left out');
         return [];
       }
       const value = this.#plain(key['value']) ?? key['id'];
@@ -274,16 +260,14 @@ class BifrostImport {
         key: this.#values.secret([...at, 'value'], value ?? name, `${variableOf(name)}_KEY`),
         scopes,
       };
-      this.#report.mapped(
-        this.#source,
+      this.#told.mapped(
         [...at, 'value'],
         `is the key ${quoted(name)} of organisation.keys; a key needs at least 16 characters`,
       );
       for (const member of ['id', 'name', 'is_active', 'description'])
-        if (key[member] !== undefined) this.#report.mapped(this.#source, [...at, member], 'tells of the key');
+        if (key[member] !== undefined) this.#told.mapped([...at, member], 'tells of the key');
       if (key['mcp_configs'] !== undefined)
-        this.#report.changed(
-          this.#source,
+        this.#told.changed(
           [...at, 'mcp_configs'],
           'the key may use every MCP server (scope mcp.invoke); workspaces and allow of a server bound that',
         );
@@ -301,13 +285,11 @@ class BifrostImport {
         if (allowed.length > 0) {
           const config = this.#draft.addConfig(`key-${name}`, choiceOf(allowed));
           written['defaults'] = { config_id: config, allow_config_override: false };
-          this.#report.changed(
-            this.#source,
+          this.#told.changed(
             [...at, 'provider_configs'],
             `is configs.${config}, to which the key is bound; weights among providers are left out: the model names the provider`,
           );
-        } else
-          this.#report.missing(this.#source, [...at, 'provider_configs'], 'names no provider of this file');
+        } else this.#told.missing([...at, 'provider_configs'], 'names no provider of this file');
       }
       this.#limits(written, key, at);
       return [written];
@@ -331,8 +313,7 @@ class BifrostImport {
         ...(days !== undefined && { periodic_reset_days: days }),
       };
     for (const name of ['budget', 'budget_id'])
-      if (key[name] !== undefined)
-        this.#report.mapped(this.#source, [...at, name], 'is usage_limits of the key, in days');
+      if (key[name] !== undefined) this.#told.mapped([...at, name], 'is usage_limits of the key, in days');
     const rate = isJsonObject(key['rate_limit'])
       ? key['rate_limit']
       : find('rate_limits', key['rate_limit_id']);
@@ -346,8 +327,7 @@ class BifrostImport {
     if (limits.length > 0) written['rate_limits'] = limits;
     for (const name of ['rate_limit', 'rate_limit_id'])
       if (key[name] !== undefined)
-        this.#report.mapped(
-          this.#source,
+        this.#told.mapped(
           [...at, name],
           limits.length > 0
             ? 'is rate_limits of the key'
@@ -360,7 +340,7 @@ class BifrostImport {
     const at = (key: string): SourcePath => ['client', key];
     if (client['disable_content_logging'] === true) this.#draft.logger['bodies'] = false;
     if (client['disable_content_logging'] !== undefined)
-      this.#report.mapped(this.#source, at('disable_content_logging'), 'is bodies of the plugin logger');
+      this.#told.mapped(at('disable_content_logging'), 'is bodies of the plugin logger');
     this.#number(
       at('max_request_body_size_mb'),
       client,
@@ -386,7 +366,7 @@ class BifrostImport {
       const program = objectOf(server['stdio_config']);
       const entry: Written = {};
       if (server['is_enabled'] === false || server['disabled'] === true) {
-        this.#report.mapped(this.#source, at, 'is switched off, and left out');
+        this.#told.mapped(at, 'is switched off, and left out');
         continue;
       }
       if (typeof program['command'] === 'string') {
@@ -406,14 +386,13 @@ class BifrostImport {
         const headers = this.#values.named([...at, 'headers'], server['headers'], prefix);
         if (Object.keys(headers).length > 0) entry['headers'] = headers;
       } else {
-        this.#report.missing(this.#source, at, 'has neither an address nor a program, and is left out');
+        this.#told.missing(at, 'has neither an address nor a program, and is left out');
         continue;
       }
       const tools = Array.isArray(server['tools_to_execute']) ? server['tools_to_execute'].map(textOf) : [];
       if (tools.length > 0 && !tools.includes('*')) entry['allow'] = tools;
       this.#draft.mcpServers[slug] = entry;
-      this.#report.mapped(
-        this.#source,
+      this.#told.mapped(
         at,
         `is mcp.servers.${slug}: clients reach it at /${slug}/mcp, and models are not given its tools by themselves`,
       );
@@ -427,7 +406,7 @@ class BifrostImport {
         'missing',
         'has no counterpart: plugins of the gateway are TypeScript (docs/plugins.md)',
       ];
-      this.#report[verdict](this.#source, ['plugins', index], message);
+      this.#told[verdict](['plugins', index], message);
     }
   }
 
@@ -435,7 +414,7 @@ class BifrostImport {
     const value = from[String(at.at(-1))];
     if (typeof value !== 'number') return;
     use(value);
-    this.#report.mapped(this.#source, at, message);
+    this.#told.mapped(at, message);
   }
 
   /** A value of the API, which says whether it comes from the environment, as in the file. */

@@ -4,13 +4,13 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/j
 import { type Draft, escaped, type TargetDraft, variableOf, type Values, type Written } from './draft.ts';
 import { hostOfBareModel, type LiteLLMHost, liteLLMHosts, untranslatedHosts } from './litellm-hosts.ts';
 import { deploymentRemedies, requestParameters } from './litellm-remedies.ts';
-import type { Report, SourceReport } from './report.ts';
+import type { SourceReport } from './report.ts';
 import { type Source, type SourcePath, textOf } from './source.ts';
 
 /** What the parts of an import share. */
 export interface ImportParts {
   readonly source: Source;
-  readonly report: Report;
+  readonly told: SourceReport;
   readonly values: Values;
   readonly draft: Draft;
 }
@@ -38,7 +38,7 @@ export function readDeployments(parts: ImportParts): Deployment[] {
   const root = isJsonObject(parts.source.value) ? parts.source.value : {};
   const list = root['model_list'];
   if (!Array.isArray(list)) {
-    if (list !== undefined) parts.report.missing(parts.source, ['model_list'], 'is no list');
+    if (list !== undefined) parts.told.missing(['model_list'], 'is no list');
     return [];
   }
   const credentials = new Map<string, { readonly values: JsonObject; readonly at: SourcePath }>();
@@ -47,11 +47,7 @@ export function readDeployments(parts: ImportParts): Deployment[] {
     if (!isJsonObject(one) || !isJsonObject(one['credential_values'])) continue;
     const at = ['credential_list', index, 'credential_values'];
     credentials.set(textOf(one['credential_name']), { values: one['credential_values'], at });
-    parts.report.mapped(
-      parts.source,
-      ['credential_list', index],
-      'is written into the providers that use it',
-    );
+    parts.told.mapped(['credential_list', index], 'is written into the providers that use it');
   }
   return list.flatMap(
     (item: unknown, index) => new DeploymentReader(parts, credentials, item, index).read() ?? [],
@@ -75,7 +71,7 @@ class DeploymentReader {
     index: number,
   ) {
     this.#parts = parts;
-    this.#told = parts.report.of(parts.source);
+    this.#told = parts.told;
     this.#at = ['model_list', index];
     this.#item = isJsonObject(item) ? item : {};
     const own = isJsonObject(this.#item['litellm_params']) ? this.#item['litellm_params'] : {};
@@ -96,11 +92,10 @@ class DeploymentReader {
   }
 
   read(): Deployment | undefined {
-    const { report, source } = this.#parts;
     const group = this.#item['model_name'];
     const model = this.#params['model'];
     if (typeof group !== 'string' || typeof model !== 'string') {
-      report.missing(source, this.#at, 'has no model_name, or no litellm_params.model, and is left out');
+      this.#told.missing(this.#at, 'has no model_name, or no litellm_params.model, and is left out');
       return undefined;
     }
     this.#open.delete('model');
@@ -167,8 +162,7 @@ class DeploymentReader {
       return undefined;
     }
     if (bare === undefined && base === undefined)
-      this.#parts.report.changed(
-        this.#parts.source,
+      this.#told.changed(
         at,
         'names no host, which LiteLLM looks up in its map of models; it is taken for a model of OpenAI',
       );

@@ -51,7 +51,7 @@ class Routing {
 
   constructor(parts: ImportParts, deployments: readonly Deployment[]) {
     this.#parts = parts;
-    this.#told = parts.report.of(parts.source);
+    this.#told = parts.told;
     for (const one of deployments) this.#groups.set(one.group, [...(this.#groups.get(one.group) ?? []), one]);
     const root = isJsonObject(parts.source.value) ? parts.source.value : {};
     this.#router = objectOf(root['router_settings']);
@@ -61,7 +61,7 @@ class Routing {
   }
 
   write(): void {
-    const { draft, report, source } = this.#parts;
+    const { draft } = this.#parts;
     const root: Written = { strategy: { mode: 'conditional', conditions: [] }, targets: [] };
     // It stands first in the file.
     draft.configs[rootConfig] = root;
@@ -78,8 +78,7 @@ class Routing {
       leaves += count;
       if (leaves > maxTargets) {
         leaves -= count;
-        report.missing(
-          source,
+        this.#told.missing(
           this.#groups.get(group)?.[0]?.at ?? [],
           `is written as the config ${quoted(name)} and chosen by x-service-config: a config has at most ${maxTargets} targets`,
         );
@@ -98,8 +97,7 @@ class Routing {
     if (targets.length === 0) {
       delete draft.configs[rootConfig];
       draft.provider['default'] = 'mock';
-      report.changed(
-        source,
+      this.#told.changed(
         [],
         'no model of this file can be served; requests that name no provider go to the built-in mock',
       );

@@ -1,6 +1,7 @@
 // Settings of LiteLLM around its models: keys, stores, cache, callbacks, guardrails, MCP servers.
 import { quoted } from '../../core/base/did-you-mean.ts';
-import type { JsonObject, JsonValue } from '../../core/base/json.ts';
+import type { JsonObject } from '../../core/base/json.ts';
+import { liteLLMReset } from '../../plugins/management/litellm-durations.ts';
 import { escaped } from './draft.ts';
 import type { Deployment, ImportParts } from './litellm-models.ts';
 import { callbackSentences, inPlugin, settingSentences, type Told } from './litellm-remedies.ts';
@@ -26,7 +27,7 @@ const shortestKey = 16;
 
 /** Writes everything of the file but models and routing. */
 export function writeSettings(parts: ImportParts, deployments: readonly Deployment[]): void {
-  const { source, report } = parts;
+  const { source, told } = parts;
   const root = objectOf(source.value);
   writeKeys(parts, objectOf(root['general_settings']));
   writeForClients(parts, deployments);
@@ -43,37 +44,30 @@ export function writeSettings(parts: ImportParts, deployments: readonly Deployme
   for (const [section, sentences] of Object.entries(settingSentences))
     for (const key of Object.keys(objectOf(root[section]))) {
       const sentence = sentences[key];
-      if (sentence !== undefined) report[sentence[0]](source, [section, key], sentence[1]);
+      if (sentence !== undefined) told[sentence[0]]([section, key], sentence[1]);
     }
   for (const name of Object.keys(objectOf(root['environment_variables'])))
-    report.changed(
-      source,
+    told.changed(
       ['environment_variables', name],
       `set ${name} in the environment of the gateway: its file sets no variables`,
     );
   for (const section of ['files_settings', 'finetune_settings', 'batch_settings'])
     if (root[section] !== undefined)
-      report.missing(
-        source,
-        [section],
-        'a request for files or jobs names its provider: x-service-provider: @…',
-      );
+      told.missing([section], 'a request for files or jobs names its provider: x-service-provider: @…');
   if (root['search_tools'] !== undefined)
-    report.missing(
-      source,
+    told.missing(
       ['search_tools'],
       'the check tavily.online or exa.online of a guardrail searches for a request; tools are those of MCP servers',
     );
   if (root['vector_store_registry'] !== undefined)
-    report.missing(source, ['vector_store_registry'], 'vector stores are not searched for chats');
+    told.missing(['vector_store_registry'], 'vector stores are not searched for chats');
 }
 
-function writeKeys({ source, report, values, draft }: ImportParts, general: JsonObject): void {
+function writeKeys({ told, values, draft }: ImportParts, general: JsonObject): void {
   const key = general['master_key'];
   draft.security['key_prefix'] = 'sk-';
   if (typeof key !== 'string' || key === '') {
-    report.changed(
-      source,
+    told.changed(
       key === undefined ? [] : ['general_settings', 'master_key'],
       'without a master key LiteLLM lets everybody in; the gateway asks for a key: the first start shows one, or take WEIR_ADMIN_KEY',
     );
@@ -82,30 +76,24 @@ function writeKeys({ source, report, values, draft }: ImportParts, general: Json
   const at = ['general_settings', 'master_key'];
   draft.auth['keys'] = [{ name: 'master', key: values.secret(at, key, 'LITELLM_MASTER_KEY'), kind: 'owner' }];
   if (key.length < shortestKey && !key.startsWith('os.environ/'))
-    report.changed(
-      source,
+    told.changed(
       at,
       `is an owner's key of the plugin auth; it has ${key.length} characters, and a key needs ${shortestKey}: choose a longer one`,
     );
   else
-    report.mapped(
-      source,
+    told.mapped(
       at,
       `is an owner's key of the plugin auth, with all rights; a key needs at least ${shortestKey} characters`,
     );
   const size = general['max_request_size_mb'];
   if (typeof size === 'number') {
     draft.server['max_body_bytes'] = Math.max(1024, Math.round(size * 1024 * 1024));
-    report.mapped(source, ['general_settings', 'max_request_size_mb'], 'is server.max_body_bytes');
+    told.mapped(['general_settings', 'max_request_size_mb'], 'is server.max_body_bytes');
   }
   const answer = general['max_response_size_mb'];
   if (typeof answer === 'number') {
     draft.provider['max_answer_bytes'] = Math.max(1024, Math.round(answer * 1024 * 1024));
-    report.mapped(
-      source,
-      ['general_settings', 'max_response_size_mb'],
-      'is max_answer_bytes of the plugin provider',
-    );
+    told.mapped(['general_settings', 'max_response_size_mb'], 'is max_answer_bytes of the plugin provider');
   }
 }
 
@@ -138,7 +126,7 @@ interface RedisNames {
 }
 
 function redisUrl(
-  { source, report, values }: ImportParts,
+  { told, values }: ImportParts,
   section: string | readonly string[],
   settings: JsonObject,
   names: RedisNames,
@@ -147,8 +135,7 @@ function redisUrl(
   const at = (key: string): SourcePath => [...sections, key];
   const whole = settings[names.url];
   const mapped = (key: string): void => {
-    if (settings[key] !== undefined)
-      report.mapped(source, at(key), 'is part of the address of Redis under storage');
+    if (settings[key] !== undefined) told.mapped(at(key), 'is part of the address of Redis under storage');
   };
   if (typeof whole === 'string') {
     mapped(names.url);
@@ -163,8 +150,7 @@ function redisUrl(
       ? ''
       : `:${values.secret(at(names.password), password, 'REDIS_PASSWORD')}@`;
   if (login !== '')
-    report.changed(
-      source,
+    told.changed(
       at(names.password),
       'stands in an address (storage): characters such as @ : / % must be percent-encoded in the variable',
     );
@@ -173,22 +159,19 @@ function redisUrl(
 }
 
 function writeCache(parts: ImportParts, settings: JsonObject, deployments: readonly Deployment[]): void {
-  const { source, report, values, draft } = parts;
+  const { told, values, draft } = parts;
   const section = ['litellm_settings', 'cache_params'];
   const given = objectOf(settings['cache_params']);
   if (settings['cache'] !== true) {
     if (settings['cache'] !== undefined)
-      report.mapped(
-        source,
+      told.mapped(
         ['litellm_settings', 'cache'],
         'is mode: config of the plugin cache: nothing is cached unless a config says so',
       );
-    if (settings['cache_params'] !== undefined)
-      report.missing(source, section, 'litellm_settings.cache is off');
+    if (settings['cache_params'] !== undefined) told.missing(section, 'litellm_settings.cache is off');
     return;
   }
-  report.mapped(
-    source,
+  told.mapped(
     ['litellm_settings', 'cache'],
     'is mode: simple of the plugin cache; each workspace and each caller with other metadata has answers of its own (docs/cache.md)',
   );
@@ -197,21 +180,19 @@ function writeCache(parts: ImportParts, settings: JsonObject, deployments: reado
     const at = [...section, key];
     if (key === 'ttl' && typeof value === 'number') {
       draft.cache['max_age'] = Math.min(7_776_000, Math.max(1, Math.round(value)));
-      report.mapped(source, at, 'is max_age of the plugin cache');
+      told.mapped(at, 'is max_age of the plugin cache');
     } else if (key === 'supported_call_types' && Array.isArray(value)) {
       const endpoints = [...new Set(value.flatMap((one) => endpointsOfCalls[textOf(one)] ?? []))];
       if (endpoints.length === 0) draft.cache['mode'] = 'config';
       else draft.cache['endpoints'] = endpoints;
-      report.mapped(
-        source,
+      told.mapped(
         at,
         endpoints.length === 0 ? 'nothing is cached: mode: config' : 'is endpoints of the plugin cache',
       );
     } else if (key === 'mode') {
       if (value === 'default_off') draft.cache['mode'] = 'config';
-      report.changed(source, at, 'configs say what is cached (cache of a config); requests do not');
-    } else if (key === 'namespace')
-      report.missing(source, at, 'callers name a namespace in x-service-cache-namespace');
+      told.changed(at, 'configs say what is cached (cache of a config); requests do not');
+    } else if (key === 'namespace') told.missing(at, 'callers name a namespace in x-service-cache-namespace');
     else if (key === 'type') writeCacheType(parts, textOf(value), { at, given, deployments });
     else if (
       ![
@@ -224,7 +205,7 @@ function writeCache(parts: ImportParts, settings: JsonObject, deployments: reado
         'qdrant_semantic_cache_embedding_model',
       ].includes(key)
     )
-      report.missing(source, at, 'has no counterpart in the plugin cache (docs/cache.md)');
+      told.missing(at, 'has no counterpart in the plugin cache (docs/cache.md)');
   }
   const type = textOf(given['type']);
   const url = redisUrl(parts, section, given, {
@@ -239,26 +220,22 @@ function writeCache(parts: ImportParts, settings: JsonObject, deployments: reado
     draft.storage['cache'] = {
       url: `redis://${values.variable(at, 'REDIS_HOST', '127.0.0.1')}:${values.variable(at, 'REDIS_PORT', '6379')}`,
     };
-    report.changed(
-      source,
-      at,
-      'names no host: REDIS_HOST and REDIS_PORT do; write a password into storage.cache.url',
-    );
+    told.changed(at, 'names no host: REDIS_HOST and REDIS_PORT do; write a password into storage.cache.url');
   }
 }
 
 function writeCacheType(
-  { source, report, draft }: ImportParts,
+  { told, draft }: ImportParts,
   type: string,
   { at, given, deployments }: { at: SourcePath; given: JsonObject; deployments: readonly Deployment[] },
 ): void {
   if (type === 'local' || type === 'redis') {
-    report.mapped(source, at, type === 'local' ? 'is the memory of the process' : 'is storage.cache');
+    told.mapped(at, type === 'local' ? 'is the memory of the process' : 'is storage.cache');
     return;
   }
   const semantic = /^(redis|qdrant)-semantic$/.exec(type)?.[1];
   if (semantic === undefined) {
-    report.changed(source, at, `answers are kept in memory or Redis, not in ${quoted(type.slice(0, 40))}`);
+    told.changed(at, `answers are kept in memory or Redis, not in ${quoted(type.slice(0, 40))}`);
     return;
   }
   const key = `${semantic}_semantic_cache_embedding_model`;
@@ -266,8 +243,7 @@ function writeCacheType(
   const deployment = deployments.find(({ group }) => group === wanted);
   const place = [...at.slice(0, -1), key];
   if (deployment === undefined) {
-    report.changed(
-      source,
+    told.changed(
       wanted === undefined ? at : place,
       'similar questions need an embedding model of this file: the same questions alone are found (mode: simple)',
     );
@@ -280,22 +256,20 @@ function writeCacheType(
     model: escaped(deployment.model),
     ...(typeof threshold === 'number' && { threshold }),
   };
-  report.mapped(source, place, 'is semantic.provider and semantic.model of the plugin cache');
+  told.mapped(place, 'is semantic.provider and semantic.model of the plugin cache');
   if (threshold !== undefined)
-    report.mapped(source, [...at.slice(0, -1), 'similarity_threshold'], 'is semantic.threshold');
-  report.changed(source, at, 'is mode: semantic; vectors are in memory, or in Redis 8 (docs/cache.md)');
+    told.mapped([...at.slice(0, -1), 'similarity_threshold'], 'is semantic.threshold');
+  told.changed(at, 'is mode: semantic; vectors are in memory, or in Redis 8 (docs/cache.md)');
 }
 
-function writeLogging({ source, report, draft }: ImportParts, settings: JsonObject): void {
+function writeLogging({ told, draft }: ImportParts, settings: JsonObject): void {
   if (settings['set_verbose'] === true) draft.log['level'] = 'debug';
-  if (settings['set_verbose'] !== undefined)
-    report.mapped(source, ['litellm_settings', 'set_verbose'], 'is log.level');
+  if (settings['set_verbose'] !== undefined) told.mapped(['litellm_settings', 'set_verbose'], 'is log.level');
   if (settings['json_logs'] === true) draft.log['format'] = 'json';
-  if (settings['json_logs'] !== undefined)
-    report.mapped(source, ['litellm_settings', 'json_logs'], 'is log.format');
+  if (settings['json_logs'] !== undefined) told.mapped(['litellm_settings', 'json_logs'], 'is log.format');
   if (settings['turn_off_message_logging'] === true) draft.logger['bodies'] = false;
   if (settings['turn_off_message_logging'] !== undefined)
-    report.mapped(source, ['litellm_settings', 'turn_off_message_logging'], 'is bodies of the plugin logger');
+    told.mapped(['litellm_settings', 'turn_off_message_logging'], 'is bodies of the plugin logger');
   for (const key of [
     'callbacks',
     'success_callback',
@@ -315,23 +289,22 @@ function writeLogging({ source, report, draft }: ImportParts, settings: JsonObje
             `requests are in the log and analytics of the gateway; ${quoted(name.slice(0, 64))} has no counterpart`,
           ];
       const sentence = callbackSentences[name] ?? own;
-      report[sentence[0]](source, at, sentence[1]);
+      told[sentence[0]](at, sentence[1]);
     }
-    if (Array.isArray(list) && list.length === 0)
-      report.mapped(source, ['litellm_settings', key], 'is empty');
+    if (Array.isArray(list) && list.length === 0) told.mapped(['litellm_settings', key], 'is empty');
   }
 }
 
 /** The budget of the whole proxy. */
-function writeBudget({ source, report, draft }: ImportParts, settings: JsonObject): void {
+function writeBudget({ told, draft }: ImportParts, settings: JsonObject): void {
   const limit = settings['max_budget'];
   const duration = settings['budget_duration'];
   if (typeof limit !== 'number' || limit <= 0) {
     if (duration !== undefined)
-      report.missing(source, ['litellm_settings', 'budget_duration'], 'there is no max_budget');
+      told.missing(['litellm_settings', 'budget_duration'], 'there is no max_budget');
     return;
   }
-  const days = daysOf(duration);
+  const reset = liteLLMReset(textOf(duration));
   draft.organisation['usage_limit_policies'] = [
     {
       slug: 'litellm-max-budget',
@@ -340,20 +313,18 @@ function writeBudget({ source, report, draft }: ImportParts, settings: JsonObjec
       group_by: [{ key: 'organisation_id' }],
       type: 'cost',
       credit_limit: limit,
-      ...(days !== undefined && { periodic_reset_days: days }),
+      ...reset,
     },
   ];
   if (duration === undefined) return;
   const at = ['litellm_settings', 'budget_duration'];
-  if (days === undefined)
-    report.missing(source, at, 'is no number of days from 1 to 365: the budget is not reset');
-  else report.mapped(source, at, `is periodic_reset_days: ${days}`);
-}
-
-/** Days of `30d`, `1mo`, `24h`; undefined for anything that is no whole number of days from 1 to 365. */
-function daysOf(duration: JsonValue | undefined): number | undefined {
-  const [, count = '', unit = ''] = /^(\d+)(s|m|h|d|w|mo)$/.exec(textOf(duration)) ?? [];
-  const seconds = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800, mo: 30 * 86_400 }[unit];
-  const days = seconds === undefined ? NaN : (Number(count) * seconds) / 86_400;
-  return Number.isInteger(days) && days >= 1 && days <= 365 ? days : undefined;
+  if (reset === undefined)
+    told.missing(at, 'is neither 1mo nor whole days from 1 to 365: the budget is not reset');
+  else
+    told.mapped(
+      at,
+      Object.entries(reset)
+        .map(([name, value]) => `is ${name}: ${value}`)
+        .join(),
+    );
 }

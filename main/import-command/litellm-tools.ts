@@ -8,7 +8,7 @@ import { objectOf, type SourcePath, textOf } from './source.ts';
 
 /** Guardrails of the file become guardrails of the organisation. */
 export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined, isOlder: boolean): void {
-  const { source, report, draft } = parts;
+  const { told, draft } = parts;
   if (!Array.isArray(list)) return;
   const section = isOlder ? ['litellm_settings', 'guardrails'] : ['guardrails'];
   const written: Written[] = [];
@@ -21,8 +21,7 @@ export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined,
     const params = objectOf(objectOf(item)['litellm_params']);
     const name = objectOf(item)['guardrail_name'];
     if (isOlder || typeof name !== 'string') {
-      report.missing(
-        source,
+      told.missing(
         at,
         'is of an older form; write it under guardrails with guardrail_name and litellm_params',
       );
@@ -35,8 +34,7 @@ export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined,
       const own = kind.includes('.')
         ? 'runs code of yours: write it as a check of a plugin (docs/plugins.md)'
         : 'has no counterpart (docs/guardrails.md lists the checks)';
-      report.missing(
-        source,
+      told.missing(
         at,
         remedy === undefined
           ? own
@@ -50,34 +48,20 @@ export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined,
     const phases = new Set(
       modes.map((mode) => (mode === 'post_call' ? 'output_guardrails' : 'input_guardrails')),
     );
-    report.mapped(
-      source,
-      [...at, 'guardrail_name'],
-      `is the guardrail ${quoted(slug)} of organisation.guardrails`,
-    );
-    report.mapped(
-      source,
+    told.mapped([...at, 'guardrail_name'], `is the guardrail ${quoted(slug)} of organisation.guardrails`);
+    told.mapped(
       [...at, 'litellm_params', 'guardrail'],
       `is ${checks.map(({ id }) => String(id)).join(' and ')}`,
     );
     if (modes.includes('during_call'))
-      report.changed(
-        source,
-        [...at, 'litellm_params', 'mode'],
-        'judges before the request is sent, not beside it',
-      );
+      told.changed([...at, 'litellm_params', 'mode'], 'judges before the request is sent, not beside it');
     else if (params['mode'] !== undefined)
-      report.mapped(source, [...at, 'litellm_params', 'mode'], `is ${[...phases].join(' and ')}`);
+      told.mapped([...at, 'litellm_params', 'mode'], `is ${[...phases].join(' and ')}`);
     if (params['default_on'] === true) {
       for (const phase of phases) defaults[phase].push(slug);
-      report.mapped(
-        source,
-        [...at, 'litellm_params', 'default_on'],
-        'judges every request: organisation.defaults',
-      );
+      told.mapped([...at, 'litellm_params', 'default_on'], 'judges every request: organisation.defaults');
     } else
-      report.changed(
-        source,
+      told.changed(
         at,
         `is asked for by x-service-default-${modes.includes('post_call') ? 'output' : 'input'}-guardrails: ${slug}, or in a config; not by "guardrails" in the body`,
       );
@@ -89,7 +73,7 @@ export function writeGuardrails(parts: ImportParts, list: JsonValue | undefined,
 
 /** Checks of a guardrail; undefined for a kind without a counterpart. */
 function checksOf(
-  { source, report, values }: ImportParts,
+  { told, values }: ImportParts,
   kind: string,
   params: JsonObject,
   at: SourcePath,
@@ -97,13 +81,12 @@ function checksOf(
   const secret = (key: string, suggested: string): string | undefined => {
     const value = params[key];
     if (value === undefined) return undefined;
-    report.mapped(source, [...at, key], 'is a credential of the check');
+    told.mapped([...at, key], 'is a credential of the check');
     return values.secret([...at, key], value, suggested);
   };
   switch (kind) {
     case 'presidio':
-      report.changed(
-        source,
+      told.changed(
         [...at, 'guardrail'],
         'finds e-mail, phone, cards, IBAN, IP and national numbers by patterns; names are found by local.classifier alone',
       );
@@ -122,7 +105,7 @@ function checksOf(
       const version = params['guardrailVersion'];
       if (id === undefined || version === undefined) return undefined;
       for (const key of ['guardrailIdentifier', 'guardrailVersion', 'aws_region_name'])
-        if (params[key] !== undefined) report.mapped(source, [...at, key], 'is a parameter of the check');
+        if (params[key] !== undefined) told.mapped([...at, key], 'is a parameter of the check');
       const guardrailId = values.text([...at, 'guardrailIdentifier'], id);
       const guardrailVersion = values.text([...at, 'guardrailVersion'], version);
       const here = [...at, 'guardrail'];
@@ -147,12 +130,11 @@ function checksOf(
       });
       if (words.length > 0) {
         checks.push({ id: 'default.contains', parameters: { words, operator: 'none' } });
-        report.mapped(source, [...at, 'blocked_words'], 'is default.contains with operator none');
+        told.mapped([...at, 'blocked_words'], 'is default.contains with operator none');
       }
       if (Array.isArray(params['patterns']) && params['patterns'].length > 0) {
         checks.push({ id: 'default.pii', parameters: { redact: true } });
-        report.changed(
-          source,
+        told.changed(
           [...at, 'patterns'],
           'is default.pii: all kinds of personal data that it knows are replaced',
         );
@@ -166,12 +148,12 @@ function checksOf(
 
 /** MCP servers become options of the plugin `mcp`. */
 export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
-  const { source, report, values, draft } = parts;
+  const { told, values, draft } = parts;
   for (const section of ['mcp_servers', 'mcp_builtin_servers'])
     for (const { name, written, at } of serversOf(root[section], section)) {
       const server = objectOf(written);
       if (server['enabled'] === false) {
-        report.mapped(source, at, 'is switched off, and left out');
+        told.mapped(at, 'is switched off, and left out');
         continue;
       }
       const slug = slugOf(name).slice(0, 50);
@@ -181,7 +163,7 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
         open.delete(key);
         return server[key];
       };
-      const mapped = (key: string, message: string): void => report.mapped(source, [...at, key], message);
+      const mapped = (key: string, message: string): void => told.mapped([...at, key], message);
       const entry: Written = {};
       if (take('server_name') !== undefined) mapped('server_name', `is mcp.servers.${slug}`);
       const transport = textOf(take('transport'));
@@ -196,8 +178,7 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
         if (isJsonObject(env)) entry['env'] = values.named([...at, 'env'], env, prefix);
         for (const key of ['command', 'args', 'env'])
           if (server[key] !== undefined) mapped(key, `is ${key} of mcp.servers.${slug}`);
-        report.changed(
-          source,
+        told.changed(
           [...at, 'command'],
           'each session has a process of its own; the program gets its env alone, not that of the gateway',
         );
@@ -223,7 +204,7 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
           if (server[key] !== undefined) mapped(key, `are headers of mcp.servers.${slug}`);
         if (Object.keys(headers).length > 0) entry['headers'] = headers;
       } else {
-        report.missing(source, at, 'has neither url nor command, and is left out');
+        told.missing(at, 'has neither url nor command, and is left out');
         continue;
       }
       if (server['transport'] !== undefined) mapped('transport', 'is the transport of the server');
@@ -233,11 +214,7 @@ export function writeMcpServers(parts: ImportParts, root: JsonObject): void {
         mapped('allowed_tools', `is allow of mcp.servers.${slug}`);
       }
       for (const key of open)
-        report.missing(
-          source,
-          [...at, key],
-          serverRemedies[key] ?? 'is not known to the importer, and is left out',
-        );
+        told.missing([...at, key], serverRemedies[key] ?? 'is not known to the importer, and is left out');
       draft.mcpServers[slug] = entry;
     }
 }
@@ -264,20 +241,18 @@ interface ServerPlace {
 
 /** The header that `auth_type` means. */
 function authorization(
-  { source, report, values }: ImportParts,
+  { told, values }: ImportParts,
   { server, at, prefix, take }: ServerPlace,
 ): Record<string, string> {
   const type = textOf(take('auth_type')) || 'none';
   const key = ['auth_value', 'authentication_token', 'env_key'].find((one) => server[one] !== undefined);
   if (key === undefined || type === 'none') {
     if (type !== 'none')
-      report.missing(
-        source,
+      told.missing(
         [...at, 'auth_type'],
         'callers do not bring a credential for the server: give it headers, or oauth (docs/mcp.md)',
       );
-    else if (server['auth_type'] !== undefined)
-      report.mapped(source, [...at, 'auth_type'], 'no header is added');
+    else if (server['auth_type'] !== undefined) told.mapped([...at, 'auth_type'], 'no header is added');
     return {};
   }
   const value = take(key);
@@ -286,8 +261,8 @@ function authorization(
     key === 'env_key'
       ? values.variable(place, textOf(value))
       : values.secret(place, value, `${prefix}_TOKEN`);
-  report.mapped(source, place, 'is a header of the server');
-  report.mapped(source, [...at, 'auth_type'], 'is a header of the server');
+  told.mapped(place, 'is a header of the server');
+  told.mapped([...at, 'auth_type'], 'is a header of the server');
   switch (type) {
     case 'api_key':
       return { 'x-api-key': token };

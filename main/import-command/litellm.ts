@@ -21,11 +21,11 @@ export function importLiteLLM(source: Source, report: Report): Draft {
     isJsonObject(item) && !JSON.stringify(item).includes('"api_key"');
   const list = Array.isArray(value['model_list']) ? value['model_list'] : [];
   const values = new Values(source, report, list.some(needsOwn) ? reserved : []);
-  const parts = { source, report, draft, values };
+  const told = report.of(source);
+  const parts = { source, told, draft, values };
   const include = value['include'];
   if (include !== undefined)
-    report.missing(
-      source,
+    told.missing(
       ['include'],
       'other files are imported one by one; keep them together with "include" of the gateway',
     );

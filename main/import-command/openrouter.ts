@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { isJsonObject, type JsonObject } from '../../core/base/json.ts';
 import { Draft, slugOf, Values, type Written } from './draft.ts';
-import type { Report } from './report.ts';
+import type { Report, SourceReport } from './report.ts';
 import type { Source } from './source.ts';
 import { textOf } from './source.ts';
 
@@ -19,12 +19,12 @@ export function importOpenRouter(sources: readonly Source[], report: Report): Dr
       throw new Error(
         `${source.file} holds no request or preset of OpenRouter: it has none of model, models and provider.`,
       );
+    const told = report.of(source);
     const values = new Values(source, report);
     draft.providerSlug(slug, 'openrouter', { api_key: values.variable([], 'OPENROUTER_API_KEY') });
-    const name = draft.addConfig(slugOf(path.parse(source.file).name), configOf(source, value, report));
+    const name = draft.addConfig(slugOf(path.parse(source.file).name), configOf(value, told));
     if (sources.length === 1) draft.provider['config'] = name;
-    report.changed(
-      source,
+    told.changed(
       [],
       `is configs.${name}: requests name it in x-service-config${sources.length === 1 ? ', or name none' : ''}`,
     );
@@ -34,26 +34,22 @@ export function importOpenRouter(sources: readonly Source[], report: Report): Dr
   return draft;
 }
 
-function configOf(source: Source, value: JsonObject, report: Report): Written {
+function configOf(value: JsonObject, told: SourceReport): Written {
   const others = Array.isArray(value['models']) ? value['models'].map(textOf) : [];
   const models = [...new Set([textOf(value['model']), ...others].filter((model) => model !== ''))];
   const defaults: Written = {};
   const overrides: Written = {};
   for (const [key, item] of Object.entries(value)) {
     if (key === 'model' || key === 'models')
-      report.mapped(
-        source,
-        [key],
-        models.length > 1 ? 'is a fallback over the models' : 'is the model of the target',
-      );
-    else if (ownOfRequest.has(key)) report.missing(source, [key], 'belongs to each request');
-    else if (key === 'route') report.mapped(source, [key], 'is the strategy');
+      told.mapped([key], models.length > 1 ? 'is a fallback over the models' : 'is the model of the target');
+    else if (ownOfRequest.has(key)) told.missing([key], 'belongs to each request');
+    else if (key === 'route') told.mapped([key], 'is the strategy');
     else if (key === 'provider' || key === 'plugins' || key === 'transforms') {
       overrides[key] = item;
-      report.mapped(source, [key], 'is override_params: OpenRouter gets it with every request');
+      told.mapped([key], 'is override_params: OpenRouter gets it with every request');
     } else {
       defaults[key] = item;
-      report.mapped(source, [key], 'is default_params: used where the request says nothing');
+      told.mapped([key], 'is default_params: used where the request says nothing');
     }
   }
   const own = {

@@ -44,6 +44,7 @@ export interface Found {
 
 /** Sorts the objects of one file by what they are. */
 export function gatherRecords(source: Source, found: Found, report: Report): void {
+  const told = report.of(source);
   const visit = (value: unknown, at: SourcePath): void => {
     if (Array.isArray(value)) {
       for (const [index, item] of value.entries()) visit(item, [...at, index]);
@@ -65,12 +66,11 @@ export function gatherRecords(source: Source, found: Found, report: Report): voi
         });
         for (const key of Object.keys(value))
           if (key !== 'config' || typeof written === 'string')
-            report.mapped(
-              source,
+            told.mapped(
               [...at, key],
               key === 'config' ? `is configs.${slugOf(name)}` : 'tells of the record',
             );
-      } else report.missing(source, [...at, 'config'], 'is no JSON object');
+      } else told.missing([...at, 'config'], 'is no JSON object');
     } else if (Array.isArray(value['checks'])) found.guardrails.push(record);
     else if (isKey(value)) found.keys.push(record);
     else if (isConfig(value) && (at.length === 0 || typeof at.at(-1) === 'string'))
@@ -84,7 +84,7 @@ export function gatherRecords(source: Source, found: Found, report: Report): voi
       for (const [key, item] of Object.entries(value)) {
         const sentence = settingsOfConf[key];
         if (sentence !== undefined && (at.length === 0 || listMembers.has(key)))
-          report[sentence[0]](source, [...at, key], sentence[1]);
+          told[sentence[0]]([...at, key], sentence[1]);
         else visit(item, [...at, key]);
       }
   };

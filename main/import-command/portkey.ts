@@ -80,11 +80,12 @@ class PortkeyImport {
       const isDefault = value['is_default'] === 1 || value['is_default'] === true;
       if (!isDefault && !isOnly) continue;
       this.#draft.provider['config'] = slugOf(name);
-      this.#report.changed(
-        source,
-        isDefault ? [...at, 'is_default'] : at,
-        `is the config of requests that name neither a config nor a provider; others name it in x-portkey-config: ${slugOf(name)}`,
-      );
+      this.#report
+        .of(source)
+        .changed(
+          isDefault ? [...at, 'is_default'] : at,
+          `is the config of requests that name neither a config nor a provider; others name it in x-portkey-config: ${slugOf(name)}`,
+        );
     }
     if (this.#draft.provider['config'] === undefined) this.#draft.provider['default'] = 'mock';
     return this.#draft;
@@ -92,14 +93,14 @@ class PortkeyImport {
 
   /** A virtual key, provider or integration. */
   #key({ source, value, at }: SourceRecord): void {
+    const told = this.#report.of(source);
     const values = this.#of(source);
     const slug = textOf(value['slug']);
     const kind = kindOf(value) ?? '';
     const settings: Written = {};
     if (!providerNames.has(kind)) {
       const meant = didYouMean(kind, providerNames);
-      this.#report.missing(
-        source,
+      told.missing(
         at,
         `is for ${quoted(kind)}, which is no provider of the table${meant === undefined ? '' : ` (${quoted(meant)}?)`}: write it under providers with dialect and base_url`,
       );
@@ -116,7 +117,7 @@ class PortkeyImport {
       const secret = key === undefined ? credentials['apiKey'] : value[key];
       settings['api_key'] = values.secret(place, textOf(secret) || `key of ${slug}`, secretName);
       if (key !== undefined || nested !== undefined)
-        this.#report.mapped(source, place, `is api_key of providers.${slugOf(slug)}`);
+        told.mapped(place, `is api_key of providers.${slugOf(slug)}`);
     }
     for (const section of ['model_config', 'modelConfig', 'configurations', 'credentials', 'config'])
       for (const [key, item] of Object.entries(objectOf(value[section]))) {
@@ -124,27 +125,24 @@ class PortkeyImport {
         this.#field(source, { key, item, at: [...at, section, key], settings, slug });
       }
     const written = this.#draft.providerSlug(slug, kind, settings);
-    this.#report.mapped(
-      source,
+    told.mapped(
       [...at, 'slug'],
       `is providers.${written}: named ${quoted(`@${written}`)}, or as a virtual key`,
     );
     for (const key of Object.keys(value)) {
       const here = [...at, key];
       if (kindOf({ [key]: value[key] ?? null }) !== undefined && key !== 'name')
-        this.#report.mapped(source, here, `is the kind of providers.${written}`);
+        told.mapped(here, `is the kind of providers.${written}`);
       else if (key === 'rate_limits' || key === 'usage_limits') {
         const list = [value[key]].flat().filter(isJsonObject);
         if (list.length > 0)
-          this.#report.missing(
-            source,
+          told.missing(
             here,
             'limits belong to providers of the administration: make it an entry of organisation.integrations and organisation.providers (docs/config-reference.md)',
           );
-        else this.#report.mapped(source, here, 'is no limit');
+        else told.mapped(here, 'is no limit');
       } else if (key === 'models')
-        this.#report.missing(
-          source,
+        told.missing(
           here,
           'all models of the host are served; allow_all_models of an integration bounds them',
         );
@@ -161,7 +159,7 @@ class PortkeyImport {
           'config',
         ].includes(key)
       )
-        this.#report.mapped(source, here, 'tells of the record');
+        told.mapped(here, 'tells of the record');
     }
   }
 
@@ -175,11 +173,12 @@ class PortkeyImport {
       slug,
     }: { key: string; item: unknown; at: SourcePath; settings: Written; slug: string },
   ): void {
+    const told = this.#report.of(source);
     const values = this.#of(source);
     const snake = snakeCase(key);
     const name = shortNames[snake] ?? snake;
     if (item === null || item === '' || isJsonObject(item) || Array.isArray(item)) {
-      if (item !== null && item !== '') this.#report.missing(source, at, 'is no text, and is left out');
+      if (item !== null && item !== '') told.missing(at, 'is no text, and is left out');
       return;
     }
     if (name === 'custom_host') settings['base_url'] = values.address(at, item, `${variableOf(slug)}_URL`);
@@ -188,15 +187,16 @@ class PortkeyImport {
         ? values.secret(at, item, `${variableOf(slug)}_${variableOf(name)}`)
         : values.text(at, item);
     else {
-      this.#report.missing(source, at, 'is no setting of a provider');
+      told.missing(at, 'is no setting of a provider');
       return;
     }
-    this.#report.mapped(source, at, `is ${name === 'custom_host' ? 'base_url' : name} of the provider`);
+    told.mapped(at, `is ${name === 'custom_host' ? 'base_url' : name} of the provider`);
   }
 
   #guardrail({ source, value, at }: SourceRecord): Written {
+    const told = this.#report.of(source);
     const slug = slugOf(textOf(value['slug']) || textOf(value['id']) || textOf(value['name']));
-    this.#report.mapped(source, at, `is the guardrail ${quoted(slug)} of organisation.guardrails`);
+    told.mapped(at, `is the guardrail ${quoted(slug)} of organisation.guardrails`);
     const checks = (Array.isArray(value['checks']) ? value['checks'] : []).map((check, index) => {
       const { id, name, parameters, is_enabled: isEnabled } = objectOf(check);
       const here = [...at, 'checks', index, 'parameters'];
@@ -224,9 +224,10 @@ class PortkeyImport {
     const values = this.#of(source);
     const written: Written = {};
     // A config that stands as text in its record has no places of its own.
-    const told = at.length === 0 && config !== source.value;
+    const isText = at.length === 0 && config !== source.value;
+    const told = this.#report.of(source);
     const say = (verdict: 'mapped' | 'changed' | 'missing', here: SourcePath, message: string): void => {
-      if (!told || verdict !== 'mapped') this.#report[verdict](source, told ? [] : here, message);
+      if (!isText || verdict !== 'mapped') told[verdict](isText ? [] : here, message);
     };
     for (const [key, value] of Object.entries(config)) {
       const here = [...at, key];
@@ -293,8 +294,9 @@ class PortkeyImport {
 
   /** A provider of a config that no record describes is guessed by its name. */
   #reference(source: Source, slug: string, at: SourcePath): void {
+    const told = this.#report.of(source);
     if (this.#slugs.has(slug)) {
-      this.#report.mapped(source, at, `is providers.${slugOf(slug)}`);
+      told.mapped(at, `is providers.${slugOf(slug)}`);
       return;
     }
     const name = slug.toLowerCase();
@@ -306,8 +308,7 @@ class PortkeyImport {
         api_key: this.#of(source).variable(at, `${variableOf(slug)}_API_KEY`),
       };
       this.#draft.providerSlug(slug, undefined, settings);
-      this.#report.changed(
-        source,
+      told.changed(
         at,
         `no record says what ${quoted(slug)} is: providers.${slugOf(slug)} is a host that speaks OpenAI's wire, at the address of a variable`,
       );
@@ -321,8 +322,7 @@ class PortkeyImport {
     }
     if (kind === 'bedrock') settings['aws_region'] = values.variable(at, 'AWS_REGION', 'us-east-1');
     this.#draft.providerSlug(slug, kind, settings);
-    this.#report.changed(
-      source,
+    told.changed(
       at,
       `no record says what ${quoted(slug)} is: by its name providers.${slugOf(slug)} is taken for ${quoted(kind)}`,
     );
@@ -332,6 +332,7 @@ class PortkeyImport {
     source: Source,
     { name, value, here, written }: { name: string; value: JsonValue; here: SourcePath; written: Written },
   ): void {
+    const told = this.#report.of(source);
     const kept: unknown[] = [];
     for (const [index, item] of (Array.isArray(value) ? value : []).entries()) {
       const at = [...here, index];
@@ -340,19 +341,18 @@ class PortkeyImport {
         typeof item === 'string' ? item : Object.keys(members).length === 1 ? textOf(members['id']) : '';
       if (slug === '') {
         kept.push(this.#data(source, item, at));
-        this.#report.mapped(source, at, `is a guardrail of ${name}`);
+        told.mapped(at, `is a guardrail of ${name}`);
       } else if (this.#guardrails.has(slug)) {
         kept.push(slugOf(slug));
-        this.#report.mapped(source, at, `is the guardrail ${quoted(slug)}`);
+        told.mapped(at, `is the guardrail ${quoted(slug)}`);
       } else
-        this.#report.missing(
-          source,
+        told.missing(
           at,
           `no record says what the guardrail ${quoted(slug)} is: write it under organisation.guardrails, and name it here`,
         );
     }
     if (kept.length > 0) written[name] = kept;
-    if (Array.isArray(value) && value.length === 0) this.#report.mapped(source, here, 'is empty');
+    if (Array.isArray(value) && value.length === 0) told.mapped(here, 'is empty');
   }
 
   /** Values as they are, with secrets as variables. */

@@ -109,7 +109,7 @@ describe('the report of an import', () => {
     });
     const [policy] = config.organisation['usage_limit_policies'] as Record<string, unknown>[];
     assert.equal(policy?.['credit_limit'], 100);
-    assert.equal(policy?.['periodic_reset_days'], 30);
+    assert.equal(policy?.['periodic_reset'], 'monthly');
   });
 });
 

@@ -34,18 +34,7 @@ export class Report {
   readonly #lines: (ReportLine & { readonly source: Source })[] = [];
   readonly #variables = new Map<string, NeededVariable>();
 
-  mapped(source: Source, at: SourcePath, message: string): void {
-    this.#add('mapped', source, at, message);
-  }
-
-  changed(source: Source, at: SourcePath, message: string): void {
-    this.#add('changed', source, at, message);
-  }
-
-  missing(source: Source, at: SourcePath, message: string): void {
-    this.#add('missing', source, at, message);
-  }
-
+  /** Adds lines about one source; its places are paths from the root. */
   of(source: Source): SourceReport {
     return {
       mapped: (at, message) => this.#add('mapped', source, at, message),
@@ -76,7 +65,7 @@ export class Report {
       const children = childrenOf(value);
       // One line for a whole object when no line is about a part of it.
       if (at.length > 0 && (children.length === 0 || !isAbove(pointer))) {
-        this.missing(source, at, 'is not known to the importer, and is left out');
+        this.#add('missing', source, at, 'is not known to the importer, and is left out');
         return;
       }
       for (const [key, child] of children) walk(child, [...at, key], childPointer(pointer, key));

@@ -24,7 +24,7 @@ describe("LiteLLM's paths for keys and teams", () => {
     const record = await ok({ path: `/api-keys/${made.token}` });
     assert.equal(record.workspace_id, team.team_id);
     assert.deepEqual(record.scopes, ['completions.write', 'mcp.invoke']);
-    assert.deepEqual([record.usage_limits.credit_limit, record.usage_limits.periodic_reset_days], [10, 7]);
+    assert.deepEqual([record.usage_limits.credit_limit, record.usage_limits.periodic_reset], [10, 'weekly']);
     assert.deepEqual(record.rate_limits, [
       { type: 'requests', unit: 'rpm', value: 60 },
       { type: 'tokens', unit: 'rpm', value: 1000 },

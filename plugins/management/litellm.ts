@@ -5,6 +5,13 @@ import { isJsonObject } from '../../core/base/json.ts';
 import type { RouteDefinition, RouteInput } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../core/pipeline/plugin.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
+import {
+  liteLLMDuration,
+  liteLLMEnd,
+  liteLLMPeriod,
+  type LiteLLMReset,
+  liteLLMReset,
+} from './litellm-durations.ts';
 import { refusedBody, strict } from './shared/fields.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
@@ -12,17 +19,8 @@ type Input = RouteInput<unknown, unknown, unknown>;
 
 /** What a key of LiteLLM may do here: ask models, and call tools. */
 const scopes = ['completions.write', 'mcp.invoke'];
-const millisecondsOf: Readonly<Record<string, number>> = {
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 604_800_000,
-  mo: 2_592_000_000,
-};
-
 const Duration = Type.String({
-  pattern: '^\\d{1,6}(s|m|h|d|w|mo)$',
+  pattern: liteLLMDuration,
   'x-expected': 'a time like 30d, 24h or 1mo',
 });
 const optional = <S extends Parameters<typeof Type.Optional>[0]>(schema: S) =>
@@ -332,21 +330,18 @@ function contentOf(
   };
 }
 
-function periodOf(duration: string | null | undefined): JsonObject {
+function periodOf(duration: string | null | undefined): LiteLLMReset {
   if (typeof duration !== 'string') return {};
-  if (duration === '1mo') return { periodic_reset: 'monthly' };
-  const days = lengthOf(duration) / 86_400_000;
-  if (Number.isInteger(days) && days >= 1 && days <= 365) return { periodic_reset_days: days };
+  const reset = liteLLMReset(duration);
+  if (reset !== undefined) return reset;
   throw refusedBody([{ path: '/budget_duration', message: 'must be whole days, from 1d to 365d, or 1mo' }]);
 }
 
 function endOf(duration: string | null | undefined, now: number): string | undefined {
-  return typeof duration === 'string' ? new Date(now + lengthOf(duration)).toISOString() : undefined;
-}
-
-function lengthOf(duration: string): number {
-  const [, count = '', unit = ''] = /^(\d+)([a-z]+)$/.exec(duration) ?? [];
-  return Number(count) * (millisecondsOf[unit] ?? 0);
+  if (typeof duration !== 'string') return undefined;
+  const end = liteLLMEnd(duration, now);
+  if (end !== undefined) return new Date(end).toISOString();
+  throw refusedBody([{ path: '/duration', message: 'must end before the year 10000' }]);
 }
 
 /** A key as LiteLLM shows one. */
@@ -364,12 +359,7 @@ function infoOf(key: JsonObject): JsonObject {
     user_id: key['user_id'] ?? null,
     spend: usage['current_usage'] ?? 0,
     max_budget: usage['credit_limit'] ?? null,
-    budget_duration:
-      typeof usage['periodic_reset_days'] === 'number'
-        ? `${usage['periodic_reset_days']}d`
-        : usage['periodic_reset'] === 'monthly'
-          ? '1mo'
-          : null,
+    budget_duration: liteLLMPeriod(usage),
     budget_reset_at: key['next_usage_reset_at'] ?? null,
     rpm_limit: rate('requests'),
     tpm_limit: rate('tokens'),

@@ -19,10 +19,9 @@ import {
   verifyBackup,
   type BackupHead,
 } from '../core/administration/transfer/backup-file.ts';
-import { dataFolderHolder, lockData } from '../storage/embedded/data-lock.ts';
+import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
 import { checkWritable } from '../storage/embedded/disk-fault.ts';
 import { ownFolder } from '../storage/embedded/own-folder.ts';
-import { startPglite } from '../storage/embedded/start-pglite.ts';
 import {
   readSnapshot,
   requireEmpty,
@@ -34,7 +33,7 @@ import { clientSettings, openDatabase, type EmbeddedPlace } from '../storage/pos
 import { postgresPlace, type PostgresPlace } from '../storage/postgres/postgres-address.ts';
 import { keyFileName } from '../storage/secrets/key-file.ts';
 import { configFile } from './config-file.ts';
-import { embeddedFolder } from './open-resources.ts';
+import { embeddedFolder, openEmbedded, requireStore, storePlace } from './open-resources.ts';
 
 const sealedFiles = ['identity.json', keyFileName] as const;
 /**
@@ -62,7 +61,7 @@ export async function runBackupCommand(command: BackupCommand): Promise<number> 
     const file = configFile(command.config);
     const loaded = await loadConfig(file, { env: process.env });
     if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
-    const work = { file, config: loaded.config, data: path.resolve(command.data), log, opened };
+    const work = { file, config: loaded.config, data: path.resolve(command.data), log, clock, opened };
     if (command.name === 'backup') await backup(path.resolve(command.out), work);
     else await restore(path.resolve(command.file), work);
     return 0;
@@ -80,13 +79,14 @@ interface Work {
   /** Absolute. */
   readonly data: string;
   readonly log: ReturnType<typeof createLog>;
+  readonly clock: typeof clock;
   readonly opened: UndoStack;
 }
 
 async function backup(out: string, work: Work): Promise<void> {
   const passphrase = await readPassphrase();
   const files = await filesOf(work.data);
-  const { place, isShared } = await placeToRead(work);
+  const { place, isShared } = await storePlace(work);
   const client = await connect(place, work.opened);
   const temporary = `${out}.${process.pid}.tmp`;
   const began = clock.monotonic();
@@ -152,39 +152,6 @@ async function filesOf(data: string): Promise<Record<string, string>> {
     if (existsSync(file)) files[name] = await readFile(file, 'utf8');
   }
   return files;
-}
-
-/** The running store, or one opened for this command; shared when a gateway uses the same session. */
-async function placeToRead(work: Work): Promise<{ readonly place: Place; readonly isShared: boolean }> {
-  const { config, file, data } = work;
-  const { url } = config.storage.resources;
-  requireStore(url);
-  if (!url.startsWith('pglite:'))
-    return { place: await postgresPlace(config.storage.resources, path.dirname(file)), isShared: false };
-  const directory = embeddedFolder(url, data);
-  if (!existsSync(directory))
-    throw new Error(`There is no store at ${directory}. Name its data folder (--data, WEIR_DATA).`);
-  if ((await dataFolderHolder(data)) === undefined)
-    return { place: await openEmbedded(directory, work), isShared: false };
-  const socketFolder = path.join(directory, '.run');
-  if (existsSync(path.join(socketFolder, '.s.PGSQL.5432')))
-    return { place: { socketFolder, replace: () => undefined }, isShared: true };
-  throw new Error(
-    `A gateway runs on ${data}, and its store cannot be reached from here (the path of the folder is too long for a socket, or it is starting). Stop it, or move the folder to a shorter path.`,
-  );
-}
-
-async function openEmbedded(directory: string, { data, log, opened }: Work): Promise<EmbeddedPlace> {
-  const lock = await lockData(data, { clock });
-  opened.push(() => lock.release());
-  const engine = await startPglite({ directory, log, clock });
-  opened.push(() => engine.close());
-  return engine;
-}
-
-function requireStore(url: string): void {
-  if (url === 'none:')
-    throw new Error('There is no store: storage.resources.url is "none:". Name one there.');
 }
 
 async function connect(place: Place, opened: UndoStack): Promise<pg.Client> {

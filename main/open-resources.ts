@@ -1,14 +1,16 @@
 // Composition root: the relational store of a configuration.
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { UndoStack } from '../core/lifecycle/undo-stack.ts';
 import type { Clock } from '../core/ports/clock.ts';
 import type { Log } from '../core/ports/log.ts';
+import { dataFolderHolder, lockData } from '../storage/embedded/data-lock.ts';
 import { closeToOthers } from '../storage/embedded/own-folder.ts';
 import { startPglite, type EmbeddedPglite } from '../storage/embedded/start-pglite.ts';
 import type { Database } from '../storage/postgres/database.ts';
-import { openDatabase } from '../storage/postgres/open-database.ts';
-import { postgresPlace } from '../storage/postgres/postgres-address.ts';
+import { type EmbeddedPlace, openDatabase } from '../storage/postgres/open-database.ts';
+import { type PostgresPlace, postgresPlace } from '../storage/postgres/postgres-address.ts';
 import { startVacuum } from '../storage/postgres/vacuum.ts';
 import { openDatabaseWhenReachable } from '../storage/postgres/waiting-database.ts';
 
@@ -76,4 +78,51 @@ export function embeddedFolder(url: string, data: string): string {
 function closedWith(opened: UndoStack, database: Database): Database {
   opened.push(() => database.close());
   return database;
+}
+
+/** Where a command finds a store. */
+type StoreWork = Pick<ResourcesOptions, 'config' | 'file' | 'data' | 'log' | 'clock' | 'opened'>;
+
+/**
+ * The store of a data folder for a command that reads: that of the gateway that runs there, or one opened for the command;
+ * shared when a gateway uses the same session. Throws one sentence with the remedy when there is none, or when it cannot be
+ * reached.
+ */
+export async function storePlace(
+  work: StoreWork,
+): Promise<{ readonly place: PostgresPlace | EmbeddedPlace; readonly isShared: boolean }> {
+  const { config, file, data } = work;
+  const { url } = config.storage.resources;
+  requireStore(url);
+  if (!url.startsWith('pglite:'))
+    return { place: await postgresPlace(config.storage.resources, path.dirname(file)), isShared: false };
+  const directory = embeddedFolder(url, data);
+  if (!existsSync(directory))
+    throw new Error(`There is no store at ${directory}. Name its data folder (--data, WEIR_DATA).`);
+  if ((await dataFolderHolder(data)) === undefined)
+    return { place: await openEmbedded(directory, work), isShared: false };
+  const socketFolder = path.join(directory, '.run');
+  if (existsSync(path.join(socketFolder, '.s.PGSQL.5432')))
+    return { place: { socketFolder, replace: () => undefined }, isShared: true };
+  throw new Error(
+    `A gateway runs on ${data}, and its store cannot be reached from here (the path of the folder is too long for a socket, or it is starting). Stop it, or move the folder to a shorter path.`,
+  );
+}
+
+/** Locks the data folder, and starts the embedded engine on its store; both end with `opened`. */
+export async function openEmbedded(
+  directory: string,
+  { data, log, clock, opened }: Omit<StoreWork, 'config' | 'file'>,
+): Promise<EmbeddedPlace> {
+  const lock = await lockData(data, { clock });
+  opened.push(() => lock.release());
+  const engine = await startPglite({ directory, log, clock });
+  opened.push(() => engine.close());
+  return engine;
+}
+
+/** Throws when the URL names no store. */
+export function requireStore(url: string): void {
+  if (url === 'none:')
+    throw new Error('There is no store: storage.resources.url is "none:". Name one there.');
 }

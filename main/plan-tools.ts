@@ -1,6 +1,7 @@
 // Composition root: dependencies of `weir plan`.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { createLog } from '../adapters/telemetry/line-log.ts';
 import type { Sides } from '../core/administration/changes/compare-requests.ts';
 import {
   type RecordedRequest,
@@ -10,18 +11,25 @@ import {
 } from '../core/administration/changes/recorded-request.ts';
 import type { PlanCommand } from '../core/administration/cli/change-arguments.ts';
 import type { PlanTools } from '../core/administration/cli/plan-command.ts';
+import { readDirectory } from '../core/administration/directory/known-directory.ts';
 import { isJsonObject } from '../core/base/json.ts';
+import { messageOf } from '../core/errors/gateway-error.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';
+import { withoutStore } from '../core/organisation/without-store.ts';
 import type { LogCursor } from '../core/ports/analytics.ts';
+import type { Directory } from '../core/ports/directory.ts';
 import type { JournalTable } from '../core/ports/journal.ts';
 import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
 import { readStoredIds } from '../storage/identity/open-identity.ts';
 import { ifPresent, standingSegments } from '../storage/journal/inventory.ts';
 import { linesOf, readRow } from '../storage/journal/recover.ts';
+import { openDatabase } from '../storage/postgres/open-database.ts';
+import { createResources } from '../storage/postgres/resources.ts';
 import { type ToolParts, useAnalytics } from './command-tools.ts';
 import { askGateway, type GatewayAddress, gatewayAddress } from './ask-gateway.ts';
 import { isServer } from './open-analytics.ts';
-import { keysOf, openReplay } from './replay-gateway.ts';
+import { storePlace } from './open-resources.ts';
+import { keysOf, openReplay, type ReplayPlace } from './replay-gateway.ts';
 import { workerFolders } from './workers/worker-journals.ts';
 
 const pageRows = 500;
@@ -43,7 +51,7 @@ export function planTools(
       for (const one of await journalRequests(data, since, command.limit)) found.set(one.id, one);
       return [...found.values()].sort((one, other) => one.at - other.at).slice(-command.limit);
     },
-    async atSides(command, use) {
+    async atSides(command, requests, use) {
       const opened = new UndoStack({ clock, timeoutMs: 20_000, onError: (error) => complain(String(error)) });
       try {
         const files = { before: configFile(command.current), after: path.resolve(command.config) };
@@ -51,8 +59,12 @@ export function planTools(
         if (!before.ok) return { problems: before.problems };
         if (!after.ok) return { problems: after.problems };
         const ids = [before, after].flatMap(({ config }) => keysOf(config).map(({ id }) => id));
-        const shared = { environment, opened, definedKeys: new Set(ids) };
-        const sides: Partial<Record<keyof Sides, Sides['before']>> = {};
+        const saved = await savedRecords(requests, {
+          ...{ config: before.config, file: files.before, data: path.resolve(command.data), clock },
+        });
+        const { directory, place } = saved;
+        const shared = { environment, opened, definedKeys: new Set(ids), place, saved: directory };
+        const sides: Partial<Record<'before' | 'probe' | 'after', Sides['before']>> = {};
         for (const [name, loaded] of [
           ['before', before],
           ['probe', before],
@@ -63,7 +75,7 @@ export function planTools(
           if (!('judge' in side)) return { problems: side };
           sides[name] = side;
         }
-        return { result: await use(sides as Sides) };
+        return { result: await use({ ...(sides as Sides), recordsUnread: saved.unread }) };
       } finally {
         await opened.dispose();
       }
@@ -105,6 +117,69 @@ export function planTools(
       return found;
     });
   }
+}
+
+/** What is saved in the store of the gateway that served the requests. */
+interface SavedRecords {
+  readonly directory: Directory | undefined;
+  /** Organisation and workspace of the gateway, as far as they are known. */
+  readonly place: ReplayPlace | undefined;
+  /** Why it is not known, in a sentence. */
+  readonly unread: string | undefined;
+}
+
+const storePatienceMs = 5000;
+
+/** Reads the records that the store holds now: keys, workspaces with their defaults, configs, providers, guardrails. */
+async function savedRecords(
+  requests: readonly RecordedRequest[],
+  work: Omit<Parameters<typeof storePlace>[0], 'log' | 'opened'>,
+): Promise<SavedRecords> {
+  const { config, data, clock } = work;
+  const organisations = new Set(
+    requests.map(({ organisationId }) => organisationId).filter((id) => id !== ''),
+  );
+  const place = await placeOf(requests, data);
+  if (place === undefined || config.storage.resources.url === 'none:')
+    return { directory: undefined, place, unread: undefined };
+  const log = createLog({ level: 'error', format: 'text', write: () => undefined, clock });
+  const own = new UndoStack({ clock, timeoutMs: 20_000, onError: () => undefined });
+  try {
+    const { place: at } = await storePlace({ ...work, log, opened: own });
+    const options = { place: at, log, clock, patienceMs: storePatienceMs, onlyReads: true };
+    const database = await openDatabase(options);
+    own.push(() => database.close());
+    const store = createResources({ database, clock, log });
+    const directory = await readDirectory({ ...withoutKeys, ...place }, store, organisations);
+    const none =
+      'The store has no organisation of the recorded requests. Name the data folder of their gateway (--data, WEIR_DATA).';
+    return { directory, place, unread: directory === undefined ? none : undefined };
+  } catch (error) {
+    return { directory: undefined, place, unread: messageOf(error) };
+  } finally {
+    await own.dispose();
+  }
+}
+
+const withoutKeys = { ...withoutStore, keyByHash: () => undefined };
+
+/** The default organisation and workspace of the data folder when the requests are its own, else those of the newest one. */
+async function placeOf(requests: readonly RecordedRequest[], data: string): Promise<ReplayPlace | undefined> {
+  const ids = await readStoredIds(data);
+  if (
+    ids !== undefined &&
+    requests.some(({ organisationId }) => organisationId === ids.defaultOrganisationId)
+  )
+    return ids;
+  const newestOne = requests.findLast(
+    ({ organisationId, workspaceId }) => organisationId !== '' && workspaceId !== '',
+  );
+  return (
+    newestOne && {
+      defaultOrganisationId: newestOne.organisationId,
+      defaultWorkspaceId: newestOne.workspaceId,
+    }
+  );
 }
 
 /** Requests of the log of a running gateway. */

@@ -24,12 +24,16 @@ import { type Clock, systemClock } from '../core/ports/clock.ts';
 import type { Directory, KeyRecord } from '../core/ports/directory.ts';
 import { type Journal, shedReasons } from '../core/ports/journal.ts';
 import type { Prices } from '../core/ports/prices.ts';
+import type { SecretBox } from '../core/ports/secret-managers.ts';
 import type { Transport, UpstreamHandler, UpstreamRequest } from '../core/ports/transport.ts';
 import { ownFolder } from '../storage/embedded/own-folder.ts';
-import { openIdentity } from '../storage/identity/open-identity.ts';
+import { type Identity, openIdentity } from '../storage/identity/open-identity.ts';
 import { assembleGateway, type Replay } from './assemble.ts';
 import { openSecrets } from './open-secret-box.ts';
 import { openStores } from './open-stores.ts';
+
+/** The default organisation of a gateway, and its default workspace. */
+export type ReplayPlace = Pick<Directory, 'defaultOrganisationId' | 'defaultWorkspaceId'>;
 
 /** What a replay needs of a configuration. */
 interface ReplayOptions {
@@ -38,6 +42,10 @@ interface ReplayOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Ids of the keys that either configuration defines: a key that only the other one has is unknown here. */
   readonly definedKeys: ReadonlySet<string>;
+  /** Organisation and workspace of the gateway that served the requests; undefined when they are unknown. */
+  readonly place: ReplayPlace | undefined;
+  /** What its store holds; undefined without a store, or when it was not read. */
+  readonly saved: Directory | undefined;
   readonly opened: UndoStack;
 }
 
@@ -64,8 +72,9 @@ export async function openReplay(options: ReplayOptions): Promise<Side | readonl
   const data = path.join(home, 'data');
   await ownFolder(data);
   const keyPrefix = config.security.key_prefix;
-  const identity = await openIdentity(data, { presetKey: undefined, ownerEmail: undefined, keyPrefix });
-  const secrets = await openSecrets({ config, data, environment, log });
+  const opening = await openIdentity(data, { presetKey: undefined, ownerEmail: undefined, keyPrefix });
+  const identity = await identityAt(opening, options);
+  const secrets = playedSecrets(await openSecrets({ config, data, environment, log }));
   const features = readFeatures(environment, config.retention);
   const parts = { config, file, data, features, secrets, log, clock, metrics: createMetrics(), opened };
   const stores = await openStores({ ...parts, source: loaded.source, identity });
@@ -85,6 +94,27 @@ export async function openReplay(options: ReplayOptions): Promise<Side | readonl
   return {
     judge: (request, names) =>
       run.judge(gateway, { request, prices, headers: headersOf(request, names, keys, config) }),
+  };
+}
+
+/** The identity of the gateway that served the requests, with what its store holds. */
+async function identityAt(identity: Identity, { place, saved }: ReplayOptions): Promise<Identity> {
+  if (place === undefined) return identity;
+  const { owner } = identity;
+  const joined = await identity.join({
+    ...{ organisationId: place.defaultOrganisationId, workspaceId: place.defaultWorkspaceId },
+    ...{ ownerId: owner.id, ownerEmail: owner.email },
+  });
+  return saved === undefined ? joined : { ...joined, directory: saved };
+}
+
+/** Secrets of the store stay sealed: nothing is sent, so that any value does. Headers are sealed as a JSON object. */
+function playedSecrets(box: SecretBox): SecretBox {
+  return {
+    keyId: box.keyId,
+    seal: (text, context) => box.seal(text, context),
+    open: (_sealed, context) => (context.endsWith('headers') ? '{}' : 'replay'),
+    isCurrent: (sealed) => box.isCurrent(sealed),
   };
 }
 

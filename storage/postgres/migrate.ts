@@ -73,6 +73,8 @@ interface MigrateOptions {
   readonly log: Log;
   /** The embedded engine has one session and no other clients, hence no lock. */
   readonly embedded: boolean;
+  /** Applies nothing: a missing step is a mismatch. Default false. */
+  readonly onlyReads?: boolean;
 }
 
 /** The database and this version are incompatible; nothing was changed. */
@@ -117,7 +119,14 @@ type Applied = Pick<Migration, 'id' | 'name' | 'sha256' | 'readableFrom'>;
  * step that was applied with other contents and for a database from which a newer version has removed structures that
  * this one needs, `MigrationFailed` for a step that the database refuses.
  */
-export async function migrate({ client, migrations, log, embedded }: MigrateOptions): Promise<void> {
+export async function migrate({
+  client,
+  migrations,
+  log,
+  embedded,
+  onlyReads = false,
+}: MigrateOptions): Promise<void> {
+  if (onlyReads) return check(client, migrations, log);
   if (embedded) return run(client, migrations, log);
   await client.query(`SET lock_timeout = '${lockTimeout}'`);
   await client.query(`SELECT pg_advisory_lock(${lockNumber})`);
@@ -133,6 +142,30 @@ async function run(client: ClientBase, migrations: readonly Migration[], log: Lo
   const found = await client.query(`SELECT to_regclass('weir_migrations') IS NOT NULL AS exists`);
   const exists = (found.rows as readonly { exists: boolean }[])[0]?.exists === true;
   if (!exists) await client.query(createTable);
+  const missing = await missingSteps(client, migrations, log);
+  if (missing.length > 0) await client.query(extendTable);
+  for (const migration of missing) await apply(client, migration);
+  if (missing.length === 0) return;
+  const names = missing.map(({ name }) => name).join(', ');
+  log.info('Schema of the resources store brought up to date', { migrations: names });
+}
+
+/** Compares without a change. */
+async function check(client: ClientBase, migrations: readonly Migration[], log: Log): Promise<void> {
+  const found = await client.query(`SELECT to_regclass('weir_migrations') IS NOT NULL AS exists`);
+  const exists = (found.rows as readonly { exists: boolean }[])[0]?.exists === true;
+  const [missing] = exists ? await missingSteps(client, migrations, log) : migrations;
+  if (missing !== undefined)
+    throw new SchemaMismatch(
+      `it lacks migration ${missing.name}, and this command only reads: start a gateway of this version on it first`,
+    );
+}
+
+async function missingSteps(
+  client: ClientBase,
+  migrations: readonly Migration[],
+  log: Log,
+): Promise<readonly Migration[]> {
   const { rows } = await client.query<Applied>(readTable);
   compare(rows, migrations);
   const newer = rows.slice(migrations.length);
@@ -140,12 +173,7 @@ async function run(client: ClientBase, migrations: readonly Migration[], log: Lo
     log.warn('The resources store was extended by a newer version, beside which this one goes on', {
       migrations: newer.map(({ name }) => name).join(', '),
     });
-  const missing = migrations.slice(rows.length);
-  if (missing.length > 0) await client.query(extendTable);
-  for (const migration of missing) await apply(client, migration);
-  if (missing.length === 0) return;
-  const names = missing.map(({ name }) => name).join(', ');
-  log.info('Schema of the resources store brought up to date', { migrations: names });
+  return migrations.slice(rows.length);
 }
 
 /** The applied migrations must be the first ones that this version knows, file for file; later ones only add. */

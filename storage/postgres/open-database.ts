@@ -32,6 +32,8 @@ export interface DatabaseOptions {
   readonly clock: Clock;
   /** Default: the migrations of this version. */
   readonly migrations?: readonly Migration[];
+  /** True for a reader, which changes no schema: a store without all migrations is refused. Default false. */
+  readonly onlyReads?: boolean;
   /** Longest wait for an unavailable server, milliseconds. Default 30,000. */
   readonly patienceMs?: number;
   /** Timeout of an answer, milliseconds. Default 20,000; a server itself ends a statement after 15,000. */
@@ -145,7 +147,7 @@ async function commit(statements: Statements, progress: Progress): Promise<void>
 
 /** Waits for the database, checks its version and applies missing migrations. */
 async function prepare(label: string, options: DatabaseOptions): Promise<void> {
-  const { place, log, clock, patienceMs = startPatienceMs } = options;
+  const { place, log, clock, patienceMs = startPatienceMs, onlyReads = false } = options;
   const migrations = options.migrations ?? (await readMigrations());
   const deadline = clock.monotonic() + patienceMs;
   for (let attempt = 1; ; attempt += 1) {
@@ -158,7 +160,7 @@ async function prepare(label: string, options: DatabaseOptions): Promise<void> {
       const version = { text: 'SHOW server_version_num', query_timeout: connectTimeoutMs };
       const { rows } = await client.query<{ server_version_num: string }>(version);
       checkVersion(label, Number(rows[0]?.server_version_num));
-      return await migrate({ client, migrations, log, embedded: !('label' in place) });
+      return await migrate({ client, migrations, log, embedded: !('label' in place), onlyReads });
     } catch (error) {
       const failure = explainStart(label, error);
       if (failure.lasting || clock.monotonic() >= deadline) throw failure;

@@ -84,11 +84,15 @@ export interface ChangeReport {
   readonly notJudged: readonly Counted[];
   /** Parts of the judgement that were left out, by what was not asked. */
   readonly unasked: readonly Counted[];
+  /** Why saved records, such as configs and providers, apply to neither side; null when they do, or when there is no store. */
+  readonly recordsUnread: string | null;
 }
 
 /** Most classes, and most kinds of a change within one: callers choose the names of models. */
 const maxClasses = 1000;
 const maxKinds = 50;
+/** Name in the log of a config that came with its request. */
+const inlineConfig = 'inline';
 /** Ways of requests that are remembered. */
 const maxNamed = 10_000;
 
@@ -101,6 +105,8 @@ export interface Sides {
   readonly before: Side;
   readonly after: Side;
   readonly probe: Side;
+  /** Why records saved in the store apply to neither side; undefined when they do, or when there is no store. */
+  readonly recordsUnread?: string | undefined;
 }
 
 /** Runs every request, oldest first, through both. `progress` is called with the number of those that are done. */
@@ -115,7 +121,7 @@ export async function compareRequests(
   let [done, changed, withoutBody] = [0, 0, 0];
   for (const request of requests) {
     progress(done++);
-    const names = unfit(request) ?? (await namesOf(request, sides.probe, named));
+    const names = unfit(request) ?? (await namesOf(request, sides, named));
     if (typeof names === 'string') {
       notJudged.add(names, request.id);
       continue;
@@ -143,6 +149,7 @@ export async function compareRequests(
     withoutBody,
     notJudged: notJudged.list(),
     unasked: unasked.list(),
+    recordsUnread: sides.recordsUnread ?? null,
   };
 }
 
@@ -168,17 +175,17 @@ type Names = Readonly<Record<string, string>>;
  */
 async function namesOf(
   request: RecordedRequest,
-  probe: Side,
+  sides: Sides,
   known: Map<string, Names | string>,
 ): Promise<Names | string> {
   const { path, apiKeyId, config, provider, model } = request;
   const key = [path, apiKeyId, config, provider, model].join('\n');
-  const found = known.get(key) ?? (await findNames(request, probe));
+  const found = known.get(key) ?? (await findNames(request, sides));
   if (known.size < maxNamed) known.set(key, found);
   return found;
 }
 
-async function findNames(request: RecordedRequest, probe: Side): Promise<Names | string> {
+async function findNames(request: RecordedRequest, { probe, recordsUnread }: Sides): Promise<Names | string> {
   const { config, provider } = request;
   const own = await probe.judge(request, {});
   if (config === '' && provider === '') return {};
@@ -188,9 +195,11 @@ async function findNames(request: RecordedRequest, probe: Side): Promise<Names |
   // A plugin in front of the routing refuses it, now as then.
   const isHidden = led.refusal !== undefined && led.refusal.by !== 'provider';
   if (isHidden || (config === '' ? led.target?.provider === provider : led.config === config)) return names;
+  if (config === inlineConfig) return 'its config came with the request, and the log does not keep it';
+  const why = recordsUnread === undefined ? '' : ', and records saved in the store are not known';
   return config === ''
-    ? `the current configuration does not lead it to the provider "${provider}" of its log`
-    : `its config "${config}" is none of the current file: it is saved in the store, or came with the request`;
+    ? `the current configuration does not lead it to the provider "${provider}" of its log${why}`
+    : `its config "${config}" is not in force now${why}`;
 }
 
 /** Counts by words. */

@@ -17,11 +17,12 @@ export interface PlanTools {
   /** The newest recorded requests since a time, oldest first. Rejects with a sentence for the operator. */
   requests(command: PlanCommand, since: number): Promise<readonly RecordedRequest[]>;
   /**
-   * Opens both configurations for requests that are sent to nobody, and closes them when `use` has settled. Resolves to
+   * Opens both configurations, and the saved records in force, for requests that are sent to nobody, and closes them when `use` has settled. Resolves to
    * the mistakes when one of them cannot be used.
    */
   atSides<T>(
     command: PlanCommand,
+    requests: readonly RecordedRequest[],
     use: (sides: Sides) => Promise<T>,
   ): Promise<{ readonly result: T } | { readonly problems: readonly Problem[] }>;
   print(text: string): void;
@@ -44,7 +45,7 @@ export async function runPlanCommand(command: PlanCommand, tools: PlanTools): Pr
       return 1;
     }
     let told = tools.clock.monotonic();
-    const compared = await tools.atSides(command, (sides) =>
+    const compared = await tools.atSides(command, requests, (sides) =>
       compareRequests(requests, sides, (done) => {
         if (tools.clock.monotonic() - told < progressMs) return;
         told = tools.clock.monotonic();
@@ -65,13 +66,16 @@ export async function runPlanCommand(command: PlanCommand, tools: PlanTools): Pr
 }
 
 function reportText(report: ChangeReport, { config }: PlanCommand): string {
-  const { requests, changed, classes, withoutBody, notJudged, unasked } = report;
+  const { requests, changed, classes, withoutBody, notJudged, unasked, recordsUnread } = report;
   const left = notJudged.reduce((sum, one) => sum + one.requests, 0);
   const lines = [
     `${config}: of ${counted(requests)} ${changed === 0 ? 'none changes' : `${changed} change`}${left > 0 ? `, ${left} cannot be judged` : ''}`,
     ...classes.flatMap((one) => ['', ...classLines(one)]),
   ];
   const notes = [
+    ...(recordsUnread === null
+      ? []
+      : [`Records saved in the store apply to neither side, as it was not read: ${recordsUnread}`]),
     ...(withoutBody > 0
       ? [
           `${counted(withoutBody)} had no body in the log: judged by path, model and provider; guardrails see no text.`,

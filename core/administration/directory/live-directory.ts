@@ -1,32 +1,16 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { bounded } from '../../lifecycle/undo-stack.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type {
-  Directory,
-  DirectorySnapshots,
-  DirectoryStanding,
-  DirectoryUser,
-  KeyRecord,
-} from '../../ports/directory.ts';
+import type { Directory, DirectorySnapshots, DirectoryStanding, KeyRecord } from '../../ports/directory.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
-import type {
-  OrganisationSettings,
-  SecuritySettings,
-  WorkspaceSettings,
-} from '../../ports/organisation-settings.ts';
-import type { WorkspaceRole } from '../../ports/people.ts';
-import type { RecordKind, RecordPlace, StoredRecord } from '../../ports/records.ts';
+import type { OrganisationSettings, WorkspaceSettings } from '../../ports/organisation-settings.ts';
+import type { StoredRecord } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
 import { type DefaultOwner, ensureDefaultRecords } from './default-records.ts';
 import { DirectoryReport, type DirectoryStatus } from './directory-report.ts';
-import { KeyTable } from './key-table.ts';
-import {
-  type DirectoryWorkspace,
-  type KnownMember,
-  type KnownUser,
-  OrganisationTable,
-} from './organisation-table.ts';
+import { KnownDirectory, nothingKnown } from './known-directory.ts';
+import type { DirectoryWorkspace, KnownMember, KnownUser } from './organisation-table.ts';
 import { type Known, readAllKeys, readChanged, type StoreReader } from './read-changes.ts';
 
 /** Interval of reading the change numbers: notifications may be lost. */
@@ -92,15 +76,12 @@ export function createDirectory(options: DirectoryOptions): LiveDirectory {
   return new StoreDirectory(options);
 }
 
-class StoreDirectory implements LiveDirectory {
-  readonly defaultOrganisationId: string;
-  readonly defaultWorkspaceId: string;
+class StoreDirectory extends KnownDirectory implements LiveDirectory {
   readonly resources: Resources;
   readonly #options: DirectoryOptions;
   readonly #report: DirectoryReport;
   readonly #keeper: SnapshotKeeper | undefined;
   readonly #store: StoreReader & Pick<Resources, 'changes'>;
-  #known: Known;
   /** Last known change number of each organisation; undefined until everything has been read. */
   #numbers: Map<string, number> | undefined;
   #lookedAt = 0;
@@ -116,17 +97,15 @@ class StoreDirectory implements LiveDirectory {
   constructor(options: DirectoryOptions) {
     const { base, resources, clock, log, metrics, snapshots } = options;
     const { maxAgeMs = Infinity } = options;
+    super(base);
     this.#options = options;
-    this.defaultOrganisationId = base.defaultOrganisationId;
-    this.defaultWorkspaceId = base.defaultWorkspaceId;
     const bound = { clock, ms: questionTimeoutMs, late: () => storeTimeoutError(questionTimeoutMs) };
     this.#store = {
       read: (work) => bounded(() => resources.read(work), bound),
       changes: () => bounded(() => resources.changes(), bound),
     };
-    this.#known = this.#nothingKnown();
-    this.#report = new DirectoryReport({ clock, log, metrics, maxAgeMs, keys: () => this.#known.keys.size });
-    this.#keeper = snapshots && new SnapshotKeeper({ snapshots, clock, log, known: () => this.#known });
+    this.#report = new DirectoryReport({ clock, log, metrics, maxAgeMs, keys: () => this.known.keys.size });
+    this.#keeper = snapshots && new SnapshotKeeper({ snapshots, clock, log, known: () => this.known });
     this.resources = {
       write: async (organisationId, work) => {
         await this.#untilDefaults();
@@ -145,62 +124,12 @@ class StoreDirectory implements LiveDirectory {
     };
   }
 
-  standing(): DirectoryStanding {
+  override standing(): DirectoryStanding {
     return this.#report.standing();
   }
 
   status(): DirectoryStatus {
     return this.#report.status();
-  }
-
-  keyByHash(sha256: string): KeyRecord | undefined {
-    const own = this.#options.base.keyByHash(sha256);
-    if (own !== undefined || this.#report.standing() === 'unknown') return own;
-    return this.#known.keys.find(sha256);
-  }
-
-  keyById(id: string): KeyRecord | undefined {
-    return this.#options.base.keyById(id) ?? this.#known.keys.findById(id);
-  }
-
-  isArchived(workspaceId: string): boolean {
-    return this.#known.organisations.isArchived(workspaceId);
-  }
-
-  workspaceId(organisationId: string, idOrSlug: string): string | undefined {
-    return this.#known.organisations.workspaceId(organisationId, idOrSlug);
-  }
-
-  defaultsOf(organisationId: string, workspaceId: string): ReturnType<Directory['defaultsOf']> {
-    return this.#known.organisations.defaultsOf(organisationId, workspaceId);
-  }
-
-  rateLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['rateLimitsOf']> {
-    return this.#known.organisations.rateLimitsOf(organisationId, workspaceId);
-  }
-
-  usageLimitsOf(organisationId: string, workspaceId: string): ReturnType<Directory['usageLimitsOf']> {
-    return this.#known.organisations.usageLimitsOf(organisationId, workspaceId);
-  }
-
-  settingsIn(organisationId: string, workspaceId: string): SecuritySettings {
-    return this.#known.organisations.settingsIn(organisationId, workspaceId);
-  }
-
-  user(organisationId: string, idOrEmail: string): DirectoryUser | undefined {
-    return this.#known.organisations.user(organisationId, idOrEmail);
-  }
-
-  memberRole(workspaceId: string, userId: string): WorkspaceRole | undefined {
-    return this.#known.organisations.memberRole(workspaceId, userId);
-  }
-
-  record<K extends RecordKind>(kind: K, place: RecordPlace, idOrSlug: string): StoredRecord<K> | undefined {
-    return this.#known.organisations.record(kind, place, idOrSlug);
-  }
-
-  records<K extends RecordKind>(kind: K, place: RecordPlace): readonly StoredRecord<K>[] {
-    return this.#known.organisations.records(kind, place);
   }
 
   async start(): Promise<void> {
@@ -234,9 +163,9 @@ class StoreDirectory implements LiveDirectory {
   async #restore(): Promise<void> {
     const snapshot = await this.#options.snapshots?.read();
     if (snapshot === undefined || this.#numbers !== undefined || this.#closed) return;
-    const known = this.#nothingKnown();
+    const known = nothingKnown(this.#options.base);
     restoreRows(snapshot.rows, known);
-    this.#known = known;
+    this.known = known;
     this.#report.restored(Math.max(0, this.#options.clock.now() - snapshot.at));
   }
 
@@ -310,12 +239,12 @@ class StoreDirectory implements LiveDirectory {
     const isWanted = (): boolean => turn === this.#turn;
     // Read first: later changes have higher numbers and are read again.
     const numbers = await this.#store.changes();
-    const known = this.#nothingKnown();
+    const known = nothingKnown(this.#options.base);
     await readAllKeys(this.#store, (key) => known.keys.put(key));
     for (const [organisationId, after] of numbers)
       await readChanged(this.#store, { organisationId, after, known, isWanted });
     if (!isWanted()) return;
-    this.#known = known;
+    this.known = known;
     this.#numbers = new Map(numbers);
     this.#keeper?.changed();
   }
@@ -327,19 +256,11 @@ class StoreDirectory implements LiveDirectory {
       if (number === after) continue;
       // Numbers only grow: this is another store, or an older state of it. The present data are invalid.
       if (number < after) return this.#readAll(turn);
-      await readChanged(this.#store, { organisationId, after, known: this.#known, isWanted });
+      await readChanged(this.#store, { organisationId, after, known: this.known, isWanted });
       if (!isWanted()) return;
       this.#numbers?.set(organisationId, number);
       this.#keeper?.changed();
     }
-  }
-
-  #nothingKnown(): Known {
-    const { defaultOrganisationId, defaultWorkspaceId } = this.#options.base;
-    const keys = new KeyTable((organisationId) =>
-      organisationId === defaultOrganisationId ? defaultWorkspaceId : '',
-    );
-    return { keys, organisations: new OrganisationTable() };
   }
 
   close(): void {

@@ -50,9 +50,12 @@ function builtFolder() {
   }
 }
 
-/** Hash of the files' text, not of their times, which images and copies change; it takes 20 ms. */
+/**
+ * Hash of the files' text, not of their times, which images and copies change; it takes 20 ms. And of the folder: a build
+ * names it, so that a copied folder would read the files of the one it was copied from.
+ */
 function hashOf(files) {
-  const hash = createHash('sha256');
+  const hash = createHash('sha256').update(root);
   for (const file of files) {
     const full = path.join(root, file);
     hash.update(`\0${file}\0`).update(existsSync(full) ? readFileSync(full) : '');

@@ -144,7 +144,7 @@ async function scriptSizes(page: Page) {
 
 /** Changes a filter in the address, as its controls do, and waits until the rows are those of another answer. */
 async function filterTimes(page: Page, times: number) {
-  await page.locator('tr[data-row]').first().waitFor();
+  await page.locator('[data-row]').first().waitFor();
   const url = new URL(page.url());
   const models = ['gpt-4o', 'claude-sonnet-4-5', 'gemini-2.5-flash', 'gpt-4o-mini'];
   const filters = [...models.map((model) => `ai_model=${model}`), 'cost_min=1'];
@@ -156,7 +156,7 @@ async function filterTimes(page: Page, times: number) {
     const search = new URLSearchParams({ from: url.searchParams.get('from') ?? '', to, [name]: value });
     taken.push(
       await page.evaluate<number>(`new Promise((resolve, reject) => {
-        const rows = () => [...document.querySelectorAll('tr[data-row]')].map((row) => row.dataset.row).join();
+        const rows = () => [...document.querySelectorAll('[data-row]')].map((row) => row.dataset.row).join();
         const before = rows();
         const from = performance.now();
         const watch = new MutationObserver(() => {
@@ -177,11 +177,11 @@ async function filterTimes(page: Page, times: number) {
 
 /** Scrolls until 10,000 rows have been loaded, as a wheel does, and looks at each frame. */
 async function scrolling(page: Page) {
-  await page.locator('tr[data-row]').first().waitFor();
+  await page.locator('[data-row]').first().waitFor();
   return page.evaluate<{ longest_frame_ms: number; scrolled_rows: number }>(`new Promise((resolve) => {
-    let box = document.querySelector('tr[data-row]');
+    let box = document.querySelector('[data-row]');
     while (box && !(box.scrollHeight > box.clientHeight && /auto|scroll/.test(getComputedStyle(box).overflowY))) box = box.parentElement;
-    const rowHeight = document.querySelector('tr[data-row]').getBoundingClientRect().height;
+    const rowHeight = document.querySelector('[data-row]').getBoundingClientRect().height;
     const begun = performance.now();
     let last = begun, longest = 0, frames = 0;
     const step = (now) => {
@@ -199,12 +199,12 @@ async function scrolling(page: Page) {
 
 /** Walks rows, opens one, goes back, types into the search and opens the palette. */
 async function interactions(page: Page) {
-  await page.locator('tr[data-row]').first().waitFor();
+  await page.locator('[data-row]').first().waitFor();
   await page.evaluate(`window.took = [];
     new PerformanceObserver((list) => {
       for (const { interactionId, duration } of list.getEntries()) if (interactionId) window.took.push(duration);
     }).observe({ type: 'event', durationThreshold: 16, buffered: true }); undefined`);
-  await page.locator('tr[data-row]').first().focus();
+  await page.locator('[data-row]').first().focus();
   for (let step = 0; step < 20; step += 1) await page.keyboard.press('j');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('playground', { delay: 40 });
@@ -212,10 +212,10 @@ async function interactions(page: Page) {
   await page.keyboard.press('/');
   await page.keyboard.type('nobody wrote this', { delay: 40 });
   await page.locator('[data-search]').fill('');
-  await page.locator('tr[data-row]').nth(3).click();
+  await page.locator('[data-row]').nth(3).click();
   await page.waitForURL(/\/logs\/[^?]+/);
   await page.goBack();
-  await page.locator('tr[data-row]').first().waitFor();
+  await page.locator('[data-row]').first().waitFor();
   const took = await page.evaluate<number[]>('window.took');
   const sorted = [...took].sort((a, b) => a - b);
   // Interactions that took less than a frame are not told.

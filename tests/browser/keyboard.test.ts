@@ -15,7 +15,7 @@ describe('the console by keyboard', () => {
   for (const place of ['keys', 'workspaces', 'audit'])
     test(`/${place}: j and k walk the rows, Enter opens one, Escape goes back to it`, async (t) => {
       const page = await openWindow(t, gateway, { place: `/console/${place}` });
-      const rows = page.getByRole('main').locator('tr[data-row]');
+      const rows = page.getByRole('main').locator('[data-row]');
       await rows.nth(2).waitFor();
       const focused = (): Promise<string> => page.evaluate(`document.activeElement.dataset.row ?? ''`);
       const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-row')));

@@ -47,7 +47,7 @@ describe('the log in the console', () => {
     await gateway.untilLogged(all.length);
   });
 
-  const rows = (page: Page) => page.getByRole('table', { name: 'Requests' }).locator('tbody tr[data-row]');
+  const rows = (page: Page) => page.getByRole('table', { name: 'Requests' }).locator('[data-row]');
   const open = async (page: Page, words: string): Promise<void> => {
     await rows(page).filter({ hasText: words }).click();
     await page.getByText('Where the time went').waitFor();

@@ -69,7 +69,7 @@ describe('pictures of the console', () => {
     [
       'logs',
       () => '/logs?range=30d',
-      (page) => page.getByRole('table', { name: 'Requests' }).locator('tr[data-row]').nth(9).waitFor(),
+      (page) => page.getByRole('table', { name: 'Requests' }).locator('[data-row]').nth(9).waitFor(),
     ],
     [
       'request',

@@ -38,7 +38,7 @@ export function Layout() {
         event.preventDefault();
       } else if (event.key === 'j' && !typing && event.target === document.body) {
         // From a row on, the table walks.
-        document.querySelector<HTMLElement>('main tr[data-row][tabindex]')?.focus();
+        document.querySelector<HTMLElement>('main [data-row][tabindex]')?.focus();
       }
     };
     addEventListener('keydown', listen);

@@ -9,7 +9,6 @@ import {
   type Row,
   type RowData,
 } from '@tanstack/react-table';
-import { useVirtualizer } from '@tanstack/react-virtual';
 import { ArrowDown, ArrowUp } from 'lucide-react';
 import { classes } from '@/lib/classes';
 
@@ -18,8 +17,6 @@ declare module '@tanstack/react-table' {
   interface ColumnMeta<TData extends RowData, TValue> {
     /** Numbers stand at the right. */
     readonly align?: 'right';
-    /** Width of the column where only the rows in sight are drawn, as CSS. Default: what is left over. */
-    readonly width?: string;
   }
 }
 
@@ -39,46 +36,18 @@ interface DataTableProps<T> {
   readonly rows: readonly T[];
   readonly rowId: (row: T) => string;
   readonly onOpen?: (row: T) => void;
-  /** Only the rows in sight are drawn, in a box of its own height: for long lists, which are not sorted here. */
-  readonly virtual?: boolean;
-  /** Is called when the end of the rows comes near. */
-  readonly onEnd?: () => void;
   /** With it, columns with a value (`accessorFn`, `accessorKey`) are sorted by a click on their head. */
   readonly sort?: Sort;
   readonly onSort?: (sort: Sort) => void;
   readonly footer?: ReactNode;
 }
 
-/** Of a row where only those in sight are drawn, pixels. */
-const rowHeight = 32;
-/** Rows before the end at which more are asked for. */
-const nearEnd = 100;
-
 /** A table whose rows open with a click, Enter, and are walked with j and k. */
 export function DataTable<T>(props: DataTableProps<T>) {
-  const { label, columns, rows, rowId, onOpen, virtual = false, onEnd, sort, onSort, footer } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const virtualizer = useVirtualizer({
-    count: rows.length,
-    enabled: virtual,
-    getScrollElement: () => box.current,
-    estimateSize: () => rowHeight,
-    overscan: 12,
-    onChange: (instance) => {
-      const last = instance.getVirtualItems().at(-1);
-      if (last !== undefined && last.index >= rows.length - nearEnd) onEnd?.();
-    },
-  });
-  const items = virtual ? virtualizer.getVirtualItems() : undefined;
-  const first = items?.[0]?.index ?? 0;
-  const end = items === undefined ? rows.length : (items.at(-1)?.index ?? -1) + 1;
-  const before = items?.[0]?.start ?? 0;
-  const after = items === undefined ? 0 : virtualizer.getTotalSize() - (items.at(-1)?.end ?? 0);
-  // The table knows the rows in sight alone: a model of ten thousand would be made anew with each page of them.
-  const data = useMemo(() => (virtual ? rows.slice(first, end) : (rows as T[])), [virtual, rows, first, end]);
+  const { label, columns, rows, rowId, onOpen, sort, onSort, footer } = props;
   const sorting = useMemo(() => (sort === undefined ? [] : [{ ...sort }]), [sort]);
   const table = useReactTable({
-    data,
+    data: rows as T[],
     columns,
     getCoreRowModel: getCoreRowModel(),
     ...(sort !== undefined && { getSortedRowModel: getSortedRowModel(), state: { sorting } }),
@@ -91,11 +60,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
     },
     getRowId: rowId,
   });
-  const shown = table.getRowModel().rows;
-  // Rows that come into sight are drawn into the elements of those that left it.
-  const places = useRef(0);
-  places.current = Math.max(places.current, shown.length);
-  // Rows are drawn anew when their content changes, and not with each step of scrolling.
+  // Rows are drawn anew when their content changes.
   const open = useRef(onOpen);
   open.current = onOpen;
   const openRow = useMemo(
@@ -112,25 +77,8 @@ export function DataTable<T>(props: DataTableProps<T>) {
   };
 
   return (
-    <div
-      ref={box}
-      className={classes('min-w-0 overflow-auto', virtual && 'min-h-0 grow contain-content')}
-      tabIndex={virtual ? 0 : undefined}
-      role={virtual ? 'region' : undefined}
-      aria-label={virtual ? label : undefined}
-    >
-      <table
-        className={classes('w-full border-collapse text-left', virtual && 'min-w-[60rem] table-fixed')}
-        aria-label={label}
-        aria-rowcount={virtual ? rows.length + 1 : undefined}
-      >
-        {virtual && (
-          <colgroup>
-            {table.getVisibleLeafColumns().map(({ id, columnDef }) => (
-              <col key={id} style={{ width: columnDef.meta?.width }} />
-            ))}
-          </colgroup>
-        )}
+    <div className="min-w-0 overflow-auto">
+      <table className="w-full border-collapse text-left" aria-label={label}>
         <thead className="bg-panel sticky top-0 z-10">
           {table.getHeaderGroups().map((group) => (
             <tr key={group.id} className="border-line border-b">
@@ -141,18 +89,15 @@ export function DataTable<T>(props: DataTableProps<T>) {
           ))}
         </thead>
         <tbody onKeyDown={walk}>
-          {before > 0 && <tr aria-hidden style={{ height: before }} />}
-          {shown.map((row, index) => (
+          {table.getRowModel().rows.map((row) => (
             <BodyRow
-              key={virtual ? (first + index) % places.current : row.id}
+              key={row.id}
               row={row as Row<unknown>}
               content={row.original}
               columns={columns as Columns<unknown>}
-              number={virtual ? first + index + 2 : undefined}
               onOpen={openRow as ((row: unknown) => void) | undefined}
             />
           ))}
-          {after > 0 && <tr aria-hidden style={{ height: after }} />}
         </tbody>
       </table>
       {footer}
@@ -198,17 +143,14 @@ interface BodyRowProps {
   /** The row's own object; a new one, or new columns, draw it anew. */
   readonly content: unknown;
   readonly columns: Columns<unknown>;
-  readonly number: number | undefined;
   readonly onOpen: ((row: unknown) => void) | undefined;
 }
 
 const BodyRow = memo(
-  function BodyRow({ row, number, onOpen }: BodyRowProps) {
+  function BodyRow({ row, onOpen }: BodyRowProps) {
     return (
       <tr
         data-row={row.id}
-        aria-rowindex={number}
-        style={number === undefined ? undefined : { height: rowHeight }}
         tabIndex={onOpen === undefined ? undefined : 0}
         onClick={() => {
           // A text that was just marked is to be copied.
@@ -218,8 +160,7 @@ const BodyRow = memo(
           if (event.key === 'Enter' && event.target === event.currentTarget) onOpen?.(row.original);
         }}
         className={classes(
-          'border-line/60 border-b',
-          number === undefined && 'h-9',
+          'border-line/60 h-9 border-b',
           onOpen !== undefined && 'hover:bg-raised focus-visible:bg-raised cursor-pointer',
         )}
       >
@@ -238,10 +179,7 @@ const BodyRow = memo(
     );
   },
   (before, now) =>
-    before.content === now.content &&
-    before.columns === now.columns &&
-    before.number === now.number &&
-    before.onOpen === now.onOpen,
+    before.content === now.content && before.columns === now.columns && before.onOpen === now.onOpen,
 );
 
 function focusRow(row: Element | null | undefined): void {

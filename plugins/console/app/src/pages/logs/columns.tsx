@@ -2,7 +2,7 @@ import { count, duration, money } from '@/lib/format';
 import { shortId } from '@/lib/names';
 import type { LogEntry } from '@/pages/logs/use-logs';
 import { logs as texts } from '@/texts/logs';
-import type { Columns } from '@/ui/data-table';
+import type { LongColumn } from '@/ui/long-table';
 import { Badge, Time, type Tone } from '@/ui/small';
 
 /** The tone of a status: refusals warn, failures are bad. */
@@ -15,36 +15,45 @@ export function statusTone(status: number): Tone {
 const soft = <span className="text-soft">–</span>;
 
 /** The columns of the list: few, so that it stays fast. */
-export function logColumns(keys: ReadonlyMap<string, string>, words: boolean): Columns<LogEntry> {
+export function logColumns(
+  keys: ReadonlyMap<string, string>,
+  words: boolean,
+): readonly LongColumn<LogEntry>[] {
   const { columns } = texts;
-  const firstWords: Columns<LogEntry> = [
+  const firstWords: readonly LongColumn<LogEntry>[] = [
     {
-      ...{ id: 'words', header: columns.words, meta: { width: '22%' } },
-      cell: ({ row }) => {
-        const { preview } = row.original.request;
+      id: 'words',
+      header: columns.words,
+      width: '22%',
+      cell: (row) => {
+        const { preview } = row.request;
         return preview ? <span title={preview}>{preview}</span> : soft;
       },
     },
   ];
   return [
     {
-      ...{ id: 'time', header: columns.time, meta: { width: '10.5rem' } },
-      cell: ({ row }) => <Time iso={row.original.created_at} />,
+      id: 'time',
+      header: columns.time,
+      width: '10.5rem',
+      cell: (row) => <Time iso={row.created_at} />,
     },
     {
-      ...{ id: 'status', header: columns.status, meta: { width: '4.5rem' } },
-      cell: ({ row: { original } }) => (
-        <Badge
-          tone={original.metrics.is_success ? 'good' : statusTone(Math.max(original.response.status, 400))}
-        >
-          {original.response.status}
+      id: 'status',
+      header: columns.status,
+      width: '4.5rem',
+      cell: (row) => (
+        <Badge tone={row.metrics.is_success ? 'good' : statusTone(Math.max(row.response.status, 400))}>
+          {row.response.status}
         </Badge>
       ),
     },
     {
-      ...{ id: 'model', header: columns.model, meta: { width: '13%' } },
-      cell: ({ row: { original } }) => {
-        const { model, mcp_tool: tool, endpoint } = original.metrics;
+      id: 'model',
+      header: columns.model,
+      width: '13%',
+      cell: (row) => {
+        const { model, mcp_tool: tool, endpoint } = row.metrics;
         return (
           <span title={model || tool || endpoint}>
             {model || (tool ? `${tool} (${texts.tool})` : endpoint) || soft}
@@ -54,29 +63,41 @@ export function logColumns(keys: ReadonlyMap<string, string>, words: boolean): C
     },
     ...(words ? firstWords : []),
     {
-      ...{ id: 'provider', header: columns.provider, meta: { width: '9%' } },
-      cell: ({ row: { original } }) => original.metrics.provider || original.metrics.mcp_server || soft,
+      id: 'provider',
+      header: columns.provider,
+      width: '9%',
+      cell: (row) => row.metrics.provider || row.metrics.mcp_server || soft,
     },
     {
-      ...{ id: 'tokens', header: columns.tokens, meta: { width: '6rem', align: 'right' } },
-      cell: ({ row: { original } }) => {
-        const { total_tokens: all, prompt_tokens: sent, completion_tokens: got } = original.metrics;
+      id: 'tokens',
+      header: columns.tokens,
+      width: '6rem',
+      align: 'right',
+      cell: (row) => {
+        const { total_tokens: all, prompt_tokens: sent, completion_tokens: got } = row.metrics;
         return all === 0 ? soft : <span title={texts.tokensOf(count(sent), count(got))}>{count(all)}</span>;
       },
     },
     {
-      ...{ id: 'cost', header: columns.cost, meta: { width: '6rem', align: 'right' } },
-      cell: ({ row: { original } }) =>
-        original.metrics.pricing === 'priced' ? money(original.metrics.cost) : soft,
+      id: 'cost',
+      header: columns.cost,
+      width: '6rem',
+      align: 'right',
+      cell: (row) => (row.metrics.pricing === 'priced' ? money(row.metrics.cost) : soft),
     },
     {
-      ...{ id: 'latency', header: columns.latency, meta: { width: '6rem', align: 'right' } },
-      cell: ({ row: { original } }) => duration(original.metrics.latency_ms),
+      id: 'latency',
+      header: columns.latency,
+      width: '6rem',
+      align: 'right',
+      cell: (row) => duration(row.metrics.latency_ms),
     },
     {
-      ...{ id: 'cache', header: columns.cache, meta: { width: '6.5rem' } },
-      cell: ({ row: { original } }) => {
-        const { cache_status: status } = original.metrics;
+      id: 'cache',
+      header: columns.cache,
+      width: '6.5rem',
+      cell: (row) => {
+        const { cache_status: status } = row.metrics;
         if (status === '' || status === 'DISABLED') return soft;
         return (
           <span className={status.endsWith('HIT') ? 'text-good' : 'text-soft'}>{status.toLowerCase()}</span>
@@ -84,9 +105,11 @@ export function logColumns(keys: ReadonlyMap<string, string>, words: boolean): C
       },
     },
     {
-      ...{ id: 'caller', header: columns.caller, meta: { width: '10%' } },
-      cell: ({ row: { original } }) => {
-        const { metadata, user_id: user, api_key_id: key } = original.metrics;
+      id: 'caller',
+      header: columns.caller,
+      width: '10%',
+      cell: (row) => {
+        const { metadata, user_id: user, api_key_id: key } = row.metrics;
         const shown = metadata['_user'] || keys.get(key) || user || key;
         return shown === '' ? soft : <span title={shown}>{shortId(shown)}</span>;
       },

@@ -16,7 +16,7 @@ import { merged, useLogs, useTail, type LogEntry } from '@/pages/logs/use-logs';
 import { common } from '@/texts/common';
 import { logs as texts } from '@/texts/logs';
 import { Button, IconButton } from '@/ui/button';
-import { DataTable } from '@/ui/data-table';
+import { LongTable } from '@/ui/long-table';
 import { Input, Select } from '@/ui/fields';
 import { FilterBar } from '@/ui/filter-bar';
 import { Card, Page } from '@/ui/page';
@@ -96,8 +96,7 @@ export default function Logs() {
             rows.length === 0 && !isPlaceholderData ? (
               <Nothing isFiltered={isFiltered} />
             ) : (
-              <DataTable
-                virtual
+              <LongTable
                 label={texts.table}
                 columns={columns}
                 rows={rows}

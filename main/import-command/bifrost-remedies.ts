@@ -61,13 +61,16 @@ export const bifrostSentences: Readonly<Record<string, Readonly<Record<string, T
       'the gateway sends no CORS headers: put a proxy in front of it for pages of other origins',
     ],
     drop_excess_requests: ['mapped', 'requests beyond the bounds are refused'],
-    enable_litellm_fallbacks: ['missing', 'every wire is translated'],
+    enable_litellm_fallbacks: ['mapped', 'every wire is translated, whatever this says'],
     enable_logging: ['mapped', 'the plugin logger'],
     enforce_governance_header: ['mapped', 'every request needs a key'],
     enforce_auth_on_inference: ['mapped', 'every request needs a key'],
     initial_pool_size: ['mapped', 'needs no setting'],
     enable_local_cache: ['missing', 'the plugin cache with mode: semantic (docs/cache.md)'],
     prometheus_labels: ['missing', 'telemetry.metrics.labels'],
+  },
+  auth_config: {
+    '': ['changed', 'the console asks for a key, or for the identity provider (docs/console.md)'],
   },
   governance: {
     auth_config: ['changed', 'the console asks for a key, or for the identity provider (docs/console.md)'],

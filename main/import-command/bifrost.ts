@@ -13,10 +13,19 @@ export function importBifrost(source: Source, report: Report): Draft {
   const { value } = source;
   if (
     !isJsonObject(value) ||
-    !['providers', 'governance', 'config_store', 'client', 'mcp'].some((key) => key in value)
+    ![
+      'providers',
+      'governance',
+      'config_store',
+      'client',
+      'mcp',
+      'logs_store',
+      'vector_store',
+      'plugins',
+    ].some((key) => key in value)
   )
     throw new Error(
-      `${source.file} is no configuration of Bifrost: it has neither providers nor governance.`,
+      `${source.file} is no configuration of Bifrost: it has none of providers, governance, config_store, logs_store, client, mcp, vector_store and plugins.`,
     );
   const importer = new BifrostImport(source, report, value);
   const draft = importer.write();
@@ -225,7 +234,8 @@ class BifrostImport {
         this.#told.mapped([...at, ...place], 'are the models that the host is asked for');
     if (typeof key['weight'] === 'number') say('weight', 'is weight of the target');
     for (const [keyName, message] of Object.entries(keySentences))
-      if (key[keyName] !== undefined) this.#told.missing([...at, keyName], message);
+      if (key[keyName] === false) say(keyName, 'is off');
+      else if (key[keyName] !== undefined) this.#told.missing([...at, keyName], message);
     const weight = typeof key['weight'] === 'number' ? key['weight'] : 1;
     return {
       id,

@@ -6,6 +6,9 @@ import { providerRows } from '../built-ins.ts';
 import type { Report } from './report.ts';
 import type { Source, SourcePath } from './source.ts';
 
+/** Version of Azure's API where a file names none. */
+export const defaultAzureVersion = '2024-10-21';
+
 /** An object of the written configuration. */
 export interface Written {
   [key: string]: unknown;

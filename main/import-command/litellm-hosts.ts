@@ -87,6 +87,10 @@ export const untranslatedHosts: ReadonlyMap<string, string> = new Map([
   ['replicate', 'Replicate has no chat wire: call it by pass-through (provider "replicate")'],
   ['oci', 'OCI signatures are not made; the provider "oracle" takes an API key of OCI Generative AI'],
   ['watsonx', 'watsonx.ai needs a token of IBM Cloud, which the gateway does not fetch'],
+  [
+    'auto_router',
+    'no router learns which model to ask: write a config with conditions over the request, or with strategy least-cost or least-latency',
+  ],
   ['bedrock_mantle', 'write a provider "bedrock-mantle" with a Bedrock API key'],
 ]);
 

@@ -1,7 +1,15 @@
 // `model_list` of LiteLLM: each deployment becomes a target, and its host a provider.
 import { didYouMean, quoted } from '../../core/base/did-you-mean.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
-import { type Draft, escaped, type TargetDraft, variableOf, type Values, type Written } from './draft.ts';
+import {
+  defaultAzureVersion,
+  type Draft,
+  escaped,
+  type TargetDraft,
+  variableOf,
+  type Values,
+  type Written,
+} from './draft.ts';
 import { hostOfBareModel, type LiteLLMHost, liteLLMHosts, untranslatedHosts } from './litellm-hosts.ts';
 import { deploymentRemedies, requestParameters } from './litellm-remedies.ts';
 import type { SourceReport } from './report.ts';
@@ -459,9 +467,6 @@ class DeploymentReader {
     return this.#places.get(key) ?? [...this.#at, 'litellm_params', key];
   }
 }
-
-/** Version of Azure's API where a file names none. */
-const defaultAzureVersion = '2024-10-21';
 
 function infoRemedy(key: string): string {
   if (key === 'access_groups')

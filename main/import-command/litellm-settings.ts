@@ -23,6 +23,14 @@ const endpointsOfCalls: Readonly<Record<string, readonly string[]>> = {
   amoderation: ['moderations'],
 };
 
+/** Sections without a counterpart, and what to write instead. */
+const sectionRemedies: Readonly<Record<string, string>> = {
+  sandbox_tools: 'the gateway runs no code for models; a tool of an MCP server does (plugins.mcp.servers)',
+  policies:
+    'input_guardrails and output_guardrails of a config or a workspace say what is judged (docs/guardrails.md)',
+  policy_attachments: 'a config names the guardrails of its models (docs/guardrails.md)',
+};
+
 const shortestKey = 16;
 
 /** Writes everything of the file but models and routing. */
@@ -59,6 +67,8 @@ export function writeSettings(parts: ImportParts, deployments: readonly Deployme
       ['search_tools'],
       'the check tavily.online or exa.online of a guardrail searches for a request; tools are those of MCP servers',
     );
+  for (const [section, remedy] of Object.entries(sectionRemedies))
+    if (root[section] !== undefined) told.missing([section], remedy);
   if (root['vector_store_registry'] !== undefined)
     told.missing(['vector_store_registry'], 'vector stores are not searched for chats');
 }
@@ -105,16 +115,19 @@ function writeForClients({ draft }: ImportParts, deployments: readonly Deploymen
   draft.management['litellm'] = true;
 }
 
-/** Redis of the router, for counters. */
+/** Redis of the router or of several instances, for counters. */
 function writeStores(parts: ImportParts, root: JsonObject): void {
   const { draft } = parts;
   const router = objectOf(root['router_settings']);
-  const url = redisUrl(parts, 'router_settings', router, {
-    host: 'redis_host',
-    port: 'redis_port',
-    password: 'redis_password',
-    url: 'redis_url',
-  });
+  const own = { host: 'host', port: 'port', password: 'password', url: 'url' };
+  const shared = objectOf(objectOf(root['general_settings'])['coordination_redis']);
+  const url =
+    redisUrl(parts, 'router_settings', router, {
+      host: 'redis_host',
+      port: 'redis_port',
+      password: 'redis_password',
+      url: 'redis_url',
+    }) ?? redisUrl(parts, ['general_settings', 'coordination_redis'], shared, own);
   if (url !== undefined) draft.storage['counters'] = { url };
 }
 

@@ -10,7 +10,14 @@ import type { Source } from './source.ts';
 
 /** The configuration that does what a file of LiteLLM's proxy says. Throws when it is no such file. */
 export function importLiteLLM(source: Source, report: Report): Draft {
-  const sections = ['model_list', 'litellm_settings', 'router_settings', 'general_settings', 'mcp_servers'];
+  const sections = [
+    'model_list',
+    'litellm_settings',
+    'router_settings',
+    'general_settings',
+    'mcp_servers',
+    'guardrails',
+  ];
   const { value } = source;
   if (!isJsonObject(value) || !sections.some((name) => name in value))
     throw new Error(`${source.file} is no configuration of LiteLLM: it has none of ${sections.join(', ')}.`);
@@ -32,6 +39,6 @@ export function importLiteLLM(source: Source, report: Report): Draft {
   const deployments = readDeployments(parts);
   writeRouting(parts, deployments);
   writeSettings(parts, deployments);
-  report.addForgotten(source);
+  report.addForgotten(source, sections);
   return draft;
 }

@@ -40,6 +40,8 @@ export interface Found {
   })[];
   readonly keys: SourceRecord[];
   readonly guardrails: SourceRecord[];
+  /** True when a file is a `conf.json`, which may hold none of them. */
+  isOfGateway: boolean;
 }
 
 /** Sorts the objects of one file by what they are. */
@@ -51,6 +53,7 @@ export function gatherRecords(source: Source, found: Found, report: Report): voi
       return;
     }
     if (!isJsonObject(value)) return;
+    if (at.length === 0 && isOfGateway(value)) found.isOfGateway = true;
     const record = { source, value, at };
     const name = textOf(value['slug']) || textOf(value['name']) || path.parse(source.file).name;
     if (value['config'] !== undefined && typeof value['slug'] === 'string') {
@@ -107,10 +110,13 @@ const settingsOfConf: Readonly<Record<string, readonly ['mapped' | 'changed' | '
   api_keys: ['missing', 'secrets of keys are not exported: make keys anew (docs/administration.md)'],
 };
 
+function isOfGateway(value: JsonObject): boolean {
+  return ['integrations', 'plugins_enabled', 'admin_token'].some((key) => key in value);
+}
+
 /** A config, and no `conf.json`. */
 function isConfig(value: JsonObject): boolean {
-  const isOfGateway = ['integrations', 'plugins_enabled', 'admin_token'].some((key) => key in value);
-  return !isOfGateway && tellingKeys.some((key) => key in value);
+  return !isOfGateway(value) && tellingKeys.some((key) => key in value);
 }
 
 function isKey(value: JsonObject): boolean {
@@ -160,5 +166,6 @@ export const guesses: readonly (readonly [string, string])[] = [
   ['gemini', 'google'],
   ['google', 'google'],
   ['openai', 'openai'],
+  ['open-ai', 'openai'],
   ['gpt', 'openai'],
 ];

@@ -4,7 +4,7 @@ import { didYouMean, quoted } from '../../core/base/did-you-mean.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
 import { providerFieldAliases, providerFields } from '../../core/providers/provider-fields.ts';
 import { providerNames, providerRows } from '../built-ins.ts';
-import { Draft, slugOf, Values, variableOf, type Written } from './draft.ts';
+import { defaultAzureVersion, Draft, slugOf, Values, variableOf, type Written } from './draft.ts';
 import {
   type Found,
   gatherRecords,
@@ -31,6 +31,15 @@ const configKeys = new Set(
   strict_open_ai_compliance strict_openai_compliance fetch_integrated_models deployments before_request_hooks
   after_request_hooks input_guardrails output_guardrails input_mutators output_mutators targets`.split(/\s+/),
 );
+/** Providers that need a key alone, the longest name first. */
+const providerNamesByLength = [...providerRows]
+  .filter(
+    ([, { base_url: base = '', credentials }]) =>
+      base !== '' && !/[{$]/.test(base) && (credentials === undefined || credentials === 'bearer'),
+  )
+  .map(([name]) => name)
+  .toSorted((one, other) => other.length - one.length);
+
 const guardrailLists = new Set(
   'before_request_hooks after_request_hooks input_guardrails output_guardrails input_mutators output_mutators'.split(
     ' ',
@@ -38,9 +47,9 @@ const guardrailLists = new Set(
 );
 /** The configuration that does what these files say. Throws when none of them is of Portkey. */
 export function importPortkey(sources: readonly Source[], report: Report): Draft {
-  const found: Found = { configs: [], keys: [], guardrails: [] };
+  const found: Found = { configs: [], keys: [], guardrails: [], isOfGateway: false };
   for (const source of sources) gatherRecords(source, found, report);
-  if (found.configs.length + found.keys.length + found.guardrails.length === 0)
+  if (!found.isOfGateway && found.configs.length + found.keys.length + found.guardrails.length === 0)
     throw new Error(
       `${sources[0]?.file ?? 'The folder'} holds no config, virtual key, integration or guardrail of Portkey.`,
     );
@@ -84,7 +93,9 @@ class PortkeyImport {
         .of(source)
         .changed(
           isDefault ? [...at, 'is_default'] : at,
-          `is the config of requests that name neither a config nor a provider; others name it in x-portkey-config: ${slugOf(name)}`,
+          namesHost(objectOf(config))
+            ? `is the config of requests that name neither a config nor a provider; others name it in x-portkey-config: ${slugOf(name)}`
+            : `names no provider, so each request has to (x-portkey-provider: @…, or @…/model), with x-portkey-config: ${slugOf(name)}`,
         );
     }
     if (this.#draft.provider['config'] === undefined) this.#draft.provider['default'] = 'mock';
@@ -289,7 +300,21 @@ class PortkeyImport {
         say('mapped', here, `is ${name}`);
       } else say('missing', here, 'is no key of a config (docs/configs.md)');
     }
+    if (written['provider'] === 'azure-openai') this.#azure(source, written, at);
     return written;
+  }
+
+  /** A target at Azure needs a resource and a version, which clients may have sent. */
+  #azure(source: Source, target: Written, at: SourcePath): void {
+    if ('azure_resource_name' in target || 'custom_host' in target) return;
+    target['azure_resource_name'] = this.#of(source).variable(at, 'AZURE_RESOURCE_NAME');
+    target['azure_api_version'] ??= defaultAzureVersion;
+    this.#report
+      .of(source)
+      .changed(
+        [...at, 'provider'],
+        'names no resource of Azure: AZURE_RESOURCE_NAME does; a deployment has the name of the model',
+      );
   }
 
   /** A provider of a config that no record describes is guessed by its name. */
@@ -300,7 +325,7 @@ class PortkeyImport {
       return;
     }
     const name = slug.toLowerCase();
-    const kind = guesses.find(([word]) => name.includes(word))?.[1];
+    const kind = guesses.find(([word]) => name.includes(word))?.[1] ?? rowByWord(name);
     if (kind === undefined) {
       const settings = {
         dialect: 'openai-chat',
@@ -318,7 +343,7 @@ class PortkeyImport {
     const settings: Written = { api_key: values.variable(at, `${variableOf(slug)}_API_KEY`) };
     if (kind === 'azure-openai') {
       settings['azure_resource_name'] = values.variable(at, `${variableOf(slug)}_RESOURCE_NAME`);
-      settings['azure_api_version'] = '2024-10-21';
+      settings['azure_api_version'] = defaultAzureVersion;
     }
     if (kind === 'bedrock') settings['aws_region'] = values.variable(at, 'AWS_REGION', 'us-east-1');
     this.#draft.providerSlug(slug, kind, settings);
@@ -378,6 +403,22 @@ class PortkeyImport {
     this.#values.set(source, known);
     return known;
   }
+}
+
+/** True when the config, or each of its targets, says where requests go. */
+function namesHost(config: JsonObject): boolean {
+  const keys = new Set(Object.keys(config).map(snakeCase));
+  if (['provider', 'virtual_key', 'custom_host', 'config'].some((key) => keys.has(key))) return true;
+  const targets = config['targets'] ?? config['options'];
+  return Array.isArray(targets) && targets.length > 0 && targets.every((one) => namesHost(objectOf(one)));
+}
+
+/** The provider of the table that the first word of a name stands for: `stability-prod` for `stability-ai`. */
+function rowByWord(name: string): string | undefined {
+  return providerNamesByLength.find((row) => {
+    const [word = ''] = row.split('-');
+    return word.length >= 4 && name.split(/[^a-z0-9]+/).includes(word);
+  });
 }
 
 function snakeCase(name: string): string {

@@ -76,6 +76,44 @@ describe('the report of an import', () => {
     ]);
   });
 
+  test('what nothing is known about is named itself, not with its section; a store of several instances is one', async () => {
+    const { yaml, report } = await imported('instances.yaml');
+    const { lines } = report.file();
+    const of = (pointer: string) => lines.find((one) => one.pointer === pointer);
+    assert.match(of('/general_settings/a_setting_of_tomorrow')?.message ?? '', /^is not known/);
+    assert.equal(of('/general_settings'), undefined);
+    assert.match(of('/model_list/0')?.message ?? '', /no router learns which model to ask/);
+    assert.match(of('/sandbox_tools')?.message ?? '', /runs no code/);
+    assert.equal(of('/general_settings/otel')?.verdict, 'changed');
+    const { storage } = parse(yaml) as { storage: { counters: { url: string } } };
+    assert.equal(storage.counters.url, 'redis://:${REDIS_PASSWORD}@${REDIS_HOST}:${REDIS_PORT}');
+  });
+
+  test('a config of Portkey that names no provider says so, and a target at Azure which resource it needs', async () => {
+    const messages = async (name: string): Promise<string> => {
+      const file = path.join(fixtures, 'portkey', name);
+      return (await importFrom({ from: 'portkey', file })).report.text();
+    };
+    assert.match(await messages('retry-only.json'), /changed: \/: names no provider, so each request has to/);
+    assert.match(
+      await messages('inline-azure.json'),
+      /changed: \/targets\/0\/provider: names no resource of Azure: AZURE_RESOURCE_NAME does/,
+    );
+    const guessed = await messages('named-by-word.json');
+    assert.match(guessed, /"open-ai-team" is: .* is taken for "openai"/);
+    assert.match(guessed, /"anyscale-7d1f" is: .* is taken for "anyscale"/);
+    assert.doesNotMatch(await messages('plain-conf.json'), /not known/);
+  });
+
+  test('a file of Bifrost may hold stores alone; what is switched off there is no loss', async () => {
+    const of = async (name: string) =>
+      (await importFrom({ from: 'bifrost', file: path.join(fixtures, 'bifrost', name) })).report.file();
+    const stores = await of('stores.json');
+    assert.deepEqual([stores.summary.changed, stores.summary.missing], [2, 0]);
+    const { lines } = await of('virtual-keys.json');
+    assert.equal(lines.find(({ pointer }) => pointer.endsWith('/use_for_batch_api'))?.verdict, 'mapped');
+  });
+
   test('servers, guardrails, budgets and breakers are where they belong', async () => {
     const config = parse((await imported('mcp.yaml')).yaml) as {
       organisation: Record<string, unknown>;

@@ -54,8 +54,8 @@ export class Report {
     return this.#variables.has(variable);
   }
 
-  /** Adds a line for each value that nothing was said about. */
-  addForgotten(source: Source): void {
+  /** Adds a line for each value that nothing was said about. Of these sections each member has a line of its own. */
+  addForgotten(source: Source, sections: readonly string[] = []): void {
     const told = this.#lines.filter((line) => line.source === source).map(({ pointer }) => pointer);
     const isTold = (pointer: string): boolean =>
       told.some((one) => pointer === one || one === '' || pointer.startsWith(`${one}/`));
@@ -64,7 +64,8 @@ export class Report {
       if (at.length > 0 && isTold(pointer)) return;
       const children = childrenOf(value);
       // One line for a whole object when no line is about a part of it.
-      if (at.length > 0 && (children.length === 0 || !isAbove(pointer))) {
+      const isSection = at.length === 1 && sections.includes(String(at[0]));
+      if (at.length > 0 && (children.length === 0 || (!isAbove(pointer) && !isSection))) {
         this.#add('missing', source, at, 'is not known to the importer, and is left out');
         return;
       }

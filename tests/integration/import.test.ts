@@ -23,7 +23,7 @@ const variables =
   HOOKS_URL HOUSE_API_BASE MODELS_EXAMPLE_COM_API_KEY MODELS_EXAMPLE_COM_API_KEY_2 OPENAI_API_KEY OPENAI_API_KEY_2 OPENAI_API_KEY_3
   OPENAI_HOST_API_KEY ANTHROPIC_HOUSE_API_KEY AZURE_KEY_US AZURE_OPENAI_HOUSE_API_KEY AZURE_OPENAI_HOUSE_RESOURCE_NAME
   AZURE_PROD_API_KEY DEV_TEAM_API_KEY KEY_BEDROCK_1_ACCESS_KEY KEY_OPENAI_1_API_KEY OPENAI_HOUSE_API_KEY OPENAI_PROD_API_KEY
-  VK_ASSISTANT_US VLLM_API_KEY OPENROUTER_API_KEY REDIS_HOST REDIS_PASSWORD REDIS_PORT ZAP_TOKEN`.split(
+  VK_ASSISTANT_US VLLM_API_KEY AZURE_OPENAI_API_KEY AZURE_RESOURCE_NAME OPEN_AI_TEAM_API_KEY ANYSCALE_7D1F_API_KEY OPENROUTER_API_KEY REDIS_HOST REDIS_PASSWORD REDIS_PORT ZAP_TOKEN`.split(
     /\s+/,
   );
 
@@ -50,6 +50,8 @@ interface Asking {
   readonly config?: string;
   /** Service key; default: the owner's. */
   readonly as?: string;
+  /** True when the built-in mock answers, and no host is asked. */
+  readonly isHere?: boolean;
   /** More members of the request. */
   readonly body?: Readonly<Record<string, unknown>>;
   /** Members that the provider has to get. */
@@ -106,6 +108,10 @@ const litellm: Readonly<Record<string, readonly Asking[]>> = {
     { ask: 'anthropic/other', path: '/v1/messages', model: 'other', key: 'ANTHROPIC_API_KEY' },
     { ask: 'openai/gpt-x', path: openAi, model: 'gpt-x', key: 'OPENAI_API_KEY' },
   ],
+  'instances.yaml': [
+    { ask: 'quick', path: openAi, model: 'small', key: 'OPENAI_API_KEY' },
+    { ask: 'deep', path: '/v1/messages', model: 'large', key: 'ANTHROPIC_API_KEY' },
+  ],
   'mcp.yaml': [
     { ask: 'mini', path: openAi, model: 'mini', key: 'OPENAI_API_KEY' },
     { ask: 'from-google', path: '/v1beta/models/flash:generateContent', key: 'GEMINI_API_KEY' },
@@ -140,6 +146,22 @@ const others: readonly (readonly [
     'portkey/conf.json',
     [{ ask: '@dev_team/sonnet', path: '/v1/messages', model: 'sonnet', key: 'DEV_TEAM_API_KEY' }],
   ],
+  [
+    'portkey',
+    'portkey/inline-azure.json',
+    [{ ask: 'chat-9', path: azure('chat-9', '2024-10-21'), key: 'AZURE_OPENAI_API_KEY' }],
+  ],
+  [
+    'portkey',
+    'portkey/named-by-word.json',
+    [{ ask: 'gpt-n', path: openAi, model: 'gpt-n', key: 'OPEN_AI_TEAM_API_KEY' }],
+  ],
+  [
+    'portkey',
+    'portkey/retry-only.json',
+    [{ ask: '@mock/mock-gpt', config: 'retry-only', path: '', isHere: true }],
+  ],
+  ['portkey', 'portkey/plain-conf.json', [{ ask: '@mock/mock-gpt', path: '', isHere: true }]],
   [
     'portkey',
     'portkey-folder',
@@ -275,6 +297,7 @@ describe('an imported configuration', { timeout: 120_000 }, () => {
     sent,
     config,
     as = ownerKey,
+    isHere = false,
     model: wanted,
   }: Asking): Promise<void> {
     hosts.seen.length = 0;
@@ -291,6 +314,10 @@ describe('an imported configuration', { timeout: 120_000 }, () => {
     const { choices } = JSON.parse(text) as { choices: { message: { content: string } }[] };
     assert.ok((choices[0]?.message.content ?? '').length > 0, `${model} answers: ${text}`);
     const [request, ...more] = hosts.seen;
+    if (isHere) {
+      assert.equal(request, undefined, `${model} is answered by the gateway`);
+      return;
+    }
     assert.equal(more.length, 0, `${model} is asked for once`);
     assert.ok(request?.url.startsWith(place), `${model}: ${request?.url} begins with ${place}`);
     if (wanted !== undefined) assert.equal(request?.body['model'], wanted);

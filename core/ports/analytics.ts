@@ -308,6 +308,17 @@ export interface NewLogsQuery {
   readonly filter?: RequestFilter;
   /** 1 to 1,000; beyond it the oldest entries are left out. */
   readonly limit: number;
+  /**
+   * Also the preview, of at most so many characters, 1,000 at the most. An entry whose body has not arrived waits for it
+   * for two seconds. Default: none.
+   */
+  readonly preview?: number;
+}
+
+/** Entries that a live view did not get: `Analytics.logs` has them among those of this window. */
+export interface LeftOut {
+  readonly count: number;
+  readonly window: TimeWindow;
 }
 
 /** New log entries, each of them once, oldest first. */
@@ -317,8 +328,8 @@ export interface NewLogs {
   readonly since: string;
   /** A short form of `since` to resume later; entries of the last seconds before it may come again. */
   readonly resume: string;
-  /** Number of entries that were left out because of `limit`. */
-  readonly left: number;
+  /** Entries that were left out because of `limit`. */
+  readonly left: LeftOut | undefined;
 }
 
 /** Totals of the requests that share a trace id. */

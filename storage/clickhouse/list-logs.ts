@@ -75,10 +75,15 @@ const liveMs = 86_400_000;
 /** Upper bound of rows per read; of more, the newest. */
 const maxCandidates = 10_000;
 
+/** An entry waits so long for its body, from which its preview is made. */
+const bodyWaitMs = 2000;
+
 interface Candidate {
   readonly id: string;
   readonly createdAt: number;
   readonly storedAt: number;
+  /** Milliseconds since `storedAt`, by the clock of the store. */
+  readonly age: number;
 }
 
 /**
@@ -86,18 +91,22 @@ interface Candidate {
  * repeats the last seconds before the newest known row, and skips rows already returned.
  */
 export async function newLogs(select: Select, query: NewLogsQuery): Promise<NewLogs> {
-  const { since, limit } = query;
+  const { since, limit, preview } = query;
   checkRange('limit', limit, maxNewRows);
+  if (preview !== undefined) checkRange('preview', preview, maxPreview);
   const mark = since === undefined ? await beginning(select) : readMark(since);
   const { seen, fresh } = await readCandidates(select, query, mark);
   const kept = since === undefined ? [] : fresh.slice(-limit);
+  const left = since === undefined ? [] : fresh.slice(0, fresh.length - kept.length);
   const newest = seen.reduce((latest, { storedAt }) => Math.max(latest, storedAt), mark.newest);
-  const next = { newest, told: returnedKeys({ ...mark, newest }, seen, fresh) };
+  const { records, waiting } = await recordsOf(select, query, kept);
+  const returned = fresh.filter(({ id }) => !waiting.has(id));
+  const next = { newest, told: returnedKeys({ ...mark, newest }, seen, returned) };
   return {
-    records: await recordsOf(select, query, kept),
+    records,
     since: writeMark(next),
     resume: writeMark({ newest, told: new Set() }),
-    left: since === undefined ? 0 : fresh.length - kept.length,
+    left: left.length === 0 ? undefined : { count: left.length, window: pairsOf(left).window },
   };
 }
 
@@ -155,7 +164,7 @@ async function candidates(
   const stored = "stored_at >= fromUnixTimestamp64Milli({stored_from:Int64}, 'UTC')";
   const sql = [
     // The clock of another server may be ahead; its stamps must not hide later rows of this one.
-    'SELECT id, toUnixTimestamp64Milli(created_at) AS createdAt, toUnixTimestamp64Milli(least(stored_at, now64(3))) AS storedAt',
+    'SELECT id, toUnixTimestamp64Milli(created_at) AS createdAt, toUnixTimestamp64Milli(least(stored_at, now64(3))) AS storedAt, toUnixTimestamp64Milli(now64(3)) - storedAt AS age',
     `FROM requests WHERE ${[where, stored, ...conditions].join(' AND ')}`,
     'ORDER BY storedAt DESC, created_at DESC, id DESC LIMIT {rows:UInt32}',
   ].join(' ');
@@ -163,21 +172,28 @@ async function candidates(
   return (await select<Candidate>(sql, { ...parameters, ...values, ...bounds })).reverse();
 }
 
+/** The records of these rows, without those that wait for their body. */
 async function recordsOf(
   select: Select,
-  { visibility }: NewLogsQuery,
+  query: NewLogsQuery,
   kept: readonly Candidate[],
-): Promise<LogRecord[]> {
-  if (kept.length === 0) return [];
+): Promise<{ readonly records: readonly LogRecord[]; readonly waiting: ReadonlySet<string> }> {
+  if (kept.length === 0) return { records: [], waiting: new Set() };
+  const { visibility, preview } = query;
   const wanted = pairsOf(kept);
   const { where, parameters } = visible(wanted.window, visibility);
   const sql = `SELECT ${requestColumns.join(', ')} FROM requests WHERE ${where} AND ${inPairs} LIMIT 1 BY id`;
   const rows = await select<RequestRow>(sql, { ...parameters, ...wanted.parameters });
   const byId = new Map(rows.map((row) => [row.id, row]));
-  return kept.flatMap(({ id }) => {
+  const previews = preview === undefined ? undefined : await previewsOf(select, query, rows, preview);
+  const late = kept.filter(({ id, age }) => age < bodyWaitMs && previews?.has(id) === false);
+  const waiting = new Set(late.map(({ id }) => id));
+  const records = kept.flatMap(({ id }) => {
     const request = byId.get(id);
-    return request === undefined ? [] : [{ request, body: undefined }];
+    if (request === undefined || waiting.has(id)) return [];
+    return [{ request, body: undefined, ...(previews && { preview: previews.get(id) ?? '' }) }];
   });
+  return { records, waiting };
 }
 
 /** Lists return bodies, without the other columns of their table. */
@@ -200,15 +216,8 @@ export async function logs(select: Select, query: LogQuery): Promise<readonly Lo
     rows.push(...(await page(select, query, slice, limit - rows.length)));
   }
   if (preview !== undefined) {
-    const told = await ofBodies<{ id: string; preview: string }>(select, query, rows, {
-      columns: `id, ${previewSql} AS preview`,
-      parameters: { preview },
-    });
-    return rows.map((request) => ({
-      request,
-      body: undefined,
-      preview: told.get(request.id)?.preview ?? '',
-    }));
+    const told = await previewsOf(select, query, rows, preview);
+    return rows.map((request) => ({ request, body: undefined, preview: told.get(request.id) ?? '' }));
   }
   if (!bodies) return rows.map((request) => ({ request, body: undefined }));
   const found = await ofBodies<BodyRow>(select, query, rows, { columns: listedColumns.join(', ') });
@@ -262,6 +271,20 @@ function page(
     rows: limit,
     ...(after !== undefined && { after_at: after.createdAt, after_id: after.id }),
   });
+}
+
+/** Previews of at most so many characters, by id; of rows that have a body. */
+async function previewsOf(
+  select: Select,
+  query: Pick<LogQuery, 'visibility'>,
+  rows: readonly RequestRow[],
+  preview: number,
+): Promise<ReadonlyMap<string, string>> {
+  const told = await ofBodies<{ id: string; preview: string }>(select, query, rows, {
+    columns: `id, ${previewSql} AS preview`,
+    parameters: { preview },
+  });
+  return new Map([...told].map(([id, body]) => [id, body.preview]));
 }
 
 /** Columns of bodies, by id. Bodies have no user or key: they are read by the requests that were found. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { startFront } from '../kit/front.ts';
 import { eventually } from '../kit/process-kit.ts';
 import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
@@ -227,6 +228,73 @@ describe('the log in the console', () => {
           () => undefined,
         );
     });
+  });
+
+  test('what comes while the tail is cut off, and more than it is told at once, is there afterwards, each once', async (t) => {
+    const front = await startFront(Number(new URL(gateway.url).port));
+    t.after(() => front.close());
+    const ids: string[] = [];
+    const send = async (words: string): Promise<void> => {
+      const answer = await gateway.chat(words, { body: { model: 'mock-tail' } });
+      ids.push(answer.headers.get('x-service-request-id') ?? '');
+      await answer.text();
+    };
+    const logged = async (count: number): Promise<void> => {
+      const path = '/logs?ai_model=mock-tail&page_size=1&include_total=true';
+      await eventually(async () => (await gateway.api('GET', path)).total === count || undefined);
+    };
+    await send('before it begins');
+    await logged(1);
+    // The browser says that requests fail while the line is cut.
+    const page = await openWindow(t, { ...gateway, url: front.url }, { expected: /ERR_/ });
+    await openLogs(page, '?ai_model=mock-tail');
+    // What comes between the reading of the list and the start of the tail is no less there.
+    await send('before the switch');
+    await logged(2);
+    await page.getByRole('switch', { name: /^Live/ }).click();
+    await page.getByRole('switch', { name: 'First words' }).click();
+    await rows(page).getByText('before the switch').waitFor();
+    await page.getByText('Following: new requests appear at the top').waitFor();
+    await send('while it follows');
+    await rows(page).getByText('while it follows').waitFor();
+    front.away(true);
+    await page.getByText(/^The (connection|gateway)/).waitFor();
+    // More than the stream tells at once.
+    const many = Array.from({ length: 210 }, (_, index) => `away ${index}`);
+    for (let from = 0; from < many.length; from += 30)
+      await Promise.all(many.slice(from, from + 30).map(send));
+    await logged(213);
+    front.away(false);
+    const table = page.getByRole('table', { name: 'Requests' });
+    await eventually(async () => (await table.getAttribute('aria-rowcount')) === '214' || undefined);
+    const seen = new Map<string, string>();
+    for (const top of Array.from({ length: 12 }, (_, index) => index * 700)) {
+      await table.evaluate((element, to) => element.parentElement?.scrollTo(0, to), top);
+      await page.waitForTimeout(100);
+      const shown = await rows(page).evaluateAll((all) =>
+        all.map((row) => [row.getAttribute('data-row') ?? '', row.getAttribute('aria-rowindex') ?? '']),
+      );
+      for (const [id = '', place = ''] of shown) {
+        assert.equal(seen.get(id) ?? place, place, 'a row that stands in two places');
+        seen.set(id, place);
+      }
+    }
+    assert.deepEqual([...seen.keys()].sort(), ids.sort());
+    await table.evaluate((element) => element.parentElement?.scrollTo(0, 0));
+    await rows(page)
+      .getByText(/^away \d+$/)
+      .first()
+      .waitFor();
+    // A place that the gateway does not know any more: the list is read anew.
+    await page.route(/logs\/stream/, (route) =>
+      route.continue({ headers: { ...route.request().headers(), 'last-event-id': '1-1' } }),
+    );
+    front.away(true);
+    await send('long after');
+    await logged(214);
+    front.away(false);
+    await rows(page).getByText('long after').waitFor();
+    assert.equal(await table.getAttribute('aria-rowcount'), '51');
   });
 
   test('a view gets a name in this browser', async (t) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Analytics, NewLogs, NewLogsQuery } from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { hasCode, newToken } from './analytics-probe.ts';
@@ -35,7 +36,7 @@ export function tellsNewLogs(analytics: () => Analytics): void {
     const { row, insert, ask } = setting();
     await insert([row()]);
     const first = await ask(undefined);
-    assert.deepEqual([first.records, first.left], [[], 0]);
+    assert.deepEqual([first.records, first.left], [[], undefined]);
     assert.deepEqual((await ask(first.since)).records, []);
     const [one, two] = [row({ created_at: storedTime(Date.now() - 60_000) }), row()];
     await insert([one, two]);
@@ -72,9 +73,22 @@ export function tellsNewLogs(analytics: () => Analytics): void {
     );
     await insert(rows);
     const some = await ask(since, { limit: 10 });
-    assert.deepEqual([ids(some), some.left], [rows.slice(20).map(({ id }) => id), 20]);
+    assert.deepEqual(
+      ids(some),
+      rows.slice(20).map(({ id }) => id),
+    );
+    // What was left out is found by its times.
+    const { count, window } = some.left ?? assert.fail('nothing is left out');
+    assert.equal(count, 20);
+    const { organisation_id } = rows[0] ?? row();
+    const visibility = { organisationId: organisation_id };
+    const found = await analytics().logs({ window, visibility, order: 'oldest', limit: 100 });
+    assert.deepEqual(
+      found.map(({ request }) => request.id),
+      rows.slice(0, 20).map(({ id }) => id),
+    );
     const rest = await ask(some.since, { limit: 10 });
-    assert.deepEqual([ids(rest), rest.left], [[], 0]);
+    assert.deepEqual([ids(rest), rest.left], [[], undefined]);
   });
 
   test('only what may be seen, and what the filter lets through', async () => {
@@ -91,7 +105,7 @@ export function tellsNewLogs(analytics: () => Analytics): void {
       row({ ...wanted, id: randomUUID(), organisation_id: randomUUID() }),
     ]);
     const told = await ask(since, given);
-    assert.deepEqual([ids(told), told.left], [[wanted.id], 0]);
+    assert.deepEqual([ids(told), told.left], [[wanted.id], undefined]);
   });
 
   test('a text is found when the body comes after its request', async () => {
@@ -107,6 +121,31 @@ export function tellsNewLogs(analytics: () => Analytics): void {
     const told = await ask(before.since, given);
     assert.deepEqual(ids(told), [with_it.id]);
     assert.deepEqual(ids(await ask(told.since, given)), []);
+  });
+
+  test('with previews an entry waits a moment for its body, and one without a body comes all the same', async () => {
+    const { row, insert, ask } = setting();
+    const given = { preview: 160 };
+    const { since } = await ask(undefined, given);
+    const [with_it, without, earlier] = [row(), row(), row()];
+    await insert([with_it, without]);
+    await insert([earlier], Date.now() - 5000);
+    const before = await ask(since, given);
+    assert.deepEqual(
+      before.records.map(({ request, preview }) => [request.id, preview]),
+      [[earlier.id, '']],
+    );
+    const body = bodyRow(with_it, {
+      request: JSON.stringify({ messages: [{ role: 'user', content: 'Hello there' }] }),
+    });
+    await analytics().insert('bodies', ndjson([body]), newToken());
+    const told = await ask(before.since, given);
+    assert.deepEqual(
+      told.records.map(({ request, preview }) => [request.id, preview]),
+      [[with_it.id, 'Hello there']],
+    );
+    await delay(2000);
+    assert.deepEqual(ids(await ask(told.since, given)), [without.id]);
   });
 
   test('going on later repeats the last seconds at the most, and misses nothing', async () => {

@@ -6,15 +6,16 @@ import { requestRow } from '../../../tests/conformance/analytics-rows.ts';
 import { ManualClock, settle } from '../../../tests/conformance/manual-clock.ts';
 import { LogTail, TailEnded } from './stream.ts';
 
+const leftOut = { from: Date.UTC(2026, 0, 2), to: Date.UTC(2026, 0, 3) };
 const found = (place: number, entries = 0, left = 0): NewLogs => ({
   records: Array.from({ length: entries }, () => ({ request: requestRow(), body: undefined })),
   since: `since-${place}`,
   resume: String(place),
-  left,
+  left: left === 0 ? undefined : { count: left, window: leftOut },
 });
 
 /** A tail whose store gives these answers, one after another, and then nothing new. */
-async function started(answers: (NewLogs | Error)[], first = found(0)) {
+async function started(answers: (NewLogs | Error)[], first = found(0), isGap = false) {
   const clock = new ManualClock();
   const asked: (string | undefined)[] = [];
   let ends = 0;
@@ -24,6 +25,7 @@ async function started(answers: (NewLogs | Error)[], first = found(0)) {
   const tail = new LogTail({
     clock,
     first,
+    isGap,
     ask(since) {
       asked.push(since);
       const answer = answers.shift() ?? found(99);
@@ -94,7 +96,14 @@ test('a reader that does not keep up is told how much it missed', async () => {
   assert.deepEqual(names(events()), ['log']);
   block(false);
   tail.resume();
-  assert.deepEqual(events().at(-1), { name: 'skipped', id: 'id-2', data: { count: 2 + 4 + 5 } });
+  // Those of which the tail knows no more than their number have times of their own.
+  const from = new Date(
+    Math.min(leftOut.from, Date.parse(String(events()[0]?.data['created_at']))),
+  ).toISOString();
+  const { to, ...said } = events().at(-1)?.data ?? {};
+  assert.deepEqual(said, { count: 2 + 4 + 5, from });
+  assert.ok(Date.parse(String(to)) >= leftOut.to);
+  assert.equal(events().at(-1)?.id, 'id-2');
   await clock.pass(1000);
   assert.deepEqual(names(events()), ['log', 'skipped', 'log']);
 });
@@ -103,7 +112,16 @@ test('entries beyond the most that are told at once are counted', async () => {
   const { clock, events } = await started([found(1, 2, 40)]);
   await clock.pass(1000);
   assert.deepEqual(names(events()), ['skipped', 'log', 'log']);
-  assert.deepEqual(events()[0]?.data, { count: 40 });
+  assert.deepEqual(events()[0]?.data, {
+    count: 40,
+    from: '2026-01-02T00:00:00.000Z',
+    to: '2026-01-03T00:00:00.000Z',
+  });
+});
+
+test('a client whose place is lost is told so before anything else', async () => {
+  const { events } = await started([], found(0, 1), true);
+  assert.deepEqual(names(events()), ['gap', 'log']);
 });
 
 test('a store that is away is reported, asked less and less often, and gone on with', async () => {

@@ -106,7 +106,8 @@ const defaultSize = 50;
 const maxNumberedEntries = 10_000;
 /** Largest page with bodies: an entry may have half a megabyte of them. */
 const maxBodies = 50;
-const previewCharacters = 160;
+/** Longest preview of a request. */
+export const previewCharacters = 160;
 /** Entries without bodies that are written between two yields to other requests. */
 const summariesAtOnce = 16;
 

@@ -33,7 +33,7 @@ function setting(analytics: Parameters<typeof testAnalytics>[0] = {}) {
           records: [],
           since: `s${asked.length}`,
           resume: `${asked.length}`,
-          left: 0,
+          left: undefined,
         });
       },
       ...analytics,
@@ -165,7 +165,7 @@ test('a store that is away refuses the stream, which then takes no place', async
     newLogs: () =>
       isAway
         ? Promise.reject(new GatewayError('store_unavailable', 'away'))
-        : Promise.resolve({ records: [], since: 's', resume: 'r', left: 0 }),
+        : Promise.resolve({ records: [], since: 's', resume: 'r', left: undefined }),
   });
   for (let index = 0; index < 5; index += 1) await assert.rejects(open(), { code: 'store_unavailable' });
   isAway = false;
@@ -195,11 +195,20 @@ test('a place that the store does not know begins anew', async () => {
     newLogs({ since }) {
       sinces.push(since);
       if (since === 'bad') return Promise.reject(new GatewayError('invalid_request', 'no such place'));
-      return Promise.resolve({ records: [], since: 's', resume: 'r', left: 0 });
+      return Promise.resolve({ records: [], since: 's', resume: 'r', left: undefined });
     },
   });
-  await open(testKey(), { headers: { 'last-event-id': `${clock.now()}-bad` } });
+  const { said } = await open(testKey(), { headers: { 'last-event-id': `${clock.now()}-bad` } });
   assert.deepEqual(sinces, ['bad', undefined]);
+  assert.match(said.text, /^event: gap$/m);
+  const known = await open(testKey(), { headers: { 'last-event-id': `${clock.now()}-good` } });
+  assert.doesNotMatch(known.said.text, /event: gap/);
+});
+
+test('previews are asked for when the client wants them', async () => {
+  const { open, asked } = setting();
+  await open(testKey(), { query: { include: 'preview' } });
+  assert.equal(asked[0]?.preview, 160);
 });
 
 test('ends with its configuration, and opens no stream afterwards', async () => {

@@ -1,7 +1,7 @@
 import { hasScope, roleOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineMediaRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
-import type { NewLogs, Visibility } from '../../../core/ports/analytics.ts';
+import type { LeftOut, NewLogs, Visibility } from '../../../core/ports/analytics.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { visibilityIn } from '../shared/data-visibility.ts';
 import { filterQuery, readFilter } from '../shared/request-filter.ts';
@@ -9,6 +9,7 @@ import { strict } from '../shared/fields.ts';
 import type { StreamSource, StreamTarget } from '../../../core/pipeline/answer.ts';
 import type { Clock } from '../../../core/ports/clock.ts';
 import { logSummary } from './record.ts';
+import { previewCharacters } from './routes.ts';
 
 const maxStreams = 20;
 const maxStreamsPerKey = 3;
@@ -64,6 +65,8 @@ interface TailParts {
   ask(since: string | undefined): Promise<NewLogs>;
   /** Result of the first call of `ask`. */
   readonly first: NewLogs;
+  /** The client wanted to go on from a place that is too old or unknown. */
+  readonly isGap?: boolean;
   /** Event id with which clients resume; see `NewLogs.resume`. */
   eventId(resume: string): string;
   /** Called once, at the end. */
@@ -90,7 +93,7 @@ export class LogTail implements StreamSource {
   private since: string;
   private id: string;
   private paused = false;
-  private skipped = 0;
+  private skipped: LeftOut | undefined;
   private failures = 0;
   private over = false;
   private endsAt = 0;
@@ -107,9 +110,10 @@ export class LogTail implements StreamSource {
     // `finish` may have been called before `pipe`.
     if (this.over) return target.end();
     this.target = target;
-    const { clock, first } = this.parts;
+    const { clock, first, isGap = false } = this.parts;
     this.endsAt = clock.monotonic() + longestMs;
     this.write(`: following the log\nretry: 3000\nid: ${this.id}\n\n`);
+    if (isGap) this.write(event('gap', {}, this.id));
     this.tell(first);
     this.wait(pollMs);
   }
@@ -166,27 +170,38 @@ export class LogTail implements StreamSource {
 
   private tell({ records, left, resume }: NewLogs): void {
     const next = this.parts.eventId(resume);
-    this.skipped += left;
-    if (this.paused) this.skipped += records.length;
-    else {
-      this.tellSkipped();
-      records.forEach((record, index) => {
-        // Only the last entry of a batch advances the id: a client cut off within the batch receives it again.
-        const id = index === records.length - 1 ? next : this.id;
-        if (this.paused) this.skipped += 1;
-        else this.write(event('log', logSummary(record), id));
-      });
-    }
+    if (left !== undefined) this.skip(left);
+    this.tellSkipped();
+    records.forEach((record, index) => {
+      // Only the last entry of a batch advances the id: a client cut off within the batch receives it again.
+      const id = index === records.length - 1 ? next : this.id;
+      const entry = logSummary(record);
+      const from = Date.parse(entry.created_at);
+      if (this.paused) this.skip({ count: 1, window: { from, to: from + 1 } });
+      else this.write(event('log', entry, id));
+    });
     this.id = next;
     const now = this.parts.clock.monotonic();
     if (!this.paused && now - this.quietSince >= heartbeatMs) this.write(`: alive\nid: ${next}\n\n`);
   }
 
+  private skip({ count, window }: LeftOut): void {
+    const before = this.skipped ?? { count: 0, window };
+    this.skipped = {
+      count: before.count + count,
+      window: {
+        from: Math.min(before.window.from, window.from),
+        to: Math.max(before.window.to, window.to),
+      },
+    };
+  }
+
   private tellSkipped(): void {
-    if (this.skipped === 0 || this.paused) return;
-    const count = this.skipped;
-    this.skipped = 0;
-    this.write(event('skipped', { count }, this.id));
+    if (this.skipped === undefined || this.paused) return;
+    const { count, window } = this.skipped;
+    this.skipped = undefined;
+    const [from, to] = [window.from, window.to].map((at) => new Date(at).toISOString());
+    this.write(event('skipped', { count, from, to }, this.id));
   }
 
   /** Reports a failure of the store and retries with backoff; later entries follow after it recovers. */
@@ -227,6 +242,17 @@ const restart: TailEnd = {
 };
 /** Filters without a time range: a stream starts now. */
 const filters = Type.Omit(Type.Object(filterQuery), ['time_of_generation_min', 'time_of_generation_max']);
+const Query = Type.Object(
+  {
+    ...filters.properties,
+    include: Type.Optional(
+      Type.Literal('preview', {
+        description: `Include a \`preview\` of each request, as \`GET /logs\` does. An entry whose body has not arrived waits for it for two seconds.`,
+      }),
+    ),
+  },
+  strict,
+);
 
 /** The streams of one generation. */
 export class LogStreams {
@@ -256,10 +282,10 @@ export class LogStreams {
       scope: scopes,
       // Reads only.
       audit: null,
-      query: Type.Object(filters.properties, strict),
+      query: Query,
       reply: Type.String({
         description:
-          'Events: `log` (an entry as `GET /logs` shows it), `skipped` (`count` entries were omitted), `problem` (the store does not answer; the gateway retries), `end` (with its `reason`: `time`, `restart` or `access`).',
+          'Events: `log` (an entry as `GET /logs` shows it), `skipped` (`count` entries were omitted; `GET /logs` has them between `from` and `to`), `gap` (the place of `last-event-id` is older than five minutes, or unknown: entries since then are not told, `GET /logs` has them), `problem` (the store does not answer; the gateway retries), `end` (with its `reason`: `time`, `restart` or `access`).',
       }),
       media: 'text/event-stream',
       examples: {
@@ -279,18 +305,26 @@ export class LogStreams {
           );
         };
         const ask = async (since: string | undefined): Promise<NewLogs> =>
-          analytics.newLogs({ since, filter, limit: maxPerPoll, visibility: visibilityOrEnd(visibility) });
+          analytics.newLogs({
+            since,
+            filter,
+            limit: maxPerPoll,
+            visibility: visibilityOrEnd(visibility),
+            ...(query.include === 'preview' && { preview: previewCharacters }),
+          });
         // Before the stream starts, a refusal is an ordinary error answer.
         visibility();
         const leave = this.places.take(key.id);
         const unregister = context.onAbort(leave);
         try {
-          const first = await firstAnswer(ask, recentPlace(context.header('last-event-id'), clock.now()));
+          const lastId = context.header('last-event-id');
+          const { first, resumed } = await firstAnswer(ask, recentPlace(lastId, clock.now()));
           if (this.isEnding) throw restarting();
           const tail: LogTail = new LogTail({
             clock,
             ask,
             first,
+            isGap: lastId !== undefined && !resumed,
             eventId: (resume) => `${clock.now()}-${resume}`,
             onEnd: () => {
               this.tails.delete(tail);
@@ -342,12 +376,12 @@ function visibilityOrEnd(visibility: () => Visibility): Visibility {
 async function firstAnswer(
   ask: (since: string | undefined) => Promise<NewLogs>,
   place: string | undefined,
-): Promise<NewLogs> {
+): Promise<{ readonly first: NewLogs; readonly resumed: boolean }> {
   try {
-    return await ask(place);
+    return { first: await ask(place), resumed: place !== undefined };
   } catch (error) {
     if (place !== undefined && GatewayError.is(error) && error.code === 'invalid_request')
-      return ask(undefined);
+      return { first: await ask(undefined), resumed: false };
     if (error instanceof TailEnded) throw new GatewayError('scope_missing', error.message);
     throw error;
   }

@@ -7,7 +7,7 @@ export const logs = {
   live: {
     name: 'Live',
     on: 'Following: new requests appear at the top',
-    skipped: (n: string) => `${n} were left out`,
+    away: 'The connection to the gateway was lost. New requests are fetched as soon as it is back.',
   },
   columns: {
     time: 'Time',

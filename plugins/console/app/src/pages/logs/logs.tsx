@@ -35,8 +35,9 @@ export default function Logs() {
   const filters = useMemo(() => filtersOf(search), [search]);
   const order = search['order'] === 'oldest' ? 'oldest' : 'newest';
   const live = search['live'] === true && order === 'newest';
-  const query = useLogs({ range, filters, order });
-  const tail = useTail(live, filters);
+  const view = { range, filters, order } as const;
+  const { query, refresh } = useLogs(view);
+  const tail = useTail(live, view, refresh);
   const pages = query.data?.pages;
   const listed = useMemo(() => pages?.flatMap(({ data }) => data) ?? nothing, [pages]);
   const rows = useMemo(() => merged(tail.entries, listed), [tail.entries, listed]);
@@ -87,7 +88,6 @@ export default function Logs() {
       {live && (
         <p role="status" className={classes('text-sm', tail.fault === undefined ? 'text-soft' : 'text-warn')}>
           {tail.fault ?? texts.live.on}
-          {tail.skipped > 0 && ` · ${texts.live.skipped(count(tail.skipped))}`}
         </p>
       )}
       <Card className={classes('flex min-h-0 grow flex-col', isPlaceholderData && 'opacity-60')}>

@@ -1,11 +1,12 @@
-import { useEffect, useState } from 'react';
-import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
-import { api, ApiError, dataOf } from '@/api/client';
+import { useEffect, useRef, useState } from 'react';
+import { type InfiniteData, keepPreviousData, useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { api, ApiError, dataOf, send } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
+import { type ServerEvent, serverEvents } from '@/lib/events';
 import type { Filters } from '@/lib/filters';
-import { serverEvents } from '@/lib/live';
 import { usePreferences } from '@/lib/preferences';
 import { spanOf, timesOf, type Range } from '@/lib/time-range';
+import { logs as texts } from '@/texts/logs';
 
 /** A page of the log as the API gives it. */
 type LogPage = operations['logs.list']['responses'][200]['content']['application/json'];
@@ -23,12 +24,14 @@ export interface LogView {
 const firstEntries = 50;
 const furtherEntries = 200;
 
-/** Entries by pages; a view that is left takes its requests with it. */
+/** Entries by pages; a view that is left takes its requests with it. `refresh` reads them anew, from the first page. */
 export function useLogs({ range, filters, order }: LogView) {
   const { zone, words } = usePreferences();
   const include = words ? { include: 'preview' as const } : {};
-  return useInfiniteQuery({
-    queryKey: ['logs', range, range.name === 'custom' ? '' : zone, filters, order, words],
+  const queries = useQueryClient();
+  const queryKey = ['logs', range, range.name === 'custom' ? '' : zone, filters, order, words];
+  const query = useInfiniteQuery({
+    queryKey,
     queryFn: ({ pageParam, signal }) => {
       const place =
         pageParam === ''
@@ -48,84 +51,220 @@ export function useLogs({ range, filters, order }: LogView) {
     staleTime: 60_000,
     gcTime: 60_000,
   });
+  const refresh = async (): Promise<void> => {
+    // One that is under way may have been answered before.
+    await queries.cancelQueries({ queryKey, exact: true });
+    queries.setQueryData<InfiniteData<LogPage, string>>(
+      queryKey,
+      (data) => data && { pages: data.pages.slice(0, 1), pageParams: data.pageParams.slice(0, 1) },
+    );
+    await queries.refetchQueries({ queryKey, exact: true }, { throwOnError: true });
+  };
+  return { query, refresh };
 }
 
-const mostLive = 500;
+/** Entries that came while the list is followed; with more, the list is read anew. */
+const mostLive = 2000;
+/** Entries that are fetched at once when the stream has left some out; of more, the list is read anew. */
+const mostFetched = 1000;
+/** The gateway says something every 15 seconds. */
+const silenceMs = 40_000;
+const retryMs = 3000;
 
 interface Tail {
   readonly entries: readonly LogEntry[];
-  readonly skipped: number;
   readonly fault: string | undefined;
 }
 
-const noTail: Tail = { entries: [], skipped: 0, fault: undefined };
+const noTail: Tail = { entries: [], fault: undefined };
 
-/** Entries as they come, the newest first, at most 500 of them; while `on`. */
-export function useTail(on: boolean, filters: Filters): Tail {
+/**
+ * Entries as they come, the newest first; while `on`. What comes while the stream is away, or too fast for it, is
+ * fetched afterwards: from where the stream was cut off, from the list, or by reading the list anew with `refresh`.
+ */
+export function useTail(on: boolean, view: LogView, refresh: () => Promise<void>): Tail {
+  const { words } = usePreferences();
   const [tail, setTail] = useState(noTail);
-  const asked = JSON.stringify(filters);
+  const latest = useRef({ filters: view.filters, refresh });
+  latest.current = { filters: view.filters, refresh };
+  const asked = JSON.stringify([view, words]);
   useEffect(() => {
     setTail(noTail);
     if (!on) return undefined;
     const stop = new AbortController();
-    void follow(asked, stop.signal, setTail);
+    const { filters } = latest.current;
+    void new Follower(
+      { filters, words, signal: stop.signal, refresh: () => latest.current.refresh() },
+      (now) => {
+        if (!stop.signal.aborted) setTail(now);
+      },
+    ).run();
     return () => stop.abort();
   }, [on, asked]);
   return tail;
 }
 
-async function follow(
-  asked: string,
-  signal: AbortSignal,
-  set: (change: (before: Tail) => Tail) => void,
-): Promise<void> {
-  const filters = JSON.parse(asked) as Record<string, string | number | boolean>;
-  const query = new URLSearchParams(Object.entries(filters).map(([name, value]) => [name, String(value)]));
-  // A busy gateway has many a second: they are shown together, ten times a second at most.
-  let waiting: LogEntry[] = [];
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const show = (): void => {
-    timer = undefined;
-    const fresh = waiting.reverse();
-    waiting = [];
-    set((before) => ({
-      ...before,
-      fault: undefined,
-      entries: merged(fresh, before.entries).slice(0, mostLive),
-    }));
-  };
-  const say = (fault: string): void => set((before) => ({ ...before, fault }));
-  // The gateway ends a stream after an hour and with each new configuration: it is asked for again.
-  while (!signal.aborted) {
-    try {
-      for await (const { event, data } of serverEvents(`/logs/stream?${query.toString()}`, { signal })) {
-        if (event === 'log') {
-          waiting.push(JSON.parse(data) as LogEntry);
-          if (waiting.length > mostLive) waiting = waiting.slice(-mostLive);
-          timer ??= setTimeout(show, 100);
-        } else if (event === 'skipped') {
-          const { count } = JSON.parse(data) as { count: number };
-          set((before) => ({ ...before, skipped: before.skipped + count }));
-        } else if (event === 'problem') say((JSON.parse(data) as { message: string }).message);
-      }
-    } catch (error) {
-      if (signal.aborted) break;
-      say(error instanceof Error ? error.message : String(error));
-      if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429)
-        break;
-    }
-    await pause(3000, signal);
-  }
-  clearTimeout(timer);
+interface Following {
+  readonly filters: Filters;
+  readonly words: boolean;
+  readonly signal: AbortSignal;
+  /** Reads the list anew; rejects when it cannot. */
+  refresh(): Promise<void>;
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+/** Follows the log until its signal is aborted. */
+class Follower {
+  readonly #following: Following;
+  readonly #show: (tail: Tail) => void;
+  #entries: readonly LogEntry[] = [];
+  /** A busy gateway has many a second: they are shown together, ten times a second at most. */
+  #waiting: LogEntry[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #fault: string | undefined;
+  /** Where the stream goes on; empty when the list has to be read first. */
+  #lastId = '';
+
+  constructor(following: Following, show: (tail: Tail) => void) {
+    this.#following = following;
+    this.#show = show;
+  }
+
+  async run(): Promise<void> {
+    const { signal } = this.#following;
+    // The gateway ends a stream after an hour and with each new configuration: it is asked for again.
+    while (!signal.aborted) {
+      try {
+        await this.#connect();
+      } catch (error) {
+        if (signal.aborted) break;
+        this.#say(error instanceof ApiError ? error.message : texts.live.away);
+        if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429)
+          break;
+      }
+      await untilRetry(signal);
+    }
+    clearTimeout(this.#timer);
+  }
+
+  /** One stream, to its end. */
+  async #connect(): Promise<void> {
+    const { filters, words, signal } = this.#following;
+    const asked = { ...filters, ...(words && { include: 'preview' }) };
+    const query = new URLSearchParams(Object.entries(asked).map(([name, value]) => [name, String(value)]));
+    const cut = new AbortController();
+    const end = (): void => cut.abort(signal.reason);
+    // A line that is new has nothing of the old one's connections.
+    const changed = (): void => cut.abort();
+    signal.addEventListener('abort', end);
+    addEventListener('online', changed);
+    try {
+      const answer = await send(`/logs/stream?${query.toString()}`, {
+        headers: {
+          accept: 'text/event-stream',
+          ...(this.#lastId !== '' && { 'last-event-id': this.#lastId }),
+        },
+        signal: cut.signal,
+      });
+      // What came before the stream began is in the list that is read after it.
+      if (this.#lastId === '') await this.#readAnew();
+      this.#say(undefined);
+      for await (const event of serverEvents(answer, silenceMs)) {
+        await this.#take(event);
+        this.#lastId = event.id;
+      }
+    } finally {
+      signal.removeEventListener('abort', end);
+      removeEventListener('online', changed);
+    }
+  }
+
+  async #take({ event, data }: ServerEvent): Promise<void> {
+    if (event === 'log') {
+      this.#waiting.push(JSON.parse(data) as LogEntry);
+      if (this.#waiting.length + this.#entries.length > mostLive) await this.#readAnew();
+      else this.#timer ??= setTimeout(() => this.#showWaiting(), 100);
+    } else if (event === 'skipped') await this.#fetchLeftOut(JSON.parse(data) as LeftOut);
+    else if (event === 'gap') await this.#readAnew();
+    else if (event === 'problem') this.#say((JSON.parse(data) as { message: string }).message);
+  }
+
+  #say(fault: string | undefined): void {
+    this.#fault = fault;
+    this.#show({ entries: this.#entries, fault });
+  }
+
+  #showWaiting(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const fresh = this.#waiting.reverse();
+    this.#waiting = [];
+    this.#entries = merged(fresh, this.#entries);
+    this.#show({ entries: this.#entries, fault: this.#fault });
+  }
+
+  /** The list has all that came so far; only what comes from now on stands before it. */
+  async #readAnew(): Promise<void> {
+    // Until it has been read, the next connection begins with it.
+    this.#lastId = '';
+    this.#showWaiting();
+    await this.#following.refresh();
+    this.#entries = [];
+    this.#say(undefined);
+  }
+
+  async #fetchLeftOut({ count, from, to }: LeftOut): Promise<void> {
+    if (count > mostFetched) return this.#readAnew();
+    const { filters, words, signal } = this.#following;
+    const found: LogEntry[] = [];
+    const window = { time_of_generation_min: from, time_of_generation_max: to };
+    let cursor: string | null = null;
+    do {
+      const place = cursor === null ? { ...window, order: 'newest' as const } : { cursor };
+      const page: LogPage = await dataOf(
+        api.GET('/logs', {
+          params: {
+            query: { ...filters, ...place, page_size: furtherEntries, ...(words && { include: 'preview' }) },
+          },
+          signal,
+        }),
+      );
+      found.push(...page.data);
+      cursor = page.next_cursor;
+    } while (cursor !== null && found.length < mostFetched);
+    if (cursor !== null) return this.#readAnew();
+    this.#showWaiting();
+    this.#entries = [...merged(found, this.#entries)].sort(newestFirst);
+    this.#show({ entries: this.#entries, fault: this.#fault });
+  }
+}
+
+/** Entries that the stream has not told: as many, accepted in this time. */
+interface LeftOut {
+  readonly count: number;
+  readonly from: string;
+  readonly to: string;
+}
+
+/** The order of the list. */
+function newestFirst(one: LogEntry, other: LogEntry): number {
+  const [first, second] = [one, other].map(({ created_at: at, id }) => `${at} ${id}`) as [string, string];
+  return first < second ? 1 : first > second ? -1 : 0;
+}
+
+/** Waits a moment, or until the browser is online or seen again. */
+function untilRetry(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => {
+    const done = (): void => {
       clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      removeEventListener('online', done);
+      document.removeEventListener('visibilitychange', done);
       resolve();
-    });
+    };
+    const timer = setTimeout(done, retryMs);
+    signal.addEventListener('abort', done);
+    addEventListener('online', done);
+    document.addEventListener('visibilitychange', done);
   });
 }
 

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'react';
 import { useMutation } from '@tanstack/react-query';
 import { Play } from 'lucide-react';
 import { ApiError, ask, errorOf } from '@/api/client';
+import { eventsOf } from '@/lib/events';
 import { duration } from '@/lib/format';
 import { mcp as texts } from '@/texts/mcp';
 import { Button } from '@/ui/button';
@@ -90,11 +91,7 @@ class Conversation {
 function messagesOf(text: string, type: string): readonly Message[] {
   if (text === '') return [];
   if (!type.startsWith('text/event-stream')) return [JSON.parse(text) as Message].flat();
-  return text.split(/\r?\n\r?\n/).flatMap((event): Message[] => {
-    const lines = event.split(/\r?\n/).filter((line) => line.startsWith('data:'));
-    const data = lines.map((line) => line.slice(5).trimStart()).join('\n');
-    return data === '' ? [] : [JSON.parse(data) as Message].flat();
-  });
+  return eventsOf(text).flatMap(({ data }) => [JSON.parse(data) as Message].flat());
 }
 
 /** The needed arguments of a tool, to be filled in. */

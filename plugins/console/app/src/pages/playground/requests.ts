@@ -1,5 +1,6 @@
 import { facts } from '@/api/facts';
 import { send } from '@/api/client';
+import { serverEvents } from '@/lib/events';
 import { isObject, objectOf } from '@/lib/json';
 import { type Message, sentMessages, type ToolCall } from '@/pages/playground/messages';
 
@@ -122,7 +123,9 @@ export async function runRequest(
       traceId: said('trace-id'),
     });
     if (answer.headers.get('content-type')?.startsWith('text/event-stream') === true)
-      for await (const chunk of chunksOf(answer)) step(added(run, chunk, 'delta'));
+      for await (const { data } of serverEvents(answer)) {
+        if (data !== '' && data !== '[DONE]') step(added(run, JSON.parse(data) as unknown, 'delta'));
+      }
     else step(added(run, (await answer.json()) as unknown, 'message'));
     step({ state: 'done', totalMs: since() });
   } catch (error) {
@@ -134,30 +137,6 @@ export async function runRequest(
       fault: error instanceof Error ? error.message : String(error),
       totalMs: since(),
     });
-  }
-}
-
-/** The JSON of each event. */
-async function* chunksOf(answer: Response): AsyncGenerator<unknown> {
-  if (answer.body === null) return;
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
-  try {
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      rest += value;
-      const lines = rest.split(/\r?\n/);
-      rest = lines.pop() ?? '';
-      if (rest.length > mostText) throw new Error('An event of the answer is too long.');
-      for (const line of lines) {
-        const data = /^data: ?(.*)$/.exec(line)?.[1];
-        if (data === undefined || data === '[DONE]') continue;
-        yield JSON.parse(data) as unknown;
-      }
-    }
-  } finally {
-    await reader.cancel().catch(() => undefined);
   }
 }
 

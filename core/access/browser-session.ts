@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { type Static, Type } from 'typebox';
-import { Value } from 'typebox/value';
+import { Type } from 'typebox';
 import { isEqual } from '../base/bytes.ts';
 import { cookieName, cookieValue, maxCookie, setCookie } from '../base/cookies.ts';
+import { Envelopes } from '../base/envelope.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { SecretBox } from '../ports/secret-managers.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
@@ -10,18 +9,19 @@ import { GatewayError } from '../errors/gateway-error.ts';
 /** The cookie's name, without what `cookieName` adds. */
 const name = 'console';
 const sealedFor = 'browser-session';
-const tokenBytes = 16;
 
-/** A session of a browser: the sealed content of its cookie. */
-const Session = Type.Object({
+/** The sealed content of the cookie. */
+const Session = Type.Object({ credential: Type.String() });
+
+/** A session of a browser. */
+export interface BrowserSession {
   /** A service key or a token, as the caller would send it in `Authorization`. Never log it. */
-  credential: Type.String(),
+  readonly credential: string;
   /** The page sends it in the header `{prefix}-csrf`; pages of other origins cannot. */
-  csrf: Type.String(),
+  readonly csrf: string;
   /** Milliseconds since the epoch. */
-  until: Type.Number(),
-});
-export type BrowserSession = Readonly<Static<typeof Session>>;
+  readonly until: number;
+}
 
 /** A session that begins. */
 interface Begun {
@@ -37,25 +37,21 @@ interface Begun {
  * had sent it, so a session ends with its key.
  */
 export class BrowserSessions {
-  readonly #secrets: SecretBox;
-  readonly #clock: Clock;
+  readonly #envelopes: Envelopes;
 
-  constructor({ secrets, clock }: { readonly secrets: SecretBox; readonly clock: Clock }) {
-    this.#secrets = secrets;
-    this.#clock = clock;
+  constructor(parts: { readonly secrets: SecretBox; readonly clock: Clock }) {
+    this.#envelopes = new Envelopes(parts, { longest: maxCookie });
   }
 
   /** Throws `invalid_request` for a credential that does not fit into a cookie. */
   begin(credential: string, origin: string, lifetimeMs: number): Begun {
-    const csrf = randomBytes(tokenBytes).toString('base64url');
-    const session = { credential, csrf, until: this.#clock.now() + lifetimeMs };
-    const value = this.#secrets.seal(JSON.stringify(session), sealedFor);
-    if (value.length > maxCookie)
+    const { id: csrf, until, text } = this.#envelopes.seal(sealedFor, { credential }, lifetimeMs);
+    if (text.length > maxCookie)
       throw new GatewayError(
         'invalid_request',
         `The credential has ${credential.length} characters, and with them the session does not fit into a cookie (${maxCookie} bytes). Use a service key, or have the identity provider issue shorter tokens.`,
       );
-    return { headers: sessionCookie(origin, value, lifetimeMs), session };
+    return { headers: sessionCookie(origin, text, lifetimeMs), session: { credential, csrf, until } };
   }
 
   /** The headers that end the session of a browser. */
@@ -67,13 +63,8 @@ export class BrowserSessions {
   read(cookies: string | undefined): BrowserSession | undefined {
     if (cookies?.includes(`weir-${name}=`) !== true) return undefined;
     const text = cookieValue(cookies, `__Host-weir-${name}`) ?? cookieValue(cookies, `weir-${name}`);
-    if (text === undefined || text === '' || text.length > maxCookie) return undefined;
-    try {
-      const value: unknown = JSON.parse(this.#secrets.open(text, sealedFor));
-      return Value.Check(Session, value) && this.#clock.now() < value.until ? value : undefined;
-    } catch {
-      return undefined;
-    }
+    const opened = this.#envelopes.open(sealedFor, text, Session);
+    return opened && { credential: opened.value.credential, csrf: opened.id, until: opened.until };
   }
 
   /** The credential of the caller's session; undefined without a session, or without its `csrf`. */

@@ -47,12 +47,30 @@ export function cookieOf(context: Pick<RequestContext, 'header'>, name: string):
   return cookieValue(context.header('cookie'), name);
 }
 
-/** Origin of public addresses: `server.public_url`, else the `Host` header, which is believed on loopback alone. */
+/**
+ * Origin of public addresses, without a slash at its end: `server.public_url`, else the `Host` header, which is believed
+ * on loopback alone.
+ */
 export function publicOrigin(
   context: Pick<RequestContext, 'header' | 'remoteAddress'>,
   publicUrl: string | undefined,
 ): string | undefined {
-  if (publicUrl !== undefined) return publicUrl;
+  if (publicUrl !== undefined) return publicUrl.replace(/\/+$/, '');
   const host = context.header('host') ?? '';
   return isLoopbackHost(host) && isLoopbackAddress(context.remoteAddress) ? `http://${host}` : undefined;
+}
+
+/** Origin that the caller sees: `server.public_url` where the request names its host, else as the request says. */
+export function seenOrigin(context: Pick<RequestContext, 'header'>, publicUrl: string | undefined): string {
+  const host = context.header('host') ?? 'localhost';
+  const known = publicUrl === undefined ? undefined : new URL(publicUrl);
+  return known?.host === host ? known.origin : `http://${host}`;
+}
+
+/** Origin of links that a caller with a key is given: the public one, else the one that the caller sees. */
+export function linkOrigin(
+  context: Pick<RequestContext, 'header' | 'remoteAddress'>,
+  publicUrl: string | undefined,
+): string {
+  return publicOrigin(context, publicUrl) ?? seenOrigin(context, publicUrl);
 }

@@ -1,14 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { type BrowserSession, BrowserSessions } from '../../core/access/browser-session.ts';
-import { isOwnForm, shortBody, Stopped } from '../../core/pipeline/browser.ts';
-import {
-  type Answer,
-  definePlugin,
-  GatewayError,
-  type RequestContext,
-  type Scope,
-} from '../../core/pipeline/plugin.ts';
+import { isOwnForm, seenOrigin, shortBody, Stopped } from '../../core/pipeline/browser.ts';
+import { type Answer, definePlugin, GatewayError, type RequestContext } from '../../core/pipeline/plugin.ts';
 import { ConsoleFiles } from './files.ts';
 import { OptionsSchema } from './options.ts';
 import { SignIn } from './sign-in.ts';
@@ -44,7 +38,7 @@ export default definePlugin({
 
     async function answer(context: RequestContext): Promise<Answer> {
       const { method, path } = context;
-      const origin = originOf(context, scope);
+      const origin = seenOrigin(context, scope.publicUrl);
       if (path === '/console/session') return session(context, origin);
       if (method !== 'GET' && method !== 'HEAD') throw notHere(context);
       if (signIn !== undefined && path === '/console/sign-in') return signIn.begin(context, origin);
@@ -80,13 +74,6 @@ export default definePlugin({
     }
   },
 });
-
-/** The origin that the browser sees: `server.public_url` where the request names its host, else as the request says. */
-function originOf(context: RequestContext, { publicUrl }: Pick<Scope, 'publicUrl'>): string {
-  const host = context.header('host') ?? 'localhost';
-  const known = publicUrl === undefined ? undefined : new URL(publicUrl);
-  return known?.host === host ? known.origin : `http://${host}`;
-}
 
 /** A page may know when its session ends, and its token against forged requests; never the credential. */
 function shownSession(session: BrowserSession | undefined) {

@@ -5,7 +5,8 @@ import { cookieName, maxCookie, setCookie } from '../../core/base/cookies.ts';
 import { oauthClientOf } from '../../core/organisation/mcp-oauth.ts';
 import { cookieOf, redirect, Stopped } from '../../core/pipeline/browser.ts';
 import { type Answer, GatewayError, type RequestContext, type Scope } from '../../core/pipeline/plugin.ts';
-import { randomName, Seals } from '../../core/pipeline/seals.ts';
+import { randomName } from '../../core/base/envelope.ts';
+import { Seals } from '../../core/pipeline/seals.ts';
 import type { OauthServer, OauthTokens } from '../../core/ports/oauth.ts';
 import type { SignInOptions } from './options.ts';
 

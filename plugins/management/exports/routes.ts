@@ -33,7 +33,8 @@ import {
   wrongState,
 } from './record.ts';
 import { countRows, exportFileRoute, exportsOf, planOf } from './file.ts';
-import { listReply, pageOf, pageQuery, publicOrigin } from '../shared/replies.ts';
+import { linkOrigin } from '../../../core/pipeline/browser.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { LogExportData } from '../../../core/ports/record-kinds.ts';
@@ -160,7 +161,7 @@ function downloadExportRoute(scope: Scope): RouteDefinition {
         requireFile(found, clock.now());
         return { id: found.id, workspaceId: found.workspaceId, result: found };
       });
-      const { url, expiresAt } = await exports.link(record, publicOrigin(context, publicUrl));
+      const { url, expiresAt } = await exports.link(record, linkOrigin(context, publicUrl));
       return { signed_url: url, expires_at: new Date(expiresAt).toISOString() };
     },
   });

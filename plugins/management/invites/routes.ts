@@ -20,7 +20,8 @@ import {
   showInvite,
   statusOf,
 } from './record.ts';
-import { listReply, pageOf, pageQuery, publicOrigin } from '../shared/replies.ts';
+import { linkOrigin } from '../../../core/pipeline/browser.ts';
+import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { requireGrant } from '../users/visible.ts';
 import { GivenOrganisationRole, showUser, userExample, UserReply } from '../users/record.ts';
 import { staleVersion } from '../shared/records.ts';
@@ -452,7 +453,7 @@ interface NewInviteLink {
  */
 function newInviteLink(context: RequestContext, publicUrl: string | undefined): NewInviteLink {
   const token = `wi_${randomBytes(32).toString('base64url')}`;
-  return { link: `${publicOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
+  return { link: `${linkOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
 }
 
 /** Stored hash of a token (SHA-256, base64). */

@@ -1,4 +1,4 @@
-import { GatewayError, type RequestContext, Type } from '../../../core/pipeline/plugin.ts';
+import { GatewayError, Type } from '../../../core/pipeline/plugin.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
 
 const defaultSize = 50;
@@ -89,12 +89,4 @@ export function longList<T>({ offset }: Page, { total, data }: Paged<unknown>, s
 /** A stored time (`2030-01-31 09:00:00.123`, in UTC) as ISO 8601. Any other text is returned unchanged. */
 export function isoTime(text: string): string {
   return /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?$/.test(text) ? `${text.replace(' ', 'T')}Z` : text;
-}
-
-/**
- * Origin of links: `publicUrl` (`server.public_url`), without one the address of the request. It has no trailing
- * slash.
- */
-export function publicOrigin(context: RequestContext, publicUrl: string | undefined): string {
-  return publicUrl?.replace(/\/+$/, '') ?? `http://${context.header('host') ?? 'localhost'}`;
 }

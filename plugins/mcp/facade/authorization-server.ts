@@ -8,7 +8,8 @@ import { cookieName, setCookie } from '../../../core/base/cookies.ts';
 import { cookieOf, isOwnForm, redirect, Stopped } from '../../../core/pipeline/browser.ts';
 import type { AuthorizationClientOptions, AuthorizationOptions } from '../options.ts';
 import { consentPage, endPage } from '../pages.ts';
-import { randomName, Seals } from '../../../core/pipeline/seals.ts';
+import { randomName } from '../../../core/base/envelope.ts';
+import { Seals } from '../../../core/pipeline/seals.ts';
 import { bodyOf, jsonAnswer, oauthError, OauthRefusal, Parameters } from './oauth-requests.ts';
 import { OrganisationProvider } from './organisation-provider.ts';
 

@@ -22,7 +22,8 @@ import {
   Stopped,
 } from '../../../core/pipeline/browser.ts';
 import { connectPage, endPage } from '../pages.ts';
-import { randomName, Seals } from '../../../core/pipeline/seals.ts';
+import { randomName } from '../../../core/base/envelope.ts';
+import { Seals } from '../../../core/pipeline/seals.ts';
 import type { Servers } from '../servers.ts';
 import type { Account, Connections } from './connections.ts';
 import {

@@ -1,6 +1,7 @@
 import createClient, { type Middleware } from 'openapi-fetch';
 import { facts } from '@/api/facts';
 import type { paths } from '@/api/schema.gen';
+import { checks } from '@/texts/checks';
 
 /** A mistake in a body, at its place. */
 export interface Mistake {
@@ -70,12 +71,7 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
     answer = await fetch((isOutside(path) ? '' : base) + path, { ...init, headers });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError(
-      0,
-      'unreachable',
-      'The gateway does not answer. Check that it runs and is reachable.',
-      '',
-    );
+    throw new ApiError(0, 'unreachable', checks.unreachable, '');
   }
   return answer;
 }
@@ -111,8 +107,7 @@ export async function errorOf(answer: Response, ends = true): Promise<ApiError> 
   }
   const code = typeof said.code === 'string' ? said.code : '';
   if (answer.status === 401 && ends && csrf !== undefined) onEnd();
-  const message =
-    typeof said.message === 'string' ? said.message : `The answer has the status ${answer.status}.`;
+  const message = typeof said.message === 'string' ? said.message : checks.status(answer.status);
   const param = typeof said.param === 'string' ? said.param : '';
   return new ApiError(answer.status, code, message, param, mistakesOf(said.errors));
 }

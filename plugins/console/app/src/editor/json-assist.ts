@@ -27,6 +27,7 @@ import {
   schemasAt,
   valuesAt,
 } from '@/editor/json-schema';
+import { checks } from '@/texts/checks';
 
 /** A fault that somebody else found, at a JSON pointer. */
 export interface PointedFault {
@@ -165,7 +166,7 @@ function diagnosticsOf(state: EditorState, { schema, faults = [] }: Assisted): r
     const message =
       error instanceof Error ? error.message.replace(/\s+in JSON.*|, "[^]*$/, '') : String(error);
     const span = at.to > at.from ? at : { from: line.from, to: line.to };
-    return [{ ...span, severity: 'error', message: `This is no JSON yet. ${message}.` }];
+    return [{ ...span, severity: 'error', message: checks.notJson(message) }];
   }
   const own = schema === undefined ? [] : faultsOf(read.value, schema);
   const shown = own.map(({ place, message, isName = false }): Diagnostic => ({

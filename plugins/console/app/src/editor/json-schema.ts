@@ -1,4 +1,5 @@
 import { isObject } from '@/lib/json';
+import { checks } from '@/texts/checks';
 
 /** What a text says against a JSON Schema, and what may stand at a place of it. As much of JSON Schema as configs use. */
 
@@ -116,24 +117,22 @@ function check(value: unknown, given: Schema, checking: Checking): void {
   const not = asSchema(schema['not']);
   if (not !== undefined) {
     const wanted = not['x-expected'];
-    return say(typeof wanted === 'string' ? `Expected ${wanted}.` : 'This may not stand here.');
+    return say(typeof wanted === 'string' ? checks.expected(wanted) : checks.notHere);
   }
   const branches = branchesOf(schema);
   if (branches.length > 0) return checkUnion(value, schema, branches, checking);
   const listed = 'const' in schema ? [schema['const']] : schema['enum'];
   if (Array.isArray(listed) && !listed.includes(value))
-    return say(`Expected ${listed.map((one) => JSON.stringify(one)).join(', ')}.`);
+    return say(checks.expected(listed.map((one) => JSON.stringify(one)).join(', ')));
   const { type } = schema;
   if (typeof type === 'string' && !hasType(value, type))
-    return say(`Expected ${typeof expected === 'string' ? expected : nameOfType(type)}.`);
+    return say(checks.expected(typeof expected === 'string' ? expected : nameOfType(type)));
   if (typeof value === 'string') {
     const { pattern, minLength, maxLength } = schema;
     const misses = typeof pattern === 'string' && !new RegExp(pattern, 'u').test(value);
-    if (misses)
-      say(`Expected ${typeof expected === 'string' ? expected : `a text that matches ${pattern}`}.`);
-    else if (typeof minLength === 'number' && value.length < minLength) say('It may not be empty.');
-    else if (typeof maxLength === 'number' && value.length > maxLength)
-      say(`It may have ${maxLength} characters at most.`);
+    if (misses) say(checks.expected(typeof expected === 'string' ? expected : checks.matching(pattern)));
+    else if (typeof minLength === 'number' && value.length < minLength) say(checks.notEmpty);
+    else if (typeof maxLength === 'number' && value.length > maxLength) say(checks.mostCharacters(maxLength));
   } else if (typeof value === 'number') {
     const { minimum, maximum } = schema;
     const low = typeof minimum === 'number' && value < minimum;
@@ -141,15 +140,15 @@ function check(value: unknown, given: Schema, checking: Checking): void {
     if (low || high)
       say(
         typeof expected === 'string'
-          ? `Expected ${expected}.`
+          ? checks.expected(expected)
           : low
-            ? `It is at least ${String(minimum)}.`
-            : `It is at most ${String(maximum)}.`,
+            ? checks.least(Number(minimum))
+            : checks.most(Number(maximum)),
       );
   } else if (Array.isArray(value)) {
     const { maxItems, minItems } = schema;
-    if (typeof maxItems === 'number' && value.length > maxItems) say(`It has ${maxItems} items at most.`);
-    if (typeof minItems === 'number' && value.length < minItems) say(`It has ${minItems} items at least.`);
+    if (typeof maxItems === 'number' && value.length > maxItems) say(checks.mostItems(maxItems));
+    if (typeof minItems === 'number' && value.length < minItems) say(checks.leastItems(minItems));
     const items = asSchema(schema['items']);
     if (items !== undefined)
       value.forEach((item, index) => check(item, items, { ...checking, place: [...place, index] }));
@@ -161,7 +160,7 @@ function checkMembers(value: Record<string, unknown>, schema: Schema, checking: 
   const properties = isObject(schema['properties']) ? schema['properties'] : {};
   const required = Array.isArray(schema['required']) ? schema['required'].map(String) : [];
   for (const name of required)
-    if (!Object.hasOwn(value, name)) faults.push({ place, message: `"${name}" is missing.` });
+    if (!Object.hasOwn(value, name)) faults.push({ place, message: checks.missing(name) });
   const others = schema['additionalProperties'];
   for (const [name, member] of Object.entries(value)) {
     const inner = [...place, name];
@@ -169,8 +168,8 @@ function checkMembers(value: Record<string, unknown>, schema: Schema, checking: 
     if (own !== undefined) check(member, own, { ...checking, place: inner });
     else if (others === false) {
       const near = nearest(name, Object.keys(properties));
-      const hint = near === undefined ? '' : ` Did you mean "${near}"?`;
-      faults.push({ place: inner, isName: true, message: `There is no "${name.slice(0, 60)}" here.${hint}` });
+      const hint = near === undefined ? '' : checks.near(near);
+      faults.push({ place: inner, isName: true, message: checks.unknown(name.slice(0, 60)) + hint });
     }
   }
 }
@@ -185,9 +184,9 @@ function checkUnion(value: unknown, schema: Schema, branches: readonly Schema[],
   const values = branches.every((branch) => 'const' in branch) ? branches.map((one) => one['const']) : [];
   if (values.length > 0) {
     const near = typeof value === 'string' ? nearest(value, values.map(String)) : undefined;
-    const hint = near === undefined ? '' : ` Did you mean "${near}"?`;
+    const hint = near === undefined ? '' : checks.near(near);
     const listed = values.map((one) => JSON.stringify(one)).join(', ');
-    checking.faults.push({ place: checking.place, message: `Expected one of ${listed}.${hint}` });
+    checking.faults.push({ place: checking.place, message: checks.expectedOneOf(listed) + hint });
     return;
   }
   // The branch that comes furthest knows best what is meant.
@@ -195,7 +194,7 @@ function checkUnion(value: unknown, schema: Schema, branches: readonly Schema[],
   const expected = schema['x-expected'];
   if (depthOf(deepest) > checking.place.length || typeof expected !== 'string')
     checking.faults.push(...deepest);
-  else checking.faults.push({ place: checking.place, message: `Expected ${expected}.` });
+  else checking.faults.push({ place: checking.place, message: checks.expected(expected) });
 }
 
 function depthOf(faults: readonly Fault[]): number {

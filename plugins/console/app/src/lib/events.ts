@@ -1,3 +1,5 @@
+import { checks } from '@/texts/checks';
+
 /** One server-sent event, or a block that says no more than an id: its `data` is empty then. */
 export interface ServerEvent {
   readonly event: string;
@@ -29,8 +31,7 @@ class EventParser {
     const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop() ?? '';
     const events = lines.flatMap((line) => this.#line(line));
-    if (this.#characters + this.#rest.length > this.#most)
-      throw new Error('An event of the stream is too long.');
+    if (this.#characters + this.#rest.length > this.#most) throw new Error(checks.tooLong);
     return events;
   }
 
@@ -95,7 +96,7 @@ export function eventsOf(text: string): ServerEvent[] {
 async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('The stream has fallen silent.')), ms);
+    timer = setTimeout(() => reject(new Error(checks.silent)), ms);
   });
   try {
     return await Promise.race([promise, late]);

@@ -50,7 +50,7 @@ export function UsageBar({ used, limit, type = 'cost', resets, alert, small = fa
   const share = limit === 0 ? 1 : used / limit;
   const over = share >= 1;
   const near = !over && (share >= 0.8 || (typeof alert === 'number' && used >= alert));
-  const label = `${type === 'cost' ? money(used) : count(used)} of ${amount(limit, type)} ${texts.usage.used}`;
+  const label = `${texts.usage.of(type === 'cost' ? money(used) : count(used), amount(limit, type))} ${texts.usage.used}`;
   const left = over
     ? texts.usage.over
     : `${type === 'cost' ? money(limit - used) : count(limit - used)} ${texts.usage.left}`;
@@ -128,7 +128,7 @@ export function ShownRates({ limits }: { readonly limits: readonly RateLimit[] |
     <ul>
       {limits.map(({ type, unit, value }) => (
         <li key={type + unit}>
-          {count(value)} {texts.rates.types[type]} in a {texts.rates.units[unit]}
+          {texts.rates.each(count(value), texts.rates.types[type], texts.rates.units[unit])}
         </li>
       ))}
     </ul>

@@ -55,6 +55,8 @@ export const common = {
     previous: 'Previous',
     download: 'Download',
   },
+  /** Before and after what has to be typed. */
+  typed: ['Type', 'to go on.'],
   stale: {
     title: 'Somebody else changed this meanwhile',
     text: 'Nothing was saved. Your text is still here: look at what is stored now, then save yours over it or take theirs.',

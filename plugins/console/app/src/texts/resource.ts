@@ -55,6 +55,7 @@ export const resource = {
     clear: 'None',
   },
   usage: {
+    of: (used: string, limit: string) => `${used} of ${limit}`,
     add: 'Add a limit',
     remove: 'Remove this limit',
     kind: 'Of',
@@ -78,6 +79,7 @@ export const resource = {
     type: 'Of',
     types: { requests: 'requests', tokens: 'tokens' },
     unit: 'In a',
+    each: (value: string, type: string, unit: string) => `${value} ${type} in a ${unit}`,
     units: { rps: 'second', rpm: 'minute', rph: 'hour', rpd: 'day', rpw: 'week' },
     none: 'No limit',
   },

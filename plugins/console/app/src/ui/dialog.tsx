@@ -111,7 +111,7 @@ export function Confirm({ open, onOpenChange, title, text, action, typed, onConf
           {typed !== undefined && (
             <label className="grid gap-1">
               <span>
-                Type <code className="font-mono">{typed}</code> to go on.
+                {common.typed[0]} <code className="font-mono">{typed}</code> {common.typed[1]}
               </span>
               <Input value={text1} onChange={(event) => setText(event.target.value)} />
             </label>

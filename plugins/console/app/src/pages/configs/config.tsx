@@ -30,6 +30,7 @@ import { Badge, Code } from '@/ui/small';
 import { Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
 import { Unsaved } from '@/ui/unsaved';
+import { checks } from '@/texts/checks';
 
 type Stored = operations['configs.get']['responses'][200]['content']['application/json']['data'];
 
@@ -120,7 +121,7 @@ function Editing({ id, loaded }: { readonly id: string; readonly loaded: LoadedC
         },
         signal,
       });
-      if (data === undefined) throw new Error('No plan came.');
+      if (data === undefined) throw new Error(checks.noPlan);
       return data.data;
     },
     enabled: isObject(config) && settled && may('configs.read'),

@@ -1,5 +1,6 @@
 import { faultsOf, type Fault, type Schema } from '@/editor/json-schema';
 import { isObject } from '@/lib/json';
+import { checks } from '@/texts/checks';
 
 /** As much of JSON Schema as tools use. */
 const node = { $ref: '#/$defs/schema' };
@@ -37,7 +38,7 @@ const toolsSchema: Schema = {
     schema: {
       type: 'object',
       properties: {
-        type: { anyOf: [{ enum: types }, { type: 'array' }], 'x-expected': `one of ${types.join(', ')}` },
+        type: { anyOf: [{ enum: types }, { type: 'array' }], 'x-expected': checks.oneOf(types.join(', ')) },
         ...membersOfSchema(),
       },
     },
@@ -104,10 +105,8 @@ function moreFaults(value: unknown): readonly string[] {
       (one) => typeof one === 'string' && !Object.hasOwn(known, one),
     );
     return [
-      ...(twice ? [`[${index}].function.name: Another tool has this name.`] : []),
-      ...missing.map(
-        (one) => `[${index}].function.parameters.required: There is no property "${String(one)}".`,
-      ),
+      ...(twice ? [`[${index}].function.name: ${checks.toolTwice}`] : []),
+      ...missing.map((one) => `[${index}].function.parameters.required: ${checks.noProperty(String(one))}`),
     ];
   });
 }
@@ -126,7 +125,7 @@ export function callFaults(
   const own = tools.find(
     (one) => isObject(one) && isObject(one['function']) && one['function']['name'] === call.name,
   );
-  if (own === undefined) return [`There is no tool "${call.name.slice(0, 64)}".`];
+  if (own === undefined) return [checks.noTool(call.name.slice(0, 64))];
   const schema = isObject(own) && isObject(own['function']) ? own['function']['parameters'] : undefined;
   if (!isObject(schema)) return [];
   try {

@@ -1,0 +1,27 @@
+/** Texts about what is wrong: in JSON that is typed, and in answers. */
+export const checks = {
+  notJson: (why: string) => `This is no JSON yet. ${why}.`,
+  expected: (what: string) => `Expected ${what}.`,
+  expectedOneOf: (listed: string) => `Expected one of ${listed}.`,
+  oneOf: (listed: string) => `one of ${listed}`,
+  matching: (pattern: string) => `a text that matches ${pattern}`,
+  notHere: 'This may not stand here.',
+  notEmpty: 'It may not be empty.',
+  mostCharacters: (most: number) => `It may have ${most} characters at most.`,
+  least: (least: number) => `It is at least ${least}.`,
+  most: (most: number) => `It is at most ${most}.`,
+  mostItems: (most: number) => `It has ${most} items at most.`,
+  leastItems: (least: number) => `It has ${least} items at least.`,
+  missing: (name: string) => `"${name}" is missing.`,
+  unknown: (name: string) => `There is no "${name}" here.`,
+  /** Follows another sentence. */
+  near: (name: string) => ` Did you mean "${name}"?`,
+  toolTwice: 'Another tool has this name.',
+  noProperty: (name: string) => `There is no property "${name}".`,
+  noTool: (name: string) => `There is no tool "${name}".`,
+  unreachable: 'The gateway does not answer. Check that it runs and is reachable.',
+  status: (status: number) => `The answer has the status ${status}.`,
+  tooLong: 'An event of the answer is too long.',
+  silent: 'The stream has fallen silent.',
+  noPlan: 'No plan came.',
+} as const;

@@ -247,13 +247,24 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     });
     return { guardedFetch, secretManagers, mcp, tokens: createTokens({ fetch: guardedFetch, clock, log }) };
   };
-  const services = (next: GatewayConfig, guards: Checks, own = guarded(next.security)): Services => ({
+  /** What the router learns of targets: a canary learns apart, so that its failures touch nothing that serves. */
+  const learned = { state: routingState, breakers };
+  const learnedApart = (canary: string): typeof learned => ({
+    state: new RoutingState(clock),
+    breakers: new Breakers({ counters, clock, log: log.child({ canary }), apart: `canary:${canary}` }),
+  });
+  const services = (
+    next: GatewayConfig,
+    guards: Checks,
+    { state, breakers }: typeof learned,
+    own = guarded(next.security),
+  ): Services => ({
     ...shared,
     ...own,
     guards,
     router: createRouter({
       ...{ config: next, table: providerTable, wires: providerDialects, listings: modelListings, dialects },
-      ...{ transport, runtime: hooks, credentials, prices, state: routingState, breakers },
+      ...{ transport, runtime: hooks, credentials, prices, state, breakers },
       ...{
         checks: guards,
         limiter,
@@ -291,9 +302,9 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
     runtime: hooks,
     log,
     metrics,
-    services({ config: next, source, checks }) {
+    services({ config: next, source, checks, hash }, isCanary) {
       fileRecords.prepare({ config: next, source });
-      return services(next, checks);
+      return services(next, checks, isCanary ? learnedApart(hash) : learned);
     },
     compile: (pipelines) =>
       compilePipelines(

@@ -45,6 +45,16 @@ describe('prometheus metrics', () => {
     }
   });
 
+  it('tells the start of the oldest of several processes', async () => {
+    const family = { name: 'process_start_time_seconds', help: '-', type: 'gauge', aggregator: 'min' };
+    const other = (value: number) => [{ ...family, values: [{ labels: {}, value }] }];
+    const { text } = await createMetrics().render([other(2e9), other(1e9)]);
+    assert.match(text, /^process_start_time_seconds 1000000000$/m);
+    const own = await createMetrics().render([other(9e9)]);
+    const told = Number(/^process_start_time_seconds (\d+)$/m.exec(own.text)?.[1]);
+    assert.ok(Math.abs(told - (Date.now() / 1000 - process.uptime())) < 5, `${told}`);
+  });
+
   it('returns the same family and the same child when they are asked for again', async () => {
     const metrics = createMetrics();
     const first = metrics.counter(definition)({ a: 'x', b: 'y' });

@@ -138,6 +138,9 @@ class ObservedSeries<L extends string> implements Histogram {
   }
 }
 
+/** Of several processes, that of the oldest one: the gateway has run since then. */
+const startTime = 'process_start_time_seconds';
+
 /** Default buckets of prom-client, in seconds. */
 const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -232,7 +235,9 @@ class PrometheusMetrics implements ProcessMetrics {
 
   async collect(): Promise<CollectedMetrics> {
     this.#runCollectors();
-    return this.#registry.getMetricsAsJSON();
+    const families = await this.#registry.getMetricsAsJSON();
+    // prom-client would leave it out of what several processes tell together.
+    return families.map((family) => (family.name === startTime ? { ...family, aggregator: 'min' } : family));
   }
 
   async render(others: readonly CollectedMetrics[] = []): Promise<{ contentType: string; text: string }> {

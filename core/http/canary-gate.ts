@@ -55,13 +55,36 @@ export function addCounts(sum: CanaryCounts, more: CanaryCounts): void {
 
 /** The median of the latencies in milliseconds; undefined for none. */
 export function medianOf({ latencies }: CanaryCounts): number | undefined {
-  const whole = latencies.reduce((sum, count) => sum + count, 0);
+  const bucket = medianBucket(latencies);
+  return bucket === undefined ? undefined : step ** (bucket + 0.5);
+}
+
+function medianBucket(latencies: readonly number[]): number | undefined {
+  const whole = sumOf(latencies);
   let seen = 0;
   for (let bucket = 0; bucket < latencies.length; bucket++) {
     seen += latencies[bucket] ?? 0;
-    if (whole > 0 && seen * 2 >= whole) return step ** (bucket + 0.5);
+    if (whole > 0 && seen * 2 >= whole) return bucket;
   }
   return undefined;
+}
+
+/** How many answers of `after` came faster than the median of `before`, and within its bucket, and all of them. */
+export function sharesAround(
+  before: CanaryCounts,
+  { latencies }: CanaryCounts,
+): { readonly faster: number; readonly alike: number; readonly all: number } {
+  const bucket = medianBucket(before.latencies) ?? 0;
+  return {
+    faster: sumOf(latencies.slice(0, bucket)),
+    alike: latencies[bucket] ?? 0,
+    all: sumOf(latencies),
+  };
+}
+
+/** Buckets without a count may be missing in the list. */
+function sumOf(latencies: readonly number[]): number {
+  return latencies.reduce((sum, count) => sum + count, 0);
 }
 
 /** A canary in one process. */

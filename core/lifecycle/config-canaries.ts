@@ -95,10 +95,11 @@ export class CanaryRuns<C> implements ConfigCanaries {
     caller: CanaryCaller,
   ): Promise<CanaryState> {
     const { editor, reloader, load, followers, gate, clock, log } = this.#options;
-    if (this.#isStarting || this.#run?.phase === 'running')
+    if (this.#run?.phase === 'running') throw alreadyRuns(this.#run);
+    if (this.#isStarting)
       throw new GatewayError(
         'resource_conflict',
-        'Another canary of the configuration runs. Wait for its end, or abort it.',
+        'Another canary of the configuration is about to begin. Wait for its end, or abort it.',
       );
     this.#isStarting = true;
     try {
@@ -260,6 +261,14 @@ function figuresOf(counts: CanaryCounts): CanaryFigures {
   return { requests, errors, refusals, medianMs: medianOf(counts) };
 }
 
+function alreadyRuns({ id, caller, startedAt, endsAt }: Run): GatewayError {
+  const [from, to] = [startedAt, endsAt].map((at) => new Date(at).toISOString());
+  return new GatewayError(
+    'resource_conflict',
+    `The canary ${id} of the configuration runs already: started at ${from} with the key "${caller.name}", it ends at ${to}. Wait for that, or abort it: with Ctrl-C in its weir apply, with DELETE /v1/admin/config-file/canary, or on the page Pipelines of the console.`,
+  );
+}
+
 function unusable(reasons: readonly string[]): GatewayError {
   return new GatewayError('invalid_config', `The configuration cannot be tried: ${reasons[0] ?? ''}.`, {
     param: '/text',
@@ -285,6 +294,9 @@ export function canaryEntry({
     ...{ actorType: 'system', actorId: 'configuration canary', actorName: 'configuration canary' },
     ...{ resourceType: 'config_file', resourceId: id, method: '', uri: '', requestId: id, status: 200 },
     clientIp: '',
-    details: JSON.stringify({ reason, started_by: startedBy, before, after }),
+    details: JSON.stringify({
+      body: { reason, started_by: startedBy, before, after },
+      ...(action !== 'complete' && { error: { message: reason } }),
+    }),
   };
 }

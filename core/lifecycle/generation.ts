@@ -45,8 +45,11 @@ export interface Generation<C> {
 export interface StartOptions<C> {
   readonly log: Log;
   readonly clock: Clock;
-  /** Makes the services of this configuration's plugins. */
-  readonly services: (prepared: Pick<Prepared, 'config' | 'source' | 'checks'>) => Services;
+  /** Makes the services of this configuration's plugins; `isCanary` for one that serves beside another. */
+  readonly services: (
+    prepared: Pick<Prepared, 'config' | 'source' | 'checks' | 'hash'>,
+    isCanary: boolean,
+  ) => Services;
   /** Lays out the pipelines, in file order; throwing keeps the generation from starting. */
   readonly compile: (pipelines: readonly CreatedPipeline[]) => C;
   /** Makes the breakers of plugins. Default: no plugin has one. */
@@ -64,11 +67,12 @@ export type BuildResult<C> =
 
 /**
  * Creates the plugins of a prepared generation and compiles its pipelines. On any failure everything created so
- * far is disposed, last first, before this resolves.
+ * far is disposed, last first, before this resolves. `isCanary`: it serves beside another one. Default false.
  */
 export async function startGeneration<C>(
   prepared: Prepared,
   options: StartOptions<C>,
+  isCanary = false,
 ): Promise<BuildResult<C>> {
   const { log, clock, createTimeoutMs = 10_000 } = options;
   const onError = (error: unknown): void =>
@@ -80,7 +84,7 @@ export async function startGeneration<C>(
     return { ok: false, problems, pluginInputs: prepared.pluginInputs };
   };
   try {
-    const services = options.services(prepared);
+    const services = options.services(prepared, isCanary);
     const { breakers } = options;
     const created = await createInstances({ prepared, services, stack, createTimeoutMs, breakers });
     if (!created.ok) return await refuse(created.problems);

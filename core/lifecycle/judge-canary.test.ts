@@ -14,6 +14,13 @@ function counts({ requests = 0, errors = 0, refusals = 0, ms = 100 } = {}) {
   return { requests, errors, refusals, latencies };
 }
 
+/** So many of all take twice as long. */
+function slowest(slow: number, all: number): ReturnType<typeof counts> {
+  const sum = counts({ requests: all - slow, ms: 90 });
+  addCounts(sum, counts({ requests: slow, ms: 200 }));
+  return sum;
+}
+
 describe('a canary is judged', () => {
   const before = counts({ requests: 1000, errors: 10 });
   const cases: readonly [what: string, after: ReturnType<typeof counts>, expected: RegExp | undefined][] = [
@@ -28,6 +35,8 @@ describe('a canary is judged', () => {
     ['as worse when it is slower', counts({ requests: 100, ms: 200 }), /Answers take \d+ % longer/],
     ['as good when it is faster', counts({ requests: 100, ms: 20 }), undefined],
     ['not by the time of a few', counts({ requests: 10, ms: 900 }), undefined],
+    ['not by a median that chance may have moved', slowest(11, 21), undefined],
+    ['as worse when most answers are slower', slowest(19, 21), /Answers take \d+ % longer/],
   ];
   for (const [what, after, expected] of cases)
     test(what, () => {
@@ -35,6 +44,11 @@ describe('a canary is judged', () => {
       if (expected === undefined) assert.equal(found, undefined);
       else assert.match(found ?? '', expected);
     });
+});
+
+test('a rise of the median by less than five milliseconds is none', () => {
+  const [before, after] = [counts({ requests: 1000, ms: 2 }), counts({ requests: 100, ms: 5 })];
+  assert.equal(worseOf({ before, after }, rules), undefined);
 });
 
 describe('a gate', () => {

@@ -1,10 +1,12 @@
 import type { CanaryRules } from '../ports/config-canary.ts';
-import { type CanaryCounts, medianOf } from '../http/canary-gate.ts';
+import { type CanaryCounts, medianOf, sharesAround } from '../http/canary-gate.ts';
 
 /** Fewer bad answers than this may be chance, whatever their share is. */
 const fewest = 3;
 /** Standard errors by which a share has to differ before it is no chance: about one in a thousand. */
 const certain = 3;
+/** A smaller rise of the median is the gateway's own, whatever its share is: a new configuration begins cold. */
+const leastRiseMs = 5;
 
 /** What both sides have served since the canary began. */
 interface Counted {
@@ -27,8 +29,19 @@ export function worseOf({ before, after }: Counted, rules: CanaryRules): string 
   const [was, is] = [medianOf(before), medianOf(after)];
   if (was === undefined || is === undefined || after.requests < rules.min_requests) return undefined;
   const rise = (is / was - 1) * 100;
-  if (rise <= rules.max_latency_rise) return undefined;
+  if (rise <= rules.max_latency_rise || is - was < leastRiseMs || mayBeChance(before, after))
+    return undefined;
   return `Answers take ${rise.toFixed(0)} % longer: ${is.toFixed(0)} instead of ${was.toFixed(0)} ms at the median (at most ${rules.max_latency_rise} %).`;
+}
+
+/**
+ * Whether the answers of the new configuration may be above the old median by chance: half of them are when nothing has
+ * changed. Nine are the fewest that can be no chance.
+ */
+function mayBeChance(before: CanaryCounts, after: CanaryCounts): boolean {
+  const { faster, alike, all } = sharesAround(before, after);
+  const slower = all - faster - alike / 2;
+  return (slower - all / 2) / (Math.sqrt(all) / 2) < certain;
 }
 
 function riseOf(

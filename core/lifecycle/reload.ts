@@ -214,7 +214,7 @@ export class Reloader<C> {
     load: () => Promise<ConfigLoad>,
   ): Promise<{ readonly generation: Generation<C>; readonly source: ConfigSource } | FailedAttempt> {
     this.endCanary();
-    const built = await this.#attempt(() => this.#build(load));
+    const built = await this.#attempt(() => this.#build(load, true));
     if ('problems' in built) return built;
     const { generation, source } = built;
     if (generation === undefined)
@@ -301,7 +301,7 @@ export class Reloader<C> {
     return this.#build(() => this.#options.load());
   }
 
-  async #build(load: () => Promise<ConfigLoad>): Promise<Built<C> | FailedAttempt> {
+  async #build(load: () => Promise<ConfigLoad>, isCanary = false): Promise<Built<C> | FailedAttempt> {
     const { builtIns, bundler, providerNames, providerRows, clock } = this.#options;
     const loaded = await load();
     if (!loaded.ok) return loaded;
@@ -322,7 +322,7 @@ export class Reloader<C> {
     // The hash knows no secrets; a changed variable shows only in the resolved values, which stay in memory.
     if (current?.hash === prepared.hash && isDeepStrictEqual(current.config, config))
       return { source, generation: undefined };
-    const started = await startGeneration(prepared, this.#options);
+    const started = await startGeneration(prepared, this.#options, isCanary);
     if (!started.ok) return { problems: started.problems, files: [...source.files, ...started.pluginInputs] };
     return { source, generation: started.generation };
   }

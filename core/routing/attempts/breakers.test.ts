@@ -70,10 +70,11 @@ class Gateway {
   readonly breakers: Breakers;
   private readonly store: Store;
 
-  constructor(store: Store, counters = store.counters) {
+  constructor(store: Store, counters = store.counters, apart?: string) {
     this.store = store;
     const { clock } = store;
-    this.breakers = new Breakers({ counters, clock, log: recordingLog(this.lines), metrics: this.metrics });
+    const log = recordingLog(this.lines);
+    this.breakers = new Breakers({ counters, clock, log, metrics: this.metrics, ...(apart && { apart }) });
   }
 
   async attempt(leaf: PlanLeaf, ...results: readonly (number | 'abandoned')[]): Promise<void> {
@@ -142,6 +143,18 @@ function counting(open: OpenStore): void {
       await gateway.attempt(leaf, ...results);
       assert.equal(await gateway.isOpen(leaf), expected);
     });
+
+  test('a canary of the configuration has breakers of its own, also where counts are shared', async (t) => {
+    const store = await open(t);
+    const [serving, canary] = [new Gateway(store), new Gateway(store, store.counters, 'canary:abc')];
+    const leaf = leafWith({});
+    await canary.attempt(leaf, 500, 500, 500);
+    assert.deepEqual([await canary.isOpen(leaf), await serving.isOpen(leaf)], [true, false]);
+    await serving.attempt(leaf, 500, 500);
+    assert.equal(await serving.isOpen(leaf), false);
+    await serving.attempt(leaf, 500);
+    assert.equal(await serving.isOpen(leaf), true);
+  });
 
   test('failures count for a minute', async (t) => {
     const store = await open(t);

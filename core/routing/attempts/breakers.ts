@@ -25,11 +25,11 @@ class SharedCounts implements BreakerCounts {
   private mark: readonly Window[] = [];
   private cooldownMs = 0;
 
-  constructor(counters: Counters, id: string, group: string) {
+  constructor({ counters, apart = '' }: BreakerServices, id: string, group: string) {
     this.counters = counters;
     this.group = group;
     // Counters in memory ignore groups, so the name keeps organisations apart.
-    this.name = `${group}/${id}`;
+    this.name = `${apart}${group}/${id}`;
     const failure = this.window('fail', countless, countedMs);
     const request = this.window('all', countless, countedMs);
     this.failure = [failure];
@@ -124,6 +124,8 @@ export type AttemptOutcome = { readonly status: number } | 'abandoned';
 /** Dependencies of breakers; shared by all breakers of a process. */
 interface BreakerServices {
   readonly counters: Counters;
+  /** Precedes the names of what is shared. */
+  readonly apart: string | undefined;
   readonly clock: Clock;
   /** Called at each transition. `why`: `3 failures within a minute`. */
   turned(leaf: PlanLeaf, turn: BreakerTurn, why: string): void;
@@ -144,7 +146,7 @@ class TargetBreaker extends Breaker<AttemptOutcome> {
   private readonly services: BreakerServices;
 
   constructor(leaf: PlanLeaf, settings: BreakerSettings, group: string, services: BreakerServices) {
-    super(new SharedCounts(services.counters, leaf.id, group), () => services.clock.monotonic());
+    super(new SharedCounts(services, leaf.id, group), () => services.clock.monotonic());
     this.leaf = leaf;
     this.rules = settings;
     this.services = services;
@@ -177,6 +179,11 @@ interface BreakersOptions {
   readonly metrics?: Metrics;
   /** Upper bound of breakers. Default 10,000. */
   readonly maxBreakers?: number;
+  /**
+   * For a canary of the configuration: its name. Targets are known by their place in a config, so that its failures would
+   * open breakers of the serving configuration. Default: breakers of what serves.
+   */
+  readonly apart?: string;
 }
 
 /** Idle time after which a breaker is removed; its failures have expired long before. */
@@ -201,12 +208,13 @@ export class Breakers {
   private count = 0;
   private sweepAt = 0;
 
-  constructor({ counters, clock, log, metrics, maxBreakers = 10_000 }: BreakersOptions) {
+  constructor({ counters, clock, log, metrics, maxBreakers = 10_000, apart }: BreakersOptions) {
     this.clock = clock;
     this.maxBreakers = maxBreakers;
     const counted = metrics === undefined ? undefined : turnCounter(metrics);
     this.services = {
       counters,
+      apart: apart === undefined ? undefined : `${apart}/`,
       clock,
       turned(leaf, turn, why) {
         counted?.[turn].inc();

@@ -36,6 +36,9 @@ operation in most of its tests, and one of these tests. **none** means that no t
 passed on by the pipeline that takes their paths; their scopes are in docs/authentication.md.
 \`tests/property/authorisation.test.ts\` and \`tests/property/fuzz.test.ts\` call every administration route as well; they
 are named only where no other test calls the operation.
+
+The paths of LiteLLM's proxy (\`/key/generate\`, \`/team/new\`, \`/model/info\` …) are off unless they are switched on, call the routes
+below, and stand in docs/moving-from-litellm.md; \`plugins/management/litellm.test.ts\` and \`plugins/litellm/index.test.ts\` call them.
 `;
 
 /** Wanted operations, except those of providers, that none of these routes serves. */

@@ -11,7 +11,13 @@ import {
   type Written,
 } from './draft.ts';
 import { hostOfBareModel, type LiteLLMHost, liteLLMHosts, untranslatedHosts } from './litellm-hosts.ts';
-import { deploymentRemedies, requestParameters } from './litellm-remedies.ts';
+import {
+  deploymentRemedies,
+  infoRemedy,
+  requestParameters,
+  shownInfo,
+  toldInfo,
+} from './litellm-remedies.ts';
 import type { SourceReport } from './report.ts';
 import { type Source, type SourcePath, textOf } from './source.ts';
 
@@ -38,6 +44,10 @@ export interface Deployment {
   /** Retries of this deployment; undefined: those of the router. */
   readonly retries: number | undefined;
   readonly mode: string;
+  /** Kind of its provider, by which prices are known. */
+  readonly kind: string;
+  /** What `model_info` says of it, for clients that ask. */
+  readonly told: Written;
   readonly at: SourcePath;
 }
 
@@ -128,6 +138,8 @@ class DeploymentReader {
         this.#number('max_retries', (value) => `retries: ${value}`) ??
         this.#number('num_retries', (value) => `retries: ${value}`),
       mode: textOf(this.#infoOf('mode')),
+      kind: host.row ?? slug,
+      told: toldInfo(this.#item['model_info']),
     };
     this.#timeouts(target);
     this.#prices(host, upstream, slug);
@@ -395,6 +407,11 @@ class DeploymentReader {
       this.#told.mapped(at, `is a price per million tokens (prices.models)`);
     }
     if (Object.keys(price).length === 0 || model === '') return;
+    if (price['input'] !== undefined && price['output'] === undefined && this.#infoOf('mode') !== 'embedding')
+      this.#told.changed(
+        this.#place('model'),
+        'has a price for input alone, and then no other: write output beside it (prices.models)',
+      );
     const provider = host.row ?? slug;
     const { prices } = this.#parts.draft;
     const isKnown = prices.some((one) => one['provider'] === provider && one['model'] === model);
@@ -419,7 +436,9 @@ class DeploymentReader {
             'uploads are not read: requests to /audio/transcriptions go to the first such deployment, with the model that the client wrote',
           );
         else this.#told.mapped(at, 'needs no setting: the path of a request says what it is');
-      } else if (!/cost/.test(key)) this.#told.missing(at, infoRemedy(key));
+      } else if (shownInfo.has(key) && Number.isInteger(value))
+        this.#told.mapped(at, 'is told by GET /model/info');
+      else if (!/cost/.test(key)) this.#told.missing(at, infoRemedy(key));
     }
   }
 
@@ -466,14 +485,6 @@ class DeploymentReader {
   #place(key: string): SourcePath {
     return this.#places.get(key) ?? [...this.#at, 'litellm_params', key];
   }
-}
-
-function infoRemedy(key: string): string {
-  if (key === 'access_groups')
-    return 'who may use a model is said by integrations of workspaces (allow_all_models)';
-  if (key.startsWith('health_check'))
-    return 'the gateway asks no provider on its own; breakers learn from requests';
-  return 'tells of the model, and changes nothing here';
 }
 
 /** A host as a name: `api.example.com` becomes `api-example-com`; undefined for a variable. */

@@ -1,4 +1,7 @@
 // Sentences about settings of LiteLLM: what they mean here, or what to write instead.
+import type { JsonValue } from '../../core/base/json.ts';
+import { escaped } from './draft.ts';
+import { objectOf, textOf } from './source.ts';
 
 /** A verdict with its sentence. */
 export type Told = readonly [verdict: 'mapped' | 'changed' | 'missing', message: string];
@@ -289,3 +292,34 @@ export const serverRemedies: Readonly<Record<string, string>> = {
   token_url: 'oauth.token_endpoint of the server (docs/mcp.md)',
   scopes: 'oauth.scope of the server (docs/mcp.md)',
 };
+
+/** Members of `model_info` that clients are told. */
+export const shownInfo: ReadonlySet<string> = new Set([
+  'max_tokens',
+  'max_input_tokens',
+  'max_output_tokens',
+]);
+
+/** What to do instead of a member of `model_info`. */
+export function infoRemedy(key: string): string {
+  if (key === 'access_groups')
+    return 'who may use a model is said by integrations of workspaces (allow_all_models)';
+  if (key.startsWith('health_check'))
+    return 'the gateway asks no provider on its own; breakers learn from requests';
+  return 'tells of the model, and changes nothing here';
+}
+
+/** What the plugin `litellm` tells clients of `model_info`. */
+export function toldInfo(value: JsonValue | undefined): Readonly<Record<string, string | number>> {
+  const info = objectOf(value);
+  const texts = { id: textOf(info['id']).slice(0, 255), mode: textOf(info['mode']).slice(0, 64) };
+  const limits = [...shownInfo].flatMap((key) => {
+    const limit = info[key];
+    return typeof limit === 'number' && Number.isInteger(limit) && limit > 0 ? [[key, limit] as const] : [];
+  });
+  return {
+    ...(texts.id !== '' && { id: escaped(texts.id) }),
+    ...(texts.mode !== '' && { mode: escaped(texts.mode) }),
+    ...Object.fromEntries(limits),
+  };
+}

@@ -32,6 +32,8 @@ const sectionRemedies: Readonly<Record<string, string>> = {
 };
 
 const shortestKey = 16;
+/** As the plugin `litellm` bounds them. */
+const mostModels = 1000;
 
 /** Writes everything of the file but models and routing. */
 export function writeSettings(parts: ImportParts, deployments: readonly Deployment[]): void {
@@ -109,9 +111,15 @@ function writeKeys({ told, values, draft }: ImportParts, general: JsonObject): v
 
 /** What clients of LiteLLM expect: its header for keys, its list of models, its paths for keys. */
 function writeForClients({ draft }: ImportParts, deployments: readonly Deployment[]): void {
-  const models = [...new Set(deployments.map(({ group }) => group))].filter((name) => !name.includes('*'));
+  const models = deployments
+    .filter(({ group }) => !group.includes('*'))
+    .slice(0, mostModels)
+    .map(({ group, kind, model, told }) => ({
+      ...{ name: escaped(group), provider: kind, ...(model !== '' && { model: escaped(model) }) },
+      ...told,
+    }));
   draft.server['header_aliases'] = ['x-portkey', 'x-litellm'];
-  draft.extraPlugins.push(models.length === 0 ? 'litellm' : { litellm: { models: models.map(escaped) } });
+  draft.extraPlugins.push(models.length === 0 ? 'litellm' : { litellm: { models } });
   draft.management['litellm'] = true;
 }
 

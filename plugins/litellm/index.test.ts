@@ -2,20 +2,50 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { providerPlugin, startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { testKey } from '../../tests/kit/plugin-kit.ts';
+import type { TokenRates } from '../../core/ports/prices.ts';
 import auth from '../auth/index.ts';
+import management from '../management/index.ts';
 import litellm from './index.ts';
 
 const secret = 'wk_litellm_0123456789';
+
+function rates(input: number): TokenRates {
+  const none = { cacheRead: undefined, cacheWrite: undefined, inputAudio: undefined, outputAudio: undefined };
+  return { input, output: 2 * input, ...none, reasoning: undefined, request: 0 };
+}
 
 describe("the plugin for clients of LiteLLM's proxy", () => {
   test('headers, tags, models and health', async (t) => {
     const gateway = await startTestGateway(t, {
       keys: { [secret]: testKey() },
       server: { header_aliases: ['x-litellm'] },
-      plugins: [
-        auth,
-        { plugin: litellm, options: { models: ['small', 'large'] } },
-        providerPlugin({ default: 'mock' }),
+      prices: {
+        price: () => ({ cost: '0', status: 'unpriced', version: 'file' }),
+        rates: (provider, model) =>
+          provider === 'openai' ? rates(model === 'gpt-large' ? 0.000002 : 0.000001) : undefined,
+      },
+      pipelines: [
+        // As the importer writes them: /model/new of management is in the way of /model/info, unless it is a route.
+        {
+          match: { routes: 'contributed' },
+          plugins: [auth, { plugin: management, options: { litellm: true } }],
+        },
+        {
+          plugins: [
+            auth,
+            {
+              plugin: litellm,
+              options: {
+                models: [
+                  'small',
+                  { name: 'large', provider: 'openai', model: 'gpt-large', mode: 'chat', id: 'east' },
+                  { name: 'large', provider: 'openai', max_input_tokens: 8000, max_output_tokens: 1000 },
+                ],
+              },
+            },
+            providerPlugin({ default: 'mock' }),
+          ],
+        },
       ],
     });
     const headers = { 'x-litellm-api-key': secret, 'content-type': 'application/json' };
@@ -49,13 +79,39 @@ describe("the plugin for clients of LiteLLM's proxy", () => {
       models.data.map((one) => one.id),
       ['small', 'large'],
     );
-    const info = (await (await fetch(`${gateway.url}/model/info`, { headers })).json()) as {
-      data: { model_name: string }[];
+    const read = async (path: string): Promise<Record<string, unknown>[]> => {
+      const found = await fetch(`${gateway.url}${path}`, { headers });
+      const text = await found.text();
+      assert.equal(found.status, 200, text);
+      return (JSON.parse(text) as { data: Record<string, unknown>[] }).data;
     };
+    const infos = await read('/model/info');
+    assert.deepEqual(await read('/v1/model/info'), infos);
     assert.deepEqual(
-      info.data.map((one) => one.model_name),
-      ['small', 'large'],
+      infos.map((one) => [one['model_name'], one['litellm_params']]),
+      [
+        ['small', { model: 'small' }],
+        ['large', { model: 'openai/gpt-large' }],
+        ['large', { model: 'openai/large' }],
+      ],
     );
+    assert.deepEqual(infos[1]?.['model_info'], {
+      ...{ id: 'east', db_model: false, key: 'gpt-large', litellm_provider: 'openai', mode: 'chat' },
+      ...{ max_tokens: null, max_input_tokens: null, max_output_tokens: null },
+      ...{ input_cost_per_token: 0.000002, output_cost_per_token: 0.000004 },
+      ...{ cache_read_input_token_cost: null, cache_creation_input_token_cost: null },
+    });
+    assert.equal((await read('/model/info?litellm_model_id=east')).length, 1);
+    assert.deepEqual(await read('/model_group/info?model_group=large'), [
+      {
+        ...{ model_group: 'large', providers: ['openai'], mode: 'chat' },
+        ...{ max_input_tokens: 8000, max_output_tokens: 1000 },
+        ...{ input_cost_per_token: 0.000002, output_cost_per_token: 0.000004 },
+      },
+    ]);
+    assert.equal((await fetch(`${gateway.url}/model/info`)).status, 401);
+    const asked = await fetch(`${gateway.url}/health`, { headers });
+    assert.deepEqual([asked.status, /Call GET \/readyz/.test(await asked.text())], [400, true]);
     assert.equal((await fetch(`${gateway.url}/v1/models`)).status, 401);
     const health = await fetch(`${gateway.url}/health/liveliness`);
     assert.deepEqual([health.status, await health.json()], [200, { status: 'alive' }]);

@@ -63,7 +63,7 @@ export default definePlugin({
         Type.Boolean({
           default: false,
           description:
-            "Also answer the paths of LiteLLM's proxy for keys and teams (`/key/generate`, `/team/new` …), over the same records. See docs/moving-from-litellm.md.",
+            "Also answer the paths of LiteLLM's proxy for keys and teams (`/key/generate`, `/team/new` …), over the same records; members without a counterpart are refused unless they are empty. See docs/moving-from-litellm.md.",
         }),
       ),
       config_writes: Type.Optional(

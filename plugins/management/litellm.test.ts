@@ -52,13 +52,69 @@ describe("LiteLLM's paths for keys and teams", () => {
     assert.match(plain.key_alias, /^key-/);
   });
 
+  test("what LiteLLM's clients send empty is taken, and a month is one of the calendar", async (t) => {
+    const { tenant, call } = await startAdministration(t, resources, { management: { litellm: true } });
+    const { owner, workspaceId } = await tenant('litellm-clients');
+    const { ok, refused } = expecting(call, owner);
+    const empty = { models: [], aliases: {}, config: {}, spend: 0, permissions: {}, guardrails: null };
+    const made = await ok({
+      path: '/key/generate',
+      body: { ...empty, team_id: workspaceId, key_type: 'default', duration: '1mo', blocked: false },
+    });
+    const [now, end] = [new Date(), new Date(made.expires)];
+    const months = (end.getUTCFullYear() - now.getUTCFullYear()) * 12 + end.getUTCMonth() - now.getUTCMonth();
+    assert.equal(months, 1, made.expires);
+    assert.deepEqual([made.models, made.team_id, 'aliases' in made], [[], workspaceId, false]);
+    const { token } = made;
+    const same = await ok({ path: '/key/update', body: { key: token, team_id: workspaceId, aliases: {} } });
+    assert.equal(same.team_id, workspaceId);
+    await refused({ path: '/key/update', body: { key: token, team_id: 'elsewhere' } }, 400, /stays in its/);
+    const listed = await ok({
+      path: `/key/list?key_hash=${token}&include_team_keys=true&return_full_object=true`,
+    });
+    assert.deepEqual(
+      listed.keys.map((one: { token: string }) => one.token),
+      [token],
+    );
+    await refused({ path: '/key/delete', body: { keys: [token], key_aliases: ['a'] } }, 400, /key_aliases/);
+    await ok({ path: '/key/delete', body: { keys: [token], key_aliases: null } });
+  });
+
+  test('a team is read, listed and changed: it is a workspace', async (t) => {
+    const { tenant, call } = await startAdministration(t, resources, { management: { litellm: true } });
+    const { owner, workspaceId } = await tenant('litellm-teams');
+    const { ok, refused } = expecting(call, owner);
+    const body = { team_alias: 'Springs', models: [], members_with_roles: [], max_budget: 5, rpm_limit: 9 };
+    const { team_id: id } = await ok({ path: '/team/new', body: { ...body, budget_duration: '1mo' } });
+    const { team_info: read } = await ok({ path: `/team/info?team_id=${id}` });
+    assert.deepEqual(
+      [read.team_alias, read.max_budget, read.budget_duration, read.rpm_limit],
+      ['Springs', 5, '30d', 9],
+    );
+    const changed = await ok({
+      path: '/team/update',
+      body: { team_id: id, team_alias: 'Wells', max_budget: null },
+    });
+    assert.deepEqual([changed.data.team_alias, changed.data.max_budget], ['Wells', null]);
+    const teams: { team_id: string }[] = await ok({ path: '/team/list' });
+    assert.deepEqual(teams.map((one) => one.team_id).toSorted(), [id, workspaceId].toSorted());
+    await refused(
+      { path: '/team/new', body: { team_alias: 'X', team_id: 'own' } },
+      400,
+      /made by the gateway/,
+    );
+    await refused({ path: '/team/info?team_id=none' }, 404, /none/);
+  });
+
   test('what has no counterpart is refused, and the sentence names what to call', async (t) => {
     const { tenant, call } = await startAdministration(t, resources, { management: { litellm: true } });
     const { owner, workspaceId } = await tenant('litellm-refused');
     const { refused } = expecting(call, owner);
     const generate = (body: object) => ({ path: '/key/generate', body: { team_id: workspaceId, ...body } });
-    await refused(generate({ models: ['gpt-4o'] }), 400, /models/);
-    await refused(generate({ max_parallel_requests: 3 }), 400, /max_parallel_requests/);
+    await refused(generate({ models: ['gpt-4o'] }), 400, /models.*config with conditions over the model/);
+    await refused(generate({ max_parallel_requests: 3 }), 400, /max_parallel_requests.*not how many run/);
+    await refused(generate({ key: 'sk-chosen' }), 400, /cannot be chosen/);
+    await refused(generate({ modles: [] }), 400, /modles/);
     await refused(generate({ max_budget: 5, budget_duration: '30m' }), 400, /whole days/);
     await refused(generate({ metadata: { tags: ['a'] } }), 400, /must be a text/);
     await refused({ path: '/user/new', body: {} }, 400, /Call POST \/admin\/users\/invites/);

@@ -3,15 +3,21 @@ import { sha256 } from '../../core/base/bytes.ts';
 import type { JsonObject } from '../../core/base/json.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 import type { RouteDefinition, RouteInput } from '../../core/pipeline/define-route.ts';
-import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../core/pipeline/plugin.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
 import {
-  liteLLMDuration,
-  liteLLMEnd,
-  liteLLMPeriod,
-  type LiteLLMReset,
-  liteLLMReset,
-} from './litellm-durations.ts';
+  contentOf,
+  DeleteBody,
+  endOf,
+  foreign,
+  GenerateBody,
+  infoOf,
+  refuseForeign,
+  TeamBody,
+  teamOf,
+  TeamUpdateBody,
+  UpdateBody,
+} from './litellm-fields.ts';
 import { refusedBody, strict } from './shared/fields.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
@@ -19,54 +25,6 @@ type Input = RouteInput<unknown, unknown, unknown>;
 
 /** What a key of LiteLLM may do here: ask models, and call tools. */
 const scopes = ['completions.write', 'mcp.invoke'];
-const Duration = Type.String({
-  pattern: liteLLMDuration,
-  'x-expected': 'a time like 30d, 24h or 1mo',
-});
-const optional = <S extends Parameters<typeof Type.Optional>[0]>(schema: S) =>
-  Type.Optional(Type.Union([schema, Type.Null()]));
-const limits = {
-  max_budget: optional(Type.Number({ minimum: 1, description: 'US dollars: `usage_limits` of a key here.' })),
-  budget_duration: optional(Duration),
-  rpm_limit: optional(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
-  tpm_limit: optional(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
-};
-const fields = {
-  key_alias: optional(Type.String({ minLength: 1, maxLength: 255, description: '`name` of a key here.' })),
-  duration: optional(Duration),
-  ...limits,
-  user_id: optional(Type.String({ maxLength: 128, description: 'Goes into the metadata of its requests.' })),
-  metadata: optional(
-    Type.Object({}, { additionalProperties: true, description: 'Texts, numbers and booleans.' }),
-  ),
-  models: optional(
-    Type.Array(Type.String(), {
-      maxItems: 0,
-      description: 'Empty: a config of the key (`defaults.config_id`) bounds its models.',
-    }),
-  ),
-};
-const GenerateBody = Type.Object(
-  {
-    ...fields,
-    team_id: optional(Type.String({ maxLength: 255, description: 'Id or slug of a workspace.' })),
-  },
-  strict,
-);
-const UpdateBody = Type.Object({ ...fields, key: Type.String({ minLength: 1, maxLength: 512 }) }, strict);
-const DeleteBody = Type.Object(
-  { keys: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { minItems: 1, maxItems: 100 }) },
-  strict,
-);
-const TeamBody = Type.Object(
-  {
-    team_alias: Type.String({ minLength: 1, maxLength: 255 }),
-    ...limits,
-    metadata: fields.metadata,
-    models: fields.models,
-  },
-  strict,
-);
 const Shown = Type.Object({}, { additionalProperties: true });
 
 /** Paths of LiteLLM without a counterpart of their own here, and what to call instead. */
@@ -79,9 +37,6 @@ const elsewhere: readonly (readonly [method: RouteDefinition['method'], path: st
   ['GET', '/user/list', 'GET /admin/users'],
   ['POST', '/user/update', 'PUT /admin/users/{userId}'],
   ['POST', '/user/delete', 'DELETE /admin/users/{userId}'],
-  ['GET', '/team/info', 'GET /admin/workspaces/{workspaceId}'],
-  ['GET', '/team/list', 'GET /admin/workspaces'],
-  ['POST', '/team/update', 'PUT /admin/workspaces/{workspaceId}'],
   ['POST', '/team/delete', 'DELETE /admin/workspaces/{workspaceId}'],
   ['POST', '/team/member_add', 'POST /admin/workspaces/{workspaceId}/users'],
   ['POST', '/model/new', 'POST /integrations, or the configuration file'],
@@ -91,6 +46,21 @@ const elsewhere: readonly (readonly [method: RouteDefinition['method'], path: st
   ['POST', '/customer/new', 'POST /policies/usage-limits with group_by metadata'],
   ['GET', '/spend/logs', 'GET /logs'],
   ['GET', '/global/spend', 'GET /analytics/graphs/cost'],
+  ['GET', '/global/spend/report', 'GET /analytics/groups/workspace'],
+  ['GET', '/spend/keys', 'GET /analytics/groups/api-key'],
+  ['GET', '/spend/tags', 'GET /analytics/groups/metadata'],
+  ['GET', '/v2/user/info', 'GET /admin/users/{userId}'],
+  ['GET', '/v2/team/list', 'GET /team/list'],
+  ['GET', '/team/available', 'GET /team/list'],
+  ['POST', '/team/member_delete', 'DELETE /admin/workspaces/{workspaceId}/users/{userId}'],
+  ['GET', '/budget/list', 'GET /policies/usage-limits'],
+  ['POST', '/budget/info', 'GET /policies/usage-limits/{policyUsageLimitsId}'],
+  ['POST', '/budget/update', 'PUT /policies/usage-limits/{policyUsageLimitsId}'],
+  ['POST', '/budget/delete', 'DELETE /policies/usage-limits/{policyUsageLimitsId}'],
+  ['GET', '/customer/info', 'GET /policies/usage-limits with group_by metadata'],
+  ['POST', '/organization/new', 'no route: each organisation has a gateway of its own'],
+  ['GET', '/credentials', 'GET /integrations'],
+  ['POST', '/credentials', 'POST /integrations'],
 ];
 
 /**
@@ -134,6 +104,7 @@ export function litellmRoutes(scope: Scope): readonly RouteDefinition[] {
       reply: Shown,
       async handle(input) {
         const { body, key } = input;
+        refuseForeign(body, foreign.key);
         const workspace = body.team_id ?? (key.workspaceId || scope.directory.defaultWorkspaceId);
         const name = body.key_alias ?? `key-${randomUUID().slice(0, 8)}`;
         const made = await run('api_keys.create_workspace_service', input, {
@@ -141,7 +112,7 @@ export function litellmRoutes(scope: Scope): readonly RouteDefinition[] {
         });
         const id = idIn(made);
         return {
-          ...body,
+          ...sent(body),
           key: made['key'] ?? null,
           token: id,
           token_id: id,
@@ -182,18 +153,24 @@ export function litellmRoutes(scope: Scope): readonly RouteDefinition[] {
           page: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, default: 1 })),
           size: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 10 })),
           team_id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+          key_hash: Type.Optional(Type.String({ minLength: 1, maxLength: 512, description: 'Id of a key.' })),
           return_full_object: Type.Optional(Type.Boolean()),
+          include_team_keys: Type.Optional(
+            Type.Boolean({ description: 'Changes nothing: each key is of a workspace.' }),
+          ),
         },
         strict,
       ),
       reply: Shown,
       async handle(input) {
-        const { page = 1, size = 10, team_id: workspace, return_full_object: isFull = false } = input.query;
+        const { page = 1, size = 10, team_id: workspace, key_hash: id } = input.query;
+        const isFull = input.query.return_full_object === true;
         const listed = await run('api_keys.list', input, {
           query: {
             current_page: page - 1,
             page_size: size,
             ...(workspace !== undefined && { workspace_id: workspace }),
+            ...(id !== undefined && { ids: idOf(id) }),
           },
         });
         const data = Array.isArray(listed['data']) ? listed['data'].filter(isJsonObject) : [];
@@ -217,10 +194,19 @@ export function litellmRoutes(scope: Scope): readonly RouteDefinition[] {
       reply: Shown,
       async handle(input) {
         const { body } = input;
+        refuseForeign(body, foreign.keyUpdate);
+        const id = idOf(body.key);
+        if (typeof body.team_id === 'string' && body.team_id !== '') {
+          const { workspace_id: own } = await run('api_keys.get', input, { params: { id } });
+          if (own !== body.team_id)
+            throw refusedBody([
+              { path: '/team_id', message: 'a key stays in its workspace: make another there' },
+            ]);
+        }
         const content = contentOf(body, now());
         const name = typeof body.key_alias === 'string' ? { name: body.key_alias } : {};
         const changed = await run('api_keys.update', input, {
-          params: { id: idOf(body.key) },
+          params: { id },
           body: { ...name, ...content },
         });
         return infoOf(changed);
@@ -251,16 +237,65 @@ export function litellmRoutes(scope: Scope): readonly RouteDefinition[] {
       reply: Shown,
       async handle(input) {
         const { body } = input;
-        const { usage_limits: usage, rate_limits: rates, defaults } = contentOf(body, now());
+        refuseForeign(body, foreign.team);
         const made = await run('workspaces.create', input, {
+          body: { name: body.team_alias, ...ofWorkspace(contentOf(body, now())) },
+        });
+        return { ...sent(body), team_alias: body.team_alias, team_id: idIn(made), models: [] };
+      },
+    }),
+    defineRoute({
+      id: 'workspaces.litellm_team_info',
+      method: 'GET',
+      path: '/team/info',
+      summary: 'LiteLLM: one workspace',
+      scope: route('workspaces.get').scope,
+      // Reads only.
+      audit: null,
+      query: Type.Object({ team_id: Type.String({ minLength: 1, maxLength: 255 }) }, strict),
+      reply: Shown,
+      async handle(input) {
+        const { team_id: workspaceId } = input.query;
+        const found = await run('workspaces.get', input, { params: { workspaceId } });
+        return { team_id: idIn(found), team_info: teamOf(found), keys: [], team_memberships: [] };
+      },
+    }),
+    defineRoute({
+      id: 'workspaces.litellm_team_list',
+      method: 'GET',
+      path: '/team/list',
+      summary: 'LiteLLM: the workspaces that the caller may see, the first 100',
+      scope: route('workspaces.list').scope,
+      // Reads only.
+      audit: null,
+      query: Type.Object({}, strict),
+      reply: Type.Array(Shown),
+      async handle(input) {
+        const listed = await run('workspaces.list', input, { query: { page_size: 100 } });
+        const data = Array.isArray(listed['data']) ? listed['data'].filter(isJsonObject) : [];
+        return data.map(teamOf);
+      },
+    }),
+    defineRoute({
+      id: 'workspaces.litellm_team_update',
+      method: 'POST',
+      path: '/team/update',
+      summary: 'LiteLLM: updates a workspace; omitted fields stay unchanged',
+      scope: route('workspaces.update').scope,
+      audit: 'update',
+      body: TeamUpdateBody,
+      reply: Shown,
+      async handle(input) {
+        const { body } = input;
+        refuseForeign(body, foreign.teamUpdate);
+        const changed = await run('workspaces.update', input, {
+          params: { workspaceId: body.team_id },
           body: {
-            name: body.team_alias,
-            ...(usage !== undefined && usage !== null && { usage_limits: [usage] }),
-            ...(rates !== undefined && { rate_limits: rates }),
-            ...(defaults !== undefined && { defaults }),
+            ...(typeof body.team_alias === 'string' && { name: body.team_alias }),
+            ...ofWorkspace(contentOf(body, now())),
           },
         });
-        return { ...body, team_id: idIn(made), models: [] };
+        return { team_id: idIn(changed), data: teamOf(changed) };
       },
     }),
     ...elsewhere.map(([method, path, instead]) =>
@@ -289,84 +324,28 @@ function idIn({ id }: JsonObject): string {
   return typeof id === 'string' ? id : '';
 }
 
-type Content = Partial<Static<typeof GenerateBody>>;
-
-/** Members of a key here. Throws `invalid_request` for a budget of less than a day. */
-function contentOf(
-  body: Content,
-  now: number,
-): {
-  usage_limits?: JsonObject | null;
-  rate_limits?: JsonObject[];
-  defaults?: JsonObject;
-  expires_at?: string;
-} {
-  const { max_budget: budget, budget_duration: period, rpm_limit: rpm, tpm_limit: tpm } = body;
-  const expires = endOf(body.duration, now);
-  const rates = [
-    ...(typeof rpm === 'number' ? [{ type: 'requests', unit: 'rpm', value: rpm }] : []),
-    ...(typeof tpm === 'number' ? [{ type: 'tokens', unit: 'rpm', value: tpm }] : []),
-  ];
-  const metadata: Record<string, string> = {};
-  for (const [name, value] of Object.entries(body.metadata ?? {}))
-    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
-      metadata[name] = String(value);
-    else
-      throw refusedBody([
-        {
-          path: `/metadata/${name}`,
-          message: 'must be a text, number or boolean: metadata of a key are texts',
-        },
-      ]);
-  if (typeof body.user_id === 'string' && body.user_id !== '') metadata['user_id'] = body.user_id;
+/** What was asked for, as answers repeat it. */
+function sent(body: Parameters<typeof contentOf>[0]): JsonObject {
   return {
-    ...(typeof budget === 'number' && {
-      usage_limits: { type: 'cost', credit_limit: budget, ...periodOf(period) },
-    }),
-    ...(budget === null && { usage_limits: null }),
-    ...((rpm !== undefined || tpm !== undefined) && { rate_limits: rates }),
-    ...(Object.keys(metadata).length > 0 && { defaults: { metadata } }),
-    ...(expires !== undefined && { expires_at: expires }),
+    duration: body.duration ?? null,
+    max_budget: body.max_budget ?? null,
+    budget_duration: body.budget_duration ?? null,
+    rpm_limit: body.rpm_limit ?? null,
+    tpm_limit: body.tpm_limit ?? null,
+    user_id: body.user_id ?? null,
+    metadata: (body.metadata ?? {}) as JsonObject,
   };
 }
 
-function periodOf(duration: string | null | undefined): LiteLLMReset {
-  if (typeof duration !== 'string') return {};
-  const reset = liteLLMReset(duration);
-  if (reset !== undefined) return reset;
-  throw refusedBody([{ path: '/budget_duration', message: 'must be whole days, from 1d to 365d, or 1mo' }]);
-}
-
-function endOf(duration: string | null | undefined, now: number): string | undefined {
-  if (typeof duration !== 'string') return undefined;
-  const end = liteLLMEnd(duration, now);
-  if (end !== undefined) return new Date(end).toISOString();
-  throw refusedBody([{ path: '/duration', message: 'must end before the year 10000' }]);
-}
-
-/** A key as LiteLLM shows one. */
-function infoOf(key: JsonObject): JsonObject {
-  const usage = isJsonObject(key['usage_limits']) ? key['usage_limits'] : {};
-  const rates = Array.isArray(key['rate_limits']) ? key['rate_limits'].filter(isJsonObject) : [];
-  const rate = (type: string) =>
-    rates.find((one) => one['type'] === type && one['unit'] === 'rpm')?.['value'] ?? null;
-  const defaults = isJsonObject(key['defaults']) ? key['defaults'] : {};
+/** A workspace has several budgets and no end. */
+function ofWorkspace({
+  usage_limits: usage,
+  rate_limits: rates,
+  defaults,
+}: ReturnType<typeof contentOf>): JsonObject {
   return {
-    token: key['id'] ?? null,
-    key_name: key['key'] ?? null,
-    key_alias: key['name'] ?? null,
-    team_id: key['workspace_id'] ?? null,
-    user_id: key['user_id'] ?? null,
-    spend: usage['current_usage'] ?? 0,
-    max_budget: usage['credit_limit'] ?? null,
-    budget_duration: liteLLMPeriod(usage),
-    budget_reset_at: key['next_usage_reset_at'] ?? null,
-    rpm_limit: rate('requests'),
-    tpm_limit: rate('tokens'),
-    expires: key['expires_at'] ?? null,
-    metadata: defaults['metadata'] ?? {},
-    models: [],
-    blocked: key['status'] !== 'active',
-    created_at: key['created_at'] ?? null,
+    ...(usage !== undefined && { usage_limits: usage === null ? [] : [usage] }),
+    ...(rates !== undefined && { rate_limits: rates }),
+    ...(defaults !== undefined && { defaults }),
   };
 }

@@ -357,6 +357,12 @@ describe('an imported configuration', { timeout: 120_000 }, () => {
     );
     assert.ok((models.headers.get('x-litellm-call-id') ?? '').length > 0);
     assert.equal((await fetch(`${weir.url}/health/readiness`)).status, 200);
+    const infos = await fetch(`${weir.url}/v1/model/info`, { headers });
+    const { data: known } = (await infos.json()) as { data: { litellm_params: { model: string } }[] };
+    assert.deepEqual(
+      [...new Set(known.map((one) => one.litellm_params.model))],
+      ['anthropic/sonnet-4', 'anthropic/haiku-4'],
+    );
   });
 
   test('a model that no group has is refused', async () => {

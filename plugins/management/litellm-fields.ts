@@ -1,0 +1,279 @@
+// Members of keys and teams of LiteLLM, and what they are in records here.
+import type { JsonObject, JsonValue } from '../../core/base/json.ts';
+import { isJsonObject } from '../../core/base/json.ts';
+import { type Static, Type } from '../../core/pipeline/plugin.ts';
+import {
+  liteLLMDuration,
+  liteLLMEnd,
+  liteLLMPeriod,
+  type LiteLLMReset,
+  liteLLMReset,
+} from './litellm-durations.ts';
+import { refusedBody, strict } from './shared/fields.ts';
+
+const Duration = Type.String({
+  pattern: liteLLMDuration,
+  'x-expected': 'a time like 30d, 24h or 1mo',
+});
+const optional = <S extends Parameters<typeof Type.Optional>[0]>(schema: S) =>
+  Type.Optional(Type.Union([schema, Type.Null()]));
+const limits = {
+  max_budget: optional(Type.Number({ minimum: 1, description: 'US dollars: `usage_limits` of a key here.' })),
+  budget_duration: optional(Duration),
+  rpm_limit: optional(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
+  tpm_limit: optional(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
+};
+const metadata = optional(
+  Type.Object({}, { additionalProperties: true, description: 'Texts, numbers and booleans.' }),
+);
+const fields = {
+  key_alias: optional(Type.String({ minLength: 1, maxLength: 255, description: '`name` of a key here.' })),
+  duration: optional(Duration),
+  ...limits,
+  user_id: optional(Type.String({ maxLength: 128, description: 'Goes into the metadata of its requests.' })),
+  metadata,
+};
+
+/** Members without a counterpart, and what to do instead. Clients send many of them empty, and these are taken. */
+const keyRemedies = {
+  models:
+    'cannot be bound by a key alone: give it a config with conditions over the model (defaults.config_id of PUT /api-keys/{id})',
+  aliases: 'are conditions of a config',
+  config: 'is a config: defaults.config_id of PUT /api-keys/{id}',
+  spend: 'is counted from the requests themselves',
+  soft_budget: 'is alert_threshold of usage_limits: PUT /api-keys/{id}',
+  budget_id: 'is a usage limit policy over several keys: POST /policies/usage-limits',
+  budget_limits: 'is one budget here: several are usage limit policies (POST /policies/usage-limits)',
+  budget_fallbacks: 'is a fallback of a config after 412',
+  model_max_budget: 'is a usage limit policy with a condition over the model: POST /policies/usage-limits',
+  model_rpm_limit: 'is a rate limit policy with a condition over the model: POST /policies/rate-limits',
+  model_tpm_limit: 'is a rate limit policy with a condition over the model: POST /policies/rate-limits',
+  tpd_limit: 'is rate_limits with the unit rpd: PUT /api-keys/{id}',
+  max_parallel_requests: 'is not counted: the gateway bounds rates of requests, not how many run at a time',
+  permissions: 'are scopes: PUT /api-keys/{id}',
+  object_permission: 'are scopes, and workspaces of MCP servers',
+  allowed_routes: 'are scopes: PUT /api-keys/{id}',
+  allowed_cache_controls: 'are the cache of a config',
+  guardrails: 'are input_guardrails and output_guardrails of a config or a workspace',
+  policies: 'are guardrails of a config or a workspace',
+  prompts: 'belong to a workspace, not to a key',
+  tags: 'are metadata: give { "metadata": { "tags": "a,b" } }',
+  blocked: 'is expires_at: PUT /api-keys/{id}',
+  auto_rotate: 'is POST /api-keys/{id}/rotate',
+  rotation_interval: 'is POST /api-keys/{id}/rotate',
+  send_invite_email: 'is POST /admin/users/invites',
+  organization_id: 'is that of the caller: each organisation is served by a gateway of its own',
+  project_id: 'is a workspace: team_id',
+  agent_id: 'has no counterpart: give it in metadata',
+  enforced_params: 'are override_params of a config',
+  router_settings: 'is a config: defaults.config_id of PUT /api-keys/{id}',
+  key_type: 'are scopes: PUT /api-keys/{id}. A key made here may ask models and call tools',
+} as const;
+const newKeyRemedies = { ...keyRemedies, key: 'is made by the gateway: a secret cannot be chosen' };
+const teamRemedies = {
+  models: 'are those of the integrations of a workspace (allow_all_models)',
+  organization_id: keyRemedies.organization_id,
+  admins: 'are invited: POST /admin/workspaces/{workspaceId}/users',
+  members: 'are invited: POST /admin/workspaces/{workspaceId}/users',
+  members_with_roles: 'are invited: POST /admin/workspaces/{workspaceId}/users',
+  max_parallel_requests: keyRemedies.max_parallel_requests,
+  model_aliases: keyRemedies.aliases,
+  guardrails: 'are input_guardrails and output_guardrails: PUT /admin/workspaces/{workspaceId}',
+  tags: keyRemedies.tags,
+  blocked: 'has no counterpart: delete its keys',
+  team_member_budget: 'is a usage limit policy with group_by api_key: POST /policies/usage-limits',
+  object_permission: keyRemedies.object_permission,
+  soft_budget: 'is alert_threshold of usage_limits: PUT /admin/workspaces/{workspaceId}',
+} as const;
+
+const newTeamRemedies = { ...teamRemedies, team_id: 'is made by the gateway: the answer has it' };
+
+function without(names: object): Record<string, ReturnType<typeof Type.Optional>> {
+  return Object.fromEntries(
+    Object.entries(names).map(([name, remedy]) => [
+      name,
+      Type.Optional(Type.Unknown({ description: `Empty: ${name} ${String(remedy)}.` })),
+    ]),
+  );
+}
+
+const Secret = Type.String({ minLength: 1, maxLength: 512, description: 'Secret or id of the key.' });
+
+export const GenerateBody = Type.Object(
+  {
+    ...without(newKeyRemedies),
+    ...fields,
+    team_id: optional(Type.String({ maxLength: 255, description: 'Id or slug of a workspace.' })),
+  },
+  strict,
+);
+export const UpdateBody = Type.Object(
+  {
+    ...without(keyRemedies),
+    ...fields,
+    key: Secret,
+    team_id: optional(Type.String({ maxLength: 255, description: 'That of the key: it stays there.' })),
+  },
+  strict,
+);
+export const DeleteBody = Type.Object(
+  {
+    keys: Type.Array(Secret, { minItems: 1, maxItems: 100 }),
+    key_aliases: Type.Optional(Type.Null({ description: 'Names of keys may be the same: give `keys`.' })),
+  },
+  strict,
+);
+export const TeamBody = Type.Object(
+  {
+    ...without(newTeamRemedies),
+    team_alias: Type.String({ minLength: 1, maxLength: 255 }),
+    ...limits,
+    metadata,
+  },
+  strict,
+);
+export const TeamUpdateBody = Type.Object(
+  {
+    ...without(teamRemedies),
+    team_id: Type.String({ minLength: 1, maxLength: 255, description: 'Id or slug of a workspace.' }),
+    team_alias: optional(Type.String({ minLength: 1, maxLength: 255 })),
+    ...limits,
+    metadata,
+  },
+  strict,
+);
+
+/** Members that a key and a team share. */
+type Content = Partial<
+  Pick<
+    Static<typeof GenerateBody>,
+    'duration' | 'max_budget' | 'budget_duration' | 'rpm_limit' | 'tpm_limit' | 'user_id' | 'metadata'
+  >
+>;
+
+/** Members without a counterpart, by what is written. */
+export const foreign = {
+  key: newKeyRemedies,
+  keyUpdate: keyRemedies,
+  team: newTeamRemedies,
+  teamUpdate: teamRemedies,
+};
+
+/** Throws `invalid_request` for each member without a counterpart that is not empty, with what to do instead. */
+export function refuseForeign(body: object, table: Readonly<Record<string, string>>): void {
+  const mistakes = Object.entries(body).flatMap(([name, value]: [string, unknown]) => {
+    const remedy = table[name];
+    return remedy === undefined || isEmpty(value) ? [] : [{ path: `/${name}`, message: remedy }];
+  });
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+}
+
+/** What clients send for a member that they say nothing about. */
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0;
+  if (isJsonObject(value)) return Object.keys(value).length === 0;
+  return [null, '', false, 0, 'default', 'llm_api'].some((one) => one === value);
+}
+
+/** Members of a key here. Throws `invalid_request` for a budget of less than a day. */
+export function contentOf(
+  body: Content,
+  now: number,
+): {
+  usage_limits?: JsonObject | null;
+  rate_limits?: JsonObject[];
+  defaults?: JsonObject;
+  expires_at?: string;
+} {
+  const { max_budget: budget, budget_duration: period, rpm_limit: rpm, tpm_limit: tpm } = body;
+  const expires = endOf(body.duration, now);
+  const rates = [
+    ...(typeof rpm === 'number' ? [{ type: 'requests', unit: 'rpm', value: rpm }] : []),
+    ...(typeof tpm === 'number' ? [{ type: 'tokens', unit: 'rpm', value: tpm }] : []),
+  ];
+  const metadata: Record<string, string> = {};
+  for (const [name, value] of Object.entries(body.metadata ?? {}))
+    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+      metadata[name] = String(value);
+    else
+      throw refusedBody([
+        {
+          path: `/metadata/${name}`,
+          message: 'must be a text, number or boolean: metadata of a key are texts',
+        },
+      ]);
+  if (typeof body.user_id === 'string' && body.user_id !== '') metadata['user_id'] = body.user_id;
+  return {
+    ...(typeof budget === 'number' && {
+      usage_limits: { type: 'cost', credit_limit: budget, ...periodOf(period) },
+    }),
+    ...(budget === null && { usage_limits: null }),
+    ...((rpm !== undefined || tpm !== undefined) && { rate_limits: rates }),
+    ...(Object.keys(metadata).length > 0 && { defaults: { metadata } }),
+    ...(expires !== undefined && { expires_at: expires }),
+  };
+}
+
+function periodOf(duration: string | null | undefined): LiteLLMReset {
+  if (typeof duration !== 'string') return {};
+  const reset = liteLLMReset(duration);
+  if (reset !== undefined) return reset;
+  throw refusedBody([{ path: '/budget_duration', message: 'must be whole days, from 1d to 365d, or 1mo' }]);
+}
+
+export function endOf(duration: string | null | undefined, now: number): string | undefined {
+  if (typeof duration !== 'string') return undefined;
+  const end = liteLLMEnd(duration, now);
+  if (end !== undefined) return new Date(end).toISOString();
+  throw refusedBody([{ path: '/duration', message: 'must end before the year 10000' }]);
+}
+
+/** A key as LiteLLM shows one. */
+export function infoOf(key: JsonObject): JsonObject {
+  const usage = isJsonObject(key['usage_limits']) ? key['usage_limits'] : {};
+  const defaults = isJsonObject(key['defaults']) ? key['defaults'] : {};
+  return {
+    token: key['id'] ?? null,
+    key_name: key['key'] ?? null,
+    key_alias: key['name'] ?? null,
+    team_id: key['workspace_id'] ?? null,
+    user_id: key['user_id'] ?? null,
+    ...limitsOf(usage, key['rate_limits']),
+    budget_reset_at: key['next_usage_reset_at'] ?? null,
+    expires: key['expires_at'] ?? null,
+    metadata: defaults['metadata'] ?? {},
+    models: [],
+    blocked: key['status'] !== 'active',
+    created_at: key['created_at'] ?? null,
+  };
+}
+
+/** A workspace as LiteLLM shows a team. */
+export function teamOf(workspace: JsonObject): JsonObject {
+  const [usage = {}] = Array.isArray(workspace['usage_limits'])
+    ? workspace['usage_limits'].filter(isJsonObject)
+    : [];
+  const defaults = isJsonObject(workspace['defaults']) ? workspace['defaults'] : {};
+  return {
+    team_id: workspace['id'] ?? null,
+    team_alias: workspace['name'] ?? null,
+    ...limitsOf(usage, workspace['rate_limits']),
+    metadata: defaults['metadata'] ?? {},
+    models: [],
+    blocked: false,
+    created_at: workspace['created_at'] ?? null,
+  };
+}
+
+function limitsOf(usage: JsonObject, rateLimits: JsonValue | undefined): JsonObject {
+  const rates = Array.isArray(rateLimits) ? rateLimits.filter(isJsonObject) : [];
+  const rate = (type: string) =>
+    rates.find((one) => one['type'] === type && one['unit'] === 'rpm')?.['value'] ?? null;
+  return {
+    spend: usage['current_usage'] ?? 0,
+    max_budget: usage['credit_limit'] ?? null,
+    budget_duration: liteLLMPeriod(usage),
+    rpm_limit: rate('requests'),
+    tpm_limit: rate('tokens'),
+  };
+}

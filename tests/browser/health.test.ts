@@ -149,9 +149,18 @@ describe('health and pipelines in the console', () => {
 
   test('a canary of the configuration is shown with its figures, and aborted', async (t) => {
     const page = await openWindow(t, gateway, { place: '/console/pipelines' });
+    let asked = 0;
+    page.on('request', (request) => {
+      if (request.url().endsWith('/admin/config-file/canary')) asked += 1;
+    });
     const { text, version } = await gateway.api('GET', '/admin/config-file');
+    await page.getByRole('button', { name: 'Edit the file' }).waitFor();
+    await page.waitForTimeout(5000);
+    assert.ok(asked <= 1, `without a canary it was asked for ${asked} times in five seconds`);
     const draft = { text: `${text.replace('"bodies"', '"max_body_bytes": 2048, "bodies"')}`, version };
     await gateway.api('POST', '/admin/config-file/canary', { ...draft, share: 50, duration_s: 600 });
+    // The window is looked at again.
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
     await page.getByRole('heading', { name: 'Canary of the configuration' }).waitFor();
     await page.getByText(/A new configuration serves 0\.5 % of the requests, up to 50 %/).waitFor();
     assert.equal((await gateway.chat('Hello')).status, 200);

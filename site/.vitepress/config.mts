@@ -138,6 +138,16 @@ export default defineConfig({
   srcDir: '../docs',
   outDir: '../dist/site',
   cleanUrls: false,
+  head: [
+    // No icon: browsers would ask for one and not find it.
+    ['link', { rel: 'icon', href: 'data:,' }],
+    // A table that is wider than the screen scrolls; its columns stay wide enough for words.
+    [
+      'style',
+      {},
+      '.vp-doc td, .vp-doc th { min-width: 6rem; vertical-align: top; } @media (max-width: 640px) { .vp-doc td, .vp-doc th { min-width: 9rem; } }',
+    ],
+  ],
   lang: 'en',
   rewrites: { 'README.md': 'index.md' },
   // It is a page of its own, without this theme.

@@ -88,6 +88,21 @@ export async function requireEmpty(client: ClientBase): Promise<void> {
   );
 }
 
+/** Columns that number their rows themselves go on behind the numbers that were restored. */
+async function continueNumbers(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<{ table: string; column: string }>(
+    `SELECT c.relname AS table, a.attname AS column FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+     WHERE a.attidentity <> '' AND c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace`,
+  );
+  for (const { table, column } of rows) {
+    const [target, numbers] = [escapeIdentifier(table), escapeIdentifier(column)];
+    await client.query(
+      `SELECT setval(pg_get_serial_sequence($1, $2), max(${numbers})) FROM ${target} HAVING max(${numbers}) IS NOT NULL`,
+      [target, column],
+    );
+  }
+}
+
 /** Writes the rows of a snapshot into empty tables, in one transaction; resolves to their number. */
 export async function writeSnapshot(
   client: ClientBase,
@@ -101,7 +116,7 @@ export async function writeSnapshot(
     if (batch.length === 0) return;
     const target = escapeIdentifier(table);
     await client.query(
-      `INSERT INTO ${target} SELECT * FROM json_populate_recordset(NULL::${target}, $1::json)`,
+      `INSERT INTO ${target} OVERRIDING SYSTEM VALUE SELECT * FROM json_populate_recordset(NULL::${target}, $1::json)`,
       [`[${batch.join(',')}]`],
     );
     rows += batch.length;
@@ -123,6 +138,7 @@ export async function writeSnapshot(
       }
     }
     await store();
+    await continueNumbers(client);
     // At the end: tables changed in a transaction cannot be altered while constraint checks are pending.
     await client.query('SET CONSTRAINTS ALL IMMEDIATE');
     for (const name of known) await client.query(`ALTER TABLE ${escapeIdentifier(name)} ENABLE TRIGGER USER`);

@@ -6,7 +6,14 @@ import path from 'node:path';
 import { after, test } from 'node:test';
 import { startFakeProviders, type FakeProviders } from '../kit/fake-providers/fake-providers.ts';
 import { call, chat, makePremises, operate, type Premises } from '../kit/operator.ts';
-import { runWeir, startWeir, stopEverything, temporaryFolder, type WeirProcess } from '../kit/process-kit.ts';
+import {
+  eventually,
+  runWeir,
+  startWeir,
+  stopEverything,
+  temporaryFolder,
+  type WeirProcess,
+} from '../kit/process-kit.ts';
 
 const passphrase = 'correct horse battery staple';
 const secretKey = 'sk-0123456789-abcdef';
@@ -41,6 +48,17 @@ async function configsOf(url: string): Promise<string[]> {
     names.push(...list.data.map((one: { name: string }) => one.name));
     if (list.data.length < 100) return names;
   }
+}
+
+/** A refused attempt, and the attempts that the audit trail shows with it. */
+async function refusals(url: string): Promise<number> {
+  const refused = await call(url, { path: '/admin/workspaces', key: premises.key, body: { name: 'Other' } });
+  assert.equal(refused.status, 403, refused.text);
+  const of = `start_time=2000-01-01T00:00:00Z&method=POST&uri=/v1/admin/workspaces&response_status_code=403`;
+  return eventually(async () => {
+    const { records } = await operate(url, { path: `/audit-logs?${of}` });
+    return records.length > 0 ? (records.length as number) : undefined;
+  });
 }
 
 /** What was there serves as before: the key, the stored secret of the provider, the prompt. */
@@ -94,6 +112,7 @@ test('backup, restore and import', async (t) => {
     const string = JSON.stringify([{ role: 'user', content: 'Name the rivers of {{country}}.' }]);
     const body = { name: 'Rivers', string, parameters: {}, virtual_key: 'rivers', model: 'gpt-5.1' };
     prompt = (await operate(url, { path: '/prompts', key: premises.key, body })).slug;
+    assert.equal(await refusals(url), 1);
     await assertServes(url);
 
     let isOver = false;
@@ -174,6 +193,9 @@ test('backup, restore and import', async (t) => {
       assert.equal(audit.code, 0, audit.stderr);
       const gateway = await start('second');
       await assertServes(gateway.url);
+      // Attempts that were refused are there, and more can come.
+      assert.ok((await refusals(gateway.url)) >= 1);
+      await eventually(async () => (await refusals(gateway.url)) >= 2 || undefined);
       const found = await configsOf(gateway.url);
       // One moment: what was acknowledged first is there first, without gaps.
       assert.deepEqual(new Set(found), new Set(acknowledged.slice(0, found.length)));

@@ -1,26 +1,41 @@
-// Code in the README and in docs is right: configurations, and parts of them, are taken by the loader; JSON parses;
-// TypeScript that imports the gateway or an SDK has the right types.
+// Every block of code in a document is judged: configurations, and parts of them, are taken by the loader; JSON is what its
+// route takes or answers; TypeScript has the right types, JavaScript runs. Commands run in `document-commands.test.ts`, guides and
+// recipes in tests of their own; what cannot run is in `exceptions`, and what it names is there.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Ajv } from 'ajv';
 import ts from 'typescript';
-import { parse } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../core/config/load-config.ts';
 import type { Problem } from '../../core/config/problem.ts';
 import { GatewayConfigSchema } from '../../core/config/schema.ts';
 import { schemaMap, schemaObject } from '../../core/config/schema-object.ts';
 import { PluginBundler } from '../../core/lifecycle/plugin-bundler.ts';
+import { readConfigObject } from '../../core/routing/plan/config-issue.ts';
 import { checkPlugins, prepareGeneration } from '../../core/lifecycle/prepare.ts';
 import { recordingLog } from '../../core/lifecycle/recording-services.test-support.ts';
 import { systemClock as clock } from '../../core/ports/clock.ts';
 import { builtIns, providerNames, providerRows } from '../../main/built-ins.ts';
-import { documents, samplesOf, type Sample } from '../kit/document-samples.ts';
-import { stopEverything, temporaryFolder } from '../kit/process-kit.ts';
+import {
+  documents,
+  exceptionOf,
+  exceptions,
+  runsWithItsPage,
+  samplesOf,
+  type Sample,
+} from '../kit/document-samples.ts';
+import { issuesOf, operationsIn, wholeDocument } from '../kit/openapi-kit.ts';
+import { runWeir, stopEverything, temporaryFolder } from '../kit/process-kit.ts';
 
 after(stopEverything);
+
+const root = new URL('../../', import.meta.url);
 
 const samples = (await Promise.all((await documents()).map((one) => samplesOf(one)))).flat();
 const of = (...languages: string[]): readonly Sample[] =>
@@ -34,10 +49,16 @@ const pipeline = 'pipelines: [{ name: gateway, match: { path: /** }, plugins: [a
 /** A whole configuration around what a document shows of one; undefined when it shows something else. */
 function wholeConfiguration(text: string): string | undefined {
   const value: unknown = parse(text);
-  if (Array.isArray(value)) return isPlugins(value) ? withPlugins(value) : undefined;
-  const members = new Map(Object.entries(Object(value)));
-  const plugins: unknown = members.get('plugins');
-  if (members.size === 1 && Array.isArray(plugins) && isPlugins(plugins)) return withPlugins(plugins);
+  if (Array.isArray(value)) {
+    if (isPlugins(value)) return withPlugins(value);
+    const arePipelines = value.every((one) => 'match' in Object(one));
+    return arePipelines ? JSON.stringify({ version: 1, pipelines: value }) : undefined;
+  }
+  const { plugins, servers, ...others } = Object(value) as Record<string, unknown>;
+  // Servers stand in the options of the plugin `mcp`.
+  if (servers !== undefined) return withPlugins([{ mcp: { servers } }], others);
+  if (Array.isArray(plugins) && isPlugins(plugins)) return withPlugins(plugins, others);
+  const members = new Map(Object.entries(others));
   if (members.size === 0 || ![...members.keys()].every((name) => sections.has(name))) return undefined;
   return [
     ...(members.has('version') ? [] : ['version: 1']),
@@ -54,7 +75,7 @@ function isPlugins(entries: readonly unknown[]): boolean {
 }
 
 /** These entries between those without which none of them serves. */
-function withPlugins(entries: readonly unknown[]): string {
+function withPlugins(entries: readonly unknown[], sections: Readonly<Record<string, unknown>> = {}): string {
   const names = entries.map(nameOf);
   const isAdmin = names.includes('management');
   const plugins = [
@@ -63,8 +84,52 @@ function withPlugins(entries: readonly unknown[]): string {
     ...(names.includes('provider') || isAdmin ? [] : ['provider']),
   ];
   const match = isAdmin ? { routes: 'contributed' } : { path: '/**' };
-  return JSON.stringify({ version: 1, pipelines: [{ name: 'gateway', match, plugins }] });
+  return JSON.stringify({ version: 1, ...sections, pipelines: [{ name: 'gateway', match, plugins }] });
 }
+
+/** Languages whose blocks are judged or run. */
+const languages = new Set(['yaml', 'json', 'jsonc', 'ts', 'js', 'sh', 'sql', 'text']);
+
+/** Members of a config of requests by which it is known. */
+const inConfigs = new Set(['strategy', 'targets', 'retry', 'cache', 'input_guardrails', 'output_guardrails']);
+
+/** JSON that is the body of a request: words that it has, and the operation. */
+const bodies: readonly (readonly [says: string, method: string, path: string])[] = [
+  ['rotation_policy', 'put', '/api-keys/{id}'],
+];
+
+/** YAML of other programs. */
+const otherYaml: readonly {
+  readonly says: string;
+  readonly problems: (sample: Sample, folder: string) => Promise<readonly string[]>;
+}[] = [
+  {
+    says: 'existingSecret: weir',
+    async problems({ place, text }, folder) {
+      const values = parse(text) as { readonly config: object };
+      const schema: unknown = JSON.parse(
+        await readFile(new URL('deploy/helm/weir/values.schema.json', root), 'utf8'),
+      );
+      const ajv = new Ajv({ allErrors: true });
+      const isRight = ajv.validate(schema as object, values);
+      const inChart = isRight
+        ? []
+        : (ajv.errors ?? []).map(
+            (one) => `${place}: ${one.instancePath} ${one.message} ${JSON.stringify(one.params)}`,
+          );
+      const config = wholeConfiguration(stringify(values.config)) ?? '';
+      return [...inChart, ...(await problemsOf({ place }, config, folder))];
+    },
+  },
+  {
+    says: 'scrape_configs:',
+    // `npm run check:deployment` asks promtool about the files of deploy.
+    problems: ({ text, place }) => {
+      const { scrape_configs: jobs } = parse(text) as { scrape_configs?: { job_name?: string }[] };
+      return Promise.resolve(jobs?.[0]?.job_name === 'weir' ? [] : [`${place}: the job is not named weir`]);
+    },
+  },
+];
 
 /** Variables whose values have a form. */
 const variables: Readonly<Record<string, string>> = {
@@ -72,7 +137,11 @@ const variables: Readonly<Record<string, string>> = {
 };
 
 /** Everything that the loader has against it, but for what only a machine of the reader has: hosts, files, records. */
-async function problemsOf({ place }: Sample, text: string, folder: string): Promise<readonly string[]> {
+async function problemsOf(
+  { place }: Pick<Sample, 'place'>,
+  text: string,
+  folder: string,
+): Promise<readonly string[]> {
   const env: Record<string, string> = {};
   for (const [, name = ''] of text.matchAll(/\$\{(\w+)/g))
     env[name] =
@@ -107,19 +176,20 @@ describe('samples of documents', () => {
   test('configurations, and parts of them, are valid', async () => {
     const folder = await temporaryFolder();
     const problems: string[] = [];
-    let checked = 0;
     for (const sample of of('yaml', 'yml')) {
+      // A file that a guide has its reader save, and works with.
+      if (runsWithItsPage(sample) && /^# [\w.-]+\.yaml\n/.test(sample.text)) continue;
       const text = wholeConfiguration(sample.text);
-      if (text === undefined) continue;
-      checked++;
-      problems.push(...(await problemsOf(sample, text, folder)));
+      const other = otherYaml.find(({ says }) => sample.text.includes(says));
+      if (text !== undefined) problems.push(...(await problemsOf(sample, text, folder)));
+      else if (other !== undefined) problems.push(...(await other.problems(sample, folder)));
+      else
+        problems.push(`${sample.place} is no configuration, nor a part of one: add its kind to otherYaml.`);
     }
     assert.deepEqual(problems, []);
-    assert.ok(checked > 50, `only ${checked} were found`);
   });
 
   test('links lead to files, and to headings in them', async () => {
-    const root = new URL('../../', import.meta.url);
     const dead: string[] = [];
     for (const document of await documents()) {
       const page = new URL(document, root);
@@ -136,29 +206,143 @@ describe('samples of documents', () => {
     assert.deepEqual(dead, []);
   });
 
-  test('JSON parses', () => {
-    const wrong = of('json').flatMap(({ place, text }) => {
+  test('JSON is a config, or what a route takes', async () => {
+    const { document } = await wholeDocument();
+    const wrong: string[] = [];
+    for (const sample of of('json', 'jsonc')) {
+      const { place, text } = sample;
+      // `document-commands.test.ts` has the answer.
+      if (followsCommand(sample)) continue;
+      let value: unknown;
       try {
-        JSON.parse(text);
-        return [];
+        value = JSON.parse(text);
       } catch (error) {
-        return [`${place}: ${String(error)}`];
+        wrong.push(`${place}: ${String(error)}`);
+        continue;
       }
-    });
+      const members = Object.keys(Object(value) as object);
+      // A check as it stands in a config.
+      if (members.some((name) => /^\w+\.\w+$/.test(name))) value = { input_guardrails: [value] };
+      const taken = bodies.find(([says]) => text.includes(says));
+      if (Object.keys(Object(value) as object).some((name) => inConfigs.has(name))) {
+        const read = readConfigObject(value);
+        if (!read.ok)
+          wrong.push(...read.issues.map(({ path: at, message }) => `${place}: ${at}: ${message}`));
+      } else if (taken !== undefined) {
+        const [, method, at] = taken;
+        const operation = operationsIn(document).find((one) => one.path === at && one.method === method);
+        const schema: unknown = operation?.operation['requestBody']?.content['application/json'].schema;
+        assert.ok(schema !== undefined, `${method} ${at} takes no body`);
+        wrong.push(
+          ...issuesOf(document, schema, value).map((issue) => `${place}: ${issue.path}: ${issue.message}`),
+        );
+      } else if (exceptionOf(sample) === undefined)
+        wrong.push(
+          `${place}: nothing judges this JSON; show the command that prints it, add its operation to bodies, or an exception`,
+        );
+    }
     assert.deepEqual(wrong, []);
   });
 
-  test('TypeScript that imports the gateway or an SDK has the right types', () => {
+  test('TypeScript has the right types', () => {
     // Those that import weir-gateway/testing bring the whole gateway along; tests/package runs such a test.
-    const found = of('ts').filter(
-      ({ text }) =>
-        /from '(weir-gateway\/plugin|openai|@anthropic-ai|@google)/.test(text) &&
-        !text.includes('weir-gateway/testing'),
-    );
-    assert.ok(found.length >= 5);
+    const found = of('ts').filter(({ text }) => !text.includes('weir-gateway/testing'));
     assert.deepEqual(complaints(found), []);
   });
+
+  test('JavaScript runs', async () => {
+    const { text } =
+      of('js').find((one) => one.text.includes('function isGenuine')) ?? assert.fail('no isGenuine');
+    const [file, key] = [path.join(await temporaryFolder(), 'webhook.mjs'), Buffer.alloc(24, 7)];
+    await writeFile(file, `${text}\nexport { isGenuine };\n`);
+    const { isGenuine } = (await import(pathToFileURL(file).href)) as {
+      isGenuine: (request: { headers: object; body: string }, secret: string) => boolean;
+    };
+    const [id, at, body] = [
+      'msg_1',
+      String(Math.floor(Date.now() / 1000)),
+      '{"type":"usage.limit_exhausted"}',
+    ];
+    const mac = createHmac('sha256', key).update(`${id}.${at}.${body}`).digest('base64');
+    const headers = { 'webhook-id': id, 'webhook-timestamp': at, 'webhook-signature': `v1,${mac}` };
+    const secret = `whsec_${key.toString('base64')}`;
+    assert.equal(isGenuine({ headers, body }, secret), true);
+    assert.equal(isGenuine({ headers, body: `${body} ` }, secret), false);
+  });
+
+  test('every block names its language, and every exception is one block', () => {
+    const wrong = samples
+      .filter(({ language }) => !languages.has(language))
+      .map(
+        ({ place, language }) =>
+          `${place}: ${language === '' ? 'the block names no language' : `nothing judges ${language}`}; write one of ${[...languages].join(', ')} behind its fence`,
+      );
+    for (const sample of [...of('text'), ...of('sql')])
+      if (
+        exceptionOf(sample) === undefined &&
+        !runsWithItsPage(sample) &&
+        !sample.text.startsWith('$ ') &&
+        !followsCommand(sample) &&
+        sample.document !== 'docs/features.md'
+      )
+        wrong.push(
+          `${sample.place}: nothing prints or judges this block; show the command above it, or add it to exceptions in tests/kit/document-samples.ts`,
+        );
+    for (const { document, says } of exceptions) {
+      const found = samples.filter((one) => one.document === document && one.text.includes(says)).length;
+      if (found !== 1)
+        wrong.push(`exceptions: "${says}" is in ${found} blocks of ${document}; correct or delete it`);
+    }
+    assert.deepEqual(wrong, []);
+  });
+
+  test('what is not run names commands, options, scripts and files that are there, and is a shell script', async () => {
+    const { stdout: help } = await runWeir(['help']);
+    const { scripts } = JSON.parse(await readFile(new URL('package.json', root), 'utf8')) as {
+      scripts: object;
+    };
+    const wrong: string[] = [];
+    for (const sample of samples.filter((one) => exceptionOf(one) !== undefined)) {
+      const { text, place, language } = sample;
+      for (const [, name = ''] of text.matchAll(/\bnpm (?:run )?([\w:]+)/g))
+        if (!(name in scripts) && !['ci', 'install'].includes(name))
+          wrong.push(`${place}: package.json has no script ${name}`);
+      for (const [, file = ''] of text.matchAll(
+        /(?:^|[\s=])((?:adapters|core|deploy|docs|plugins|scripts|storage)\/[\w./-]*[\w])/g,
+      ))
+        if (!existsSync(new URL(file, root)) && file !== 'deploy/.env')
+          wrong.push(`${place}: there is no ${file}`);
+      if (language !== 'sh' && !text.startsWith('$ ')) continue;
+      const script = text.replaceAll(/^\$ /gm, '').replaceAll(/…|<\w+>/g, 'x');
+      if (language === 'sh') {
+        const { status, stderr } = spawnSync('bash', ['-n', '-c', script], { encoding: 'utf8' });
+        if (status !== 0) wrong.push(`${place}: ${stderr}`);
+      }
+      for (const [, command = '', rest = ''] of script.matchAll(
+        /(?:npx weir(?:-gateway)?|run\.mjs|weir\.mjs) ([a-z][\w-]+)?([^\n#]*)/g,
+      )) {
+        if (command === '') continue;
+        if (!help.includes(`weir ${command}`)) {
+          wrong.push(`${place}: weir has no command ${command}`);
+          continue;
+        }
+        helps.set(command, helps.get(command) ?? help + (await runWeir([command, '--help'])).stdout);
+        for (const [option] of rest.matchAll(/(?<= )--[a-z][\w-]*/g))
+          if (!helps.get(command)?.includes(option))
+            wrong.push(`${place}: weir ${command} has no option ${option}`);
+      }
+    }
+    assert.deepEqual(wrong, []);
+  });
 });
+
+const helps = new Map<string, string>();
+
+/** A block that shows what the command above it prints, below the same heading. */
+function followsCommand(sample: Sample): boolean {
+  const above = samples[samples.indexOf(sample) - 1];
+  return above?.language === 'sh' && above.document === sample.document && above.section === sample.section;
+}
 
 /** Names of the headings of a page in links, as GitHub makes them. */
 function headingsOf(text: string): readonly string[] {
@@ -170,19 +354,41 @@ function headingsOf(text: string): readonly string[] {
   );
 }
 
+/** A part of a module, with what its page has before it. */
+function wholeModule(sample: Sample): Sample {
+  const { text } = sample;
+  const from = (names: string): string => `import { ${names} } from 'weir-gateway/plugin';\n`;
+  const whole = /^\s*(check|create)\(/.test(text)
+    ? `${from('definePlugin, GatewayError, linearPattern, Type')}const schema = Type.Object({ pattern: Type.String(), url: Type.String(), most: Type.Integer() });
+export default definePlugin({ name: 'part', schema, ${text.trimStart().startsWith('check') ? `create: () => ({}), ${text}` : text} });`
+    : text.startsWith('definePlugin')
+      ? from('definePlugin') + text
+      : text.startsWith('defineRoute')
+        ? `${from('defineRoute, Type')}${text.replace('// …', "id: 'part', method: 'POST', path: '/part', summary: 'Part', scope: 'logs.view', audit: null, body: Type.Object({ name: Type.String() }), reply: Type.Object({ id: Type.String(), name: Type.String() }), handle: () => ({ id: '7', name: 'weir' }),")}`
+        : text.includes('OpenAIRealtimeWS') && !text.includes('new OpenAI(')
+          ? `import OpenAI from 'openai';\nimport { OpenAIRealtimeWS } from 'openai/realtime/ws';\nconst client = new OpenAI();\n${text}`
+          : text;
+  // Without an import it would be no module, and share its names with the others.
+  return { ...sample, text: `${whole}\nexport {};\n` };
+}
+
 /** What the compiler says of the samples, each a module of its own, with the options of this project. */
 function complaints(found: readonly Sample[]): readonly string[] {
-  const root = fileURLToPath(new URL('../../', import.meta.url));
-  const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), (file) => ts.sys.readFile(file)) as {
+  const folder = fileURLToPath(root);
+  const { config } = ts.readConfigFile(path.join(folder, 'tsconfig.json'), (file) =>
+    ts.sys.readFile(file),
+  ) as {
     config: { compilerOptions: object };
   };
   const { options } = ts.convertCompilerOptionsFromJson(
     { ...config.compilerOptions, noUnusedLocals: false, noUnusedParameters: false },
-    root,
+    folder,
   );
   const host = ts.createCompilerHost(options);
   const named = new Map(
-    found.map((sample, at) => [path.join(root, 'examples', `sample-${at}.ts`), sample] as const),
+    found.map(
+      (sample, at) => [path.join(folder, 'examples', `sample-${at}.ts`), wholeModule(sample)] as const,
+    ),
   );
   const { getSourceFile, fileExists, readFile: readSource } = host;
   host.fileExists = (file) => named.has(file) || fileExists.call(host, file);

@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { chdbMissing } from '../../storage/embedded/chdb-fixture.ts';
-import { samplesOf } from '../kit/document-samples.ts';
+import { runsWithItsPage, samplesOf, shown } from '../kit/document-samples.ts';
 import {
   eventually,
   ownerKey,
@@ -74,13 +74,14 @@ describe('a guide does what it says', { skip: chdbMissing, timeout: 300_000 }, (
       test(guide, async () => {
         let printed = '';
         let commands = 0;
-        for (const { language, text, place } of await samplesOf(`docs/guides/${guide}`)) {
+        for (const sample of await samplesOf(`docs/guides/${guide}`)) {
+          const { language, text, place } = sample;
           const [, file] = /^(?:#|\/\/) ([\w./-]+\.(?:ts|yaml))\n/.exec(text) ?? [];
           if (file !== undefined) {
             await mkdir(path.dirname(path.join(home, file)), { recursive: true });
             await writeFile(path.join(home, file), text);
           } else if (language === 'yaml' && text.startsWith('version: 1\n')) await configure(text, place);
-          else if (language === 'sh' && /\b(curl|npx weir) /.test(text)) {
+          else if (language === 'sh' && runsWithItsPage(sample)) {
             printed = await typed(text);
             commands++;
           } else if (language === 'text') assert.match(printed, shown(text), place);
@@ -88,9 +89,3 @@ describe('a guide does what it says', { skip: chdbMissing, timeout: 300_000 }, (
         assert.ok(commands > 0);
       });
 });
-
-/** What a page shows of an output: its lines in their order, and anything between them. */
-function shown(text: string): RegExp {
-  const parts = text.split(/…|\n/).map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  return new RegExp(parts.join('[^]*'));
-}

@@ -111,6 +111,7 @@ describe('configs in the console', () => {
 
   test('two windows edit one config: the later one is told, sees the difference, and loses nothing', async (t) => {
     const { id } = await made('Shared');
+    const changes = await gateway.audited('configs', 'update');
     const [mine, theirs] = await Promise.all([
       openWindow(t, gateway, { expected: /412/ }),
       openWindow(t, gateway),
@@ -134,6 +135,7 @@ describe('configs in the console', () => {
     await mine.getByText('Saved. Requests').first().waitFor();
     const { data } = await gateway.api('GET', `/configs/${id}`);
     assert.equal(data.config.targets[0].name, 'of mine');
+    assert.equal((await gateway.audited('configs', 'update')) - changes, 2);
     await mine.getByRole('button', { name: 'Versions', exact: true }).click();
     await mine.getByRole('button', { name: 'Version 2' }).click();
     await mine.getByRole('button', { name: 'Put into the editor' }).click();

@@ -77,6 +77,8 @@ describe('integrations, providers, virtual keys and secrets in the console', () 
     const headers = { 'x-service-provider': '@rivers' };
     const refused = await gateway.chat('hello', { headers, body: { model: 'gpt-4o' } });
     assert.equal(refused.status, 403, 'a model that is off is refused');
+    // The model, the switch of all others, and the switch of this one.
+    assert.equal(await gateway.audited('integration_models', 'update'), 3);
   });
 
   test('a provider of the organisation is opened to a workspace, and limited', async (t) => {

@@ -60,7 +60,7 @@ export default definePlugin({
         Type.Array(Type.Union([Name, Model]), {
           maxItems: 1000,
           description:
-            'Models for `GET /models`, `/model/info` and `/model_group/info`, by name or with what is known of each deployment; several of one name are one model. Default: `GET /models` lists the models of the providers, and the others none.',
+            'Models for `GET /models`, `/model/info` and `/model_group/info`, by name or with what is known of each deployment; several of one name are one model. Default: `GET /models` lists the models of the providers, and the others are not there.',
         }),
       ),
     },
@@ -102,31 +102,36 @@ export default definePlugin({
         handle: ({ query }) => ({ data: data(query) }),
       });
     return {
-      routes: [
-        read(
-          'litellm.model_info',
-          '/model/info',
-          'LiteLLM: deployments with their prices, without secrets',
-          ({ litellm_model_id: id, model_group: group }) =>
-            deployments
-              .filter((one) => (id ?? idOf(one)) === idOf(one) && (group ?? one.name) === one.name)
-              .map(infoOf),
-        ),
-        read(
-          'litellm.model_group_info',
-          '/model_group/info',
-          'LiteLLM: models, each with the providers and the dearest price of its deployments',
-          ({ model_group: group }) =>
-            (names ?? [])
-              .filter((name) => (group ?? name) === name)
-              .map((name) =>
-                groupInfo(
-                  name,
-                  deployments.filter((one) => one.name === name).map((one) => infoOf(one)['model_info']),
-                ),
+      routes:
+        models === undefined
+          ? []
+          : [
+              read(
+                'litellm.model_info',
+                '/model/info',
+                'LiteLLM: deployments with their prices, without secrets',
+                ({ litellm_model_id: id, model_group: group }) =>
+                  deployments
+                    .filter((one) => (id ?? idOf(one)) === idOf(one) && (group ?? one.name) === one.name)
+                    .map(infoOf),
               ),
-        ),
-      ],
+              read(
+                'litellm.model_group_info',
+                '/model_group/info',
+                'LiteLLM: models, each with the providers and the dearest price of its deployments',
+                ({ model_group: group }) =>
+                  (names ?? [])
+                    .filter((name) => (group ?? name) === name)
+                    .map((name) =>
+                      groupInfo(
+                        name,
+                        deployments
+                          .filter((one) => one.name === name)
+                          .map((one) => infoOf(one)['model_info']),
+                      ),
+                    ),
+              ),
+            ],
       admit(context) {
         if (open.has(context.path) && context.method === 'GET') context.set(isPublicRequest, true);
       },

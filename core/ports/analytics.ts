@@ -300,10 +300,16 @@ export interface LogQuery {
   readonly preview?: number;
 }
 
+/**
+ * A place in the log. Its text stands for the newest entry alone; the other form, which stays in the process, also knows
+ * which entries of the last seconds were returned.
+ */
+export type LogPlace = string | { readonly newest: number; readonly told: ReadonlySet<string> };
+
 /** Query for log entries that arrived in the store since the last answer, for a live view. */
 export interface NewLogsQuery {
-  /** `since` of the last answer; undefined for the first query, which returns no entry. */
-  readonly since: string | undefined;
+  /** `since` of the last answer, or a `resume`; undefined for the first query, which returns no entry. */
+  readonly since: LogPlace | undefined;
   readonly visibility: Visibility;
   readonly filter?: RequestFilter;
   /** 1 to 1,000; beyond it the oldest entries are left out. */
@@ -325,8 +331,8 @@ export interface LeftOut {
 export interface NewLogs {
   readonly records: readonly LogRecord[];
   /** For the next query. */
-  readonly since: string;
-  /** A short form of `since` to resume later; entries of the last seconds before it may come again. */
+  readonly since: LogPlace;
+  /** A text of `since` to resume later; entries of the last seconds before it may come again. */
   readonly resume: string;
   /** Entries that were left out because of `limit`. */
   readonly left: LeftOut | undefined;

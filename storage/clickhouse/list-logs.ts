@@ -1,6 +1,7 @@
 import type {
   Analytics,
   LogCursor,
+  LogPlace,
   LogQuery,
   LogRecord,
   NewLogs,
@@ -15,6 +16,7 @@ import { between, checkRange, filterSql, moments, visible } from './filter-sql.t
 import { bodyColumns, requestColumns } from './row-columns.ts';
 import { previewSql } from './preview-sql.ts';
 import { type Select } from './select.ts';
+import { mapInTurns } from '../../core/base/turns.ts';
 import { timeSlices } from './bucket-starts.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 
@@ -27,42 +29,18 @@ const pairsAtOnce = 1000;
 const inPairs =
   "(created_at, id) IN (SELECT fromUnixTimestamp64Milli(pair.1, 'UTC'), pair.2 FROM (SELECT arrayJoin(arrayZip({times:Array(Int64)}, {ids:Array(UUID)})) AS pair))";
 
-/** Position of a client that follows the log. */
-interface Mark {
-  /** Storage time of the newest row seen; milliseconds since the epoch. */
-  readonly newest: number;
-  /** `keyOf` the rows already returned from the last seconds before it. */
-  readonly told: ReadonlySet<string>;
-}
+/**
+ * Position of a client that follows the log: the storage time of the newest row seen, milliseconds since the epoch, and
+ * the ids of rows already returned from the last seconds before it.
+ */
+type Mark = Exclude<LogPlace, string>;
 
-/** Random digits in ids of every kind, enough to distinguish some thousand. */
-const keyDigits = 12;
-const keyBytes = keyDigits / 2;
-const written = /^(\d{1,16})(?:~([\w-]*))?$/;
-
-/** Short key of a row. */
-export function keyOf(id: string): string {
-  return id.slice(-keyDigits);
-}
-
-export function writeMark({ newest, told }: Mark): string {
-  return told.size === 0
-    ? String(newest)
-    : `${newest}~${Buffer.from([...told].join(''), 'hex').toString('base64url')}`;
-}
-
-/** Throws `invalid_request` for text that `writeMark` has not written. */
-export function readMark(text: string): Mark {
-  const [, newest, told = ''] = written.exec(text) ?? [];
-  if (newest === undefined) {
-    const message = 'There is no such place in the log to go on from. Begin anew, without it.';
-    throw new GatewayError('invalid_request', message, { param: 'since' });
-  }
-  const bytes = Buffer.from(told, 'base64url');
-  const keys = Array.from({ length: Math.floor(bytes.length / keyBytes) }, (_, index) =>
-    bytes.toString('hex', index * keyBytes, (index + 1) * keyBytes),
-  );
-  return { newest: Number(newest), told: new Set(keys) };
+/** Throws `invalid_request` for text that is no `resume`. */
+export function markOf(place: LogPlace): Mark {
+  if (typeof place !== 'string') return place;
+  if (/^\d{1,16}$/.test(place)) return { newest: Number(place), told: new Set() };
+  const message = 'There is no such place in the log to go on from. Begin anew, without it.';
+  throw new GatewayError('invalid_request', message, { param: 'since' });
 }
 
 const maxNewRows = 1000;
@@ -94,18 +72,17 @@ export async function newLogs(select: Select, query: NewLogsQuery): Promise<NewL
   const { since, limit, preview } = query;
   checkRange('limit', limit, maxNewRows);
   if (preview !== undefined) checkRange('preview', preview, maxPreview);
-  const mark = since === undefined ? await beginning(select) : readMark(since);
+  const mark = since === undefined ? await beginning(select) : markOf(since);
   const { seen, fresh } = await readCandidates(select, query, mark);
   const kept = since === undefined ? [] : fresh.slice(-limit);
   const left = since === undefined ? [] : fresh.slice(0, fresh.length - kept.length);
   const newest = seen.reduce((latest, { storedAt }) => Math.max(latest, storedAt), mark.newest);
   const { records, waiting } = await recordsOf(select, query, kept);
   const returned = fresh.filter(({ id }) => !waiting.has(id));
-  const next = { newest, told: returnedKeys({ ...mark, newest }, seen, returned) };
   return {
     records,
-    since: writeMark(next),
-    resume: writeMark({ newest, told: new Set() }),
+    since: { newest, told: await stillSeen({ ...mark, newest }, seen, returned) },
+    resume: String(newest),
     left: left.length === 0 ? undefined : { count: left.length, window: pairsOf(left).window },
   };
 }
@@ -125,22 +102,35 @@ async function readCandidates(
   const window = { from: storedFrom - liveMs, to: Number.MAX_SAFE_INTEGER };
   const { text, ...others } = filter;
   const seen = await candidates(select, { visibility, storedFrom, window, filter: others });
-  const fresh = seen.filter(({ id }) => !told.has(keyOf(id)));
+  const fresh = await withoutTold(seen, told);
   if (text === undefined || fresh.length === 0) return { seen, fresh };
   // The text is searched only in the bodies of these rows. A body may arrive after its request, which is therefore
   // checked for some seconds.
   const holding = await candidates(select, { visibility, storedFrom, filter, window: pairsOf(fresh).window });
-  return { seen, fresh: holding.filter(({ id }) => !told.has(keyOf(id))) };
+  return { seen, fresh: await withoutTold(holding, told) };
 }
 
-/** Keys to keep: rows already returned that the next read will see again. */
-function returnedKeys({ newest, told }: Mark, seen: readonly Candidate[], fresh: readonly Candidate[]) {
-  const next = new Set(fresh.map(({ id }) => keyOf(id)));
-  for (const { id, storedAt } of seen) {
-    const key = keyOf(id);
-    if (storedAt < newest - overlapMs) next.delete(key);
-    else if (told.has(key)) next.add(key);
-  }
+/** A busy gateway has thousands of candidates at each read: they are looked at in turns. */
+async function withoutTold(
+  seen: readonly Candidate[],
+  told: ReadonlySet<string>,
+): Promise<readonly Candidate[]> {
+  const isTold = await mapInTurns(seen, ({ id }) => told.has(id));
+  return seen.filter((_, index) => isTold[index] === false);
+}
+
+/** Ids to keep: rows already returned that the next read will see again. */
+async function stillSeen(
+  { newest, told }: Mark,
+  seen: readonly Candidate[],
+  returned: readonly Candidate[],
+): Promise<ReadonlySet<string>> {
+  const next = new Set<string>();
+  await mapInTurns(returned, ({ id, storedAt }) => storedAt >= newest - overlapMs && next.add(id));
+  await mapInTurns(
+    seen,
+    ({ id, storedAt }) => storedAt >= newest - overlapMs && told.has(id) && next.add(id),
+  );
   return next;
 }
 

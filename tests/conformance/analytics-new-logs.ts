@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Analytics, NewLogs, NewLogsQuery } from '../../core/ports/analytics.ts';
+import type { Analytics, LogPlace, NewLogs, NewLogsQuery } from '../../core/ports/analytics.ts';
 import type { RequestRow } from '../../core/ports/request-row.ts';
 import { hasCode, newToken } from './analytics-probe.ts';
 import { bodyRow, ndjson, requestRow, storedTime } from './analytics-rows.ts';
@@ -22,7 +22,7 @@ export function tellsNewLogs(analytics: () => Analytics): void {
         const stamp = storedAt === undefined ? {} : { stored_at: storedTime(storedAt) };
         await analytics().insert('requests', ndjson(rows.map((one) => ({ ...one, ...stamp }))), newToken());
       },
-      ask: (since: string | undefined, given: Partial<NewLogsQuery> = {}): Promise<NewLogs> =>
+      ask: (since: LogPlace | undefined, given: Partial<NewLogsQuery> = {}): Promise<NewLogs> =>
         analytics().newLogs({
           since,
           visibility: { organisationId: organisation_id },

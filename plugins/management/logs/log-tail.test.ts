@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
-import type { NewLogs } from '../../../core/ports/analytics.ts';
+import type { LogPlace, NewLogs } from '../../../core/ports/analytics.ts';
 import { requestRow } from '../../../tests/conformance/analytics-rows.ts';
 import { ManualClock, settle } from '../../../tests/conformance/manual-clock.ts';
 import { LogTail, TailEnded } from './stream.ts';
@@ -17,7 +17,7 @@ const found = (place: number, entries = 0, left = 0): NewLogs => ({
 /** A tail whose store gives these answers, one after another, and then nothing new. */
 async function started(answers: (NewLogs | Error)[], first = found(0), isGap = false) {
   const clock = new ManualClock();
-  const asked: (string | undefined)[] = [];
+  const asked: (LogPlace | undefined)[] = [];
   let ends = 0;
   let isOpen = true;
   let isEnded = false;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Answer, StreamSource } from '../../../core/pipeline/answer.ts';
 import { GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
-import type { NewLogsQuery } from '../../../core/ports/analytics.ts';
+import type { LogPlace, NewLogsQuery } from '../../../core/ports/analytics.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { defaultSecurity } from '../../../core/ports/organisation-settings.ts';
 import { ManualClock, settle } from '../../../tests/conformance/manual-clock.ts';
@@ -177,7 +177,7 @@ test('goes on where a client was cut off a short while ago, and nowhere else', a
   const { said } = await open();
   const id = /^id: (\S+)$/m.exec(said.text)?.[1] ?? '';
   assert.match(id, /^\d+-1$/);
-  const since = async (lastEventId: string): Promise<string | undefined> => {
+  const since = async (lastEventId: string): Promise<LogPlace | undefined> => {
     const { source } = await open(testKey(), { headers: { 'last-event-id': lastEventId } });
     source.cancel(new GatewayError('client_closed', 'left'));
     return asked.at(-1)?.since;
@@ -190,7 +190,7 @@ test('goes on where a client was cut off a short while ago, and nowhere else', a
 });
 
 test('a place that the store does not know begins anew', async () => {
-  const sinces: (string | undefined)[] = [];
+  const sinces: (LogPlace | undefined)[] = [];
   const { open, clock } = setting({
     newLogs({ since }) {
       sinces.push(since);

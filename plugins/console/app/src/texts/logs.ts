@@ -7,6 +7,8 @@ export const logs = {
   live: {
     name: 'Live',
     on: 'Following: new requests appear at the top',
+    busy: (unseen: string) =>
+      `Following: requests come faster than they can be shown. ${unseen} are left out, until there are fewer.`,
     away: 'The connection to the gateway was lost. New requests are fetched as soon as it is back.',
   },
   columns: {

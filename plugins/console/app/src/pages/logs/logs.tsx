@@ -87,7 +87,7 @@ export default function Logs() {
       </div>
       {live && (
         <p role="status" className={classes('text-sm', tail.fault === undefined ? 'text-soft' : 'text-warn')}>
-          {tail.fault ?? texts.live.on}
+          {tail.fault ?? (tail.unseen > 0 ? texts.live.busy(count(tail.unseen)) : texts.live.on)}
         </p>
       )}
       <Card className={classes('flex min-h-0 grow flex-col', isPlaceholderData && 'opacity-60')}>

@@ -70,13 +70,17 @@ const mostFetched = 1000;
 /** The gateway says something every 15 seconds. */
 const silenceMs = 40_000;
 const retryMs = 3000;
+/** A log that leaves entries out again within this time is too fast to be followed: they are counted. */
+const busyMs = 5000;
 
 interface Tail {
   readonly entries: readonly LogEntry[];
+  /** Entries that came too fast to be shown, so far. */
+  readonly unseen: number;
   readonly fault: string | undefined;
 }
 
-const noTail: Tail = { entries: [], fault: undefined };
+const noTail: Tail = { entries: [], unseen: 0, fault: undefined };
 
 /**
  * Entries as they come, the newest first; while `on`. What comes while the stream is away, or too fast for it, is
@@ -121,6 +125,9 @@ class Follower {
   #waiting: LogEntry[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #fault: string | undefined;
+  /** Of a log that is too fast; the list is read anew once it is not. */
+  #unseen = 0;
+  #leftOutAt = -Infinity;
   /** Where the stream goes on; empty when the list has to be read first. */
   #lastId = '';
 
@@ -179,9 +186,14 @@ class Follower {
   }
 
   async #take({ event, data }: ServerEvent): Promise<void> {
+    // The gateway says something every 15 seconds, so that this comes soon.
+    if (this.#unseen > 0 && event !== 'skipped' && performance.now() - this.#leftOutAt > busyMs)
+      await this.#readAnew();
     if (event === 'log') {
       this.#waiting.push(JSON.parse(data) as LogEntry);
-      if (this.#waiting.length + this.#entries.length > mostLive) await this.#readAnew();
+      const tooMany = this.#waiting.length + this.#entries.length - mostLive;
+      if (tooMany > 0 && this.#unseen === 0) await this.#readAnew();
+      else if (tooMany > 0) this.#forget(mostLive / 2);
       else this.#timer ??= setTimeout(() => this.#showWaiting(), 100);
     } else if (event === 'skipped') await this.#fetchLeftOut(JSON.parse(data) as LeftOut);
     else if (event === 'gap') await this.#readAnew();
@@ -190,7 +202,11 @@ class Follower {
 
   #say(fault: string | undefined): void {
     this.#fault = fault;
-    this.#show({ entries: this.#entries, fault });
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#show({ entries: this.#entries, unseen: this.#unseen, fault: this.#fault });
   }
 
   #showWaiting(): void {
@@ -199,7 +215,15 @@ class Follower {
     const fresh = this.#waiting.reverse();
     this.#waiting = [];
     this.#entries = merged(fresh, this.#entries);
-    this.#show({ entries: this.#entries, fault: this.#fault });
+    this.#tell();
+  }
+
+  /** Drops the oldest entries, which the list has when it is read anew. */
+  #forget(count: number): void {
+    this.#showWaiting();
+    this.#unseen += count;
+    this.#entries = this.#entries.slice(0, -count);
+    this.#tell();
   }
 
   /** The list has all that came so far; only what comes from now on stands before it. */
@@ -209,10 +233,18 @@ class Follower {
     this.#showWaiting();
     await this.#following.refresh();
     this.#entries = [];
+    this.#unseen = 0;
     this.#say(undefined);
   }
 
   async #fetchLeftOut({ count, from, to }: LeftOut): Promise<void> {
+    const now = performance.now();
+    const isBusy = now - this.#leftOutAt < busyMs;
+    this.#leftOutAt = now;
+    if (isBusy) {
+      this.#unseen += count;
+      return this.#tell();
+    }
     if (count > mostFetched) return this.#readAnew();
     const { filters, words, signal } = this.#following;
     const found: LogEntry[] = [];
@@ -234,7 +266,7 @@ class Follower {
     if (cursor !== null) return this.#readAnew();
     this.#showWaiting();
     this.#entries = [...merged(found, this.#entries)].sort(newestFirst);
-    this.#show({ entries: this.#entries, fault: this.#fault });
+    this.#tell();
   }
 }
 

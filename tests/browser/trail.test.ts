@@ -108,6 +108,82 @@ describe('what is changed in the console stands in the audit trail', () => {
       }
     });
 
+  test('collections and labels that are made', async (t) => {
+    const page = await openWindow(t, gateway);
+    for (const [view, noun, type] of [
+      ['collections', 'collection', 'collections'],
+      ['labels', 'label', 'labels'],
+    ] as const) {
+      const before = await gateway.audited(type, 'create');
+      await page.goto(`/console/prompts?view=${view}`);
+      await page
+        .getByRole('button', { name: `New ${noun}` })
+        .first()
+        .click();
+      await page.getByLabel('Name', { exact: true }).fill(`made-here`);
+      await page.getByRole('button', { name: /^Workspace: / }).click();
+      await page.getByRole('option').first().click();
+      await page.getByRole('button', { name: 'Create', exact: true }).click();
+      await page.getByText(`The ${noun} is made.`).first().waitFor();
+      assert.equal((await gateway.audited(type, 'create')) - before, 1, type);
+    }
+  });
+
+  test('a prompt that gets a label, is renamed and deleted', async (t) => {
+    const template = JSON.stringify([{ role: 'user', content: 'Hello' }]);
+    const body = { string: template, workspace_id: gateway.workspace, model: 'mock-gpt', parameters: {} };
+    const { id, slug } = await gateway.api('POST', '/prompts', { name: 'Walked', ...body });
+    await gateway.api('POST', '/labels', { name: 'walked', workspace_id: gateway.workspace });
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/prompts/${id}?tab=versions`);
+    await page.getByLabel('Label of version 1').selectOption('walked');
+    await page.getByText('The label is set.').first().waitFor();
+    assert.equal(await gateway.audited('prompts', 'update', id), 1, 'label');
+    await page.getByRole('button', { name: 'Rename or move' }).click();
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Changed');
+    await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Saved.', { exact: true }).first().waitFor();
+    assert.equal(await gateway.audited('prompts', 'update', id), 2, 'name');
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    const confirm = page.getByRole('alertdialog');
+    await confirm.getByRole('textbox').fill(slug);
+    await confirm.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByText('The prompt is deleted.').first().waitFor();
+    assert.equal(await gateway.audited('prompts', 'delete', id), 1);
+  });
+
+  test('a config that is archived', async (t) => {
+    const body = { name: 'Walked', workspace_id: gateway.workspace, config: { retry: { attempts: 2 } } };
+    const { data } = await gateway.api('POST', '/configs', body);
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/configs/${data.slug}`);
+    await page.getByRole('button', { name: 'Archive', exact: true }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Archive', exact: true }).click();
+    await page.getByText('Archived', { exact: true }).first().waitFor();
+    assert.equal(await gateway.audited('configs', 'update', data.id), 1);
+  });
+
+  test('an MCP server that is changed', async (t) => {
+    const made = await gateway.api('POST', '/mcp-integrations', {
+      ...{ name: 'Behind', slug: 'behind', url: 'https://tickets.example.com/mcp', auth_type: 'none' },
+      transport: 'http',
+    });
+    await gateway.api('PUT', `/mcp-integrations/${made.id}/workspaces`, {
+      global_workspace_access: { enabled: true },
+    });
+    const { id } = await gateway.api('POST', '/mcp-servers', {
+      ...{ name: 'Walked', slug: 'walked-server', mcp_integration_id: made.id },
+      workspace_id: gateway.workspace,
+    });
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/mcp?open=${id}`);
+    await page.getByRole('button', { name: 'Edit', exact: true }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Changed');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Saved.', { exact: true }).first().waitFor();
+    assert.equal(await gateway.audited('mcp_servers', 'update', id), 1);
+  });
+
   test('the defaults of the organisation', async (t) => {
     const page = await openWindow(t, gateway);
     await page.goto('/console/settings?show=defaults');

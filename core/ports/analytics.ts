@@ -300,10 +300,7 @@ export interface LogQuery {
   readonly preview?: number;
 }
 
-/**
- * A place in the log. Its text stands for the newest entry alone; the other form, which stays in the process, also knows
- * which entries of the last seconds were returned.
- */
+/** A place in the log: as text the newest entry; in the process also the ids of the last seconds that were returned. */
 export type LogPlace = string | { readonly newest: number; readonly told: ReadonlySet<string> };
 
 /** Query for log entries that arrived in the store since the last answer, for a live view. */
@@ -314,14 +311,11 @@ export interface NewLogsQuery {
   readonly filter?: RequestFilter;
   /** 1 to 1,000; beyond it the oldest entries are left out. */
   readonly limit: number;
-  /**
-   * Also the preview, of at most so many characters, 1,000 at the most. An entry whose body has not arrived waits for it
-   * for two seconds. Default: none.
-   */
+  /** Also the preview, as in `LogQuery`. An entry whose body has not arrived waits for it for two seconds. */
   readonly preview?: number;
 }
 
-/** Entries that a live view did not get: `Analytics.logs` has them among those of this window. */
+/** Entries that a live view did not get: `Analytics.logs` has them in this window. */
 export interface LeftOut {
   readonly count: number;
   readonly window: TimeWindow;

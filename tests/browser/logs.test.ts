@@ -230,6 +230,30 @@ describe('the log in the console', () => {
     });
   });
 
+  test('a log that is too fast to be shown is counted, and read anew when it is slower', async (t) => {
+    const page = await openWindow(t, gateway);
+    const window = { from: '2026-01-01T00:00:00.000Z', to: '2026-01-01T00:00:01.000Z' };
+    const skipped = (id: number, count: number): string =>
+      `event: skipped\nid: ${id}\ndata: ${JSON.stringify({ count, ...window })}\n\n`;
+    let isFast = true;
+    await page.route(/\/logs\/stream\?/, (route) =>
+      isFast
+        ? route.fulfill({
+            contentType: 'text/event-stream',
+            body: `id: 1\n\n${skipped(2, 5)}${skipped(3, 300)}${skipped(4, 400)}`,
+          })
+        : route.continue(),
+    );
+    await page.goto('/console/logs?ai_model=mock-fast&live=true');
+    await page.getByText(/come faster than they can be shown\. [1-9][\d,]+ are left out/).waitFor();
+    isFast = false;
+    await eventually(async () => {
+      await (await gateway.chat('slower', { body: { model: 'mock-fast' } })).text();
+      return (await page.getByText('Following: new requests appear at the top').isVisible()) || undefined;
+    });
+    await rows(page).first().waitFor();
+  });
+
   test('what comes while the tail is cut off, and more than it is told at once, is there afterwards, each once', async (t) => {
     const front = await startFront(Number(new URL(gateway.url).port));
     t.after(() => front.close());

@@ -112,17 +112,18 @@ describe('four gateways', { skip: redisMissing || postgresMissing, timeout: 300_
     const slowBefore = await Promise.all(urls().map(slowCalls));
     // It hangs until each gateway has answered so many without it: held requests would never be so many.
     const left = new Map(urls().map((url) => [url, 100]));
-    let isHung = false;
+    let servedBefore = 0;
     const served = await drain(key, (url, total) => {
-      if (!isHung && total >= 60) {
-        isHung = true;
+      if (servedBefore === 0 && total >= 60) {
+        servedBefore = total;
         redis.pause();
-      } else if (isHung) {
+      } else if (servedBefore > 0) {
         left.set(url, (left.get(url) ?? 0) - 1);
         if ([...left.values()].every((count) => count <= 0)) redis.resume();
       }
     });
-    assert.ok(served >= 200 && served <= 200 + 200 / size, `${served} of 200`);
+    // Without Redis each gateway has its part of what is left, and tells of it when Redis answers again (docs/limits.md).
+    assert.ok(served >= 200 && served <= 200 + (200 - servedBefore), `${served} of 200`);
     // Each caller waits with a decision, and the settlement of the one before; the gateway with a sign of life.
     const most = mostWaits * (2 * callersOfEach + 2);
     for (const [index, url] of urls().entries()) {

@@ -233,7 +233,7 @@ function requestOrRefusal(args: JsonRecord): ApiRequest | undefined {
   }
 }
 
-/** The path without what a second decoding would not read. */
+/** The path with `_` for what a second decoding would not read. */
 function safe(path: string): string {
-  return path.replace(/%25(?![0-9a-fA-F]{2})/g, '').replace(/%25[89a-fA-F][0-9a-fA-F]/g, '');
+  return path.replace(/%25(?![0-9a-fA-F]{2})/g, '_').replace(/%25[89a-fA-F][0-9a-fA-F]/g, '_');
 }

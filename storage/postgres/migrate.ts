@@ -139,9 +139,7 @@ export async function migrate({
 
 async function run(client: ClientBase, migrations: readonly Migration[], log: Log): Promise<void> {
   // Checked first: a user without the right to create tables may use an up-to-date database.
-  const found = await client.query(`SELECT to_regclass('weir_migrations') IS NOT NULL AS exists`);
-  const exists = (found.rows as readonly { exists: boolean }[])[0]?.exists === true;
-  if (!exists) await client.query(createTable);
+  if (!(await hasTable(client))) await client.query(createTable);
   const missing = await missingSteps(client, migrations, log);
   if (missing.length > 0) await client.query(extendTable);
   for (const migration of missing) await apply(client, migration);
@@ -152,13 +150,18 @@ async function run(client: ClientBase, migrations: readonly Migration[], log: Lo
 
 /** Compares without a change. */
 async function check(client: ClientBase, migrations: readonly Migration[], log: Log): Promise<void> {
-  const found = await client.query(`SELECT to_regclass('weir_migrations') IS NOT NULL AS exists`);
-  const exists = (found.rows as readonly { exists: boolean }[])[0]?.exists === true;
-  const [missing] = exists ? await missingSteps(client, migrations, log) : migrations;
+  const [missing] = (await hasTable(client)) ? await missingSteps(client, migrations, log) : migrations;
   if (missing !== undefined)
     throw new SchemaMismatch(
       `it lacks migration ${missing.name}, and this command only reads: start a gateway of this version on it first`,
     );
+}
+
+async function hasTable(client: ClientBase): Promise<boolean> {
+  const { rows } = await client.query<{ exists: boolean }>(
+    `SELECT to_regclass('weir_migrations') IS NOT NULL AS exists`,
+  );
+  return rows[0]?.exists === true;
 }
 
 async function missingSteps(

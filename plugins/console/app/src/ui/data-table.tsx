@@ -1,4 +1,4 @@
-import { memo, useMemo, useRef, type KeyboardEvent, type ReactNode } from 'react';
+import { memo, useMemo, type KeyboardEvent, type ReactNode } from 'react';
 import {
   flexRender,
   getCoreRowModel,
@@ -11,6 +11,7 @@ import {
 } from '@tanstack/react-table';
 import { ArrowDown, ArrowUp } from 'lucide-react';
 import { classes } from '@/lib/classes';
+import { openEvents, stepOf, useOpen } from '@/ui/rows';
 
 declare module '@tanstack/react-table' {
   // The names of the parameters are those of the library.
@@ -60,20 +61,14 @@ export function DataTable<T>(props: DataTableProps<T>) {
     },
     getRowId: rowId,
   });
-  // Rows are drawn anew when their content changes.
-  const open = useRef(onOpen);
-  open.current = onOpen;
-  const openRow = useMemo(
-    () => (onOpen === undefined ? undefined : (row: T) => open.current?.(row)),
-    [onOpen === undefined],
-  );
+  const openRow = useOpen(onOpen);
 
   const walk = (event: KeyboardEvent): void => {
-    const row = event.target instanceof HTMLElement ? event.target.closest('tr') : null;
-    if (event.key === 'j' || event.key === 'ArrowDown') focusRow(row?.nextElementSibling);
-    else if (event.key === 'k' || event.key === 'ArrowUp') focusRow(row?.previousElementSibling);
-    else return;
+    const step = stepOf(event);
+    if (step === 0) return;
     event.preventDefault();
+    const row = event.target instanceof HTMLElement ? event.target.closest('tr') : null;
+    focusRow(step === 1 ? row?.nextElementSibling : row?.previousElementSibling);
   };
 
   return (
@@ -152,13 +147,7 @@ const BodyRow = memo(
       <tr
         data-row={row.id}
         tabIndex={onOpen === undefined ? undefined : 0}
-        onClick={() => {
-          // A text that was just marked is to be copied.
-          if (getSelection()?.isCollapsed !== false) onOpen?.(row.original);
-        }}
-        onKeyDown={(event) => {
-          if (event.key === 'Enter' && event.target === event.currentTarget) onOpen?.(row.original);
-        }}
+        {...openEvents(row.original, onOpen)}
         className={classes(
           'border-line/60 h-9 border-b',
           onOpen !== undefined && 'hover:bg-raised focus-visible:bg-raised cursor-pointer',

@@ -1,6 +1,7 @@
-import { memo, useMemo, useRef, type KeyboardEvent, type ReactNode } from 'react';
+import { memo, useRef, type KeyboardEvent, type ReactNode } from 'react';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { classes } from '@/lib/classes';
+import { openEvents, stepOf, useOpen } from '@/ui/rows';
 
 /** A column of a long table. */
 export interface LongColumn<T> {
@@ -59,12 +60,10 @@ export function LongTable<T>(props: LongTableProps<T>) {
   // Elements stay where they are while the box scrolls. At rest they follow in the order of their rows, for keyboards and
   // readers of the screen.
   if (virtualizer.isScrolling) slotted.sort((a, b) => a.slot - b.slot);
-  const open = useRef(onOpen);
-  open.current = onOpen;
-  const openRow = useMemo(() => (row: unknown) => open.current(row as T), []);
+  const openRow = useOpen(onOpen);
 
   const walk = (event: KeyboardEvent): void => {
-    const step = ['j', 'ArrowDown'].includes(event.key) ? 1 : ['k', 'ArrowUp'].includes(event.key) ? -1 : 0;
+    const step = stepOf(event);
     if (step === 0) return;
     event.preventDefault();
     const row = event.target instanceof HTMLElement ? event.target.closest('[data-row]') : null;
@@ -115,7 +114,7 @@ export function LongTable<T>(props: LongTableProps<T>) {
                 row={row}
                 index={index}
                 columns={columns as readonly LongColumn<unknown>[]}
-                onOpen={openRow}
+                onOpen={openRow as ((row: unknown) => void) | undefined}
               />
             );
           })}
@@ -131,7 +130,7 @@ interface LongRowProps {
   readonly row: unknown;
   readonly index: number;
   readonly columns: readonly LongColumn<unknown>[];
-  readonly onOpen: (row: unknown) => void;
+  readonly onOpen: ((row: unknown) => void) | undefined;
 }
 
 /** Is drawn anew when its content or its place changes, and not with each step of scrolling. */
@@ -143,13 +142,7 @@ const LongRow = memo(function LongRow({ id, row, index, columns, onOpen }: LongR
       aria-rowindex={index + 2}
       style={{ height: rowHeight, top: index * rowHeight }}
       tabIndex={0}
-      onClick={() => {
-        // A text that was just marked is to be copied.
-        if (getSelection()?.isCollapsed !== false) onOpen(row);
-      }}
-      onKeyDown={(event) => {
-        if (event.key === 'Enter' && event.target === event.currentTarget) onOpen(row);
-      }}
+      {...openEvents(row, onOpen)}
       className="border-line/60 hover:bg-raised focus-visible:bg-raised absolute flex w-full cursor-pointer border-b [contain:size_layout]"
     >
       {columns.map(({ id: column, width, align, cell }) => (

@@ -83,8 +83,9 @@ interface Tail {
 const noTail: Tail = { entries: [], unseen: 0, fault: undefined };
 
 /**
- * Entries as they come, the newest first; while `on`. What comes while the stream is away, or too fast for it, is
- * fetched afterwards: from where the stream was cut off, from the list, or by reading the list anew with `refresh`.
+ * Entries as they come, the newest first; while `on`. What comes while the stream is away, or was left out once, is
+ * fetched afterwards: from where the stream was cut off, from the list, or by reading the list anew with `refresh`. Of a
+ * log that leaves out again and again entries are counted, until it is slower.
  */
 export function useTail(on: boolean, view: LogView, refresh: () => Promise<void>): Tail {
   const { words } = usePreferences();
@@ -98,7 +99,11 @@ export function useTail(on: boolean, view: LogView, refresh: () => Promise<void>
     const stop = new AbortController();
     const { filters } = latest.current;
     void new Follower(
-      { filters, words, signal: stop.signal, refresh: () => latest.current.refresh() },
+      {
+        asked: { ...filters, ...(words && { include: 'preview' }) },
+        signal: stop.signal,
+        refresh: () => latest.current.refresh(),
+      },
       (now) => {
         if (!stop.signal.aborted) setTail(now);
       },
@@ -109,8 +114,8 @@ export function useTail(on: boolean, view: LogView, refresh: () => Promise<void>
 }
 
 interface Following {
-  readonly filters: Filters;
-  readonly words: boolean;
+  /** Of the stream, and of the list where it is asked for what the stream left out. */
+  readonly asked: Filters & { readonly include?: 'preview' };
   readonly signal: AbortSignal;
   /** Reads the list anew; rejects when it cannot. */
   refresh(): Promise<void>;
@@ -155,8 +160,7 @@ class Follower {
 
   /** One stream, to its end. */
   async #connect(): Promise<void> {
-    const { filters, words, signal } = this.#following;
-    const asked = { ...filters, ...(words && { include: 'preview' }) };
+    const { asked, signal } = this.#following;
     const query = new URLSearchParams(Object.entries(asked).map(([name, value]) => [name, String(value)]));
     const cut = new AbortController();
     const end = (): void => cut.abort(signal.reason);
@@ -246,7 +250,7 @@ class Follower {
       return this.#tell();
     }
     if (count > mostFetched) return this.#readAnew();
-    const { filters, words, signal } = this.#following;
+    const { asked, signal } = this.#following;
     const found: LogEntry[] = [];
     const window = { time_of_generation_min: from, time_of_generation_max: to };
     let cursor: string | null = null;
@@ -255,7 +259,7 @@ class Follower {
       const page: LogPage = await dataOf(
         api.GET('/logs', {
           params: {
-            query: { ...filters, ...place, page_size: furtherEntries, ...(words && { include: 'preview' }) },
+            query: { ...asked, ...place, page_size: furtherEntries },
           },
           signal,
         }),

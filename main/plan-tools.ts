@@ -59,7 +59,7 @@ export function planTools(
         if (!before.ok) return { problems: before.problems };
         if (!after.ok) return { problems: after.problems };
         const ids = [before, after].flatMap(({ config }) => keysOf(config).map(({ id }) => id));
-        const saved = await savedRecords(requests, {
+        const saved = await savedRecords(requests, command.url, {
           ...{ config: before.config, file: files.before, data: path.resolve(command.data), clock },
         });
         const { directory, place } = saved;
@@ -133,6 +133,7 @@ const storePatienceMs = 5000;
 /** Reads the records that the store holds now: keys, workspaces with their defaults, configs, providers, guardrails. */
 async function savedRecords(
   requests: readonly RecordedRequest[],
+  url: string | undefined,
   work: Omit<Parameters<typeof storePlace>[0], 'log' | 'opened'>,
 ): Promise<SavedRecords> {
   const { config, data, clock } = work;
@@ -142,6 +143,11 @@ async function savedRecords(
   const place = await placeOf(requests, data);
   if (place === undefined || config.storage.resources.url === 'none:')
     return { directory: undefined, place, unread: undefined };
+  const isEmbedded = config.storage.resources.url.startsWith('pglite:');
+  const elsewhere =
+    url === undefined || !isEmbedded
+      ? undefined
+      : `The gateway at ${url} keeps them in its data folder, and ${data} is not that folder. Run the command where the folder is, and name it (--data, WEIR_DATA).`;
   const log = createLog({ level: 'error', format: 'text', write: () => undefined, clock });
   const own = new UndoStack({ clock, timeoutMs: 20_000, onError: () => undefined });
   try {
@@ -153,9 +159,9 @@ async function savedRecords(
     const directory = await readDirectory({ ...withoutKeys, ...place }, store, organisations);
     const none =
       'The store has no organisation of the recorded requests. Name the data folder of their gateway (--data, WEIR_DATA).';
-    return { directory, place, unread: directory === undefined ? none : undefined };
+    return { directory, place, unread: directory === undefined ? (elsewhere ?? none) : undefined };
   } catch (error) {
-    return { directory: undefined, place, unread: messageOf(error) };
+    return { directory: undefined, place, unread: elsewhere ?? messageOf(error) };
   } finally {
     await own.dispose();
   }

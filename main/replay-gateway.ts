@@ -8,7 +8,7 @@ import { createLog } from '../adapters/telemetry/line-log.ts';
 import { createMetrics } from '../adapters/telemetry/prometheus.ts';
 import { readFeatures } from '../core/access/features.ts';
 import type { Judgement, Side } from '../core/administration/changes/compare-requests.ts';
-import type { RecordedRequest } from '../core/administration/changes/recorded-request.ts';
+import { isInlineConfig, type RecordedRequest } from '../core/administration/changes/recorded-request.ts';
 import { isJsonObject } from '../core/base/json.ts';
 import { sha256 } from '../core/base/bytes.ts';
 import type { loadConfig } from '../core/config/load-config.ts';
@@ -142,7 +142,11 @@ function headersOf(
 ): string[] {
   const { headers = {}, metadata } = request;
   const kept = Object.entries(headers).filter(
-    ([name, value]) => !leftOut.has(name) && name !== `${prefix}-api-key` && !value.includes('***'),
+    // A config keeps its masks: nothing is sent, so that any secret does.
+    ([name, value]) =>
+      !leftOut.has(name) &&
+      name !== `${prefix}-api-key` &&
+      (!value.includes('***') || isInlineConfig([name, value])),
   );
   const own: [string, string][] = Object.entries(names).map(([name, value]) => [`${prefix}-${name}`, value]);
   const hasMetadata = kept.some(([name]) => name.endsWith('-metadata'));
@@ -365,7 +369,10 @@ class ReplayRun {
       refusal:
         sent !== undefined || error === undefined
           ? undefined
-          : { status: error.status, code: error.code, by: refuserOf(exchange, error) },
+          : {
+              ...{ status: error.status, code: error.code, by: refuserOf(exchange, error) },
+              isForModel: error.plugin === 'provider' && error.param === 'model',
+            },
       sentPath: sent?.path ?? '',
       sent: members,
       dropped: facts.dropped,

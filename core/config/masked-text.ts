@@ -27,6 +27,11 @@ export function mayBeSecretName(name: string): boolean {
   return isSecretName(name) || mayBeSecret.test(name);
 }
 
+/** Whether a text looks like a key, or is an address with a password or a query. */
+export function holdsCredential(text: string): boolean {
+  return credential.test(text) || userOfAddress.test(text) || queryOfAddress.test(text);
+}
+
 /** A part of a text that is not shown. */
 interface Hidden {
   readonly from: number;
@@ -136,7 +141,7 @@ function isHidden({ value }: Scalar, name: string, isSecret: boolean): boolean {
   if (typeof value !== 'string' || value === '') return false;
   const literal = value.replace(references, '');
   if (isSecret && !(literal !== value && around.test(literal)) && literal !== '') return true;
-  return credential.test(literal) || userOfAddress.test(literal) || queryOfAddress.test(literal);
+  return holdsCredential(literal);
 }
 
 /** Where a scalar is written, without the line end of a block. */

@@ -291,10 +291,7 @@ export interface LogQuery {
   readonly limit: number;
   /** Begin after this entry. */
   readonly after?: LogCursor;
-  /**
-   * Also the bodies of requests and answers, without `request_headers` and `provider_call`. Default false, which is much
-   * cheaper.
-   */
+  /** Also the bodies of requests and answers, without `provider_call`. Default false, which is much cheaper. */
   readonly bodies?: boolean;
   /** Also the preview, of at most so many characters, 1,000 at the most; not together with `bodies`. Default: none. */
   readonly preview?: number;

@@ -1,4 +1,6 @@
-import { quoteWithin } from '../base/json.ts';
+import { isJsonObject, parseJson, quoteWithin, writeJson } from '../base/json.ts';
+import { isSecretName } from '../config/ajv.ts';
+import { holdsCredential } from '../config/masked-text.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { headerNameList } from '../base/header-names.ts';
@@ -21,7 +23,7 @@ export interface CallBody {
 }
 
 /** Facts of the client's request for masking a call. */
-type ToldCallOptions = Omit<ShownHeadersOptions, 'alsoShown' | 'isKnown'> & {
+type ToldCallOptions = Omit<ShownHeadersOptions, 'alsoShown' | 'isKnown' | 'config'> & {
   /** Headers of the client's request. */
   readonly clientHeaders: HeaderList;
 };
@@ -163,6 +165,8 @@ export interface ShownHeadersOptions {
   readonly serviceNames: readonly string[];
   /** The value of the request's `sensitive-headers` header. */
   readonly sensitive: string | undefined;
+  /** The value of its `config` header: one that is a config itself is shown with its secrets masked. Default: not shown. */
+  readonly config?: string | undefined;
   /** Further names, in lower case, whose purpose excludes secrets. Default: none. */
   readonly alsoShown?: RegExp;
   /** Whether the origin of a header's value is known; one of unknown origin is masked. Default: all are known. */
@@ -199,9 +203,14 @@ export class ShownHeaders {
 
   /**
    * The headers for the log: names in lower case, repeated ones joined. A value is shown only where the name excludes a
-   * secret and the value does not look like one; all others are `***`. At most 64 headers and about 8 KiB.
+   * secret and the value does not look like one; all others are `***`. An inline config is shown up to 4 KiB. At most 64
+   * headers and about 8 KiB.
    */
-  within(headers: HeaderList, { serviceNames, sensitive, alsoShown, isKnown }: ShownHeadersOptions): string {
+  within(
+    headers: HeaderList,
+    { serviceNames, sensitive, config, alsoShown, isKnown }: ShownHeadersOptions,
+  ): string {
+    const inline = config?.startsWith('{') === true ? config : undefined;
     const named = sensitive === undefined ? [] : headerNameList(sensitive);
     const own = serviceNames.filter((name) => shownServiceNames.has(name));
     const names: string[] = [];
@@ -216,7 +225,12 @@ export class ShownHeaders {
         (judged.isShown || own.some((one) => name.endsWith(`-${one}`)) || alsoShown?.test(name) === true) &&
         !named.includes(name) &&
         isKnown?.(name, given) !== false;
-      const value = isShown ? this.#value(judged, given) : maskText;
+      const isConfig = given === inline && name.endsWith('-config') && !named.includes(name);
+      const value = isShown
+        ? this.#value(judged, given)
+        : isConfig
+          ? quoteWithin(shownConfig(given, this) ?? mask)
+          : maskText;
       bytes += name.length + value.length - 4;
       if (bytes > maxBytes) break;
       const at = names.indexOf(name);
@@ -262,6 +276,35 @@ export class ShownHeaders {
     const told = this.redact === undefined ? value : this.redact(value);
     return told.length > maxUnits ? `${told.slice(0, maxUnits)}…` : told;
   }
+}
+
+/** Longest inline config that is shown, in UTF-16 units of its JSON. */
+const maxConfig = 4096;
+/** Members of a config whose values are all masked: any name of a header may lead to a secret. */
+const hiddenMembers = /^(?:headers|env|credentials)$/i;
+const countOfTokens = /tokens?$/i;
+
+/** An inline config with its structure and `***` for what may be a secret; undefined for none that can be shown. */
+function shownConfig(text: string, { keyPrefix, redact }: ShownHeaders): string | undefined {
+  const config = text.length > 2 * maxConfig ? undefined : parseJson(text);
+  if (config === undefined || !isJsonObject(config)) return undefined;
+  const told = (value: unknown, name: string, isHidden: boolean): unknown => {
+    if (Array.isArray(value)) return value.map((item) => told(item, name, isHidden));
+    if (isJsonObject(value))
+      return Object.fromEntries(
+        Object.entries(value).map(([member, one]) => {
+          const hides = isHidden || isSecretName(member) || hiddenMembers.test(member);
+          return [looksSecret(member, keyPrefix) ? mask : member, told(one, member, hides)];
+        }),
+      );
+    if (typeof value === 'number' || typeof value === 'bigint')
+      return isHidden && !countOfTokens.test(name) ? mask : value;
+    if (typeof value !== 'string') return value;
+    if (isHidden || looksSecret(value, keyPrefix) || holdsCredential(value)) return mask;
+    return redact === undefined ? value : redact(value);
+  };
+  const shown = writeJson(told(config, '', false));
+  return shown.length > maxConfig ? undefined : shown;
 }
 
 /** Whether a text looks like a key or a token, or contains a service key. */

@@ -44,6 +44,46 @@ test('a header that the request calls sensitive is masked, and rules of redactio
   });
 });
 
+test('a config that came with the request is shown, without what may be a secret', () => {
+  const of = (value: object, more: Partial<ShownHeadersOptions> = {}): unknown => {
+    const config = JSON.stringify(value);
+    const told = shownHeaders(['X-Service-Config', config, 'X-Mine-Config', '{"a":1}'], {
+      ...options,
+      config,
+      ...more,
+    });
+    assert.equal(told['x-mine-config'], '***');
+    const { 'x-service-config': shownConfig = '' } = told;
+    return shownConfig.startsWith('{') ? JSON.parse(shownConfig) : shownConfig;
+  };
+  const plainConfig = {
+    retry: { attempts: 2, on_status_codes: [429] },
+    targets: [
+      { provider: '@a', forward_headers: ['x-a'], override_params: { max_tokens: 9, temperature: 0 } },
+    ],
+  };
+  assert.deepEqual(of(plainConfig), plainConfig);
+  const url = 'https://host.example';
+  const secrets = {
+    api_key: 'hunter2',
+    awsSecretAccessKey: 'hunter2',
+    custom_host: url.replace('//', '//me:hunter2@'),
+    vertex_service_account_json: { private_key: 'hunter2', id: 7 },
+    input_guardrails: [{ 'default.webhook': { url: `${url}?a=hunter2`, headers: { 'x-any': 'hunter2' } } }],
+    override_params: { user: 'sk-0123456789abcdef' },
+  };
+  const masked = of(secrets);
+  assert.doesNotMatch(JSON.stringify(masked), /hunter2|sk-|7/);
+  assert.deepEqual(masked, {
+    ...{ api_key: '***', awsSecretAccessKey: '***', custom_host: '***' },
+    vertex_service_account_json: { private_key: '***', id: '***' },
+    input_guardrails: [{ 'default.webhook': { url: '***', headers: { 'x-any': '***' } } }],
+    override_params: { user: '***' },
+  });
+  assert.equal(of({ a: 'x '.repeat(3000) }), '***', 'a long one is not kept');
+  assert.equal(of(plainConfig, { sensitive: 'x-service-config' }), '***');
+});
+
 test('property: no secret is told, whatever header holds it', () => {
   const secret = fc
     .tuple(
@@ -70,7 +110,10 @@ test('property: no secret is told, whatever header holds it', () => {
   );
   fc.assert(
     fc.property(fc.array(fc.tuple(name, secret), { maxLength: 80 }), (pairs) => {
-      const told = JSON.stringify(shownHeaders(pairs.flat(), options));
+      const config = JSON.stringify({ targets: [Object.fromEntries(pairs)], list: pairs });
+      const told = JSON.stringify(
+        shownHeaders(['x-service-config', config, ...pairs.flat()], { ...options, config }),
+      );
       for (const [, value] of pairs) assert.ok(!told.includes(value), value);
       assert.ok(told.length < 12_000);
     }),

@@ -82,7 +82,8 @@ export default definePlugin({
     function rowEnd(context: RequestContext, bodies: CallBodies): string {
       const serviceNames = context.serviceNames();
       const sensitive = context.service('sensitive-headers');
-      const headers = shown.within(context.headers, { serviceNames, sensitive });
+      const config = context.service('config');
+      const headers = shown.within(context.headers, { serviceNames, sensitive, config });
       const call = context.get(providerCall);
       if (call === undefined) return `,"request_headers":"${headers}"}`;
       const told = call.told(shown, { serviceNames, sensitive, clientHeaders: context.headers });

@@ -186,8 +186,8 @@ async function recordsOf(
   return { records, waiting };
 }
 
-/** Lists return bodies, without the other columns of their table. */
-const listedColumns = bodyColumns.filter((name) => name !== 'request_headers' && name !== 'provider_call');
+/** Lists return bodies and headers, without the call to the provider, which is as long again. */
+const listedColumns = bodyColumns.filter((name) => name !== 'provider_call');
 const maxRows = 10_000;
 const maxPreview = 1000;
 

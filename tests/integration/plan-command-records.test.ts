@@ -2,10 +2,17 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import path from 'node:path';
-import { writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import type { ChangeReport } from '../../core/administration/changes/compare-requests.ts';
 import { makePremises, operate, type Premises } from '../kit/operator.ts';
-import { runWeir, startWeir, stopEverything, temporaryFolder, type WeirProcess } from '../kit/process-kit.ts';
+import {
+  eventually,
+  runWeir,
+  startWeir,
+  stopEverything,
+  temporaryFolder,
+  type WeirProcess,
+} from '../kit/process-kit.ts';
 
 /** Nothing listens there: the saved provider of these tests answers nothing. */
 const absent = '127.0.0.1:9';
@@ -88,8 +95,17 @@ before(async () => {
     body: { defaults: { config_id: usual } },
   });
   for (let turn = 0; turn < 3; turn++) await ask('usual', {});
-  await ask('inline', {
-    'x-service-config': JSON.stringify({ provider: '@second', override_params: { n: 1 } }),
+  for (const provider of ['first', 'second'])
+    await ask('inline', {
+      'x-service-config': JSON.stringify({
+        provider,
+        api_key: 'sk-0123456789-abcdefghij',
+        override_params: { max_tokens: 7 },
+      }),
+    });
+  await ask('sensitive', {
+    'x-service-config': JSON.stringify({ provider: 'second' }),
+    'x-service-sensitive-headers': 'x-service-config',
   });
 });
 after(stopEverything);
@@ -107,12 +123,15 @@ async function plan(next: object, ...more: string[]): Promise<{ code: number | n
 /** The provider of all saved configs is dropped, and the config of the file changes a parameter. */
 const without = configuration({ first: mock }, 0);
 
+const notKept =
+  'its config came with the request, and the log does not keep it: it is longer than 4 KiB, called sensitive, or of an older version';
+
 function assertTold({ report, code }: Awaited<ReturnType<typeof plan>>): void {
   assert.equal(code, 3);
   assert.equal(report.recordsUnread, null);
   assert.deepEqual(
     report.notJudged.map(({ what, requests }) => [what, requests]),
-    [['its config came with the request, and the log does not keep it', 1]],
+    [[notKept, 1]],
   );
   const told = report.classes.map(({ config, refusals, parameters }) => [
     config.replace(/^pc-([a-z]+)-.*/, '$1'),
@@ -137,19 +156,39 @@ function assertTold({ report, code }: Awaited<ReturnType<typeof plan>>): void {
     ['', [['are refused 400', 4, example('saved')]], []],
     ['of-file', [], ['temperature becomes 0 instead of 1']],
     ['usual', [['are refused 400', 3, example('usual')]], []],
+    ['inline', [['are refused 400', 1, example('inline', 1)]], []],
   ]);
 }
 
 test('saved configs, defaults, guardrails and providers apply to both sides, while their gateway runs', async () => {
   const same = await plan(configuration(both, 1));
   assert.equal(same.code, 0, JSON.stringify(same.report, null, 1));
-  assert.deepEqual([same.report.requests, same.report.changed], [16, 0]);
+  assert.deepEqual([same.report.requests, same.report.changed], [18, 0]);
   assertTold(await plan(without));
 });
 
 test('they do as well when it has ended', async () => {
   await weir.stop();
   assertTold(await plan(without));
+});
+
+test('of a config that came with its request the log has everything but the secrets', async () => {
+  const journal = path.join(data, 'journal');
+  // Rows wait a moment for their disk.
+  const { text, kept } = await eventually(async () => {
+    const files = (await readdir(journal, { withFileTypes: true })).filter((entry) => entry.isFile());
+    const texts = await Promise.all(files.map(({ name }) => readFile(path.join(journal, name), 'utf8')));
+    const text = texts.join('');
+    const kept = text.match(/\{\\+"provider[^}]*\}\}/g) ?? [];
+    return kept.length === 2 ? { text, kept } : undefined;
+  });
+  const told = kept.map((one) => JSON.parse(one.replaceAll('\\', '')) as object);
+  const secret = { api_key: '***', override_params: { max_tokens: 7 } };
+  assert.deepEqual(told, [
+    { provider: 'first', ...secret },
+    { provider: 'second', ...secret },
+  ]);
+  assert.doesNotMatch(text, /abcdefghij/);
 });
 
 test('a store that cannot be read is said, with the requests that were not judged for it', async () => {
@@ -168,6 +207,6 @@ test('a store that cannot be read is said, with the requests that were not judge
       4,
     ],
     ['its config usual is not in force now, and records saved in the store are not known', 3],
-    ['its config came with the request, and the log does not keep it', 1],
+    [notKept, 1],
   ]);
 });

@@ -58,14 +58,17 @@ async function makePlace(analytics: object, env: Readonly<Record<string, string>
 }
 
 const chats = 16;
+/** With a config of their own, which no change of the file concerns. */
+const inlineChats = 2;
 
 /** Chats, until the store has all of them. */
 async function record(weir: WeirProcess): Promise<void> {
   const headers = { 'content-type': 'application/json', 'x-service-api-key': ownerKey };
-  for (let turn = 0; turn < chats; turn++) {
+  for (let turn = 0; turn < chats + inlineChats; turn++) {
+    const config = turn < chats ? 'split' : JSON.stringify({ provider: 'second', api_key: 'sk-1' });
     const answer = await fetch(`${weir.url}/v1/chat/completions`, {
       method: 'POST',
-      headers: { ...headers, 'x-service-config': 'split' },
+      headers: { ...headers, 'x-service-config': config },
       body: JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello' }] }),
     });
     await answer.text();
@@ -73,7 +76,7 @@ async function record(weir: WeirProcess): Promise<void> {
   }
   await eventually(async () => {
     const page = await (await fetch(`${weir.url}/v1/logs?page_size=50`, { headers })).json();
-    return (page as { data?: unknown[] }).data?.length === chats ? true : undefined;
+    return (page as { data?: unknown[] }).data?.length === chats + inlineChats ? true : undefined;
   });
 }
 
@@ -89,7 +92,7 @@ async function planned(place: Place, ...more: string[]): Promise<ChangeReport> {
 }
 
 function assertWeights({ requests, withoutBody, notJudged, classes: [one, ...others] }: ChangeReport): void {
-  assert.deepEqual([requests, withoutBody, notJudged, others], [chats, 0, [], []]);
+  assert.deepEqual([requests, withoutBody, notJudged, others], [chats + inlineChats, 0, [], []]);
   assert.equal(one?.config, 'split');
   const shares = one.targets.map(({ target, before, after: now }) => [target, before, now]);
   assert.deepEqual(shares, [
@@ -113,6 +116,14 @@ describe('weir plan with an analytics store', { skip: chdbMissing }, () => {
     assert.equal(elsewhere.code, 1);
     assert.match(elsewhere.stderr, /No gateway answers at .*--url/);
     assertWeights(await planned(place, '--key', ownerKey, '--url', `${weir.url}/v1`));
+    // From another machine: its store with records is not here.
+    const far = path.join(place.folder, 'far.json');
+    const storage = { resources: { url: 'pglite:' }, analytics: { url: 'chdb:' } };
+    await writeFile(far, JSON.stringify({ ...configuration({}, [3, 1]), storage }));
+    const afar = { ...place, current: far, data: path.join(place.folder, 'other') };
+    const { requests, recordsUnread } = await planned(afar, '--key', ownerKey, '--url', `${weir.url}/v1`);
+    assert.equal(requests, chats + inlineChats);
+    assert.match(recordsUnread ?? '', /^The gateway at http\S+ keeps them in its data folder.*--data/);
 
     await weir.stop();
     assertWeights(await planned(place));

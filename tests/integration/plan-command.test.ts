@@ -139,6 +139,22 @@ test('a dropped provider and a dropped key refuse the requests that used them', 
   ]);
 });
 
+test('a model that the new configuration leaves out is named, with what served it', async () => {
+  const of = (model: string) => ({
+    strategy: { mode: 'conditional', conditions: [{ query: { 'params.model': model }, then: 'one' }] },
+    targets: [{ name: 'one', provider: '@second' }],
+  });
+  const { report } = await plan(configuration({ configs: { split: of('gpt-4.1') as never } }));
+  const told = report.classes.flatMap(({ refusals }) => refusals);
+  const sentence = (provider: string): string =>
+    `are refused: 400 invalid_request by provider: the model "gpt-4o" is no longer served; it went to ${provider}/gpt-4o by the config split`;
+  assert.deepEqual(told.map(({ what }) => what).sort(), [sentence('first'), sentence('second')]);
+  assert.equal(
+    told.reduce((sum, { requests }) => sum + requests, 0),
+    20,
+  );
+});
+
 test('the report for people names classes, examples and what was judged without a body', async () => {
   const { code, stdout } = await run(configuration({ configs: { split: split(1, 0) } }));
   assert.equal(code, 3);

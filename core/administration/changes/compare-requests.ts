@@ -1,4 +1,4 @@
-import type { RecordedRequest } from './recorded-request.ts';
+import { hasInlineConfig, type RecordedRequest } from './recorded-request.ts';
 
 /** Where one configuration leads a request. */
 export interface Judgement {
@@ -29,6 +29,8 @@ interface Refusal {
   readonly code: string;
   /** The plugin, and the guardrails that refused. */
   readonly by: string;
+  /** It leads this model to no provider, and may serve others. */
+  readonly isForModel: boolean;
 }
 
 /** One configuration, to run requests through. */
@@ -179,7 +181,8 @@ async function namesOf(
   known: Map<string, Names | string>,
 ): Promise<Names | string> {
   const { path, apiKeyId, config, provider, model } = request;
-  const key = [path, apiKeyId, config, provider, model].join('\n');
+  const brought = config === inlineConfig && hasInlineConfig(request);
+  const key = [path, apiKeyId, config, provider, model, brought].join('\n');
   const found = known.get(key) ?? (await findNames(request, sides));
   if (known.size < maxNamed) known.set(key, found);
   return found;
@@ -195,11 +198,20 @@ async function findNames(request: RecordedRequest, { probe, recordsUnread }: Sid
   // A plugin in front of the routing refuses it, now as then.
   const isHidden = led.refusal !== undefined && led.refusal.by !== 'provider';
   if (isHidden || (config === '' ? led.target?.provider === provider : led.config === config)) return names;
-  if (config === inlineConfig) return 'its config came with the request, and the log does not keep it';
+  if (config === inlineConfig) return unknownInline(request, own);
   const why = recordsUnread === undefined ? '' : ', and records saved in the store are not known';
   return config === ''
     ? `the current configuration does not lead it to the provider "${provider}" of its log${why}`
     : `its config "${config}" is not in force now${why}`;
+}
+
+/** Why the config that came with a request does not lead it. */
+function unknownInline(request: RecordedRequest, { refusal }: Judgement): string {
+  const came = 'its config came with the request';
+  if (hasInlineConfig(request))
+    return `${came}, and the current configuration refuses it (${refusalText(refusal)})`;
+  if (request.headers === undefined) return `${came}, and neither bodies nor headers of it are in the log`;
+  return `${came}, and the log does not keep it: it is longer than 4 KiB, called sensitive, or of an older version`;
 }
 
 /** Counts by words. */
@@ -248,7 +260,7 @@ class ClassTally {
       isChanged = true;
       const what =
         was === ''
-          ? `are refused: ${is}`
+          ? `are refused: ${is}${this.#leftOut(old, next)}`
           : is === ''
             ? `are no longer refused: ${was}`
             : `${is} instead of ${was}`;
@@ -269,6 +281,13 @@ class ClassTally {
     }
     if (isChanged) this.#changed += 1;
     return isChanged;
+  }
+
+  /** The model that is no longer served, and what served it. */
+  #leftOut({ target, config }: Judgement, { refusal }: Judgement): string {
+    if (target === undefined || refusal?.isForModel !== true) return '';
+    const led = config === '' ? '' : ` by the config ${config}`;
+    return `: the model "${this.#head.model}" is no longer served; it went to ${target.provider}/${target.model}${led}`;
   }
 
   result(): RequestClass {

@@ -68,15 +68,25 @@ export function requestOfEntry(entry: unknown): RecordedRequest | undefined {
   if (!isJsonObject(request) || !isJsonObject(metrics)) return undefined;
   const at = timeOf(textIn(entry, 'created_at'));
   if (at === undefined) return undefined;
-  const { body, truncated } = request;
+  const { body, truncated, headers } = request;
   return {
     ...commonOf(metrics),
-    ...{ id: textIn(entry, 'id'), at, headers: undefined },
+    ...{ id: textIn(entry, 'id'), at, headers: isJsonObject(headers) ? textsOf(headers) : undefined },
     ...{ method: textIn(request, 'method'), path: textIn(request, 'url') },
     organisationId: textIn(entry, 'organisation_id'),
     status: isJsonObject(response) ? numberIn(response, 'status') : 0,
     body: truncated === true || entry['log_format'] === 'base64' ? undefined : bodyText(body),
   };
+}
+
+/** Whether the log has the config that came with the request, its secrets masked. */
+export function hasInlineConfig({ headers = {} }: RecordedRequest): boolean {
+  return Object.entries(headers).some(isInlineConfig);
+}
+
+/** Whether a recorded header is a config itself. */
+export function isInlineConfig([name, value]: readonly [string, string]): boolean {
+  return name.endsWith('-config') && value.startsWith('{');
 }
 
 function bodyText(body: unknown): string | undefined {

@@ -21,11 +21,15 @@ import {
   type PlanNode,
   type StrategyMode,
 } from './plan-node.ts';
+import { describeFieldPath, type FieldPath } from './field-path.ts';
 import type { PlanStep, StepResult } from './environment.ts';
 import { usesWeights } from './compile-strategy.ts';
 import type { BranchDecision, CandidateNote } from '../../pipeline/decision-trace.ts';
 
 type Race = PlanStep['hedge'];
+
+/** The field of conditions that tells models apart. */
+const modelField = 'params.model';
 
 /** An unused race for a branch that is only inspected, so that it plans none of its own. */
 const noRace: NonNullable<Race> = { afterMs: 0, others: [] };
@@ -115,7 +119,7 @@ export class PlanWalk {
           settings = undefined;
         } else if (choice.traced) report(choice, node, [first]);
       }
-      if (child === undefined) throw noTargetError(node);
+      if (child === undefined) throw noTargetError(node, choice.environment);
       node = child;
     }
     return { leaf: node, hedge: racing ?? raceOfLeaf(node, settings) };
@@ -198,12 +202,30 @@ function report(choice: BranchChoice, branch: PlanBranch, order: readonly number
   choice.environment.trace?.branch(describeDecision(choice, branch, order));
 }
 
-function noTargetError(branch: PlanBranch): GatewayError {
-  const sentence =
-    branch.strategy.mode === 'conditional'
-      ? 'no condition matched this request and no default is set; set strategy.default to the name of a target'
-      : 'every target has weight 0; give one of them a weight above 0';
-  return new GatewayError('invalid_request', `${branch.path}: ${sentence}.`, { param: 'config' });
+/** The refusal by a branch that picks no child. The request's model is at fault where conditions ask for nothing else. */
+function noTargetError(branch: PlanBranch, environment: PlanEnvironment): GatewayError {
+  const { strategy, path } = branch;
+  if (strategy.mode !== 'conditional') {
+    const sentence = 'every target has weight 0; give one of them a weight above 0';
+    return new GatewayError('invalid_request', `${path}: ${sentence}.`, { param: 'config' });
+  }
+  const read = new Set<string>();
+  let model: unknown;
+  const field = (asked: FieldPath): unknown => {
+    const value = environment.field(asked);
+    const name = describeFieldPath(asked);
+    read.add(name);
+    if (name === modelField) model = value;
+    return value;
+  };
+  for (const { test } of strategy.conditions) test(field);
+  const isForModel = read.size === 1 && typeof model === 'string';
+  const request = isForModel ? `the model ${JSON.stringify(model)}` : 'this request';
+  return new GatewayError(
+    'invalid_request',
+    `${path}: no condition matched ${request} and no default is set; set strategy.default to the name of a target.`,
+    { param: isForModel ? 'model' : 'config' },
+  );
 }
 
 /**

@@ -390,6 +390,7 @@ export const LogSummary = Type.Object({
   ...Type.Pick(LogReply, ['id', 'object', 'created_at', 'organisation_id', 'workspace_id']).properties,
   request: Type.Object({
     ...Type.Pick(request, ['method', 'url']).properties,
+    headers: whole(request.properties.headers),
     body: whole(request.properties.body),
     truncated: whole(request.properties.truncated),
     preview: whole(
@@ -417,7 +418,8 @@ export function logSummary(record: LogRecord, { bodies = false } = {}): Static<t
   return {
     ...headOf(row),
     request: {
-      ...{ method: row.method, url: row.path, ...kept?.request },
+      ...{ method: row.method, url: row.path },
+      ...(kept !== undefined && { headers: headersOf(record), ...kept.request }),
       ...(record.preview !== undefined && { preview: record.preview === '' ? null : record.preview }),
     },
     response: { status: row.status, response_time: row.latency_ms, ...kept?.response },

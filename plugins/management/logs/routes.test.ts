@@ -158,6 +158,7 @@ test('the number of entries and the bodies only when they are asked for', async 
   assert.deepEqual(reply.data[0]?.request, {
     method: 'POST',
     url: '/v1/chat/completions',
+    headers: { host: 'h' },
     body: { a: 1 },
     truncated: false,
   });

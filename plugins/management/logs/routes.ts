@@ -134,7 +134,7 @@ const Query = Type.Object(
     ),
     include: Type.Optional(
       Type.Union([Type.Literal('bodies'), Type.Literal('preview')], {
-        description: `Include the bodies of requests and answers, for at most ${maxBodies} entries at once; or a \`preview\` of each request, the first ${previewCharacters} characters of the last message of a user. Not with \`current_page\`.`,
+        description: `Include the bodies of requests and answers and the headers of requests, for at most ${maxBodies} entries at once; or a \`preview\` of each request, the first ${previewCharacters} characters of the last message of a user. Not with \`current_page\`.`,
       }),
     ),
     include_total: Type.Optional(

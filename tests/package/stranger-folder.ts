@@ -1,5 +1,5 @@
 /** A folder of somebody else's, in which the packed gateway is installed: `npm pack`, and the packages that it depends on. */
-import { execFile, spawn } from 'node:child_process';
+import { execFile, spawn, type SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,6 +19,13 @@ interface Ran {
   readonly stderr: string;
 }
 
+/** A gateway that runs; `said` is what it printed. */
+interface Serving {
+  readonly url: string;
+  readonly said: string;
+  stop(): Promise<void>;
+}
+
 /** The folder. */
 export interface StrangerFolder {
   readonly path: string;
@@ -29,8 +36,13 @@ export interface StrangerFolder {
   write(files: Readonly<Record<string, string>>): Promise<void>;
   /** Runs Node; `weir`, `tsc` and `attw` stand for the installed commands. Never rejects. */
   node(...args: readonly string[]): Promise<Ran>;
-  /** Starts the gateway on a free port, in the folder or in one below it; `said` is what it printed. */
-  start(below?: string): Promise<{ readonly url: string; readonly said: string; stop(): Promise<void> }>;
+  /** Starts the gateway on a free port, in the folder or in one below it. */
+  start(below?: string): Promise<Serving>;
+  /**
+   * The same by `npx` with the packed file, in an empty folder, with an empty home and an empty cache of npm: what it needs
+   * comes from the registry that npm is set to.
+   */
+  npx(): Promise<Serving>;
   remove(): Promise<void>;
 }
 
@@ -80,27 +92,56 @@ export async function strangerFolder(): Promise<StrangerFolder> {
     async start(below = '') {
       const cwd = path.join(folder, below);
       await mkdir(cwd, { recursive: true });
-      const child = spawn(process.execPath, argsOf(['weir', '--port', '0']), { cwd, env });
-      const ended = once(child, 'exit');
-      let faults = '';
-      child.stderr.on('data', (chunk: Buffer) => (faults += chunk.toString()));
-      let said = '';
-      let url: string | undefined;
-      for await (const line of createInterface({ input: child.stdout })) {
-        said += `${line}\n`;
-        [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(said) ?? [];
-        // The last line that it prints.
-        if (/\/logs\/<request id>/.test(line)) break;
-      }
-      if (url === undefined) throw new Error(`It ended before it listened: ${said}${faults}`);
-      const stop = async (): Promise<void> => {
-        child.kill('SIGTERM');
-        await ended;
+      return serving(process.execPath, argsOf(['weir', '--port', '0']), { cwd, env });
+    },
+    async npx() {
+      const [home, cwd] = [path.join(folder, 'home'), path.join(folder, 'nowhere')];
+      for (const made of [home, cwd]) await mkdir(made);
+      // The settings of npm are those that this repository was installed with.
+      const { stdout: settings } = await run('npm', ['config', 'get', 'userconfig'], { cwd: root });
+      const own = Object.entries(process.env).filter(([name]) => !/^(npm_|WEIR_)/i.test(name));
+      const places = {
+        HOME: home,
+        npm_config_cache: path.join(home, 'cache'),
+        npm_config_userconfig: settings.trim(),
       };
-      return { url, said, stop };
+      const args = ['--yes', `file:${path.join(folder, filename)}`, '--port', '0'];
+      return serving('npx', args, { cwd, env: { ...Object.fromEntries(own), ...places } });
     },
     remove: () => rm(folder, { recursive: true, force: true, maxRetries: 5 }),
   };
+}
+
+/** Starts a command that becomes a gateway. Rejects with its output when it ends before it listens. */
+async function serving(command: string, args: readonly string[], options: SpawnOptions): Promise<Serving> {
+  // In a group of its own, as npx has children.
+  const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  const ended = once(child, 'exit');
+  let faults = '';
+  child.stderr.on('data', (chunk: Buffer) => (faults += chunk.toString()));
+  let said = '';
+  let url: string | undefined;
+  for await (const line of createInterface({ input: child.stdout })) {
+    said += `${line}\n`;
+    [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(said) ?? [];
+    // The last line that it prints.
+    if (/\/logs\/<request id>/.test(line)) break;
+  }
+  if (url === undefined) throw new Error(`It ended before it listened: ${said}${faults}`);
+  const stop = async (): Promise<void> => {
+    process.kill(-(child.pid as number), 'SIGTERM');
+    await ended;
+  };
+  return { url, said, stop };
+}
+
+/** Why nothing can be installed from a registry; false when the one that npm is set to answers. */
+export async function registryMissing(): Promise<string | false> {
+  const args = ['view', 'yaml', 'version', '--prefer-online', '--fetch-retries=0', '--fetch-timeout=10000'];
+  return run('npm', args, { cwd: root, timeout: 30_000 }).then(
+    () => false,
+    () => 'no package registry answers',
+  );
 }
 
 /** The packages that `npm install` of this one brings, as the lock file says: none that only tests need. */

@@ -38,7 +38,7 @@ passed on by the pipeline that takes their paths; their scopes are in docs/authe
 are named only where no other test calls the operation.
 
 The paths of LiteLLM's proxy (\`/key/generate\`, \`/team/new\`, \`/model/info\` …) are off unless they are switched on, call the routes
-below, and stand in docs/moving-from-litellm.md; \`plugins/management/litellm.test.ts\` and \`plugins/litellm/index.test.ts\` call them.
+below, and stand in docs/moving-from-litellm.md; \`plugins/management/litellm/routes.test.ts\` and \`plugins/litellm/index.test.ts\` call them.
 `;
 
 /** Wanted operations, except those of providers, that none of these routes serves. */

@@ -27,6 +27,14 @@ export const Metadata = Type.Record(Type.String(), Type.String({ maxLength: 1024
   description: 'At most 50 named texts.',
 });
 
+/** Models that requests of a key or workspace may ask for. */
+export const AllowedModelNames = Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
+  minItems: 1,
+  maxItems: 1000,
+  description:
+    'Models that its requests may ask for, as requests name them, with or without the `@slug/` before; a `*` at the end stands for any text. A request for another model, or one whose model cannot be read (a batch), is refused with 403 `model_not_allowed`, and one that brings a config of its own with `config_override_denied`. What a saved config makes of an allowed request is not judged. Default: all.',
+});
+
 /** The value, or null. */
 export const orNull = <S extends Parameters<typeof Type.Union>[0][number]>(schema: S) =>
   Type.Union([schema, Type.Null()]);

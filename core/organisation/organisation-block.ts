@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { keySecretProperties, oneKeySecret } from './key-secret.ts';
 import { RateLimits, UsageLimitSchema } from './limits.ts';
-import { Description, Instant, Metadata, Name, strict } from './fields.ts';
+import { AllowedModelNames, Description, Instant, Metadata, Name, strict } from './fields.ts';
 import { DefaultGuardrailNames, guardrailFields } from './guardrails.ts';
 import { GivenModel, integrationFields, maxModels, newIntegrationFields, Slug } from './integrations.ts';
 import {
@@ -198,7 +198,7 @@ const Workspace = Type.Object(
     icon: Type.Optional(Type.String({ maxLength: 255, description: 'Icon: an emoji, or an address.' })),
     defaults: Type.Optional(
       Type.Object(
-        { ...defaults, ...guardrailDefaults },
+        { ...defaults, ...guardrailDefaults, allowed_models: Type.Optional(AllowedModelNames) },
         { ...strict, description: 'Defaults of its requests.' },
       ),
     ),
@@ -239,6 +239,7 @@ const Key = Type.Object(
       Type.Object(
         {
           ...defaults,
+          allowed_models: Type.Optional(AllowedModelNames),
           allow_config_override: Type.Optional(Type.Boolean({ description: 'Default true.' })),
           log_bodies: Type.Optional(
             Type.Boolean({

@@ -110,7 +110,10 @@ export interface WorkspaceRecord {
   readonly version: number;
 }
 
-export type WorkspaceDefaults = Omit<OrganisationDefaults, 'excludedWorkspaces'>;
+export interface WorkspaceDefaults extends Omit<OrganisationDefaults, 'excludedWorkspaces'> {
+  /** Models that its requests may ask for, whatever their keys allow; as `allowedModels` of a key. Default: all. */
+  readonly allowedModels?: readonly string[];
+}
 
 export interface WorkspaceFilter {
   /** Part of the name, in any case. */
@@ -193,6 +196,8 @@ export interface UntoldKey {
 export interface ApiKeyDefaults {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly configId?: string;
+  /** Models that its requests may ask for; a `*` at the end stands for any text. Default: all. */
+  readonly allowedModels?: readonly string[];
   /** Default true. */
   readonly allowConfigOverride?: boolean;
   /** False: bodies of its requests are never logged. Default: the setting of the workspace and the configuration. */

@@ -1,3 +1,4 @@
+import type { AllowedModels } from '../access/allowed-models.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { ListedModel, ModelListing } from '../dialects/model-list.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
@@ -321,7 +322,11 @@ export class ModelCatalogue {
    * The models that the request's key may use, filtered and cut by its query; providers that do not answer are in
    * `unavailable`. Models of `byDefault`, the provider of requests that name none, are also listed by their bare names.
    */
-  async answer(exchange: Exchange, byDefault: KnownProvider | undefined): Promise<Answer> {
+  async answer(
+    exchange: Exchange,
+    byDefault: KnownProvider | undefined,
+    allowed: AllowedModels | undefined,
+  ): Promise<Answer> {
     const now = this.setup.clock.monotonic();
     if (this.configured === undefined || now >= this.configured.until)
       this.configured = { collected: this.collect(), until: now + keptMs };
@@ -334,7 +339,8 @@ export class ModelCatalogue {
       models.unshift(...bare, ...own);
     }
     const unavailable = lists.flatMap((one) => one.unavailable);
-    return catalogueAnswer(models, { call: modelsCall(exchange), query: exchange.query, unavailable });
+    const shown = allowed === undefined ? models : models.filter(({ id }) => allowed.allows(id));
+    return catalogueAnswer(shown, { call: modelsCall(exchange), query: exchange.query, unavailable });
   }
 
   /**

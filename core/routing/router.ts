@@ -3,6 +3,7 @@ import type { Answer } from '../pipeline/answer.ts';
 import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
+import { AllowedModels } from '../access/allowed-models.ts';
 import { defaultConfigOf, defaultMissing, type Defaults, overrideDenied } from './default-config.ts';
 import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import { addressedProvider, callerKey, ownRequest } from '../pipeline/keys.ts';
@@ -198,15 +199,31 @@ class GenerationRouter implements Router {
     const exchange = asExchange(context);
     if (exchange.endpoint.id === 'mcp') throw notServed(exchange);
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
+    const isOwn = exchange.get(ownRequest) !== undefined;
+    const allowed = isOwn ? undefined : AllowedModels.of(exchange.get(callerKey), this.defaults);
+    if (allowed === undefined) return this.routed(exchange, options, undefined);
+    const { body, models } = exchange;
+    if (models.untold === undefined || !body.present || body.loaded)
+      return this.routed(exchange, options, allowed);
+    return body.load().then(() => this.answer(exchange, options));
+  }
+
+  private routed(
+    exchange: Exchange,
+    options: RouteOptions,
+    allowed: AllowedModels | undefined,
+  ): MaybePromise<Answer> {
+    allowed?.require(exchange.models);
     exchange.guardrails = this.guardrails.of(exchange);
     if (isModelListRequest(exchange) && this.wantsAll(exchange, options))
-      return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider));
+      return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider), allowed);
     const key = exchange.get(callerKey);
     const byDefault = defaultConfigOf(key, this.defaults);
     const named = exchange.service('config') || undefined;
     const isOwn = exchange.get(ownRequest) !== undefined;
     if (key !== undefined && named !== undefined && named !== byDefault && !isOwn && !mayOverride(key))
       throw overrideDenied(key);
+    if (named?.startsWith('{') === true) allowed?.refuseOwnConfig();
     if (named !== undefined) return this.planned(exchange, this.configOf(named, key), options);
     if (key !== undefined && byDefault !== undefined)
       return this.beginning(exchange, this.defaultConfig(byDefault, key), options);

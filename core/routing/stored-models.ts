@@ -1,13 +1,9 @@
-import { didYouMean } from '../base/did-you-mean.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { notAllowed, untoldModel } from '../access/allowed-models.ts';
+import type { GatewayError } from '../errors/gateway-error.ts';
 import type { DatedTokenPrice, PricedModels } from '../ports/prices.ts';
 import type { IntegrationModel } from '../ports/record-kinds.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
-
-/** Upper bounds of the models that a refusal names, and of the characters of the requested one. */
-const maxNamed = 10;
-const maxShown = 200;
 
 /** One deployment of Azure, from the settings of an integration. */
 interface StoredDeployment {
@@ -57,16 +53,14 @@ export class StoredModels {
     if (!this.isRestricted || this.#enabled.has(model)) return;
     const deployment = this.#deployments.get(model);
     if (deployment !== undefined && this.#enabled.has(deployment.model)) return;
-    throw this.#refusal(model);
+    const none = 'It allows none; enable models of its integration.';
+    throw notAllowed(`provider "@${this.#provider}"`, model, this.listed, none);
   }
 
   /** The refusal of a request whose model cannot be determined. */
   refusalOfUntold(why: string): GatewayError {
-    return new GatewayError(
-      'model_not_allowed',
-      `The provider "@${this.#provider}" allows only the models of a list, and this request may run another one: ${why}. Name one model where the gateway can read it, or use a provider whose integration allows all models.`,
-      { param: 'model' },
-    );
+    const remedy = ', or use a provider whose integration allows all models';
+    return untoldModel(`provider "@${this.#provider}"`, why, remedy);
   }
 
   /** Undefined: the known prices of the kind of provider. */
@@ -108,33 +102,10 @@ export class StoredModels {
   #priced(model: string, own: PricedModels['own']): PricedModels {
     return { service: this.service, model, own, ...this.#factors };
   }
-
-  #refusal(model: string): GatewayError {
-    const meant = didYouMean(model, this.listed);
-    const names = this.listed.slice(0, maxNamed).map((name) => JSON.stringify(name));
-    const more = this.listed.length - names.length;
-    const all = names.join(', ') + (more > 0 ? ` and ${more} more` : '');
-    const hint =
-      meant !== undefined
-        ? `Did you mean ${JSON.stringify(meant)}?`
-        : names.length === 0
-          ? 'It allows none; enable models of its integration.'
-          : `It allows ${all}.`;
-    const asked = model === '' ? 'a request that names no model' : `the model ${quoted(model)}`;
-    return new GatewayError(
-      'model_not_allowed',
-      `The provider "@${this.#provider}" does not allow ${asked}. ${hint}`,
-      { param: 'model' },
-    );
-  }
 }
 
 function byTime(prices: readonly DatedTokenPrice[]): readonly DatedTokenPrice[] {
   return prices.toSorted((a, b) => (a.from ?? 0) - (b.from ?? 0));
-}
-
-function quoted(model: string): string {
-  return JSON.stringify(model.slice(0, maxShown));
 }
 
 /** Deployments by each name that requests may use, in order of precedence: alias, own name, model behind it. */

@@ -1,7 +1,7 @@
 // Settings of LiteLLM around its models: keys, stores, cache, callbacks, guardrails, MCP servers.
 import { quoted } from '../../core/base/did-you-mean.ts';
 import type { JsonObject } from '../../core/base/json.ts';
-import { liteLLMReset } from '../../plugins/management/litellm-durations.ts';
+import { liteLLMReset } from '../../plugins/management/litellm/durations.ts';
 import { escaped } from './draft.ts';
 import type { Deployment, ImportParts } from './litellm-models.ts';
 import { callbackSentences, inPlugin, settingSentences, type Told } from './litellm-remedies.ts';

@@ -1,7 +1,8 @@
+import { AllowedModels } from '../../core/access/allowed-models.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
 import { defineRoute, type RouteDefinition } from '../../core/pipeline/define-route.ts';
-import { isPublicRequest } from '../../core/pipeline/keys.ts';
+import { callerKey, isPublicRequest } from '../../core/pipeline/keys.ts';
 import {
   definePlugin,
   GatewayError,
@@ -73,17 +74,20 @@ export default definePlugin({
     changes: ['request.json'],
     routes: true,
   },
-  create({ models }, { prices, clock }) {
+  create({ models }, { prices, clock, directory }) {
     const deployments = (models ?? []).map((one): Deployment =>
       typeof one === 'string' ? { name: one } : one,
     );
-    const names = models === undefined ? undefined : [...new Set(deployments.map(({ name }) => name))];
+    const names = models === undefined ? undefined : namesOf(deployments);
     const infoOf = (one: Deployment): JsonObject => deploymentInfo(one, prices, clock.now());
     const read = (
       id: string,
       path: string,
       summary: string,
-      data: (query: { litellm_model_id?: string; model_group?: string }) => JsonObject[],
+      data: (
+        shown: readonly Deployment[],
+        query: { litellm_model_id?: string; model_group?: string },
+      ) => JsonObject[],
     ): RouteDefinition =>
       defineRoute({
         id,
@@ -99,7 +103,15 @@ export default definePlugin({
           { additionalProperties: false },
         ),
         reply: List,
-        handle: ({ query }) => ({ data: data(query) }),
+        handle({ query, key }) {
+          const allowed = AllowedModels.of(key, directory);
+          return {
+            data: data(
+              deployments.filter(({ name }) => allowed?.allows(name) ?? true),
+              query,
+            ),
+          };
+        },
       });
     return {
       routes:
@@ -110,8 +122,8 @@ export default definePlugin({
                 'litellm.model_info',
                 '/model/info',
                 'LiteLLM: deployments with their prices, without secrets',
-                ({ litellm_model_id: id, model_group: group }) =>
-                  deployments
+                (shown, { litellm_model_id: id, model_group: group }) =>
+                  shown
                     .filter((one) => (id ?? idOf(one)) === idOf(one) && (group ?? one.name) === one.name)
                     .map(infoOf),
               ),
@@ -119,15 +131,13 @@ export default definePlugin({
                 'litellm.model_group_info',
                 '/model_group/info',
                 'LiteLLM: models, each with the providers and the dearest price of its deployments',
-                ({ model_group: group }) =>
-                  (names ?? [])
+                (shown, { model_group: group }) =>
+                  namesOf(shown)
                     .filter((name) => (group ?? name) === name)
                     .map((name) =>
                       groupInfo(
                         name,
-                        deployments
-                          .filter((one) => one.name === name)
-                          .map((one) => infoOf(one)['model_info']),
+                        shown.filter((one) => one.name === name).map((one) => infoOf(one)['model_info']),
                       ),
                     ),
               ),
@@ -139,7 +149,11 @@ export default definePlugin({
         context.addResponseHeader('x-litellm-call-id', context.id);
         context.addResponseHeader('x-litellm-version', 'weir');
         if (context.method === 'GET') {
-          const document = documentFor(context, names);
+          const allowed = AllowedModels.of(context.get(callerKey), directory);
+          const document = documentFor(
+            context,
+            names?.filter((name) => allowed?.allows(name) ?? true),
+          );
           if (document !== undefined) return json(document);
         }
         readTags(context);
@@ -159,6 +173,10 @@ export default definePlugin({
     };
   },
 });
+
+function namesOf(deployments: readonly Deployment[]): readonly string[] {
+  return [...new Set(deployments.map(({ name }) => name))];
+}
 
 function idOf({ id, name }: Deployment): string {
   return id ?? name;

@@ -20,7 +20,7 @@ import { insertLogsRoute } from './logs/reported.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
 import { integrationRoutes } from './integrations/routes.ts';
 import { inviteRoutes } from './invites/routes.ts';
-import { litellmRoutes } from './litellm.ts';
+import { litellmRoutes } from './litellm/routes.ts';
 import { labelRoutes } from './prompts/labels.ts';
 import { memberRoutes } from './workspaces/members.ts';
 import { modelPricingRoute } from './integrations/models.ts';

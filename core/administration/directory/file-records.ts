@@ -198,12 +198,14 @@ function keyOf(
 function defaultsOf({
   metadata,
   config_id: configId,
+  allowed_models: allowedModels,
   input_guardrails: input = [],
   output_guardrails: output = [],
 }: NonNullable<WorkspaceBlock['defaults']> = {}): WorkspaceDefaults {
   return {
     ...(metadata !== undefined && { metadata }),
     ...(configId !== undefined && { configId }),
+    ...(allowedModels !== undefined && { allowedModels }),
     ...(input.length + output.length > 0 && { guardrails: { input, output } }),
   };
 }

@@ -145,8 +145,15 @@ export class KeyTable {
   }
 }
 
-function hasDefaults({ metadata, configId, allowConfigOverride, logBodies }: ApiKeyDefaults): boolean {
-  if (configId !== undefined || allowConfigOverride === false || logBodies === false) return true;
+function hasDefaults({
+  metadata,
+  configId,
+  allowedModels,
+  allowConfigOverride,
+  logBodies,
+}: ApiKeyDefaults): boolean {
+  if (configId !== undefined || allowedModels !== undefined) return true;
+  if (allowConfigOverride === false || logBodies === false) return true;
   return metadata !== undefined && Object.keys(metadata).length > 0;
 }
 

@@ -311,8 +311,8 @@ function rolesOf(members: readonly KnownMember[]): MemberRoles {
   return roles;
 }
 
-function hasDefaults({ metadata, configId, guardrails }: OrganisationDefaults): boolean {
-  if (configId !== undefined || guardrails !== undefined) return true;
+function hasDefaults({ metadata, configId, guardrails, allowedModels }: WorkspaceDefaults): boolean {
+  if (configId !== undefined || guardrails !== undefined || allowedModels !== undefined) return true;
   return metadata !== undefined && Object.keys(metadata).length > 0;
 }
 

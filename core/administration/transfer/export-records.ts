@@ -2,7 +2,7 @@ import type { Static } from 'typebox';
 import { rotationOf, showRotation } from '../../organisation/key-rotation.ts';
 import { rateLimitsOf, showUsageLimit, usageLimitOf } from '../../organisation/limits.ts';
 import type { GroupMappingRecord, InviteRecord, MemberRecord, UserRecord } from '../../ports/people.ts';
-import type { ApiKeyRecord, WorkspaceRecord } from '../../ports/resources.ts';
+import type { ApiKeyRecord, WorkspaceDefaults, WorkspaceRecord } from '../../ports/resources.ts';
 import type {
   ExportedInvite,
   ExportedKey,
@@ -38,6 +38,7 @@ interface ShownDates {
 interface ShownDefaults {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly config_id?: string;
+  allowed_models?: string[];
   guardrails?: { input: string[]; output: string[] };
   excluded_workspaces?: { input: string[]; output: string[] };
 }
@@ -61,10 +62,12 @@ function showDefaults({
   configId,
   guardrails,
   excludedWorkspaces,
-}: OrganisationDefaults): ShownDefaults {
+  allowedModels,
+}: OrganisationDefaults & WorkspaceDefaults): ShownDefaults {
   return {
     ...(metadata !== undefined && { metadata: { ...metadata } }),
     ...(configId !== undefined && { config_id: configId }),
+    ...(allowedModels !== undefined && { allowed_models: [...allowedModels] }),
     ...(guardrails !== undefined && { guardrails: byPhase(guardrails) }),
     ...(excludedWorkspaces !== undefined && { excluded_workspaces: byPhase(excludedWorkspaces) }),
   };
@@ -80,10 +83,12 @@ function readDefaults({
   config_id: configId,
   guardrails,
   excluded_workspaces: excludedWorkspaces,
-}: ShownDefaults): OrganisationDefaults {
+  allowed_models: allowedModels,
+}: ShownDefaults): OrganisationDefaults & WorkspaceDefaults {
   return {
     ...(metadata !== undefined && { metadata }),
     ...(configId !== undefined && { configId }),
+    ...(allowedModels !== undefined && { allowedModels }),
     ...(guardrails !== undefined && { guardrails }),
     ...(excludedWorkspaces !== undefined && { excludedWorkspaces }),
   };

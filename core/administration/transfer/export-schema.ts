@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { RotationPolicy } from '../../organisation/key-rotation.ts';
 import { RateLimits, UsageLimitSchema } from '../../organisation/limits.ts';
-import { Description, Instant, Metadata, strict } from '../../organisation/fields.ts';
+import { AllowedModelNames, Description, Instant, Metadata, strict } from '../../organisation/fields.ts';
 
 /** Format name in the first line of every export; its number changes with the shape. */
 export const exportFormat = 'weir-export-1';
@@ -31,7 +31,7 @@ export const ExportedWorkspace = Type.Object(
     icon: Text,
     status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
     is_default: Type.Boolean(),
-    defaults: Type.Object(guardedDefaults, strict),
+    defaults: Type.Object({ ...guardedDefaults, allowed_models: Type.Optional(AllowedModelNames) }, strict),
     usage_limits: Type.Array(UsageLimitSchema, { maxItems: 10 }),
     rate_limits: RateLimits,
     ...changed,
@@ -59,6 +59,7 @@ export const ExportedKey = Type.Object(
     defaults: Type.Object(
       {
         ...defaults,
+        allowed_models: Type.Optional(AllowedModelNames),
         allow_config_override: Type.Optional(Type.Boolean()),
         log_bodies: Type.Optional(Type.Boolean()),
       },

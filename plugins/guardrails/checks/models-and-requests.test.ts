@@ -26,6 +26,7 @@ grid(modelWhitelist, [
   [{ models }, { model: '@openai/gpt-4o' }, 'passed'],
   [{ models }, { model: '@own/llama' }, 'passed'],
   [{ models }, { model: 'llama' }, 'failed'],
+  [{ models }, { model: 'abcdefgpt-4o' }, 'failed'],
   [{ models }, { model: '' }, 'skipped'],
   [{ models, not: true }, { model: 'gpt-4o' }, 'failed'],
   [{ models: ['gemini'], not: true }, { model: '@x/models/gemini' }, 'failed'],

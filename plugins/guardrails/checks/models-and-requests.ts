@@ -1,4 +1,5 @@
 /** Checks of a request's model, endpoint and metadata. */
+import { namesOfModel } from '../../../core/access/allowed-models.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { endpointIds } from '../../../core/dialects/endpoint.ts';
 import {
@@ -17,11 +18,8 @@ const Models = (description: string) =>
 const noModel = 'The request names no model.';
 const ofTool = 'A call of a tool names no model.';
 
-/** Whether a model is listed: as the request writes it, without `@slug/`, or without the collection `models/`. */
 function isListed(model: string, listed: ReadonlySet<string>): boolean {
-  if (listed.has(model)) return true;
-  const bare = model.startsWith('@') ? model.slice(model.indexOf('/') + 1) : model;
-  return listed.has(bare) || listed.has(bare.slice(bare.lastIndexOf('models/') + 'models/'.length));
+  return namesOfModel(model).some((name) => listed.has(name));
 }
 
 export const modelWhitelist = defineCheck({

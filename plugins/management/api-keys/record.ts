@@ -20,6 +20,7 @@ import {
   UsageLimitSchema,
 } from '../shared/limits.ts';
 import {
+  AllowedModelNames,
   Description,
   Instant,
   ManagedBy,
@@ -31,7 +32,7 @@ import {
   strict,
 } from '../shared/fields.ts';
 import type { DefaultNames } from '../configs/uses.ts';
-import { readDefaults } from '../workspaces/record.ts';
+import { readDefaults, shownModels } from '../workspaces/record.ts';
 import type { ApiKeyType } from '../../../core/access/scopes.ts';
 
 /** Example of a secret, for the reference. */
@@ -74,6 +75,7 @@ export const apiKeyExample: Static<typeof ApiKeyReply> = {
   defaults: {
     metadata: { team: 'research' },
     config_id: null,
+    allowed_models: null,
     allow_config_override: true,
     log_bodies: null,
   },
@@ -106,6 +108,7 @@ const fields = {
       {
         metadata: Type.Optional(Metadata),
         config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+        allowed_models: Type.Optional(orNull(AllowedModelNames)),
         allow_config_override: Type.Optional(Type.Boolean()),
         log_bodies: Type.Optional(
           orNull(
@@ -283,6 +286,7 @@ export const ApiKeyReply = Type.Object({
   defaults: Type.Object({
     metadata: Metadata,
     config_id: orNull(Type.String()),
+    allowed_models: orNull(AllowedModelNames),
     allow_config_override: Type.Boolean(),
     log_bodies: orNull(
       Type.Boolean({
@@ -350,6 +354,7 @@ export function showApiKey(
     defaults: {
       metadata: { ...defaults.metadata },
       config_id: defaults.configId ?? null,
+      allowed_models: shownModels(defaults),
       allow_config_override: defaults.allowConfigOverride ?? true,
       log_bodies: defaults.logBodies ?? null,
     },

@@ -27,6 +27,7 @@ describe('a key', () => {
       defaults: {
         metadata: { team: 'a' },
         config_id: 'main',
+        allowed_models: ['gpt-4o', 'claude-*'],
         allow_config_override: false,
         log_bodies: false,
       },

@@ -87,6 +87,7 @@ export function shownMistakes(mistakes: readonly Mistake[]): string {
 
 // Bodies and configuration files share these definitions.
 export {
+  AllowedModelNames,
   Description,
   Identifier,
   Instant,

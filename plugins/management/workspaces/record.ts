@@ -13,7 +13,16 @@ import {
   showUsedLimit,
   UsageLimitSchema,
 } from '../shared/limits.ts';
-import { Description, ManagedBy, Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import {
+  AllowedModelNames,
+  Description,
+  ManagedBy,
+  Metadata,
+  Name,
+  orNull,
+  refusedBody,
+  strict,
+} from '../shared/fields.ts';
 import type { DefaultNames } from '../configs/uses.ts';
 import { OrganisationRoleSchema, WorkspaceRoleSchema } from '../users/record.ts';
 
@@ -104,6 +113,7 @@ const fields = {
       {
         metadata: Type.Optional(Metadata),
         config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+        allowed_models: Type.Optional(orNull(AllowedModelNames)),
         ...guardrailDefaults,
       },
       strict,
@@ -140,7 +150,11 @@ export const UpdateWorkspace = Type.Object(
  * Default metadata and config of requests, at `pointer` of the body. Throws `invalid_request` for an unknown config.
  */
 export function readDefaults(
-  { metadata, config_id: configId }: { metadata?: Record<string, string>; config_id?: string | null },
+  {
+    metadata,
+    config_id: configId,
+    allowed_models: allowedModels,
+  }: { metadata?: Record<string, string>; config_id?: string | null; allowed_models?: string[] | null },
   router: DefaultNames,
   pointer = '/defaults',
 ): WorkspaceDefaults {
@@ -149,7 +163,13 @@ export function readDefaults(
   return {
     ...(metadata !== undefined && { metadata }),
     ...(typeof configId === 'string' && { configId }),
+    ...(Array.isArray(allowedModels) && { allowedModels }),
   };
+}
+
+/** Allowed models in the API's shape. */
+export function shownModels({ allowedModels }: Pick<WorkspaceDefaults, 'allowedModels'>): string[] | null {
+  return allowedModels === undefined ? null : [...allowedModels];
 }
 
 interface GivenGuardrails {
@@ -199,6 +219,7 @@ export const WorkspaceReply = Type.Object({
   defaults: Type.Object({
     metadata: Metadata,
     config_id: orNull(Type.String()),
+    allowed_models: orNull(AllowedModelNames),
     input_guardrails: Type.Array(Type.String()),
     output_guardrails: Type.Array(Type.String()),
     is_default: Type.Integer({ description: '1 for the workspace that the gateway created itself.' }),
@@ -266,6 +287,7 @@ export function showWorkspace(
     defaults: {
       metadata: { ...record.defaults.metadata },
       config_id: record.defaults.configId ?? null,
+      allowed_models: shownModels(record.defaults),
       ...showGuardrails(record.defaults),
       is_default: record.isDefault ? 1 : 0,
       object: 'workspace',

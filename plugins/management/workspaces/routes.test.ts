@@ -28,7 +28,7 @@ describe('a workspace', () => {
     test(`is created, read, listed, changed and archived under ${base}`, async (t) => {
       const { tenant, call } = await startAdministration(t, resources);
       const { owner, organisationId, workspaceId } = await tenant('life');
-      const defaults = { metadata: { team: 'a' }, config_id: 'main' };
+      const defaults = { metadata: { team: 'a' }, config_id: 'main', allowed_models: ['gpt-*'] };
       const made = await call(owner, {
         path: base,
         body: { name: 'Team Ä 1', icon: '🌊', defaults, ...limits },

@@ -215,7 +215,11 @@ interface Kinds<R> {
   /** Names with texts. */
   pairs: { readonly secret?: boolean };
   /** Several texts, one a line. */
-  lines: { readonly placeholder?: string };
+  lines: {
+    readonly placeholder?: string;
+    /** Sends null when there is no line. Default: an empty list. */
+    readonly noneIsNull?: boolean;
+  };
   json: object;
   /** One usage limit, or a list of them. */
   usage: { readonly several?: boolean };

@@ -73,11 +73,13 @@ function sent<R>(field: FormField<R>, value: unknown): unknown {
       return field.several === true ? value : ((value as readonly unknown[])[0] ?? null);
     case 'pairs':
       return pairsOf(value as readonly (readonly [string, string])[]);
-    case 'lines':
-      return String(value)
+    case 'lines': {
+      const lines = String(value)
         .split('\n')
         .map((line) => line.trim())
         .filter((line) => line !== '');
+      return lines.length === 0 && field.noneIsNull === true ? null : lines;
+    }
     case 'json':
       if (String(value).trim() === '') return null;
       try {

@@ -46,6 +46,9 @@ export const keys = {
     metadataHelp: 'Is added to each of its requests, and can be searched for in the logs.',
     config: 'Config',
     configHelp: 'Holds for requests that name none.',
+    models: 'Models',
+    modelsHelp:
+      'One a line: its requests may ask for no other model. A * at the end stands for any text. Empty: all.',
     override: 'Requests may name another config',
     bodies: 'Bodies in the log',
     bodiesHelp: 'Whether texts of its requests and answers are logged.',

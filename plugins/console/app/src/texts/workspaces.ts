@@ -43,6 +43,9 @@ export const workspaces = {
     metadataHelp: 'Is added to each request, and can be searched for in the logs.',
     config: 'Config',
     configHelp: 'Holds for requests that name none.',
+    models: 'Models',
+    modelsHelp:
+      'One a line: its requests may ask for no other model. A * at the end stands for any text. Empty: all.',
     inputGuardrails: 'Guardrails of requests',
     outputGuardrails: 'Guardrails of answers',
     guardrailsHelp: 'Slugs, one a line. They judge also what does not name them.',

@@ -212,6 +212,10 @@ const keys: Resource<Key, Create, Update> = {
           find: (search) => findConfigs(search),
         },
         {
+          ...{ kind: 'lines', path: '/defaults/allowed_models', label: texts.field.models },
+          ...{ help: texts.field.modelsHelp, noneIsNull: true },
+        },
+        {
           ...{ kind: 'choice', path: '/defaults/log_bodies', label: texts.field.bodies },
           help: texts.field.bodiesHelp,
           options: Object.entries(texts.bodies).map(([value, text]) => ({ value, text })),

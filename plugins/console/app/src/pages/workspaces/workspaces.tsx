@@ -130,6 +130,10 @@ const workspaces: Resource<Workspace, Create, Update> = {
           ...{ kind: 'reference', path: '/defaults/config_id', label: texts.field.config },
           ...{ help: texts.field.configHelp, wide: true, find: (search: string) => findConfigs(search) },
         },
+        {
+          ...{ kind: 'lines', path: '/defaults/allowed_models', label: texts.field.models },
+          ...{ help: texts.field.modelsHelp, noneIsNull: true },
+        },
         guardrails('/defaults/input_guardrails', texts.field.inputGuardrails),
         guardrails('/defaults/output_guardrails', texts.field.outputGuardrails),
       ],

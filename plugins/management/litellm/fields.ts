@@ -1,15 +1,12 @@
 // Members of keys and teams of LiteLLM, and what they are in records here.
-import type { JsonObject, JsonValue } from '../../core/base/json.ts';
-import { isJsonObject } from '../../core/base/json.ts';
-import { type Static, Type } from '../../core/pipeline/plugin.ts';
-import {
-  liteLLMDuration,
-  liteLLMEnd,
-  liteLLMPeriod,
-  type LiteLLMReset,
-  liteLLMReset,
-} from './litellm-durations.ts';
-import { refusedBody, strict } from './shared/fields.ts';
+import type { JsonObject, JsonValue } from '../../../core/base/json.ts';
+import { isJsonObject } from '../../../core/base/json.ts';
+import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { liteLLMDuration, liteLLMEnd, liteLLMPeriod, type LiteLLMReset, liteLLMReset } from './durations.ts';
+import { refusedBody, strict } from '../shared/fields.ts';
+
+/** Name of a key's metadata that holds the id of its budget. */
+export const budgetMetadata = 'budget_id';
 
 const Duration = Type.String({
   pattern: liteLLMDuration,
@@ -23,6 +20,12 @@ const limits = {
   rpm_limit: optional(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
   tpm_limit: optional(Type.Integer({ minimum: 0, description: '`rate_limits` here.' })),
 };
+const models = optional(
+  Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
+    maxItems: 1000,
+    description: '`defaults.allowed_models` here. Empty: all.',
+  }),
+);
 const metadata = optional(
   Type.Object({}, { additionalProperties: true, description: 'Texts, numbers and booleans.' }),
 );
@@ -31,18 +34,23 @@ const fields = {
   duration: optional(Duration),
   ...limits,
   user_id: optional(Type.String({ maxLength: 128, description: 'Goes into the metadata of its requests.' })),
+  budget_id: optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: 'A budget of `/budget/new`. Goes into the metadata of its requests.',
+    }),
+  ),
+  models,
   metadata,
 };
 
 /** Members without a counterpart, and what to do instead. Clients send many of them empty, and these are taken. */
 const keyRemedies = {
-  models:
-    'cannot be bound by a key alone: give it a config with conditions over the model (defaults.config_id of PUT /api-keys/{id})',
   aliases: 'are conditions of a config',
   config: 'is a config: defaults.config_id of PUT /api-keys/{id}',
   spend: 'is counted from the requests themselves',
   soft_budget: 'is alert_threshold of usage_limits: PUT /api-keys/{id}',
-  budget_id: 'is a usage limit policy over several keys: POST /policies/usage-limits',
   budget_limits: 'is one budget here: several are usage limit policies (POST /policies/usage-limits)',
   budget_fallbacks: 'is a fallback of a config after 412',
   model_max_budget: 'is a usage limit policy with a condition over the model: POST /policies/usage-limits',
@@ -71,7 +79,6 @@ const keyRemedies = {
 } as const;
 const newKeyRemedies = { ...keyRemedies, key: 'is made by the gateway: a secret cannot be chosen' };
 const teamRemedies = {
-  models: 'are those of the integrations of a workspace (allow_all_models)',
   organization_id: keyRemedies.organization_id,
   admins: 'are invited: POST /admin/workspaces/{workspaceId}/users',
   members: 'are invited: POST /admin/workspaces/{workspaceId}/users',
@@ -86,6 +93,14 @@ const teamRemedies = {
   soft_budget: 'is alert_threshold of usage_limits: PUT /admin/workspaces/{workspaceId}',
 } as const;
 
+const budgetRemedies = {
+  max_parallel_requests: keyRemedies.max_parallel_requests,
+  tpm_limit: 'is a rate limit policy with the same condition: POST /policies/rate-limits',
+  rpm_limit: 'is a rate limit policy with the same condition: POST /policies/rate-limits',
+  tpd_limit: 'is a rate limit policy with the same condition: POST /policies/rate-limits',
+  rpd_limit: 'is a rate limit policy with the same condition: POST /policies/rate-limits',
+  model_max_budget: keyRemedies.model_max_budget,
+} as const;
 const newTeamRemedies = { ...teamRemedies, team_id: 'is made by the gateway: the answer has it' };
 
 function without(names: object): Record<string, ReturnType<typeof Type.Optional>> {
@@ -128,6 +143,7 @@ export const TeamBody = Type.Object(
     ...without(newTeamRemedies),
     team_alias: Type.String({ minLength: 1, maxLength: 255 }),
     ...limits,
+    models,
     metadata,
   },
   strict,
@@ -138,16 +154,52 @@ export const TeamUpdateBody = Type.Object(
     team_id: Type.String({ minLength: 1, maxLength: 255, description: 'Id or slug of a workspace.' }),
     team_alias: optional(Type.String({ minLength: 1, maxLength: 255 })),
     ...limits,
+    models,
     metadata,
   },
   strict,
 );
 
+export const RegenerateBody = Type.Object({ key: Secret }, strict);
+
+const budget = {
+  soft_budget: optional(Type.Number({ minimum: 0, description: '`alert_threshold` of the policy here.' })),
+  budget_duration: limits.budget_duration,
+  budget_reset_at: optional(Type.String({ format: 'date-time', description: 'End of the first period.' })),
+};
+export const BudgetBody = Type.Object(
+  {
+    ...without(budgetRemedies),
+    ...budget,
+    budget_id: optional(Type.String({ minLength: 1, maxLength: 255, description: 'Default: made here.' })),
+    max_budget: Type.Number({ minimum: 0, description: 'US dollars for each key with this budget.' }),
+  },
+  strict,
+);
+export const BudgetUpdateBody = Type.Object(
+  {
+    ...without(budgetRemedies),
+    ...budget,
+    budget_id: Type.String({ minLength: 1, maxLength: 255 }),
+    max_budget: optional(Type.Number({ minimum: 0, description: 'US dollars.' })),
+  },
+  strict,
+);
+export const Shown = Type.Object({}, { additionalProperties: true });
+
 /** Members that a key and a team share. */
 type Content = Partial<
   Pick<
     Static<typeof GenerateBody>,
-    'duration' | 'max_budget' | 'budget_duration' | 'rpm_limit' | 'tpm_limit' | 'user_id' | 'metadata'
+    | 'duration'
+    | 'max_budget'
+    | 'budget_duration'
+    | 'budget_id'
+    | 'rpm_limit'
+    | 'tpm_limit'
+    | 'user_id'
+    | 'metadata'
+    | 'models'
   >
 >;
 
@@ -157,6 +209,7 @@ export const foreign = {
   keyUpdate: keyRemedies,
   team: newTeamRemedies,
   teamUpdate: teamRemedies,
+  budget: budgetRemedies,
 };
 
 /** Throws `invalid_request` for each member without a counterpart that is not empty, with what to do instead. */
@@ -203,18 +256,59 @@ export function contentOf(
         },
       ]);
   if (typeof body.user_id === 'string' && body.user_id !== '') metadata['user_id'] = body.user_id;
+  if (typeof body.budget_id === 'string') metadata[budgetMetadata] = body.budget_id;
+  const allowed = allowedModels(body.models);
+  const defaults = {
+    ...(Object.keys(metadata).length > 0 && { metadata }),
+    ...(allowed !== undefined && { allowed_models: allowed }),
+  };
   return {
     ...(typeof budget === 'number' && {
       usage_limits: { type: 'cost', credit_limit: budget, ...periodOf(period) },
     }),
     ...(budget === null && { usage_limits: null }),
     ...((rpm !== undefined || tpm !== undefined) && { rate_limits: rates }),
-    ...(Object.keys(metadata).length > 0 && { defaults: { metadata } }),
+    ...(Object.keys(defaults).length > 0 && { defaults }),
     ...(expires !== undefined && { expires_at: expires }),
   };
 }
 
-function periodOf(duration: string | null | undefined): LiteLLMReset {
+/** Names in `models` of LiteLLM that stand for models of others. */
+const everyModel: ReadonlySet<string> = new Set(['all-proxy-models', 'all-team-models', '*']);
+
+/** The allowed models here; null for all. */
+function allowedModels(given: readonly string[] | null | undefined): string[] | null | undefined {
+  if (given === undefined) return undefined;
+  if (given?.includes('no-default-models') === true)
+    throw refusedBody([
+      {
+        path: '/models',
+        message: 'no-default-models has no counterpart: leave completions.write out of the scopes',
+      },
+    ]);
+  return given === null || given.length === 0 || given.some((one) => everyModel.has(one)) ? null : [...given];
+}
+
+/**
+ * Defaults of a record with the given ones in place of its own: metadata of a key name its user and budget still, unless
+ * they are given. `kept` are the other members to send again.
+ */
+export function changedDefaults(before: JsonObject, given: JsonObject, kept: readonly string[]): JsonObject {
+  const own = isJsonObject(before['defaults']) ? before['defaults'] : {};
+  const metadata = isJsonObject(own['metadata']) ? own['metadata'] : {};
+  const bound = ['user_id', budgetMetadata].filter((name) => metadata[name] !== undefined);
+  return {
+    ...pick(own, ['metadata', 'allowed_models', ...kept]),
+    ...given,
+    ...(isJsonObject(given['metadata']) && { metadata: { ...pick(metadata, bound), ...given['metadata'] } }),
+  };
+}
+
+function pick(record: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(record).filter(([name]) => names.includes(name)));
+}
+
+export function periodOf(duration: string | null | undefined): LiteLLMReset {
   if (typeof duration !== 'string') return {};
   const reset = liteLLMReset(duration);
   if (reset !== undefined) return reset;
@@ -242,7 +336,8 @@ export function infoOf(key: JsonObject): JsonObject {
     budget_reset_at: key['next_usage_reset_at'] ?? null,
     expires: key['expires_at'] ?? null,
     metadata: defaults['metadata'] ?? {},
-    models: [],
+    models: defaults['allowed_models'] ?? [],
+    budget_id: isJsonObject(defaults['metadata']) ? (defaults['metadata'][budgetMetadata] ?? null) : null,
     blocked: key['status'] !== 'active',
     created_at: key['created_at'] ?? null,
   };
@@ -259,7 +354,7 @@ export function teamOf(workspace: JsonObject): JsonObject {
     team_alias: workspace['name'] ?? null,
     ...limitsOf(usage, workspace['rate_limits']),
     metadata: defaults['metadata'] ?? {},
-    models: [],
+    models: defaults['allowed_models'] ?? [],
     blocked: false,
     created_at: workspace['created_at'] ?? null,
   };
@@ -275,5 +370,19 @@ function limitsOf(usage: JsonObject, rateLimits: JsonValue | undefined): JsonObj
     budget_duration: liteLLMPeriod(usage),
     rpm_limit: rate('requests'),
     tpm_limit: rate('tokens'),
+  };
+}
+
+/** What was asked for, as answers repeat it. */
+export function sent(body: Content): JsonObject {
+  return {
+    duration: body.duration ?? null,
+    max_budget: body.max_budget ?? null,
+    budget_duration: body.budget_duration ?? null,
+    rpm_limit: body.rpm_limit ?? null,
+    tpm_limit: body.tpm_limit ?? null,
+    user_id: body.user_id ?? null,
+    budget_id: body.budget_id ?? null,
+    metadata: (body.metadata ?? {}) as JsonObject,
   };
 }

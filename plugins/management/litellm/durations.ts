@@ -1,5 +1,5 @@
 // Durations as LiteLLM writes them: `30s`, `24h`, `7d`, `1mo`, `monthly`.
-import type { JsonObject } from '../../core/base/json.ts';
+import type { JsonObject } from '../../../core/base/json.ts';
 
 const dayMs = 86_400_000;
 const words: Readonly<Record<string, string>> = { hourly: '1h', daily: '24h', weekly: '7d', monthly: '30d' };

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { expecting, openResourcesOfFile, startAdministration } from '../../tests/kit/administration-kit.ts';
+import {
+  expecting,
+  openResourcesOfFile,
+  startAdministration,
+} from '../../../tests/kit/administration-kit.ts';
 
 const resources = await openResourcesOfFile();
 
@@ -106,12 +110,88 @@ describe("LiteLLM's paths for keys and teams", () => {
     await refused({ path: '/team/info?team_id=none' }, 404, /none/);
   });
 
+  test('models and what a client does not name stay as they are, on keys and teams', async (t) => {
+    const { tenant, call } = await startAdministration(t, resources, { management: { litellm: true } });
+    const { owner } = await tenant('litellm-models');
+    const { ok } = expecting(call, owner);
+    const team = await ok({ path: '/team/new', body: { team_alias: 'Deltas', models: ['gpt-*'] } });
+    assert.deepEqual(team.models, ['gpt-*']);
+    const key = await ok({
+      path: '/key/generate',
+      body: { team_id: team.team_id, user_id: 'ann', models: ['gpt-4o'], metadata: { a: '1' } },
+    });
+    assert.deepEqual(key.models, ['gpt-4o']);
+    const path = `/api-keys/${key.token}`;
+    await ok({
+      ...{ path, method: 'PUT' },
+      body: { defaults: { ...(await ok({ path })).defaults, allow_config_override: false } },
+    });
+    const renewed = await ok({ path: '/key/update', body: { key: key.token, metadata: { b: '2' } } });
+    assert.deepEqual([renewed.models, renewed.metadata], [['gpt-4o'], { b: '2', user_id: 'ann' }]);
+    const open = await ok({ path: '/key/update', body: { key: key.token, models: ['all-team-models'] } });
+    assert.deepEqual(open.models, []);
+    const { defaults } = await ok({ path });
+    assert.deepEqual(
+      [defaults.allowed_models, defaults.allow_config_override, defaults.metadata],
+      [null, false, { b: '2', user_id: 'ann' }],
+    );
+    const rotated = await ok({ path: '/key/regenerate', body: { key: key.token } });
+    assert.match(rotated.key, /^wk_/);
+    assert.notEqual(rotated.key, key.key);
+    const changed = await ok({ path: '/team/update', body: { team_id: team.team_id, models: [] } });
+    assert.deepEqual(changed.data.models, []);
+    await ok({ path: '/team/delete', body: { team_ids: [team.team_id] } });
+    assert.deepEqual(
+      (await ok({ path: '/team/list' }))
+        .map((one: { team_alias: string }) => one.team_alias)
+        .includes('Deltas'),
+      false,
+    );
+  });
+
+  test('a budget is a policy that counts for each key made with its id', async (t) => {
+    const { tenant, call } = await startAdministration(t, resources, { management: { litellm: true } });
+    const { owner, workspaceId } = await tenant('litellm-budgets');
+    const { ok, refused } = expecting(call, owner);
+    const body = { budget_id: 'free', max_budget: 5, soft_budget: 4, budget_duration: '30d' };
+    const made = await ok({ path: '/budget/new', body });
+    assert.deepEqual(
+      [made.budget_id, made.max_budget, made.soft_budget, made.budget_duration],
+      ['free', 5, 4, '30d'],
+    );
+    const { data } = await ok({ path: '/policies/usage-limits' });
+    assert.deepEqual(
+      [data[0].conditions, data[0].group_by, data[0].type, data[0].periodic_reset],
+      [[{ key: 'metadata.budget_id', value: 'free' }], [{ key: 'api_key' }], 'cost', 'monthly'],
+    );
+    await refused({ path: '/budget/new', body }, 409, /already/);
+    await refused({ path: '/budget/new', body: { max_budget: 1, rpm_limit: 5 } }, 400, /rate limit policy/);
+    const key = await ok({ path: '/key/generate', body: { team_id: workspaceId, budget_id: 'free' } });
+    const { defaults } = await ok({ path: `/api-keys/${key.token}` });
+    assert.deepEqual(defaults.metadata, { budget_id: 'free' });
+    assert.equal((await ok({ path: `/key/info?key=${key.token}` })).info.budget_id, 'free');
+    const changed = await ok({ path: '/budget/update', body: { budget_id: 'free', max_budget: 7 } });
+    assert.deepEqual([changed.max_budget, changed.budget_duration], [7, '30d']);
+    const found = await ok({ path: '/budget/info', body: { budgets: ['free', 'none'] } });
+    assert.deepEqual(
+      found.map((one: { budget_id: string }) => one.budget_id),
+      ['free'],
+    );
+    assert.equal((await ok({ path: '/budget/list' })).length, 1);
+    await ok({ path: '/budget/delete', body: { id: 'free' } });
+    assert.deepEqual(await ok({ path: '/budget/list' }), []);
+    await refused({ path: '/budget/delete', body: { id: 'free' } }, 404, /no budget .*free/);
+  });
+
   test('what has no counterpart is refused, and the sentence names what to call', async (t) => {
     const { tenant, call } = await startAdministration(t, resources, { management: { litellm: true } });
     const { owner, workspaceId } = await tenant('litellm-refused');
     const { refused } = expecting(call, owner);
     const generate = (body: object) => ({ path: '/key/generate', body: { team_id: workspaceId, ...body } });
-    await refused(generate({ models: ['gpt-4o'] }), 400, /models.*config with conditions over the model/);
+    await refused(generate({ models: ['no-default-models'] }), 400, /leave completions\.write out/);
+    const { status, text } = await call(owner, { path: '/key/info?key=wk_a-secret-of-no-key' });
+    assert.deepEqual([status, text.includes('wk_a-secret')], [404, false], text);
+    await refused(generate({ budget_id: 'none' }), 404, /no budget .*none/);
     await refused(generate({ max_parallel_requests: 3 }), 400, /max_parallel_requests.*not how many run/);
     await refused(generate({ key: 'sk-chosen' }), 400, /cannot be chosen/);
     await refused(generate({ modles: [] }), 400, /modles/);

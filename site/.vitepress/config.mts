@@ -110,7 +110,14 @@ const sidebar = [
       { text: 'API, to be read', link: '/api.html', target: '_self' },
     ],
   },
-  { text: 'Performance', items: pages(['Measure it', 'performance'], ['Figures', 'figures']) },
+  {
+    text: 'Performance',
+    items: pages(
+      ['Measure it', 'performance'],
+      ['A table of it', 'performance/bench'],
+      ['Figures', 'figures'],
+    ),
+  },
   {
     text: 'Moving here',
     items: pages(

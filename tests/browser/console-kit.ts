@@ -42,9 +42,14 @@ export const consoleConfig = {
 
 let browser: Promise<Browser> | undefined;
 
-/** The program that `WEIR_BROWSER` names, or Debian's. */
+/** The program that `WEIR_BROWSER` names, or Debian's; undefined when there is none. */
+export function findBrowserProgram(): string | undefined {
+  return process.env['WEIR_BROWSER'] ?? programs.find((one) => existsSync(one));
+}
+
+/** The same; throws when there is none. */
 export function browserProgram(): string {
-  const program = process.env['WEIR_BROWSER'] ?? programs.find((one) => existsSync(one));
+  const program = findBrowserProgram();
   assert.ok(program, 'No Chromium is installed: apt-get install chromium, or name one in WEIR_BROWSER.');
   return program;
 }

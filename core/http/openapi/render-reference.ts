@@ -21,7 +21,7 @@ h1 { margin: 0; } h2 { margin: 2.5rem 0 .5rem; } h3 { margin: 1rem 0 .25rem; fon
 a { color: var(--accent); } p { margin: .5rem 0; }
 code, pre { font: .875rem/1.45 ui-monospace, monospace; }
 pre { overflow-x: auto; margin: .25rem 0; padding: .5rem; background: var(--soft); border-radius: .25rem; }
-nav ul { columns: 16rem; padding-left: 1rem; } .quiet { color: var(--quiet); }
+nav ul { columns: 16rem; padding-left: 1rem; } h1, h2, h3, p, nav li { overflow-wrap: anywhere; } .quiet { color: var(--quiet); }
 details { border-top: 1px solid var(--line); } summary { padding: .5rem 0; cursor: pointer; overflow-wrap: anywhere; }
 .inside { padding: 0 0 1rem 1rem; overflow-x: auto; }
 .method { display: inline-block; min-width: 4.5rem; font-weight: 700; }

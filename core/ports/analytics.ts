@@ -297,8 +297,11 @@ export interface LogQuery {
   readonly preview?: number;
 }
 
-/** A place in the log: as text the newest entry; in the process also the ids of the last seconds that were returned. */
-export type LogPlace = string | { readonly newest: number; readonly told: ReadonlySet<string> };
+/**
+ * A place in the log: as text the time of the newest entry; in the process also what the store knows of the last seconds
+ * before it. A query with another visibility may go on from it.
+ */
+export type LogPlace = string | { readonly newest: number };
 
 /** Query for log entries that arrived in the store since the last answer, for a live view. */
 export interface NewLogsQuery {

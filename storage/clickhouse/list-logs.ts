@@ -1,12 +1,8 @@
 import type {
   Analytics,
   LogCursor,
-  LogPlace,
   LogQuery,
   LogRecord,
-  NewLogs,
-  NewLogsQuery,
-  RequestFilter,
   TimeWindow,
   TraceSummary,
   Visibility,
@@ -16,9 +12,7 @@ import { between, checkRange, filterSql, moments, visible } from './filter-sql.t
 import { bodyColumns, requestColumns } from './row-columns.ts';
 import { previewSql } from './preview-sql.ts';
 import { type Select } from './select.ts';
-import { mapInTurns } from '../../core/base/turns.ts';
 import { timeSlices } from './bucket-starts.ts';
-import { GatewayError } from '../../core/errors/gateway-error.ts';
 
 /** They are sent in the query string, whose limit is about a megabyte. */
 const pairsAtOnce = 1000;
@@ -26,170 +20,13 @@ const pairsAtOnce = 1000;
 /**
  * `(created_at, id)` of known rows: a sub-select, so that the primary key finds them. `pairsOf` fills its placeholders.
  */
-const inPairs =
+export const inPairs =
   "(created_at, id) IN (SELECT fromUnixTimestamp64Milli(pair.1, 'UTC'), pair.2 FROM (SELECT arrayJoin(arrayZip({times:Array(Int64)}, {ids:Array(UUID)})) AS pair))";
-
-/**
- * Position of a client that follows the log: the storage time of the newest row seen, milliseconds since the epoch, and
- * the ids of rows already returned from the last seconds before it.
- */
-type Mark = Exclude<LogPlace, string>;
-
-/** Throws `invalid_request` for text that is no `resume`. */
-export function markOf(place: LogPlace): Mark {
-  if (typeof place !== 'string') return place;
-  if (/^\d{1,16}$/.test(place)) return { newest: Number(place), told: new Set() };
-  const message = 'There is no such place in the log to go on from. Begin anew, without it.';
-  throw new GatewayError('invalid_request', message, { param: 'since' });
-}
-
-const maxNewRows = 1000;
-/**
- * Upper bound of the time between a row's stamp and the end of its insert, and of the clock difference of two servers.
- */
-const overlapMs = 10_000;
-/** A row that was stored this long after its acceptance is no longer live. */
-const liveMs = 86_400_000;
-/** Upper bound of rows per read; of more, the newest. */
-const maxCandidates = 10_000;
-
-/** An entry waits so long for its body, from which its preview is made. */
-const bodyWaitMs = 2000;
-
-interface Candidate {
-  readonly id: string;
-  readonly createdAt: number;
-  readonly storedAt: number;
-  /** Milliseconds since `storedAt`, by the clock of the store. */
-  readonly age: number;
-}
-
-/**
- * See `Analytics.newLogs`. Rows carry the start time of their insert, and inserts end in another order: every read
- * repeats the last seconds before the newest known row, and skips rows already returned.
- */
-export async function newLogs(select: Select, query: NewLogsQuery): Promise<NewLogs> {
-  const { since, limit, preview } = query;
-  checkRange('limit', limit, maxNewRows);
-  if (preview !== undefined) checkRange('preview', preview, maxPreview);
-  const mark = since === undefined ? await beginning(select) : markOf(since);
-  const { seen, fresh } = await readCandidates(select, query, mark);
-  const kept = since === undefined ? [] : fresh.slice(-limit);
-  const left = since === undefined ? [] : fresh.slice(0, fresh.length - kept.length);
-  const newest = seen.reduce((latest, { storedAt }) => Math.max(latest, storedAt), mark.newest);
-  const { records, waiting } = await recordsOf(select, query, kept);
-  const returned = fresh.filter(({ id }) => !waiting.has(id));
-  return {
-    records,
-    since: { newest, told: await stillSeen({ ...mark, newest }, seen, returned) },
-    resume: String(newest),
-    left: left.length === 0 ? undefined : { count: left.length, window: pairsOf(left).window },
-  };
-}
-
-async function beginning(select: Select): Promise<Mark> {
-  const [row] = await select<{ now: number }>('SELECT toUnixTimestamp64Milli(now64(3)) AS now', {});
-  return { newest: row?.now ?? 0, told: new Set() };
-}
-
-/** All rows after the mark and shortly before it; and those to return, oldest first. */
-async function readCandidates(
-  select: Select,
-  { visibility, filter = {} }: NewLogsQuery,
-  { newest, told }: Mark,
-): Promise<{ readonly seen: readonly Candidate[]; readonly fresh: readonly Candidate[] }> {
-  const storedFrom = newest - overlapMs;
-  const window = { from: storedFrom - liveMs, to: Number.MAX_SAFE_INTEGER };
-  const { text, ...others } = filter;
-  const seen = await candidates(select, { visibility, storedFrom, window, filter: others });
-  const fresh = await withoutTold(seen, told);
-  if (text === undefined || fresh.length === 0) return { seen, fresh };
-  // The text is searched only in the bodies of these rows. A body may arrive after its request, which is therefore
-  // checked for some seconds.
-  const holding = await candidates(select, { visibility, storedFrom, filter, window: pairsOf(fresh).window });
-  return { seen, fresh: await withoutTold(holding, told) };
-}
-
-/** A busy gateway has thousands of candidates at each read: they are looked at in turns. */
-async function withoutTold(
-  seen: readonly Candidate[],
-  told: ReadonlySet<string>,
-): Promise<readonly Candidate[]> {
-  const isTold = await mapInTurns(seen, ({ id }) => told.has(id));
-  return seen.filter((_, index) => isTold[index] === false);
-}
-
-/** Ids to keep: rows already returned that the next read will see again. */
-async function stillSeen(
-  { newest, told }: Mark,
-  seen: readonly Candidate[],
-  returned: readonly Candidate[],
-): Promise<ReadonlySet<string>> {
-  const next = new Set<string>();
-  await mapInTurns(returned, ({ id, storedAt }) => storedAt >= newest - overlapMs && next.add(id));
-  await mapInTurns(
-    seen,
-    ({ id, storedAt }) => storedAt >= newest - overlapMs && told.has(id) && next.add(id),
-  );
-  return next;
-}
-
-/** The newest rows stored since a time, oldest first. */
-async function candidates(
-  select: Select,
-  {
-    visibility,
-    filter,
-    window,
-    storedFrom,
-  }: {
-    readonly visibility: Visibility;
-    readonly filter: RequestFilter;
-    readonly window: TimeWindow;
-    readonly storedFrom: number;
-  },
-): Promise<Candidate[]> {
-  const { where, parameters } = visible(window, visibility);
-  const { conditions, parameters: values } = filterSql(filter);
-  const stored = "stored_at >= fromUnixTimestamp64Milli({stored_from:Int64}, 'UTC')";
-  const sql = [
-    // The clock of another server may be ahead; its stamps must not hide later rows of this one.
-    'SELECT id, toUnixTimestamp64Milli(created_at) AS createdAt, toUnixTimestamp64Milli(least(stored_at, now64(3))) AS storedAt, toUnixTimestamp64Milli(now64(3)) - storedAt AS age',
-    `FROM requests WHERE ${[where, stored, ...conditions].join(' AND ')}`,
-    'ORDER BY storedAt DESC, created_at DESC, id DESC LIMIT {rows:UInt32}',
-  ].join(' ');
-  const bounds = { stored_from: Math.max(storedFrom, 0), rows: maxCandidates };
-  return (await select<Candidate>(sql, { ...parameters, ...values, ...bounds })).reverse();
-}
-
-/** The records of these rows, without those that wait for their body. */
-async function recordsOf(
-  select: Select,
-  query: NewLogsQuery,
-  kept: readonly Candidate[],
-): Promise<{ readonly records: readonly LogRecord[]; readonly waiting: ReadonlySet<string> }> {
-  if (kept.length === 0) return { records: [], waiting: new Set() };
-  const { visibility, preview } = query;
-  const wanted = pairsOf(kept);
-  const { where, parameters } = visible(wanted.window, visibility);
-  const sql = `SELECT ${requestColumns.join(', ')} FROM requests WHERE ${where} AND ${inPairs} LIMIT 1 BY id`;
-  const rows = await select<RequestRow>(sql, { ...parameters, ...wanted.parameters });
-  const byId = new Map(rows.map((row) => [row.id, row]));
-  const previews = preview === undefined ? undefined : await previewsOf(select, query, rows, preview);
-  const late = kept.filter(({ id, age }) => age < bodyWaitMs && previews?.has(id) === false);
-  const waiting = new Set(late.map(({ id }) => id));
-  const records = kept.flatMap(({ id }) => {
-    const request = byId.get(id);
-    if (request === undefined || waiting.has(id)) return [];
-    return [{ request, body: undefined, ...(previews && { preview: previews.get(id) ?? '' }) }];
-  });
-  return { records, waiting };
-}
 
 /** Lists return bodies and headers, without the call to the provider, which is as long again. */
 const listedColumns = bodyColumns.filter((name) => name !== 'provider_call');
 const maxRows = 10_000;
-const maxPreview = 1000;
+export const maxPreview = 1000;
 
 /** See `Analytics.logs`. */
 export async function logs(select: Select, query: LogQuery): Promise<readonly LogRecord[]> {
@@ -264,10 +101,10 @@ function page(
 }
 
 /** Previews of at most so many characters, by id; of rows that have a body. */
-async function previewsOf(
+export async function previewsOf(
   select: Select,
   query: Pick<LogQuery, 'visibility'>,
-  rows: readonly RequestRow[],
+  rows: readonly Pick<RequestRow, 'id' | 'created_at'>[],
   preview: number,
 ): Promise<ReadonlyMap<string, string>> {
   const told = await ofBodies<{ id: string; preview: string }>(select, query, rows, {
@@ -281,7 +118,7 @@ async function previewsOf(
 async function ofBodies<Body extends { readonly id: string }>(
   select: Select,
   { visibility }: Pick<LogQuery, 'visibility'>,
-  rows: readonly RequestRow[],
+  rows: readonly Pick<RequestRow, 'id' | 'created_at'>[],
   { columns, parameters: values = {} }: { readonly columns: string; readonly parameters?: object },
 ): Promise<ReadonlyMap<string, Body>> {
   const found = new Map<string, Body>();
@@ -297,7 +134,7 @@ async function ofBodies<Body extends { readonly id: string }>(
 }
 
 /** Milliseconds of a stored time, `YYYY-MM-DD HH:MM:SS.mmm` in UTC. */
-function millisecondsOf(stored: string): number {
+export function millisecondsOf(stored: string): number {
   return Date.parse(`${stored.replace(' ', 'T')}Z`);
 }
 
@@ -412,7 +249,7 @@ function summaryOf(row: TraceRow): TraceSummary {
 }
 
 /** The shortest window of these rows, at least one, and the parameters of `inPairs`. */
-function pairsOf(rows: readonly LogCursor[]) {
+export function pairsOf(rows: readonly LogCursor[]) {
   const times = rows.map((row) => row.createdAt);
   return {
     window: { from: Math.min(...times), to: Math.max(...times) + 1 },

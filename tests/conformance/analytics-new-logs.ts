@@ -91,6 +91,72 @@ export function tellsNewLogs(analytics: () => Analytics): void {
     assert.deepEqual([ids(rest), rest.left], [[], undefined]);
   });
 
+  test('of a log that stays too fast each entry is told or counted once', async () => {
+    const { row, insert, ask } = setting();
+    const begun = Date.now();
+    let { since } = await ask(undefined);
+    const told: string[] = [];
+    let counted = 0;
+    const sent: string[] = [];
+    for (let batch = 0; batch < 4; batch += 1) {
+      const rows = Array.from({ length: 7 }, () => row());
+      // The third insert began before the first.
+      await insert(rows, batch === 2 ? begun - 3000 : undefined);
+      sent.push(...rows.map(({ id }) => id));
+      const some = await ask(since, { limit: 5 });
+      told.push(...ids(some));
+      counted += some.left?.count ?? 0;
+      since = some.since;
+    }
+    assert.deepEqual([told.length, new Set(told).size, counted], [20, 20, 8]);
+    assert.ok(told.every((id) => sent.includes(id)));
+    const rest = await ask(since, { limit: 5 });
+    assert.deepEqual([ids(rest), rest.left], [[], undefined]);
+  });
+
+  test('an insert whose rows become visible in parts is told whole, or counted when it was not told whole before', async () => {
+    const { row, insert, ask } = setting();
+    const [one, other] = [Date.now() - 1000, Date.now() - 500];
+    let { since } = await ask(undefined);
+    const [small, large] = [[row(), row()], Array.from({ length: 9 }, () => row())];
+    await insert(large, one);
+    await insert(small, other);
+    const first = await ask(since, { limit: 4 });
+    assert.deepEqual([first.records.length, first.left?.count], [4, 7]);
+    const [late, uncounted] = [row(), row({ created_at: storedTime(Date.now() - 60_000) })];
+    await insert([late], other);
+    await insert([uncounted], one);
+    ({ since } = first);
+    const told: string[] = [];
+    let counted: NewLogs['left'];
+    // Such inserts are looked at every five seconds.
+    for (const end = Date.now() + 15_000; Date.now() < end && told.length === 0; await delay(200)) {
+      const next = await ask(since, { limit: 4 });
+      told.push(...ids(next));
+      counted ??= next.left;
+      ({ since } = next);
+    }
+    assert.deepEqual([told, counted?.count], [[late.id], 1]);
+    assert.ok((counted?.window.from ?? Infinity) <= Date.parse(`${uncounted.created_at.replace(' ', 'T')}Z`));
+    const rest = await ask(since);
+    assert.deepEqual([ids(rest), rest.left], [[], undefined]);
+  });
+
+  test('a question that sees less goes on from where the other one was', async () => {
+    const { row, insert, ask } = setting();
+    const { since } = await ask(undefined);
+    const mine = row({ api_key_id: 'mine' });
+    await insert([mine, row({ api_key_id: 'other' })]);
+    const all = await ask(since);
+    assert.equal(all.records.length, 2);
+    const visibility = { organisationId: mine.organisation_id, apiKeyId: 'mine' };
+    const [next, hidden] = [row({ api_key_id: 'mine' }), row({ api_key_id: 'other' })];
+    await insert([next, hidden]);
+    const narrow = await ask(all.since, { visibility });
+    assert.deepEqual(ids(narrow), [next.id]);
+    assert.deepEqual(ids(await ask(narrow.since, { visibility })), []);
+  });
+
   test('only what may be seen, and what the filter lets through', async () => {
     const { row, insert, ask } = setting();
     const visibility = { organisationId: row().organisation_id, workspaceId: 'a', apiKeyId: 'k' };

@@ -17,6 +17,21 @@ import {
 } from '../kit/process-kit.ts';
 
 const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+/**
+ * Parts of the browser beside the page: each window would start a process for the suggestions of its address bar, which
+ * takes as long as a page. All but the last line is what playwright switches off itself; the last such list is the one that holds.
+ */
+const unused = [
+  ...[
+    'AvoidUnnecessaryBeforeUnloadCheckSync',
+    'DestroyProfileOnBrowserClose',
+    'HttpsUpgrades',
+    'PaintHolding',
+  ],
+  ...['HttpsFirstBalancedModeAutoEnable', 'MediaRouter', 'OptimizationHints', 'NetworkTimeServiceQuerying'],
+  ...['ThirdPartyStoragePartitioning', 'AimEnabled', 'PreconnectToSearch', 'LensOverlay'],
+  ...['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'SpareRendererForSitePerProcess'],
+];
 /** Time for each step of a page; the machine may be busy. */
 const stepMs = 20_000;
 
@@ -58,7 +73,7 @@ export function browserProgram(): string {
 async function theBrowser(): Promise<Browser> {
   browser ??= chromium.launch({
     executablePath: browserProgram(),
-    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    args: ['--no-sandbox', '--disable-dev-shm-usage', `--disable-features=${unused.join(',')}`],
   });
   return browser;
 }

@@ -1,8 +1,4 @@
 /** Relational databases for tests: the embedded engine in its child process, or a real server. */
-import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../core/ports/clock.ts';
 import { startPglite } from '../../storage/embedded/start-pglite.ts';
 import type { Database } from '../../storage/postgres/database.ts';
@@ -10,6 +6,7 @@ import type { Migration } from '../../storage/postgres/migrate.ts';
 import { openDatabase, type DatabaseOptions } from '../../storage/postgres/open-database.ts';
 import { postgresPlace } from '../../storage/postgres/postgres-address.ts';
 import { recordingLog, temporaryFolder, testClock } from '../../storage/embedded/chdb-fixture.ts';
+import { copyEmptyStore, copyMigratedStore } from './made-stores.ts';
 import { startPostgres } from './postgres-server.ts';
 import { eventually } from './process-kit.ts';
 
@@ -32,12 +29,12 @@ export interface TestEngine {
 
 /** Starts an engine of its own; takes seconds, so once per file is best. */
 export function startEngine(kind: EngineKind): Promise<TestEngine> {
-  return kind === 'server' ? startServer() : startEmbedded();
+  return kind === 'server' ? startServer() : startEmbedded(copyEmptyStore);
 }
 
-async function startEmbedded(): Promise<TestEngine> {
+async function startEmbedded(fill: (directory: string) => Promise<void>): Promise<TestEngine> {
   const folder = await temporaryFolder();
-  await cp(await emptyDatabase(), folder.path, { recursive: true });
+  await fill(folder.path);
   const log = recordingLog();
   const engine = await startPglite({ directory: folder.path, log, clock: testClock });
   const signal = (name: NodeJS.Signals): void => void process.kill(engine.pid as number, name);
@@ -60,27 +57,6 @@ async function startEmbedded(): Promise<TestEngine> {
       await folder.remove();
     },
   };
-}
-
-/** A folder with an empty database of the embedded engine: making one takes seconds, copying it a moment. */
-function emptyDatabase(): Promise<string> {
-  return (madeDatabase ??= makeDatabase());
-}
-
-let madeDatabase: Promise<string> | undefined;
-
-async function makeDatabase(): Promise<string> {
-  const modules = fileURLToPath(new URL('../../node_modules/', import.meta.url));
-  const manifest = path.join(modules, '@electric-sql', 'pglite', 'package.json');
-  const { version } = JSON.parse(await readFile(manifest, 'utf8')) as { version: string };
-  const kept = path.join(modules, '.weir', `empty-database-${version}`);
-  if (existsSync(kept)) return kept;
-  await mkdir(path.dirname(kept), { recursive: true });
-  const directory = await mkdtemp(`${kept}-`);
-  await (await startPglite({ directory, log: recordingLog(), clock: testClock })).close();
-  // Another process may have been faster.
-  await rename(directory, kept).catch(() => rm(directory, { recursive: true, force: true }));
-  return kept;
 }
 
 async function startServer(): Promise<TestEngine> {
@@ -113,8 +89,9 @@ export async function openTestDatabase(
     readonly clock?: Clock;
   } = {},
 ): Promise<Database> {
-  const engine = await startEngine(options.kind ?? 'embedded');
-  const { migrations, clock = testClock } = options;
+  const { kind = 'embedded', migrations, clock = testClock } = options;
+  const isMade = kind === 'embedded' && migrations === undefined;
+  const engine = await (isMade ? startEmbedded(copyMigratedStore) : startEngine(kind));
   const database = await openDatabase({
     place: engine.place,
     log: recordingLog(),

@@ -12,6 +12,7 @@ import type { InviteRecord } from '../../core/ports/people.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { sha256 } from '../../core/base/bytes.ts';
 import { aKey, anEntry, anOrganisation, aWorkspace } from '../../tests/conformance/resources-records.ts';
+import { samplesOf, shownInForm } from '../../tests/kit/document-samples.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';
 import { chainStart, verifyChain } from './audit-store.ts';
@@ -392,6 +393,10 @@ describe('weir audit verify', () => {
       assert.equal(code, 1);
       assert.match(text, expected);
       assert.ok(text.includes(`${other} (Organisation ${other}): 2 records, ok`));
+      if (name !== 'a changed record') return;
+      const page = (await samplesOf('docs/administration.md')).find((one) => one.text.includes('4c9f…'));
+      for (const line of page?.text.split('\n') ?? assert.fail('the page has no sample'))
+        assert.match(text, shownInForm(line.replace(/^.*\)/, '…')));
     });
   }
 });

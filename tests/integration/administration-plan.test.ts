@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
 import type { ChangeReport } from '../../core/administration/changes/compare-requests.ts';
 import { chat, makePremises, operate } from '../kit/operator.ts';
+import { samplesOf } from '../kit/document-samples.ts';
 import { postgresMissing, startPostgres, type PostgresServer } from '../kit/postgres-server.ts';
 import { runWeir, startWeir, stopEverything, temporaryFolder } from '../kit/process-kit.ts';
 
@@ -17,6 +18,8 @@ const mock = { base_url: 'mock:', credentials: 'none' };
 describe('weir plan on a PostgreSQL server', { skip: postgresMissing }, () => {
   let server: PostgresServer;
   let client: pg.Client;
+  /** Of the gateway's own role. */
+  let url: string;
   let folder: string;
   const data = (): string => path.join(folder, 'data');
 
@@ -59,7 +62,19 @@ describe('weir plan on a PostgreSQL server', { skip: postgresMissing }, () => {
   before(async () => {
     folder = await temporaryFolder();
     server = await startPostgres();
-    client = new pg.Client({ connectionString: server.url });
+    // What docs/postgres.md has an administrator say, for a role of another name: `weir` is the superuser here.
+    const administrator = new pg.Client({ connectionString: server.url });
+    await administrator.connect();
+    const page = (await samplesOf('docs/postgres.md')).find(({ text }) => text.includes('CREATE ROLE weir'));
+    const said = (page?.text ?? assert.fail('no sample'))
+      .replaceAll(/\bweir\b/g, 'gateway')
+      .replace('…', 'a word');
+    for (const statement of said.split('\n')) await administrator.query(statement);
+    await administrator.query("CREATE ROLE reader LOGIN PASSWORD 'reads' IN ROLE pg_read_all_data");
+    await administrator.end();
+    const { host } = new URL(server.url);
+    url = `postgres://gateway:a%20word@${host}/gateway`;
+    client = new pg.Client({ connectionString: url });
     await client.connect();
   });
   after(async () => {
@@ -69,7 +84,7 @@ describe('weir plan on a PostgreSQL server', { skip: postgresMissing }, () => {
   });
 
   test('configs, guardrails and integrations of the server apply, for a role that may only read', async () => {
-    const current = await write('current', server.url, { first: mock, second: mock });
+    const current = await write('current', url, { first: mock, second: mock });
     const env = { WEIR_SECRET_KEY: randomBytes(32).toString('base64') };
     const weir = await startWeir({ config: current, data: data(), env });
     const { key, workspace } = await makePremises(weir.url, 'Laboratory', [
@@ -104,11 +119,10 @@ describe('weir plan on a PostgreSQL server', { skip: postgresMissing }, () => {
     await chat(weir.url, { key, headers: { 'x-service-provider': '@saved' } });
     await weir.stop();
 
-    await client.query("CREATE ROLE reader LOGIN PASSWORD 'reads' IN ROLE pg_read_all_data");
-    const url = new URL(server.url);
-    [url.username, url.password] = ['reader', 'reads'];
-    const reads = await write('reads', url.href, { first: mock, second: mock });
-    const next = await write('next', url.href, { first: mock });
+    const reader = new URL(url);
+    [reader.username, reader.password] = ['reader', 'reads'];
+    const reads = await write('reads', reader.href, { first: mock, second: mock });
+    const next = await write('next', reader.href, { first: mock });
     const before = await written();
     const plan = async (file: string): Promise<ChangeReport> => {
       const args = ['plan', '--config', file, '--current', reads, '--data', data(), '--format', 'json'];

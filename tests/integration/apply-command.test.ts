@@ -13,6 +13,7 @@ import {
   temporaryFolder,
   type WeirProcess,
 } from '../kit/process-kit.ts';
+import { samplesOf, shownInForm } from '../kit/document-samples.ts';
 import { defaultRuntime } from '../kit/runtimes.ts';
 
 const good = 'mock:';
@@ -138,6 +139,12 @@ test('one process: a failing provider is taken back early, a good one is kept, a
   ]);
   assert.equal(reverted.code, 3, reverted.stderr);
   assert.match(reverted.stdout, /reverted: Of \d+ requests \d+ failed/);
+  const [page] = (await samplesOf('docs/safe-change.md')).filter(({ text }) =>
+    text.includes(' apply --config'),
+  );
+  const [, begins = '', ...others] = page?.text.split('\n') ?? [];
+  // What stands between the two depends on the time.
+  assert.match(reverted.stdout, shownInForm(`${begins}\n${others.at(-1)}`));
   const failed = statuses.get(500) ?? 0;
   // Less than one in a hundred.
   assert.ok(failed >= 3 && failed < 20, `${failed} of 2000 requests met it`);

@@ -270,7 +270,7 @@ describe('samples of documents', () => {
     assert.equal(isGenuine({ headers, body: `${body} ` }, secret), false);
   });
 
-  test('every block names its language, and every exception is one block', () => {
+  test('every block names its language, and every exception is one block', async () => {
     const wrong = samples
       .filter(({ language }) => !languages.has(language))
       .map(
@@ -288,7 +288,13 @@ describe('samples of documents', () => {
         wrong.push(
           `${sample.place}: nothing prints or judges this block; show the command above it, or add it to exceptions in tests/kit/document-samples.ts`,
         );
-    for (const { document, says } of exceptions) {
+    for (const { document, says, because } of exceptions) {
+      const [, file] = /^is judged by (\S+)$/.exec(because) ?? [];
+      const names = [document, document.replace(/^docs\//, '')];
+      const text =
+        file === undefined ? document : await readFile(new URL(file, root), 'utf8').catch(() => '');
+      if (!names.some((name) => text.includes(name)) && document !== 'docs/plugins.md')
+        wrong.push(`exceptions: ${file} does not name ${document}`);
       const found = samples.filter((one) => one.document === document && one.text.includes(says)).length;
       if (found !== 1)
         wrong.push(`exceptions: "${says}" is in ${found} blocks of ${document}; correct or delete it`);
@@ -301,6 +307,8 @@ describe('samples of documents', () => {
     const { scripts } = JSON.parse(await readFile(new URL('package.json', root), 'utf8')) as {
       scripts: object;
     };
+    const dockerfile = await readFile(new URL('Dockerfile', root), 'utf8');
+    const chart: unknown = parse(await readFile(new URL('deploy/helm/weir/values.yaml', root), 'utf8'));
     const wrong: string[] = [];
     for (const sample of samples.filter((one) => exceptionOf(one) !== undefined)) {
       const { text, place, language } = sample;
@@ -312,6 +320,12 @@ describe('samples of documents', () => {
       ))
         if (!existsSync(new URL(file, root)) && file !== 'deploy/.env')
           wrong.push(`${place}: there is no ${file}`);
+      for (const [, name = ''] of text.matchAll(/--build-arg (\w+)=/g))
+        if (!new RegExp(`^ARG ${name}\\b`, 'm').test(dockerfile))
+          wrong.push(`${place}: the Dockerfile has no argument ${name}`);
+      for (const [, name = ''] of text.matchAll(/--set(?:-file)? ([\w.]+)=/g))
+        if (name.split('.').reduce<unknown>((value, part) => Object(value)[part], chart) === undefined)
+          wrong.push(`${place}: the chart has no value ${name}`);
       if (language !== 'sh' && !text.startsWith('$ ')) continue;
       const script = text.replaceAll(/^\$ /gm, '').replaceAll(/…|<\w+>/g, 'x');
       if (language === 'sh') {

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import path from 'node:path';
 import { writeFile } from 'node:fs/promises';
 import type { ChangeReport } from '../../core/administration/changes/compare-requests.ts';
+import { samplesOf, shownInForm } from '../kit/document-samples.ts';
 import { ownerKey, runWeir, startWeir, stopEverything, temporaryFolder } from '../kit/process-kit.ts';
 
 const guest = 'wk_guest_0123456789abcdef';
@@ -165,6 +166,21 @@ test('the report for people names classes, examples and what was judged without 
   );
   assert.match(stdout, /second\/gpt-4o {2}[\d.]+ % → 0 %/);
   assert.match(stdout, /2 requests had no body in the log/);
+});
+
+test('docs/safe-change.md shows what is printed', async () => {
+  const guard = { 'default.contains': { operator: 'none', words: ['secret'] }, deny: true, id: 'no-secrets' };
+  const { stdout } = await run(
+    configuration({
+      configs: { split: split(1, 1, { input_guardrails: [guard], override_params: { temperature: 0 } }) },
+      keys: [],
+    }),
+  );
+  const page = (await samplesOf('docs/safe-change.md')).find(({ text }) => text.includes(' plan --config'));
+  assert.match(
+    stdout.replace(/^.*next\.json/, 'new.yaml'),
+    shownInForm(page?.text ?? assert.fail('no sample')),
+  );
 });
 
 test('a configuration with a fault is told with its place, and ends with 1', async () => {

@@ -80,23 +80,28 @@ const clones = 'works on a clone of the repository, and serves or tests until it
 const containers = 'builds or starts containers';
 const cluster = 'needs a Kubernetes cluster';
 const picture = 'is a picture';
-const elsewhere = 'shows a gateway with other settings, or in trouble';
 const measured = 'was measured over minutes or hours';
-const wire = 'is a request or an answer as bytes';
-const database = 'is said to a database server by its administrator';
+const judged = 'is judged by tests/integration/document-samples-shown.test.ts';
 
-/** The blocks that no test runs. `document-samples.test.ts` looks at what is in them without running them. */
+/**
+ * The blocks that no test runs as they stand on their page. Another test judges some of them, which the reason names;
+ * `document-samples.test.ts` looks at what is in the rest without running them.
+ */
 export const exceptions: readonly Exception[] = [
   { document: 'README.md', says: 'npm start', because: clones },
   { document: 'docs/guides/start.md', says: 'npm start', because: clones },
   { document: 'docs/guides/start.md', says: 'export WEIR_KEY', because: 'keeps the key of the reader' },
   { document: 'docs/clickhouse.md', says: 'CLICKHOUSE_TEST_URL', because: 'needs a ClickHouse server' },
   { document: 'docs/clickhouse.md', says: 'seed:demo', because: 'writes a million rows' },
-  { document: 'docs/clickhouse.md', says: 'CREATE USER weir', because: database },
-  { document: 'docs/clickhouse.md', says: 'CREATE DATABASE weir_all', because: database },
-  { document: 'docs/clickhouse.md', says: 'FROM system.parts', because: database },
-  { document: 'docs/clickhouse.md', says: 'FROM weir.usage_days', because: database },
-  { document: 'docs/postgres.md', says: 'CREATE ROLE weir', because: database },
+  { document: 'docs/clickhouse.md', says: 'CREATE USER weir', because: judged },
+  { document: 'docs/clickhouse.md', says: 'CREATE DATABASE weir_all', because: judged },
+  { document: 'docs/clickhouse.md', says: 'FROM system.parts', because: judged },
+  { document: 'docs/clickhouse.md', says: 'FROM weir.usage_days', because: judged },
+  {
+    document: 'docs/postgres.md',
+    says: 'CREATE ROLE weir',
+    because: 'is judged by tests/integration/administration-plan.test.ts',
+  },
   { document: 'docs/deployment.md', says: 'docker run -d', because: containers },
   { document: 'docs/deployment.md', says: 'NODE_IMAGE=', because: containers },
   { document: 'docs/deployment.md', says: 'docker compose', because: containers },
@@ -113,24 +118,36 @@ export const exceptions: readonly Exception[] = [
   {
     document: 'docs/plugins.md',
     says: 'npx weir plugin new',
-    because: 'installs packages; tests/package does it',
+    because: 'is judged by tests/package/package.test.ts',
   },
-  { document: 'docs/telemetry.md', says: 'OTEL_EXPORTER', because: 'is the environment of another program' },
-  { document: 'docs/safe-change.md', says: ' plan --config', because: 'needs hours of recorded requests' },
-  { document: 'docs/safe-change.md', says: ' apply --config', because: 'lets minutes pass' },
-  { document: 'docs/administration.md', says: '4c9f…', because: 'shows a damaged trail' },
-  { document: 'docs/alerts.md', says: 'webhook-signature: v1', because: wire },
-  { document: 'docs/alerts.md', says: '"current_usage"', because: wire },
-  { document: 'docs/deployment.md', says: '"degraded"', because: elsewhere },
-  { document: 'docs/deployment.md', says: 'option httpchk', because: 'is configuration of HAProxy' },
+  { document: 'docs/telemetry.md', says: 'OTEL_EXPORTER', because: judged },
+  {
+    document: 'docs/safe-change.md',
+    says: ' plan --config',
+    because: 'is judged by tests/integration/plan-command.test.ts',
+  },
+  {
+    document: 'docs/safe-change.md',
+    says: ' apply --config',
+    because: 'is judged by tests/integration/apply-command.test.ts',
+  },
+  {
+    document: 'docs/administration.md',
+    says: '4c9f…',
+    because: 'is judged by storage/postgres/export-import.test.ts',
+  },
+  { document: 'docs/alerts.md', says: 'webhook-signature: v1', because: judged },
+  { document: 'docs/alerts.md', says: '"current_usage"', because: judged },
+  { document: 'docs/deployment.md', says: '"degraded"', because: judged },
+  { document: 'docs/deployment.md', says: 'option httpchk', because: judged },
   {
     document: 'docs/explain.md',
     says: '"headers": {',
-    because: 'is the file of the transcript above it, which runs',
+    because: 'is judged by tests/integration/document-commands.test.ts',
   },
-  { document: 'docs/log-privacy.md', says: '"I am ann@example.com" }]', because: elsewhere },
-  { document: 'docs/log-privacy.md', says: '[not logged]" }]', because: elsewhere },
-  { document: 'docs/realtime.md', says: 'Upgrade: websocket', because: wire },
+  { document: 'docs/log-privacy.md', says: '"I am ann@example.com" }]', because: judged },
+  { document: 'docs/log-privacy.md', says: '[not logged]" }]', because: judged },
+  { document: 'docs/realtime.md', says: 'Upgrade: websocket', because: 'is a request as bytes' },
   { document: 'docs/scaling.md', says: 'cores of gateways', because: 'is arithmetic' },
   { document: 'docs/scaling.md', says: 'over limit', because: measured },
   { document: 'docs/life-of-a-request.md', says: 'core/pipeline', because: picture },
@@ -146,6 +163,14 @@ export function exceptionOf({ document, text }: Sample): Exception | undefined {
 export function shown(text: string): RegExp {
   const parts = text.split(/…|\n/).map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
   return new RegExp(parts.join('[^]*'));
+}
+
+/** The same for an output whose figures, ids and names in parentheses are others. Its command, behind `$`, is left out. */
+export function shownInForm(text: string): RegExp {
+  const output = text.replaceAll(/^\$ .*\n/gm, '');
+  return shown(
+    output.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}|\d+(?:\.\d+)?(?![-\w])/g, '…').replaceAll(/…+/g, '…'),
+  );
 }
 
 /**

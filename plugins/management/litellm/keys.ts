@@ -1,7 +1,6 @@
 // Keys of LiteLLM: a key is a service key of a workspace.
 import { randomUUID } from 'node:crypto';
 import { sha256 } from '../../../core/base/bytes.ts';
-import { isJsonObject } from '../../../core/base/json.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import { refusedBody, strict } from '../shared/fields.ts';
@@ -20,7 +19,7 @@ import {
   Shown,
   UpdateBody,
 } from './fields.ts';
-import { idIn, type OwnRoutes } from './own-routes.ts';
+import { idIn, type OwnRoutes, recordsIn } from './own-routes.ts';
 
 /** What a key of LiteLLM may do here: ask models, and call tools. */
 const scopes = ['completions.write', 'mcp.invoke'];
@@ -126,10 +125,9 @@ export function keyRoutes(routes: OwnRoutes, scope: Scope): readonly RouteDefini
             ...(id !== undefined && { ids: idOf(id) }),
           },
         });
-        const data = Array.isArray(listed['data']) ? listed['data'].filter(isJsonObject) : [];
         const total = Number(listed['total']);
         return {
-          keys: data.map((one) => (isFull ? infoOf(one) : idIn(one))),
+          keys: recordsIn(listed).map((one) => (isFull ? infoOf(one) : idIn(one))),
           total_count: total,
           current_page: page,
           total_pages: Math.ceil(total / size),

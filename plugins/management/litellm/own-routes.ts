@@ -40,8 +40,7 @@ export class OwnRoutes {
 
   /** Records of a list route. */
   async list(id: string, input: Input, query: JsonObject): Promise<readonly JsonObject[]> {
-    const { data } = await this.run(id, input, { query });
-    return Array.isArray(data) ? data.filter(isJsonObject) : [];
+    return recordsIn(await this.run(id, input, { query }));
   }
 
   /** Records of all pages of a list route, for which `isWanted` holds: of the first 10,000. */
@@ -69,4 +68,9 @@ export class OwnRoutes {
 /** Id of a record as answers show it. */
 export function idIn({ id }: JsonObject): string {
   return typeof id === 'string' ? id : '';
+}
+
+/** Records of the answer of a list route. */
+export function recordsIn({ data }: JsonObject): readonly JsonObject[] {
+  return Array.isArray(data) ? data.filter(isJsonObject) : [];
 }

@@ -102,6 +102,8 @@ describe("LiteLLM's paths for keys and teams", () => {
     assert.deepEqual([changed.data.team_alias, changed.data.max_budget], ['Wells', null]);
     const teams: { team_id: string }[] = await ok({ path: '/team/list' });
     assert.deepEqual(teams.map((one) => one.team_id).toSorted(), [id, workspaceId].toSorted());
+    const paged = await ok({ path: '/v2/team/list?page=1&page_size=1&sort_order=asc' });
+    assert.deepEqual([paged.teams.length, paged.total, paged.total_pages], [1, 2, 2]);
     await refused(
       { path: '/team/new', body: { team_alias: 'X', team_id: 'own' } },
       400,

@@ -26,7 +26,6 @@ const elsewhere: readonly (readonly [method: RouteDefinition['method'], path: st
   ['GET', '/spend/keys', 'GET /analytics/groups/api-key'],
   ['GET', '/spend/tags', 'GET /analytics/groups/metadata'],
   ['GET', '/v2/user/info', 'GET /admin/users/{userId}'],
-  ['GET', '/v2/team/list', 'GET /team/list'],
   ['GET', '/team/available', 'GET /team/list'],
   ['POST', '/team/member_delete', 'DELETE /admin/workspaces/{workspaceId}/users/{userId}'],
   ['GET', '/customer/info', 'GET /policies/usage-limits with group_by metadata'],

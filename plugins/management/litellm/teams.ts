@@ -14,7 +14,7 @@ import {
   teamOf,
   TeamUpdateBody,
 } from './fields.ts';
-import { idIn, type OwnRoutes } from './own-routes.ts';
+import { idIn, type OwnRoutes, recordsIn } from './own-routes.ts';
 
 const Id = Type.String({ minLength: 1, maxLength: 255, description: 'Id or slug of a workspace.' });
 
@@ -68,6 +68,40 @@ export function teamRoutes(routes: OwnRoutes, { clock }: Pick<Scope, 'clock'>): 
       reply: Type.Array(Shown),
       async handle(input) {
         return (await routes.list('workspaces.list', input, { page_size: 100 })).map(teamOf);
+      },
+    }),
+    defineRoute({
+      id: 'workspaces.litellm_team_pages',
+      method: 'GET',
+      path: '/v2/team/list',
+      summary: 'LiteLLM: the workspaces that the caller may see, oldest first, in pages',
+      scope: routes.scopeOf('workspaces.list'),
+      // Reads only.
+      audit: null,
+      query: Type.Object(
+        {
+          page: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, default: 1 })),
+          page_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 10 })),
+          team_alias: Type.Optional(
+            Type.String({ minLength: 1, maxLength: 255, description: 'Part of the name.' }),
+          ),
+          sort_order: Type.Optional(
+            Type.Union([Type.Literal('asc'), Type.Literal('desc')], { description: 'Changes nothing.' }),
+          ),
+        },
+        strict,
+      ),
+      reply: Shown,
+      async handle(input) {
+        const { page = 1, page_size: size = 10, team_alias: name } = input.query;
+        const listed = await routes.run('workspaces.list', input, {
+          query: { current_page: page - 1, page_size: size, ...(name !== undefined && { name }) },
+        });
+        const total = Number(listed['total']);
+        return {
+          teams: recordsIn(listed).map(teamOf),
+          ...{ total, page, page_size: size, total_pages: Math.ceil(total / size) },
+        };
       },
     }),
     defineRoute({

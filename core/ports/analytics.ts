@@ -313,6 +313,8 @@ export interface NewLogsQuery {
   readonly limit: number;
   /** Also the preview, as in `LogQuery`. An entry whose body has not arrived waits for it for two seconds. */
   readonly preview?: number;
+  /** No query goes on from this one: no entry waits for its body. Default false. */
+  readonly isLast?: boolean;
 }
 
 /** Entries that a live view did not get: `Analytics.logs` has them in this window. */

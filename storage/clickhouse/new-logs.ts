@@ -308,16 +308,17 @@ function sumOf(lefts: readonly LeftOut[]): LeftOut | undefined {
 /** The records of these rows, without those that wait for their body. */
 async function recordsOf(
   select: Select,
-  query: Pick<NewLogsQuery, 'visibility' | 'preview'>,
+  query: Pick<NewLogsQuery, 'visibility' | 'preview' | 'isLast'>,
   rows: readonly ReadRow[],
 ): Promise<{ readonly records: readonly LogRecord[]; readonly waiting: ReadonlySet<string> }> {
-  const { preview } = query;
+  const { preview, isLast = false } = query;
   const previews = preview === undefined ? undefined : await previewsOf(select, query, rows, preview);
   const records: LogRecord[] = [];
   const waiting = new Set<string>();
   for (const { read_stamp: stamp, read_now: now, ...request } of rows) {
     const { id } = request;
-    if (now - Math.min(stamp, now) < bodyWaitMs && previews?.has(id) === false) waiting.add(id);
+    const isYoung = now - Math.min(stamp, now) < bodyWaitMs;
+    if (isYoung && !isLast && previews?.has(id) === false) waiting.add(id);
     else records.push({ request, body: undefined, ...(previews && { preview: previews.get(id) ?? '' }) });
   }
   return { records, waiting };

@@ -201,6 +201,9 @@ export function tellsNewLogs(analytics: () => Analytics): void {
       before.records.map(({ request, preview }) => [request.id, preview]),
       [[earlier.id, '']],
     );
+    // Where no other question follows, none waits.
+    const last = await ask(since, { ...given, isLast: true });
+    assert.deepEqual(new Set(ids(last)), new Set([with_it.id, without.id, earlier.id]));
     const body = bodyRow(with_it, {
       request: JSON.stringify({ messages: [{ role: 'user', content: 'Hello there' }] }),
     });

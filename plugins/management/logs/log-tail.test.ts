@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../../core/pipeline/plugin.ts';
 import type { LogPlace, NewLogs } from '../../../core/ports/analytics.ts';
+import type { StreamSource } from '../../../core/pipeline/answer.ts';
 import { requestRow } from '../../../tests/conformance/analytics-rows.ts';
 import { ManualClock, settle } from '../../../tests/conformance/manual-clock.ts';
-import { LogTail, TailEnded } from './stream.ts';
+import { LogFeeds } from './follow.ts';
 
 const leftOut = { from: Date.UTC(2026, 0, 2), to: Date.UTC(2026, 0, 3) };
 const found = (place: number, entries = 0, left = 0): NewLogs => ({
@@ -14,71 +15,98 @@ const found = (place: number, entries = 0, left = 0): NewLogs => ({
   left: left === 0 ? undefined : { count: left, window: leftOut },
 });
 
-/** A tail whose store gives these answers, one after another, and then nothing new. */
-async function started(answers: (NewLogs | Error)[], first = found(0), isGap = false) {
+/** Feeds whose store gives these answers, one after another, and then nothing new. */
+function feedsOf(answers: (NewLogs | Error)[]) {
   const clock = new ManualClock();
   const asked: (LogPlace | undefined)[] = [];
-  let ends = 0;
-  let isOpen = true;
-  let isEnded = false;
-  let text = '';
-  const tail = new LogTail({
+  const feeds = new LogFeeds({
     clock,
-    first,
-    isGap,
-    ask(since) {
-      asked.push(since);
-      const answer = answers.shift() ?? found(99);
-      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    analytics: {
+      newLogs({ since }) {
+        asked.push(since);
+        const answer = answers.shift() ?? found(99);
+        return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+      },
     },
-    eventId: (resume) => `id-${resume}`,
-    onEnd: () => (ends += 1),
   });
-  tail.pipe({
+  return { clock, asked, feeds };
+}
+
+/** What a reader gets, and whether it takes more. */
+function read(source: StreamSource) {
+  const reader = { text: '', isOpen: true, isEnded: false };
+  source.pipe({
     data(chunk) {
-      text += chunk.toString();
-      return isOpen;
+      reader.text += chunk.toString();
+      return reader.isOpen;
     },
-    end: () => (isEnded = true),
+    end: () => (reader.isEnded = true),
     fail: (error) => assert.fail(error),
   });
+  return reader;
+}
+
+const visibility = () => ({ organisationId: 'o' });
+
+/** A tail whose store gives these answers behind the first one, which no test about what follows counts. */
+async function started(answers: (NewLogs | Error)[], first = found(0), isGap = false) {
+  const all = feedsOf([first, ...answers]);
+  const { clock, asked, feeds } = all;
+  let ends = 0;
+  let refusal: GatewayError | undefined;
+  const tail = await feeds.open({
+    question: {},
+    visibility() {
+      if (refusal !== undefined) throw refusal;
+      return visibility();
+    },
+    last: isGap ? { id: 'old', place: undefined } : undefined,
+    onEnd: () => (ends += 1),
+  });
+  asked.splice(0);
+  const reader = read(tail);
   await settle();
   return {
     clock,
     tail,
     asked,
+    refuse: (error: GatewayError) => (refusal = error),
     /** What the next write finds: whether the reader takes more. */
-    block: (blocked: boolean) => (isOpen = !blocked),
-    text: () => text,
-    events: () =>
-      text.split('\n\n').flatMap((frame) => {
-        const [, name, id, data] = /^event: (\w+)\nid: (\S+)\ndata: (.*)$/m.exec(frame) ?? [];
-        return data === undefined ? [] : [{ name, id, data: JSON.parse(data) as Record<string, unknown> }];
-      }),
-    isEnded: () => isEnded,
+    block: (blocked: boolean) => (reader.isOpen = !blocked),
+    text: () => reader.text,
+    events: () => eventsOf(reader.text),
+    isEnded: () => reader.isEnded,
     ends: () => ends,
   };
+}
+
+/** The events of a stream; of an id, what the store has said. */
+function eventsOf(text: string) {
+  return text.split('\n\n').flatMap((frame) => {
+    const [, name, id, data] = /^event: (\w+)\nid: \d+-(\S+)\ndata: (.*)$/m.exec(frame) ?? [];
+    return data === undefined ? [] : [{ name, id, data: JSON.parse(data) as Record<string, unknown> }];
+  });
 }
 
 const names = (events: readonly { readonly name?: string | undefined }[]) => events.map(({ name }) => name);
 
 test('tells what is new, about once a second, with places to go on from', async () => {
   const { clock, asked, events, text } = await started([found(1, 2), found(2), found(3, 1)], found(0, 1));
-  assert.match(text(), /^: .*\nretry: 3000\nid: id-0\n\n/);
+  assert.match(text(), /^: .*\nretry: 3000\nid: \d+-0\n\n/);
   assert.deepEqual(names(events()), ['log']);
   await clock.pass(3000);
   assert.deepEqual(asked, ['since-0', 'since-1', 'since-2']);
   // Cut off between two that came together, both come again.
   assert.deepEqual(
     events().map(({ id }) => id),
-    ['id-0', 'id-0', 'id-1', 'id-3'],
+    ['0', '0', '1', '3'],
   );
 });
 
 test('says that it is alive while nothing happens', async () => {
   const { clock, text } = await started([]);
   await clock.pass(46_000);
-  assert.equal(text().match(/^: alive\nid: id-99$/gm)?.length, 3);
+  assert.equal(text().match(/^: alive\nid: \d+-99$/gm)?.length, 3);
 });
 
 test('ends after an hour, and says so', async () => {
@@ -89,11 +117,11 @@ test('ends after an hour, and says so', async () => {
 });
 
 test('a reader that does not keep up is told how much it missed', async () => {
-  const { clock, tail, events, block } = await started([found(1, 3), found(2, 4, 5), found(3, 1)]);
+  const { clock, tail, events, block } = await started([found(1, 18), found(2, 4, 5), found(3, 1)]);
   block(true);
   await clock.pass(2000);
-  // The first filled what there is; of the others nothing is kept.
-  assert.deepEqual(names(events()), ['log']);
+  // The first sixteen, which are written together, filled what there is; of the others nothing is kept.
+  assert.deepEqual(names(events()), Array(16).fill('log'));
   block(false);
   tail.resume();
   // Those of which the tail knows no more than their number have times of their own.
@@ -103,9 +131,10 @@ test('a reader that does not keep up is told how much it missed', async () => {
   const { to, ...said } = events().at(-1)?.data ?? {};
   assert.deepEqual(said, { count: 2 + 4 + 5, from });
   assert.ok(Date.parse(String(to)) >= leftOut.to);
-  assert.equal(events().at(-1)?.id, 'id-2');
-  await clock.pass(1000);
-  assert.deepEqual(names(events()), ['log', 'skipped', 'log']);
+  assert.equal(events().at(-1)?.id, '2');
+  // Where entries are left out, the store is asked every other second.
+  await clock.pass(2000);
+  assert.deepEqual(names(events().slice(16)), ['skipped', 'log']);
 });
 
 test('entries beyond the most that are told at once are counted', async () => {
@@ -143,13 +172,13 @@ test('a store that is away is reported, asked less and less often, and gone on w
 });
 
 test('ends when its reader may not read on', async () => {
-  const gone = new TailEnded({ reason: 'access', message: 'The key is gone.' });
-  const { clock, events, isEnded, ends } = await started([gone]);
+  const { clock, events, isEnded, ends, asked, refuse } = await started([]);
+  refuse(new GatewayError('scope_missing', 'The key is gone.'));
   await clock.pass(5000);
   assert.deepEqual(events(), [
-    { name: 'end', id: 'id-0', data: { reason: 'access', message: 'The key is gone.' } },
+    { name: 'end', id: '0', data: { reason: 'access', message: 'The key is gone.' } },
   ]);
-  assert.deepEqual([isEnded(), ends()], [true, 1]);
+  assert.deepEqual([isEnded(), ends(), asked.length], [true, 1, 0]);
 });
 
 test('asks nobody when its reader has left', async () => {
@@ -162,11 +191,33 @@ test('asks nobody when its reader has left', async () => {
   assert.deepEqual([asked.length, ends(), clock.waiting], [1, 1, 0]);
 });
 
-test('one that had to end before it began ends at once', () => {
-  let ended = false;
-  const parts = { clock: new ManualClock(), first: found(0), ask: () => Promise.resolve(found(1)) };
-  const tail = new LogTail({ ...parts, eventId: String, onEnd: () => undefined });
+test('one that had to end before it began ends at once', async () => {
+  const { feeds } = feedsOf([]);
+  const tail = await feeds.open({ question: {}, visibility, onEnd: () => undefined });
   tail.finish({ reason: 'restart', message: 'x' });
+  let ended = false;
   tail.pipe({ data: () => assert.fail('wrote'), end: () => (ended = true), fail: assert.fail });
   assert.ok(ended);
+});
+
+test('a log that is too fast is asked for every other second, until it is slower', async () => {
+  const { clock, asked } = await started([found(1, 2, 40), found(2, 2, 40), found(3, 1)]);
+  await clock.pass(5000);
+  assert.deepEqual(asked, ['since-0', 'since-1', 'since-2']);
+  await clock.pass(2000);
+  assert.equal(asked.length, 5);
+});
+
+test('while the store is away no reader begins; one that begins when it is back wakes the others', async () => {
+  const away = new GatewayError('store_unavailable', 'It is away.');
+  const { clock, asked, feeds } = feedsOf([found(0), away, away, found(5), found(6, 1)]);
+  const part = { question: {}, visibility, onEnd: () => undefined };
+  const first = read(await feeds.open(part));
+  await clock.pass(1000);
+  await assert.rejects(feeds.open(part), { code: 'store_unavailable' });
+  const second = read(await feeds.open(part));
+  await clock.pass(0);
+  assert.deepEqual(asked, [undefined, 'since-0', undefined, undefined, 'since-0']);
+  assert.deepEqual(names(eventsOf(first.text)), ['problem', 'log']);
+  assert.deepEqual(names(eventsOf(second.text)), ['log']);
 });

@@ -174,7 +174,8 @@ test('a store that is away refuses the stream, which then takes no place', async
 
 test('goes on where a client was cut off a short while ago, and nowhere else', async () => {
   const { open, asked, clock } = setting();
-  const { said } = await open();
+  const { said, source: before } = await open();
+  before.cancel(new GatewayError('client_closed', 'left'));
   const id = /^id: (\S+)$/m.exec(said.text)?.[1] ?? '';
   assert.match(id, /^\d+-1$/);
   const since = async (lastEventId: string): Promise<LogPlace | undefined> => {

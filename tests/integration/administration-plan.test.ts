@@ -140,7 +140,16 @@ describe('weir plan on a PostgreSQL server', { skip: postgresMissing }, () => {
     ]);
     assert.deepEqual(told.sort(), [
       ['gpt-4o', true, [['400 invalid_config by provider instead of 446 hooks_failed by guardrails', 1]]],
-      ['gpt-5.1', true, [['are refused: 400 invalid_config by provider', 2]]],
+      [
+        'gpt-5.1',
+        true,
+        [
+          [
+            `are refused: 400 invalid_config by provider: they went to second/gpt-5.1 by the config ${guarded.slug}`,
+            2,
+          ],
+        ],
+      ],
     ]);
     assert.deepEqual(await written(), before);
   });

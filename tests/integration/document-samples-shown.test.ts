@@ -2,7 +2,7 @@
 // brings about: the code that makes them makes them here, or the program that reads them reads them.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import { parse } from 'yaml';
@@ -132,6 +132,21 @@ describe('samples of what another program is told', () => {
     assert.match(text, /HEADERS=x-service-api-key=wk_/);
   });
 
+  test('docs/realtime.md: the opening request has its route, and headers that are documented', async () => {
+    const [first = '', ...headers] = (await block('docs/realtime.md', 'Upgrade: websocket')).split('\n');
+    const [, at = ''] = /^GET \/v1(\/\w+)\?model=/.exec(first) ?? [];
+    const { document } = await wholeDocument();
+    assert.ok(operationsIn(document).some((one) => one.path === at && one.method === 'get'));
+    const known = await readFile(new URL('../../docs/headers.md', import.meta.url), 'utf8');
+    for (const header of headers) {
+      const [name = ''] = header.split(':');
+      assert.ok(
+        ['Connection', 'Upgrade'].includes(name) || known.includes(`\`${name.replace('x-service-', '')}\``),
+        name,
+      );
+    }
+  });
+
   test('docs/deployment.md: HAProxy takes the back end', { skip: haproxyMissing }, async () => {
     const file = path.join(await temporaryFolder(), 'haproxy.cfg');
     const backend = await block('docs/deployment.md', 'option httpchk');
@@ -164,7 +179,7 @@ frontend gateways
     };
     const page = 'docs/clickhouse.md';
     try {
-      const place = { url: `${url}/weir`, username, password, log: recordingLog(), readsFiles: true };
+      const place = { url, username, password, log: recordingLog(), readsFiles: true };
       const [create = '', ...grants] = (await block(page, 'CREATE USER weir')).split(/;\n?/);
       await say(create);
       await (await createAnalytics(place)).close();

@@ -134,6 +134,7 @@ test('a dropped provider and a dropped key refuse the requests that used them', 
   const { code, report } = await plan({ ...next, providers: { first, second } });
   assert.equal(code, 3);
   const told = report.classes.flatMap(({ refusals }) => refusals);
+  assert.ok(told.some(({ what }) => what.endsWith('by provider: they went to old/gpt-4o')));
   assert.deepEqual(told.map(({ what, requests }) => [what.replace(/: (\d+).*/, ' $1'), requests]).sort(), [
     ['are refused 400', 4],
     ['are refused 401', 2],

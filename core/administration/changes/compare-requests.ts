@@ -283,11 +283,12 @@ class ClassTally {
     return isChanged;
   }
 
-  /** The model that is no longer served, and what served it. */
+  /** What served requests that find no target any more, and their model where that is why. */
   #leftOut({ target, config }: Judgement, { refusal }: Judgement): string {
-    if (target === undefined || refusal?.isForModel !== true) return '';
+    if (target === undefined || refusal?.by !== 'provider') return '';
+    const model = refusal.isForModel ? `the model "${this.#head.model}" is no longer served; ` : '';
     const led = config === '' ? '' : ` by the config ${config}`;
-    return `: the model "${this.#head.model}" is no longer served; it went to ${target.provider}/${target.model}${led}`;
+    return `: ${model}${model === '' ? 'they' : 'it'} went to ${target.provider}/${target.model}${led}`;
   }
 
   result(): RequestClass {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { PlanBranch, PlanNode, Strategy } from './plan-node.ts';
+import type { Condition, PlanBranch, PlanNode, Strategy } from './plan-node.ts';
 import {
   branch,
   environment,
@@ -272,6 +272,24 @@ describe('hedging', () => {
 });
 
 describe('a plan that cannot be made', () => {
+  const asking = (...paths: readonly string[][]): PlanBranch => {
+    const test: Condition = (field) => paths.some((path) => field(path) === 'b');
+    return branch({ mode: 'conditional', conditions: [{ test, then: 0 }], otherwise: undefined }, leaves(1));
+  };
+
+  it('names the model that no condition takes, where conditions ask for nothing else', () => {
+    const world = environment({ fields: { 'params.model': 'a', 'metadata.user': 'c' } });
+    const refusal = (param: string, message: RegExp) => ({ code: 'invalid_request', param, message });
+    assert.throws(
+      () => tried(asking(['params', 'model']), world),
+      refusal('model', /no condition matched the model "a" and no default is set/),
+    );
+    assert.throws(
+      () => tried(asking(['params', 'model'], ['metadata', 'user']), world),
+      refusal('config', /no condition matched this request/),
+    );
+  });
+
   const cases: readonly [name: string, plan: PlanBranch, message: RegExp][] = [
     [
       'no condition and no default',

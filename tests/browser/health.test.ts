@@ -153,14 +153,18 @@ describe('health and pipelines in the console', () => {
     page.on('request', (request) => {
       if (request.url().endsWith('/admin/config-file/canary')) asked += 1;
     });
-    const { text, version } = await gateway.api('GET', '/admin/config-file');
+    const { version } = await gateway.api('GET', '/admin/config-file');
     await page.getByRole('button', { name: 'Edit the file' }).waitFor();
     await page.waitForTimeout(5000);
     assert.ok(asked <= 1, `without a canary it was asked for ${asked} times in five seconds`);
-    const draft = { text: `${text.replace('"bodies"', '"max_body_bytes": 2048, "bodies"')}`, version };
-    await gateway.api('POST', '/admin/config-file/canary', { ...draft, share: 50, duration_s: 600 });
-    // The window is looked at again.
-    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByRole('button', { name: 'Edit the file' }).click();
+    await replaceWord(page, '"bodies"', '"max_body_bytes": 2048, "bodies"');
+    await page.getByText('The gateway finds no faults.').waitFor();
+    await page.getByRole('button', { name: 'Review and write' }).click();
+    await assertAccessible(page);
+    await page.getByLabel('Percent of requests').fill('50');
+    await page.getByLabel('Minutes').fill('10');
+    await page.getByRole('button', { name: 'Start the canary' }).click();
     await page.getByRole('heading', { name: 'Canary of the configuration' }).waitFor();
     await page.getByText(/A new configuration serves 0\.5 % of the requests, up to 50 %/).waitFor();
     assert.equal((await gateway.chat('Hello')).status, 200);
@@ -169,6 +173,7 @@ describe('health and pipelines in the console', () => {
     await page.getByRole('button', { name: 'Abort' }).click();
     await page.getByText(/It was aborted with the key/).waitFor();
     assert.equal((await gateway.api('GET', '/admin/config-file')).version, version);
+    assert.equal(await gateway.audited('config_file', 'start'), 1);
     assert.equal(await gateway.audited('config_file', 'abort'), 2);
   });
 

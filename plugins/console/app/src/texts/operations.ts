@@ -90,6 +90,14 @@ export const operations = {
         aborted: 'Aborted',
       },
       abort: 'Abort',
+      try: {
+        title: 'Try it on some requests first',
+        intro:
+          'Or try it first: the text serves a share of the requests. It becomes the file at the end, and is taken back by itself when errors, refusals or the median time become worse.',
+        share: 'Percent of requests',
+        minutes: 'Minutes',
+        start: 'Start the canary',
+      },
       now: (share: number, most: number, left: string) =>
         `A new configuration serves ${share} % of the requests, up to ${most} %, for ${left} more.`,
       by: (name: string) => `Started with the key "${name}".`,

@@ -1,8 +1,10 @@
+import { type FormEvent, useState } from 'react';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import { count, duration } from '@/lib/format';
 import { operations } from '@/texts/operations';
 import { Button } from '@/ui/button';
+import { Field, Input } from '@/ui/fields';
 import { Card } from '@/ui/page';
 import { Badge, type Tone } from '@/ui/small';
 
@@ -11,6 +13,71 @@ const runningMs = 2000;
 /** One that begins elsewhere is seen after this time, or when the window is looked at again. */
 const idleMs = 15_000;
 const tones: Readonly<Record<string, Tone>> = { completed: 'good', reverted: 'bad', aborted: 'warn' };
+
+interface CanaryFormProps {
+  /** The text, and the version of the file that it was made from. */
+  readonly draft: { readonly text: string; readonly version: string };
+  readonly onStarted: () => void;
+  readonly onFail: (error: unknown) => void;
+}
+
+/** Starts a canary: the text serves a share of the requests for some minutes before it becomes the file. */
+export function CanaryForm({ draft, onStarted, onFail }: CanaryFormProps) {
+  const queries = useQueryClient();
+  const [share, setShare] = useState('10');
+  const [minutes, setMinutes] = useState('5');
+  const start = useMutation({
+    mutationFn: () => {
+      const rules = { share: Number(share), duration_s: Math.round(Number(minutes) * 60) };
+      return dataOf(api.POST('/admin/config-file/canary', { body: { ...draft, ...rules } }));
+    },
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ['config-canary'] });
+      onStarted();
+    },
+    onError: onFail,
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    start.mutate();
+  };
+  return (
+    <form
+      onSubmit={submit}
+      className="border-line grid gap-2 rounded border p-3"
+      aria-label={texts.try.title}
+    >
+      <p>{texts.try.intro}</p>
+      <div className="flex flex-wrap items-end gap-3">
+        <Field label={texts.try.share} className="w-36">
+          {(control) => (
+            <Input
+              {...control}
+              type="number"
+              required
+              {...{ min: 1, max: 50, step: 'any', value: share }}
+              onChange={({ target }) => setShare(target.value)}
+            />
+          )}
+        </Field>
+        <Field label={texts.try.minutes} className="w-36">
+          {(control) => (
+            <Input
+              {...control}
+              type="number"
+              required
+              {...{ min: 0.1, max: 1440, step: 'any', value: minutes }}
+              onChange={({ target }) => setMinutes(target.value)}
+            />
+          )}
+        </Field>
+        <Button type="submit" busy={start.isPending}>
+          {texts.try.start}
+        </Button>
+      </div>
+    </form>
+  );
+}
 
 /** The new configuration that serves a share of the requests, or the last one that did. Nothing where there was none. */
 export function CanaryCard() {

@@ -8,6 +8,7 @@ import { useLater } from '@/lib/later';
 import { common } from '@/texts/common';
 import { configs } from '@/texts/configs';
 import { operations } from '@/texts/operations';
+import { CanaryForm } from '@/pages/pipelines/canary';
 import { Button } from '@/ui/button';
 import { Dialog } from '@/ui/dialog';
 import { LineDiff } from '@/ui/line-diff';
@@ -45,6 +46,8 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
   const [theirs, setTheirs] = useState<ConfigFile>();
   const [reviewing, setReviewing] = useState(false);
   const editor = useRef<YamlEditorHandle>(null);
+  /** The text is with the gateway: leaving loses nothing. */
+  const done = useRef(false);
   const dirty = text !== base.text;
   const rested = useLater(text, pauseMs);
   const settled = rested === text;
@@ -73,6 +76,10 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
   const faults = dirty ? (check.data ?? none) : none;
   const errors = faults.filter(({ severity }) => severity === 'error');
 
+  const refused = async (error: unknown): Promise<void> => {
+    setReviewing(false);
+    await stale(error);
+  };
   const save = useMutation({
     mutationFn: () => dataOf(api.PUT('/admin/config-file', { body: { text, version: base.version } })),
     onSuccess: async (written) => {
@@ -90,10 +97,7 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
       await queries.invalidateQueries({ queryKey: ['status'] });
       await queries.invalidateQueries({ queryKey: ['config-file'] });
     },
-    onError: async (error) => {
-      setReviewing(false);
-      await stale(error);
-    },
+    onError: refused,
   });
   const change = (next: string): void => {
     setText(next);
@@ -173,6 +177,14 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
         place="wide"
       >
         <LineDiff label={texts.diff} before={base.text} after={text} />
+        <CanaryForm
+          draft={{ text, version: base.version }}
+          onStarted={() => {
+            done.current = true;
+            onClose();
+          }}
+          onFail={(error) => void refused(error)}
+        />
         <div className="flex justify-end gap-2">
           <Button onClick={() => setReviewing(false)}>{common.action.cancel}</Button>
           <Button kind="primary" busy={save.isPending} onClick={() => save.mutate()}>
@@ -213,7 +225,7 @@ export default function EditPage({ loaded, onClose }: EditPageProps) {
           </Button>
         </div>
       </Dialog>
-      <Unsaved dirty={() => dirty} within="edit" />
+      <Unsaved dirty={() => dirty && !done.current} within="edit" />
     </Page>
   );
 }

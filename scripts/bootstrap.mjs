@@ -11,7 +11,7 @@ import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 import { supervise } from './supervise.mjs';
-import { filesAlone, groups, runnerArguments, suites, testFiles, unbounded } from './test-groups.mjs';
+import { filesAlone, groups, runnerArguments, runOfSuite, suites } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -41,12 +41,11 @@ else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('te
   const suite = command.slice('test:'.length);
   const isBounded = rest[0] === '--bounded';
   const env = {
-    ...(isBounded && { WEIR_PROPERTY_RUNS: '6' }),
+    ...(isBounded && { WEIR_PROPERTY_RUNS: '6', WEIR_TEST_BOUNDED: '1' }),
     ...process.env,
     ...(suite === 'deno' && { WEIR_TEST_RUNTIME: 'deno' }),
   };
-  const files = rest.length > 0 && !isBounded ? rest : suiteFiles(suite);
-  test(isBounded ? files.filter((file) => !unbounded[suite]?.test(file.replaceAll('\\', '/'))) : files, env);
+  test(rest.length > 0 && !isBounded ? rest : runOfSuite(suite, isBounded), env, suite);
 } else if (command === 'check') run([...tsx, 'scripts/check.ts', ...rest]);
 else if (command === 'check:deployment') run([...tsx, 'scripts/check-deployment.ts', ...rest]);
 else if (command === 'docs') run([...tsx, 'scripts/docs.ts', ...rest]);
@@ -91,11 +90,6 @@ function install(omitted) {
   writeFileSync(stamp, wanted);
 }
 
-/** The files of a suite with its own command. */
-function suiteFiles(name) {
-  return testFiles(root).filter((file) => suites[name].test(file.replaceAll('\\', '/')));
-}
-
 /** The files of `npm test`: its groups, and every file that is alone. */
 function allTests() {
   return [...Object.keys(groups).map((name) => path.join('tests', 'groups', `${name}.ts`)), ...filesAlone()];
@@ -108,9 +102,10 @@ function deno() {
   );
 }
 
-function test(files, env = process.env) {
+function test(files, env = process.env, suite = undefined) {
   // A window of a browser takes a core.
-  const isBrowser = files.every((file) => suites.browser.test(file.replaceAll('\\', '/')));
+  const isBrowser =
+    suite === 'browser' || files.every((file) => suites.browser.test(file.replaceAll('\\', '/')));
   run([...runnerArguments, ...(isBrowser ? ['--test-concurrency=2'] : []), ...files], { env });
 }
 

@@ -14,6 +14,9 @@ export declare function groupFiles(group: Group): string[];
 export declare const suites: Readonly<
   Record<'analytics' | 'chaos' | 'deno' | 'postgres' | 'processes', RegExp>
 >;
+export type Shared = 'console' | 'management';
+export declare function sharedFiles(name: Shared, process: number, isBounded: boolean): string[];
+export declare function runOfSuite(suite: string, isBounded: boolean): string[];
 export declare const unbounded: Readonly<Record<'deno' | 'postgres', RegExp>>;
 export declare const runnerArguments: readonly string[];
 export declare function hasOwnCommand(file: string): boolean;

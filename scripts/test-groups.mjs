@@ -73,6 +73,47 @@ export const unbounded = {
   deno: /^tests\/(integration\/(administration|analytics-routes|apply-command|plan-command|bench-command|budget-comparison|clickhouse-server|document-(commands|samples)|explain|exports|features|guides|import|organisation-file|recipes|usage-limits|workers|guardrail-defaults|log-routes|mcp-(accounts|facade)|model-rules|organisation-records|provider-operations|reconcile|reprice|cache-|headers|journal-command|local-classifier|mcp-oauth|origin-headers|prices|realtime-refusals|repeated-input|resilience\/(any-fault|breaker|fallback|hedge|money|retry|timeouts)|third-party-check)|sdk\/(portkey-(admin|analytics|config|exports|integrations|logs|mcp|policies|prompts|headers)|anthropic-errors|mock|openai-(chat-errors|realtime|vectors)|python-clients|rewritten-streams|stored-responses)|chaos\/(analytics-engine|clock-skew|damaged-analytics|fleet-|journal-poisoned|rows-at-shutdown|limits-over|mcp-|postgres-gone|redis-gone|rolling-restart|shared-volume|store-in-trouble|unusable-disk))/,
 };
 
+/**
+ * Files of those suites that share processes: how many, each with every nth file. Those of the administration ask one
+ * store in the name of organisations of their own; those of the console have a gateway each and share the browser.
+ */
+const shared = {
+  management: {
+    suite: 'postgres',
+    processes: 2,
+    files: /^(plugins\/management|tests\/sdk\/portkey-)/,
+  },
+  console: { suite: 'browser', processes: 2, files: /^tests\/browser\// },
+};
+
+/** The files of the nth process, from 1, that share it; with `--bounded`, those that this leaves. */
+export function sharedFiles(name, process, isBounded) {
+  const { processes } = shared[name];
+  return filesOfSuite(shared[name].suite, isBounded)
+    .filter((file) => isShared(name, file))
+    .filter((_, index) => index % processes === process - 1);
+}
+
+/** What runs a suite with a command of its own: files that start the shared processes, and every file that is alone. */
+export function runOfSuite(suite, isBounded) {
+  const names = Object.keys(shared).filter((name) => shared[name].suite === suite);
+  const entries = names.flatMap((name) =>
+    Array.from({ length: shared[name].processes }, (_, index) => `tests/groups/${name}-${index + 1}.ts`),
+  );
+  const alone = filesOfSuite(suite, isBounded).filter((file) => !names.some((name) => isShared(name, file)));
+  return [...entries, ...alone];
+}
+
+function isShared(name, file) {
+  return shared[name].files.test(file);
+}
+
+function filesOfSuite(suite, isBounded) {
+  return testFiles(root)
+    .map((file) => file.replaceAll('\\', '/'))
+    .filter((file) => suites[suite].test(file) && !(isBounded && unbounded[suite]?.test(file)));
+}
+
 /** True for the files that another command runs instead of `npm test`. */
 export function hasOwnCommand(file) {
   const { analytics, postgres, processes, chaos, browser } = suites;

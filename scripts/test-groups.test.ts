@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -7,9 +7,12 @@ import {
   groupFiles,
   groups,
   hasOwnCommand,
+  runOfSuite,
+  sharedFiles,
   suites,
   testFiles,
   type Group,
+  type Shared,
   unbounded,
 } from './test-groups.mjs';
 
@@ -35,6 +38,25 @@ test('each test file runs in one command', () => {
     inGroups.filter((file, index) => inGroups.indexOf(file) !== index || hasOwnCommand(file)),
     [],
   );
+});
+
+test('a suite runs each of its files once: in a process that some share, or alone', () => {
+  for (const [name, suite] of commands) {
+    const ran = runOfSuite(name, false).flatMap((file) => {
+      const [, kind, process] = /^tests\/groups\/([a-z]+)-(\d)\.ts$/.exec(file) ?? [];
+      if (kind === undefined) return [file];
+      assert.ok(existsSync(path.join(root, file)), file);
+      const own = sharedFiles(kind as Shared, Number(process), false);
+      assert.ok(own.length > 5, file);
+      return own;
+    });
+    assert.deepEqual(
+      ran.sort(),
+      files.filter((file) => suite.test(file)),
+    );
+    const bounded = runOfSuite(name, true);
+    assert.ok(!bounded.some((file) => name === 'postgres' && unbounded.postgres.test(file)));
+  }
 });
 
 test('CI runs every suite, and npm knows its command', () => {

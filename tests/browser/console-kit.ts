@@ -71,6 +71,7 @@ export function browserProgram(): string {
 
 /** The one browser of this process; `closeBrowser` ends it. */
 async function theBrowser(): Promise<Browser> {
+  if ((await browser)?.isConnected() === false) browser = undefined;
   browser ??= chromium.launch({
     executablePath: browserProgram(),
     args: ['--no-sandbox', '--disable-dev-shm-usage', `--disable-features=${unused.join(',')}`],
@@ -211,18 +212,22 @@ export class ConsoleGateway {
   }
 }
 
+let suitesLeft = 0;
+
 /**
- * The gateway of a suite's tests: it starts before the first, and ends with the browser after the last. Hooks that are
- * registered earlier run before it starts, later ones when it runs.
+ * The gateway of a suite's tests: it starts before the first and ends after the last, and the browser after the last
+ * suite of this process. Hooks that are registered earlier run before it starts, later ones when it runs.
  */
 export function useConsole(config: ConsoleConfig = consoleConfig): ConsoleGateway {
   const gateway = new ConsoleGateway(config);
+  suitesLeft += 1;
   before(async () => {
     buildConsole();
     await gateway.start();
   });
   after(async () => {
-    await closeBrowser();
+    suitesLeft -= 1;
+    if (suitesLeft === 0) await closeBrowser();
     await stopEverything();
     await gateway.close();
   });

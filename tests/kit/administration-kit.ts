@@ -26,13 +26,23 @@ export async function openTestResources(closing: Closing): Promise<Resources> {
   return createResources({ database, clock: testClock, log: recordingLog() });
 }
 
-/** The store of a test file: opened before its tests, and closed behind the last of them. */
+let ofFiles: Promise<Resources> | undefined;
+let filesOpen = 0;
+const closingOfFiles: (() => Promise<void>)[] = [];
+
+/**
+ * The store of a test file, or of all that share this process: opened before their tests, and closed behind the last of
+ * them. Each test has an organisation of its own in it.
+ */
 export async function openResourcesOfFile(): Promise<Resources> {
-  const closing: (() => Promise<void>)[] = [];
+  filesOpen += 1;
   after(async () => {
-    for (const close of closing) await close();
+    filesOpen -= 1;
+    if (filesOpen > 0) return;
+    ofFiles = undefined;
+    for (const close of closingOfFiles.splice(0)) await close();
   });
-  return openTestResources({ after: (close) => void closing.push(close) });
+  return (ofFiles ??= openTestResources({ after: (close) => void closingOfFiles.push(close) }));
 }
 
 /** An organisation that no other test uses, with its default workspace and its keys. */

@@ -1,0 +1,3 @@
+import { importShared } from './import-tests.ts';
+
+await importShared('management', 1);

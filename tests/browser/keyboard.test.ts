@@ -48,18 +48,21 @@ describe('the console by keyboard', () => {
     await page.keyboard.type('two');
     assert.equal(await search.inputValue(), 'two', 'the stroke itself is no letter of the search');
     await page.waitForURL(/search=two/);
-    for (const [stroke, words, url] of [
-      ['Control+k', 'audit', /\/console\/audit/],
-      ['Meta+k', 'dashboard', /\/console\/?$/],
-      ['Control+k', 'health', /\/console\/health/],
-      ['/', 'limits', /\/console\/limits/],
+    for (const [stroke, words, url, title] of [
+      ['Control+k', 'audit', /\/console\/audit/, 'Audit trail'],
+      ['Meta+k', 'dashboard', /\/console\/?$/, 'Home'],
+      ['Control+k', 'health', /\/console\/health/, 'Health'],
+      ['/', 'limits', /\/console\/limits/, 'Limits and budgets'],
     ] as const) {
       await page.keyboard.press(stroke);
       await palette.waitFor();
       await page.keyboard.type(words);
+      assert.equal(await palette.getByRole('combobox').inputValue(), words);
       await page.keyboard.press('Enter');
       await page.waitForURL(url);
       await palette.waitFor({ state: 'detached' });
+      // The address comes first, and until its page is there, the search of the last one takes the stroke.
+      await page.getByRole('heading', { level: 1, name: title }).waitFor();
     }
     const link = page.getByRole('link', { name: 'Prompts' });
     await link.focus();

@@ -15,6 +15,8 @@ export function useFocusReturn(): FocusReturn {
       },
       onCloseAutoFocus: (event) => {
         event.preventDefault();
+        // This comes a moment after the closing, when the next dialog may be open already, and somebody typing in it.
+        if (document.activeElement !== document.body) return;
         if (before.current instanceof HTMLElement && before.current.isConnected) before.current.focus();
       },
     }),

@@ -93,7 +93,7 @@ export const operations = {
       try: {
         title: 'Try it on some requests first',
         intro:
-          'Or try it first: the text serves a share of the requests. It becomes the file at the end, and is taken back by itself when errors, refusals or the median time become worse.',
+          'Or try it first: the text serves a share of the requests. It becomes the file at the end, and is taken back by itself when errors, refusals or the median time become worse. Empty fields: as changes.canary of the file says.',
         share: 'Percent of requests',
         minutes: 'Minutes',
         start: 'Start the canary',

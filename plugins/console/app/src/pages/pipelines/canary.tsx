@@ -24,11 +24,14 @@ interface CanaryFormProps {
 /** Starts a canary: the text serves a share of the requests for some minutes before it becomes the file. */
 export function CanaryForm({ draft, onStarted, onFail }: CanaryFormProps) {
   const queries = useQueryClient();
-  const [share, setShare] = useState('10');
-  const [minutes, setMinutes] = useState('5');
+  const [share, setShare] = useState('');
+  const [minutes, setMinutes] = useState('');
   const start = useMutation({
     mutationFn: () => {
-      const rules = { share: Number(share), duration_s: Math.round(Number(minutes) * 60) };
+      const rules = {
+        ...(share !== '' && { share: Number(share) }),
+        ...(minutes !== '' && { duration_s: Math.round(Number(minutes) * 60) }),
+      };
       return dataOf(api.POST('/admin/config-file/canary', { body: { ...draft, ...rules } }));
     },
     onSuccess: async () => {
@@ -54,7 +57,6 @@ export function CanaryForm({ draft, onStarted, onFail }: CanaryFormProps) {
             <Input
               {...control}
               type="number"
-              required
               {...{ min: 1, max: 50, step: 'any', value: share }}
               onChange={({ target }) => setShare(target.value)}
             />
@@ -65,7 +67,6 @@ export function CanaryForm({ draft, onStarted, onFail }: CanaryFormProps) {
             <Input
               {...control}
               type="number"
-              required
               {...{ min: 0.1, max: 1440, step: 'any', value: minutes }}
               onChange={({ target }) => setMinutes(target.value)}
             />

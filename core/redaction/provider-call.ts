@@ -280,7 +280,7 @@ export class ShownHeaders {
 
 /** Longest inline config that is shown, in UTF-16 units of its JSON. */
 const maxConfig = 4096;
-/** Members of a config whose values are all masked: any name of a header may lead to a secret. */
+/** Members of a config whose values are all masked: every name of a header may lead to a secret. */
 const hiddenMembers = /^(?:headers|env|credentials)$/i;
 const countOfTokens = /tokens?$/i;
 

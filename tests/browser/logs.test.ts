@@ -230,6 +230,39 @@ describe('the log in the console', () => {
     });
   });
 
+  test('a page that is out of sight follows nothing, and goes on where it was when it is seen again', async (t) => {
+    const page = await openWindow(t, gateway, { expected: /ERR_/ });
+    const streams: string[] = [];
+    page.on('request', (request) => {
+      if (/logs\/stream/.test(request.url())) streams.push(request.headers()['last-event-id'] ?? '');
+    });
+    const send = async (words: string): Promise<void> => {
+      await (await gateway.chat(words, { body: { model: 'mock-hidden' } })).text();
+    };
+    const show = (hidden: boolean): Promise<void> =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: ${hidden} });
+        document.dispatchEvent(new Event('visibilitychange'));`);
+    await send('before');
+    await page.goto('/console/logs?ai_model=mock-hidden&live=true');
+    await page.getByText('Following: new requests appear at the top').waitFor();
+    await page.getByRole('switch', { name: 'First words' }).click();
+    await rows(page).getByText('before').waitFor();
+    await send('in sight');
+    await rows(page).getByText('in sight').waitFor();
+    const cut = page.waitForEvent('requestfailed', (request) => /logs\/stream/.test(request.url()));
+    await show(true);
+    await cut;
+    const { length } = streams;
+    await send('out of sight');
+    // Longer than a stream that was cut off is tried again after.
+    await page.waitForTimeout(4000);
+    assert.equal(streams.length, length);
+    await show(false);
+    await rows(page).getByText('out of sight').waitFor();
+    assert.equal(streams.length, length + 1);
+    assert.match(streams.at(-1) ?? '', /^\d+-\d+$/);
+  });
+
   test('a log that is too fast to be shown is counted, and read anew when it is slower', async (t) => {
     const page = await openWindow(t, gateway);
     const window = { from: '2026-01-01T00:00:00.000Z', to: '2026-01-01T00:00:01.000Z' };

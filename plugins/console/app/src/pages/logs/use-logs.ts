@@ -83,7 +83,7 @@ interface Tail {
 const noTail: Tail = { entries: [], unseen: 0, fault: undefined };
 
 /**
- * Entries as they come, the newest first; while `on`. What comes while the stream is away, or was left out once, is
+ * Entries as they come, the newest first; while `on` and the page is in sight. What comes while the stream is away, or was left out once, is
  * fetched afterwards: from where the stream was cut off, from the list, or by reading the list anew with `refresh`. Of a
  * log that leaves out again and again entries are counted, until it is slower.
  */
@@ -145,10 +145,14 @@ class Follower {
     const { signal } = this.#following;
     // The gateway ends a stream after an hour and with each new configuration: it is asked for again.
     while (!signal.aborted) {
+      await untilSeen(signal);
+      if (signal.aborted) break;
       try {
         await this.#connect();
       } catch (error) {
         if (signal.aborted) break;
+        // Cut off because nobody looks: it goes on from its place as soon as somebody does.
+        if (document.hidden) continue;
         this.#say(error instanceof ApiError ? error.message : texts.live.away);
         if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429)
           break;
@@ -166,8 +170,12 @@ class Follower {
     const end = (): void => cut.abort(signal.reason);
     // A line that is new has nothing of the old one's connections.
     const changed = (): void => cut.abort();
+    const hidden = (): void => {
+      if (document.hidden) cut.abort();
+    };
     signal.addEventListener('abort', end);
     addEventListener('online', changed);
+    document.addEventListener('visibilitychange', hidden);
     try {
       const answer = await send(`/logs/stream?${query.toString()}`, {
         headers: {
@@ -186,6 +194,7 @@ class Follower {
     } finally {
       signal.removeEventListener('abort', end);
       removeEventListener('online', changed);
+      document.removeEventListener('visibilitychange', hidden);
     }
   }
 
@@ -285,6 +294,21 @@ interface LeftOut {
 function newestFirst(one: LogEntry, other: LogEntry): number {
   const [first, second] = [one, other].map(({ created_at: at, id }) => `${at} ${id}`) as [string, string];
   return first < second ? 1 : first > second ? -1 : 0;
+}
+
+/** Waits until the page is in sight. */
+function untilSeen(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (document.hidden && !signal.aborted) return;
+      signal.removeEventListener('abort', look);
+      document.removeEventListener('visibilitychange', look);
+      resolve();
+    };
+    signal.addEventListener('abort', look);
+    document.addEventListener('visibilitychange', look);
+    look();
+  });
 }
 
 /** Waits a moment, or until the browser is online or seen again. */

@@ -1,6 +1,5 @@
 import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { NamedModels } from '../pipeline/context.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 
 /** Upper bound of the models that a refusal names. */
@@ -10,6 +9,12 @@ const mostNamed = 10;
 interface ModelList {
   readonly owner: string;
   readonly models: readonly string[];
+}
+
+/** Models that a request names, and why it may run others, as the end of a sentence. */
+interface NamedModels {
+  readonly names: readonly string[];
+  readonly untold: string | undefined;
 }
 
 /** The models that requests of a key may ask for: those that its key and its workspace both allow. */

@@ -52,26 +52,22 @@ export function CanaryForm({ draft, onStarted, onFail }: CanaryFormProps) {
     >
       <p>{texts.try.intro}</p>
       <div className="flex flex-wrap items-end gap-3">
-        <Field label={texts.try.share} className="w-36">
-          {(control) => (
-            <Input
-              {...control}
-              type="number"
-              {...{ min: 1, max: 50, step: 'any', value: share }}
-              onChange={({ target }) => setShare(target.value)}
-            />
-          )}
-        </Field>
-        <Field label={texts.try.minutes} className="w-36">
-          {(control) => (
-            <Input
-              {...control}
-              type="number"
-              {...{ min: 0.1, max: 1440, step: 'any', value: minutes }}
-              onChange={({ target }) => setMinutes(target.value)}
-            />
-          )}
-        </Field>
+        {[
+          { label: texts.try.share, value: share, change: setShare, min: 1, max: 50 },
+          { label: texts.try.minutes, value: minutes, change: setMinutes, min: 0.1, max: 1440 },
+        ].map(({ label, change, ...bounds }) => (
+          <Field key={label} label={label} className="w-36">
+            {(control) => (
+              <Input
+                {...control}
+                {...bounds}
+                type="number"
+                step="any"
+                onChange={({ target }) => change(target.value)}
+              />
+            )}
+          </Field>
+        ))}
         <Button type="submit" busy={start.isPending}>
           {texts.try.start}
         </Button>

@@ -138,12 +138,12 @@ async function arrived(select: Select, query: NewLogsQuery, given: Mark): Promis
   const rows = await readRows(select, query, grown);
   const kept = rows.slice(0, limit);
   const newest = kept.reduce((latest, row) => Math.max(latest, storedAt(row)), mark.newest);
-  const { records, waiting } = await recordsOf(select, query, [...kept].reverse());
+  const { records, waiting } = await recordsOf(select, query, unseen(kept, toldOf(mark)).reverse());
 
   const arrivals = new Map([...mark.arrivals].filter(([stamp]) => stamp >= newest - keptMs));
   const told = new Map<number, string[]>();
   for (const { read_stamp: stamp, id } of kept) told.set(stamp, [...(told.get(stamp) ?? []), id]);
-  const counts = new Map([...told].map(([stamp, ids]) => [stamp, ids.length]));
+  const counts = new Map([...told].map(([stamp, ids]) => [stamp, new Set(ids).size]));
   const lefts = [...grown.left];
   const beyond = rows[limit];
   if (beyond !== undefined) {
@@ -177,6 +177,16 @@ async function arrived(select: Select, query: NewLogsQuery, given: Mark): Promis
     resume: String(newest),
     left: sumOf(lefts),
   };
+}
+
+/** The first row of each id that was not told: after a crash a row may be stored twice. */
+function unseen(rows: readonly ReadRow[], told: ReadonlySet<string>): ReadRow[] {
+  const seen = new Set(told);
+  return rows.filter(({ id }) => {
+    const isNew = !seen.has(id);
+    seen.add(id);
+    return isNew;
+  });
 }
 
 /** A mark whose inserts have been looked at again. */
@@ -269,7 +279,7 @@ function readRows(select: Select, query: NewLogsQuery, grown: Grown): Promise<Re
   const sql = [
     `SELECT ${requestColumns.join(', ')}, toUnixTimestamp64Milli(stored_at) AS read_stamp,`,
     `toUnixTimestamp64Milli(now64(3)) AS read_now FROM requests WHERE ${where}`,
-    `ORDER BY ${clampedStamp} DESC, created_at DESC, id DESC LIMIT 1 BY id LIMIT {rows:UInt32}`,
+    `ORDER BY ${clampedStamp} DESC, created_at DESC, id DESC LIMIT {rows:UInt32}`,
   ].join(' ');
   return select<ReadRow>(sql, { ...bound, rows: query.limit + 1 });
 }

@@ -142,6 +142,18 @@ export function tellsNewLogs(analytics: () => Analytics): void {
     assert.deepEqual([ids(rest), rest.left], [[], undefined]);
   });
 
+  test('an entry that is stored twice is told once', async () => {
+    const { row, insert, ask } = setting();
+    const { since } = await ask(undefined);
+    const [one, other] = [row(), row()];
+    await insert([one], Date.now() - 2000);
+    await insert([one, other], Date.now() - 1000);
+    const told = await ask(since);
+    assert.deepEqual(ids(told).toSorted(), [one.id, other.id].toSorted());
+    await insert([one]);
+    assert.deepEqual(ids(await ask(told.since)), []);
+  });
+
   test('a question that sees less goes on from where the other one was', async () => {
     const { row, insert, ask } = setting();
     const { since } = await ask(undefined);

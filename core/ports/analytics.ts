@@ -297,15 +297,12 @@ export interface LogQuery {
   readonly preview?: number;
 }
 
-/**
- * A place in the log: as text the time of the newest entry; in the process also what the store knows of the last seconds
- * before it. A query with another visibility may go on from it.
- */
+/** A place in the log: as text the time of the newest entry; in the process also what is known of the last seconds. */
 export type LogPlace = string | { readonly newest: number };
 
 /** Query for log entries that arrived in the store since the last answer, for a live view. */
 export interface NewLogsQuery {
-  /** `since` of the last answer, or a `resume`; undefined for the first query, which returns no entry. */
+  /** `since` of an answer, also to another visibility, or a `resume`; undefined for the first query, without entries. */
   readonly since: LogPlace | undefined;
   readonly visibility: Visibility;
   readonly filter?: RequestFilter;

@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -48,8 +48,8 @@ interface WeirOptions {
   /** A configuration file that exists already. */
   readonly config?: string;
   /**
-   * Data folder. Default: what the environment names, or a new temporary one. An embedded store that `yaml` names and
-   * that is not there is put there as a first start would make it, which takes seconds.
+   * Data folder. Default: what the environment names, or a new temporary one. An embedded store that the configuration
+   * names and that is not there is put there as a first start would make it, which takes seconds.
    */
   readonly data?: string;
   /** Working folder. Default: the temporary one. */
@@ -127,10 +127,11 @@ export async function startWeir(options: WeirOptions = {}): Promise<WeirProcess>
     file = path.join(folder, 'gateway.config.yaml');
     const text = typeof options.yaml === 'string' ? options.yaml : JSON.stringify(options.yaml, null, 1);
     await writeFile(file, withoutAdministration(text));
-    const store = path.join(data ?? given?.['WEIR_DATA'] ?? path.join(folder, 'data'), 'resources');
-    if (/["' ]pglite:["'\s,}]/.test(text) && !existsSync(store))
-      await (await import('./made-stores.ts')).copyMigratedStore(store);
   }
+  const store = path.join(data ?? given?.['WEIR_DATA'] ?? path.join(folder, 'data'), 'resources');
+  const text = file === undefined ? '' : await readFile(file, 'utf8').catch(() => '');
+  if (/["' ]pglite:["'\s,}]/.test(text) && !existsSync(store))
+    await (await import('./made-stores.ts')).copyMigratedStore(store);
   if (file !== undefined) args.push('--config', file);
   // No balancer stands before it, unless a test puts one there.
   const env = { WEIR_ADMIN_KEY: ownerKey, WEIR_DRAIN_DELAY_MS: '0', ...options.env };

@@ -14,8 +14,9 @@ const pollMs = 1000;
 const busyPollMs = 2000;
 const firstRetryMs = 2000;
 const longestRetryMs = 30_000;
-/** Upper bound of entries per poll. */
+/** Upper bound of entries per poll; in a log that is too fast to read, of its newest: each costs the gateway time. */
 const maxPerPoll = 200;
+const maxPerBusyPoll = 40;
 
 const changed: TailEnd = {
   reason: 'access',
@@ -25,7 +26,9 @@ const changed: TailEnd = {
 interface FeedParts {
   readonly clock: Clock;
   readonly key: string;
-  ask(query: Pick<NewLogsQuery, 'since' | 'visibility' | 'isLast'>): Promise<NewLogs>;
+  ask(
+    query: Pick<NewLogsQuery, 'since' | 'visibility' | 'isLast'> & { readonly limit: number },
+  ): Promise<NewLogs>;
   /** The reader of the tail may see other rows than the others now. */
   onMove(tail: LogTail, since: LogPlace): void;
   /** Called once, when its last tail has left. */
@@ -40,6 +43,8 @@ class LogFeed {
   private since: LogPlace = '';
   private id = '';
   private failures = 0;
+  /** The last poll left entries out. */
+  private isBusy = false;
   private over = false;
   private cancelTimer: (() => void) | undefined;
 
@@ -65,7 +70,10 @@ class LogFeed {
    */
   async catchUp(place: LogPlace | undefined, visibility: Visibility): Promise<Joined> {
     if (this.begun === undefined) {
-      const beginning = firstAnswer((since) => this.parts.ask({ since, visibility }), place);
+      const beginning = firstAnswer(
+        (since) => this.parts.ask({ since, visibility, limit: maxPerPoll }),
+        place,
+      );
       this.begun = beginning;
       const { first, resumed } = await beginning;
       this.advance(first);
@@ -76,7 +84,7 @@ class LogFeed {
     if (place === undefined && this.failures === 0)
       return { first: { records: [], left: undefined }, resumed: false, id: this.id };
     const { first, resumed } = await firstAnswer(
-      (since) => this.parts.ask({ since, visibility, isLast: true }),
+      (since) => this.parts.ask({ since, visibility, limit: maxPerPoll, isLast: true }),
       place,
     );
     if (this.failures > 0 && this.cancelTimer !== undefined) this.wait(0);
@@ -105,14 +113,16 @@ class LogFeed {
     const visibility = this.checkedVisibility();
     if (visibility === undefined) return;
     try {
-      const found = await this.parts.ask({ since: this.since, visibility });
+      const limit = this.isBusy ? maxPerBusyPoll : maxPerPoll;
+      const found = await this.parts.ask({ since: this.since, visibility, limit });
+      this.isBusy = found.left !== undefined;
       const before = this.id;
       this.advance(found);
       const batch = await batchOf(found, before, this.id);
       if (this.over) return;
       this.failures = 0;
       for (const tail of [...this.tails]) tail.take(batch);
-      this.wait(found.left === undefined ? pollMs : busyPollMs);
+      this.wait(this.isBusy ? busyPollMs : pollMs);
     } catch (error) {
       if (this.over) return;
       const retryMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(this.failures, 8));
@@ -217,7 +227,7 @@ export class LogFeeds {
     const feed = new LogFeed({
       clock: this.clock,
       key,
-      ask: (query) => this.analytics.newLogs({ ...query, ...question, limit: maxPerPoll }),
+      ask: (query) => this.analytics.newLogs({ ...query, ...question }),
       onMove: (tail, since) => {
         tail.leave();
         void this.move(tail, since);

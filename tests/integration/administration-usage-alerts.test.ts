@@ -34,6 +34,8 @@ interface Posted {
 let smtp: MailServer;
 let hook: http.Server;
 const posted: Posted[] = [];
+/** Ids of before a kill, which may come between a delivery and its record: a receiver knows such an event by its id. */
+let knownBefore: ReadonlySet<string> = new Set();
 
 before(async () => {
   smtp = await startMailServer({ users: { weir: password } });
@@ -47,7 +49,7 @@ before(async () => {
       );
       const signed = createHmac('sha256', signingKey).update(`${id}.${time}.${body}`).digest('base64');
       assert.equal(signature, `v1,${signed}`);
-      posted.push({ id: id ?? '', event: JSON.parse(body) });
+      if (!knownBefore.has(id ?? '')) posted.push({ id: id ?? '', event: JSON.parse(body) });
       response.end();
     });
   });
@@ -191,6 +193,7 @@ describe('usage that reaches a threshold or a limit', () => {
     await eventually(async () => ((await ask(weir.url, premises)) === 412 ? true : undefined));
     await weir.untilStderr('"alerts.mail" failed and is tried again');
     await weir.stop('SIGKILL');
+    knownBefore = new Set(posted.map(({ id }) => id));
     smtp = await startMailServer({ port, users: { weir: password } });
     await start();
     assert.equal(await ask(weir.url, premises), 412);

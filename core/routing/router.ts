@@ -201,26 +201,26 @@ class GenerationRouter implements Router {
     if (exchange.trace !== undefined) exchange.trace.require(exchange);
     const isOwn = exchange.get(ownRequest) !== undefined;
     const allowed = isOwn ? undefined : AllowedModels.of(exchange.get(callerKey), this.defaults);
-    if (allowed === undefined) return this.routed(exchange, options, undefined);
-    const { body, models } = exchange;
-    if (models.untold === undefined || !body.present || body.loaded)
-      return this.routed(exchange, options, allowed);
-    return body.load().then(() => this.answer(exchange, options));
+    if (allowed !== undefined) {
+      const { body, models } = exchange;
+      if (models.untold !== undefined && body.present && !body.loaded)
+        return body.load().then(() => this.answer(exchange, options));
+      allowed.require(models);
+    }
+    return this.routed(exchange, options, { isOwn, allowed });
   }
 
   private routed(
     exchange: Exchange,
     options: RouteOptions,
-    allowed: AllowedModels | undefined,
+    { isOwn, allowed }: { readonly isOwn: boolean; readonly allowed: AllowedModels | undefined },
   ): MaybePromise<Answer> {
-    allowed?.require(exchange.models);
     exchange.guardrails = this.guardrails.of(exchange);
     if (isModelListRequest(exchange) && this.wantsAll(exchange, options))
       return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider), allowed);
     const key = exchange.get(callerKey);
     const byDefault = defaultConfigOf(key, this.defaults);
     const named = exchange.service('config') || undefined;
-    const isOwn = exchange.get(ownRequest) !== undefined;
     if (key !== undefined && named !== undefined && named !== byDefault && !isOwn && !mayOverride(key))
       throw overrideDenied(key);
     if (named?.startsWith('{') === true) allowed?.refuseOwnConfig();

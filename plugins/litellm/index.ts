@@ -11,6 +11,7 @@ import {
   type Static,
   Type,
 } from '../../core/pipeline/plugin.ts';
+import type { KeyRecord } from '../../core/ports/directory.ts';
 import type { Prices } from '../../core/ports/prices.ts';
 
 /** Paths that LiteLLM answers without a key. */
@@ -78,7 +79,10 @@ export default definePlugin({
     const deployments = (models ?? []).map((one): Deployment =>
       typeof one === 'string' ? { name: one } : one,
     );
-    const names = models === undefined ? undefined : namesOf(deployments);
+    const allowedOf = (key: KeyRecord | undefined): readonly Deployment[] => {
+      const allowed = AllowedModels.of(key, directory);
+      return allowed === undefined ? deployments : deployments.filter(({ name }) => allowed.allows(name));
+    };
     const infoOf = (one: Deployment): JsonObject => deploymentInfo(one, prices, clock.now());
     const read = (
       id: string,
@@ -103,15 +107,7 @@ export default definePlugin({
           { additionalProperties: false },
         ),
         reply: List,
-        handle({ query, key }) {
-          const allowed = AllowedModels.of(key, directory);
-          return {
-            data: data(
-              deployments.filter(({ name }) => allowed?.allows(name) ?? true),
-              query,
-            ),
-          };
-        },
+        handle: ({ query, key }) => ({ data: data(allowedOf(key), query) }),
       });
     return {
       routes:
@@ -149,11 +145,11 @@ export default definePlugin({
         context.addResponseHeader('x-litellm-call-id', context.id);
         context.addResponseHeader('x-litellm-version', 'weir');
         if (context.method === 'GET') {
-          const allowed = AllowedModels.of(context.get(callerKey), directory);
-          const document = documentFor(
-            context,
-            names?.filter((name) => allowed?.allows(name) ?? true),
-          );
+          const document =
+            documentFor(context) ??
+            (models !== undefined && asksForModels(context)
+              ? modelList(namesOf(allowedOf(context.get(callerKey))))
+              : undefined);
           if (document !== undefined) return json(document);
         }
         readTags(context);
@@ -227,20 +223,27 @@ function groupInfo(name: string, infos: readonly (JsonValue | undefined)[]): Jso
   };
 }
 
-/** The answer to a path of LiteLLM; undefined for every other. */
-function documentFor(context: RequestContext, models: readonly string[] | undefined): object | undefined {
-  const { path } = context;
+/** The answer to a path of LiteLLM that has no part for each key; undefined for every other. */
+function documentFor({ path }: RequestContext): object | undefined {
   if (open.has(path)) return path === '/health/readiness' ? { status: 'healthy' } : { status: 'alive' };
   if (path === '/health')
     throw new GatewayError(
       'not_supported',
       'GET /health of LiteLLM asks each model, and the gateway asks none on its own. Call GET /readyz, or GET /health/readiness.',
     );
+  return undefined;
+}
+
+/** Whether the request asks for the list of models, and names nobody to ask. */
+function asksForModels(context: RequestContext): boolean {
   const named = context.service('provider') ?? context.service('virtual-key') ?? context.service('config');
-  if (path !== '/models' || models === undefined || named !== undefined) return undefined;
+  return context.path === '/models' && named === undefined;
+}
+
+function modelList(names: readonly string[]): object {
   return {
     object: 'list',
-    data: models.map((id) => ({ id, object: 'model', created: 0, owned_by: 'weir' })),
+    data: names.map((id) => ({ id, object: 'model', created: 0, owned_by: 'weir' })),
   };
 }
 

@@ -23,11 +23,6 @@ const conditionKey = `metadata.${budgetMetadata}`;
 const feature = 'policies';
 const Id = Type.String({ minLength: 1, maxLength: 255 });
 
-/** Throws `resource_not_found` when there is no budget with this id. */
-export async function requireBudget(routes: OwnRoutes, input: Input, id: string): Promise<void> {
-  await budgetWith(routes, input, id);
-}
-
 /** `/budget/new`, `/budget/update`, `/budget/info`, `/budget/list` and `/budget/delete`. */
 export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
   return [
@@ -57,7 +52,8 @@ export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
             ...limitOf(body),
           },
         });
-        return show(await policy(routes, input, idIn(made)));
+        const params = { policyUsageLimitsId: idIn(made) };
+        return show(await routes.run('usage_limit_policies.get', input, { params }));
       },
     }),
     defineRoute({
@@ -73,7 +69,7 @@ export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
       async handle(input) {
         const { body } = input;
         refuseForeign(body, foreign.budget);
-        const before = await budgetWith(routes, input, body.budget_id);
+        const before = await requireBudget(routes, input, body.budget_id);
         const changed = await routes.run('usage_limit_policies.update', input, {
           params: { policyUsageLimitsId: idIn(before) },
           body: { ...(body.max_budget != null && { credit_limit: body.max_budget }), ...limitOf(body) },
@@ -123,7 +119,7 @@ export function budgetRoutes(routes: OwnRoutes): readonly RouteDefinition[] {
       body: Type.Object({ id: Id }, strict),
       reply: Shown,
       async handle(input) {
-        const found = await budgetWith(routes, input, input.body.id);
+        const found = await requireBudget(routes, input, input.body.id);
         const params = { policyUsageLimitsId: idIn(found) };
         await routes.run('usage_limit_policies.delete', input, { params });
         return show(found);
@@ -137,16 +133,13 @@ function budgets(routes: OwnRoutes, input: Input, isWanted: (policy: JsonObject)
   return routes.find('usage_limit_policies.list', input, isBudget);
 }
 
-async function budgetWith(routes: OwnRoutes, input: Input, id: string): Promise<JsonObject> {
+/** The policy that is the budget with this id. Throws `resource_not_found` when there is none. */
+export async function requireBudget(routes: OwnRoutes, input: Input, id: string): Promise<JsonObject> {
   const [found] = await budgets(routes, input, (one) => budgetId(one) === id);
   if (found !== undefined) return found;
   throw new GatewayError('resource_not_found', `There is no budget "${id}". GET /budget/list shows them.`, {
     param: 'budget_id',
   });
-}
-
-function policy(routes: OwnRoutes, input: Input, id: string): Promise<JsonObject> {
-  return routes.run('usage_limit_policies.get', input, { params: { policyUsageLimitsId: id } });
 }
 
 /** Id of the budget that a policy is; undefined for a policy that is none. */

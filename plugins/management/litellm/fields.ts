@@ -171,7 +171,14 @@ export const BudgetBody = Type.Object(
   {
     ...without(budgetRemedies),
     ...budget,
-    budget_id: optional(Type.String({ minLength: 1, maxLength: 255, description: 'Default: made here.' })),
+    budget_id: optional(
+      Type.String({
+        // In a condition of a policy it would stand for every id that begins so.
+        pattern: '[^*]$',
+        'x-expected': 'a text that does not end with "*"',
+        ...{ minLength: 1, maxLength: 255, description: 'Default: made here.' },
+      }),
+    ),
     max_budget: Type.Number({ minimum: 0, description: 'US dollars for each key with this budget.' }),
   },
   strict,

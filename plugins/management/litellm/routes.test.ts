@@ -167,6 +167,7 @@ describe("LiteLLM's paths for keys and teams", () => {
       [[{ key: 'metadata.budget_id', value: 'free' }], [{ key: 'api_key' }], 'cost', 'monthly'],
     );
     await refused({ path: '/budget/new', body }, 409, /already/);
+    await refused({ path: '/budget/new', body: { ...body, budget_id: 'fr*' } }, 400, /budget_id/);
     await refused({ path: '/budget/new', body: { max_budget: 1, rpm_limit: 5 } }, 400, /rate limit policy/);
     const key = await ok({ path: '/key/generate', body: { team_id: workspaceId, budget_id: 'free' } });
     const { defaults } = await ok({ path: `/api-keys/${key.token}` });

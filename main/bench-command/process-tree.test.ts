@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { spawn } from 'node:child_process';
 import { test } from 'node:test';
-import { processesOf, usageOfTree } from './process-tree.ts';
+import { processesOf, usageOfTree } from './measure.ts';
 
 test('CPU time of ps is read with days, hours and hundredths', () => {
   const listed = `    1     0   1-02:03:04  1200 /sbin/init

@@ -7,12 +7,11 @@ import { version } from '../../core/administration/cli/arguments.ts';
 import type { BenchCommand, BenchRun } from '../../core/administration/cli/bench-arguments.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
 import { serveBare } from './bare.ts';
-import { chart } from './chart.ts';
+import { type BenchResult, chart, contextLines, gatewayResult, markdown, terminalTable } from './report.ts';
 import { announced, launchSelf } from './child.ts';
 import { ask, post, question } from './load.ts';
 import { FailedRequests, measureInTurns, type Plan, type Subject } from './measure.ts';
 import { startPeers } from './peers.ts';
-import { type BenchResult, contextLines, gatewayResult, markdown, terminalTable } from './report.ts';
 import { serveUpstream } from './upstream.ts';
 import { type BenchConfig, copyConfig } from './user-config.ts';
 

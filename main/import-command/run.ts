@@ -4,12 +4,12 @@ import path from 'node:path';
 import type { ImportFromCommand } from '../../core/administration/cli/import-arguments.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
 import { importBifrost } from './bifrost.ts';
-import type { Draft } from './draft.ts';
+import { Draft, slugOf, Values, type Written } from './draft.ts';
 import { importLiteLLM } from './litellm.ts';
-import { importOpenRouter } from './openrouter.ts';
 import { importPortkey } from './portkey.ts';
-import { Report } from './report.ts';
-import { readSource, readSources } from './source.ts';
+import { Report, type SourceReport } from './report.ts';
+import { readSource, readSources, type Source, textOf } from './source.ts';
+import { isJsonObject, type JsonObject } from '../../core/base/json.ts';
 
 /** Where the command prints. */
 interface ImportOutput {
@@ -75,4 +75,66 @@ async function write(file: string, text: string, flag: 'w' | 'wx'): Promise<void
     const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST';
     throw isThere ? new Error(`${file} is there already; --force writes over it.`) : error;
   });
+}
+
+// `weir import openrouter`: parameters of requests or presets of OpenRouter become configs at OpenRouter.
+
+/** Members that are the request's own. */
+const ownOfRequest = new Set(['messages', 'prompt', 'input', 'stream', 'stream_options']);
+const openRouter = 'openrouter';
+
+/** The configuration with one config for each file. Throws when a file names no model. */
+function importOpenRouter(sources: readonly Source[], report: Report): Draft {
+  const draft = new Draft();
+  for (const source of sources) {
+    const { value } = source;
+    if (!isJsonObject(value) || !('model' in value || 'models' in value || isJsonObject(value['provider'])))
+      throw new Error(
+        `${source.file} holds no request or preset of OpenRouter: it has none of model, models and provider.`,
+      );
+    const told = report.of(source);
+    const values = new Values(source, report);
+    draft.providerSlug(openRouter, 'openrouter', { api_key: values.variable([], 'OPENROUTER_API_KEY') });
+    const name = draft.addConfig(slugOf(path.parse(source.file).name), openRouterConfig(value, told));
+    if (sources.length === 1) draft.provider['config'] = name;
+    told.changed(
+      [],
+      `is configs.${name}: requests name it in x-service-config${sources.length === 1 ? ', or name none' : ''}`,
+    );
+    report.addForgotten(source);
+  }
+  if (sources.length > 1) draft.provider['default'] = `@${openRouter}`;
+  return draft;
+}
+
+function openRouterConfig(value: JsonObject, told: SourceReport): Written {
+  const others = Array.isArray(value['models']) ? value['models'].map(textOf) : [];
+  const models = [...new Set([textOf(value['model']), ...others].filter((model) => model !== ''))];
+  const defaults: Written = {};
+  const overrides: Written = {};
+  for (const [key, item] of Object.entries(value)) {
+    if (key === 'model' || key === 'models')
+      told.mapped([key], models.length > 1 ? 'is a fallback over the models' : 'is the model of the target');
+    else if (ownOfRequest.has(key)) told.missing([key], 'belongs to each request');
+    else if (key === 'route') told.mapped([key], 'is the strategy');
+    else if (key === 'provider' || key === 'plugins' || key === 'transforms') {
+      overrides[key] = item;
+      told.mapped([key], 'is override_params: OpenRouter gets it with every request');
+    } else {
+      defaults[key] = item;
+      told.mapped([key], 'is default_params: used where the request says nothing');
+    }
+  }
+  const own = {
+    provider: `@${openRouter}`,
+    ...(Object.keys(defaults).length > 0 && { default_params: defaults }),
+  };
+  const target = (model: string): Written => ({
+    override_params: { ...(model !== '' && { model }), ...overrides },
+  });
+  if (models.length < 2) {
+    const { override_params: params } = target(models[0] ?? '');
+    return { ...own, ...(Object.keys(params as Written).length > 0 && { override_params: params }) };
+  }
+  return { ...own, strategy: { mode: 'fallback' }, targets: models.map(target) };
 }

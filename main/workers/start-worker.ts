@@ -6,27 +6,26 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import { createLog } from '../../adapters/telemetry/line-log.ts';
 import { createMetrics } from '../../adapters/telemetry/prometheus.ts';
-import { readFeatures } from '../../core/access/features.ts';
+import { type Features, readFeatures } from '../../core/access/features.ts';
 import type { Command } from '../../core/administration/cli/arguments.ts';
 import { loadConfig } from '../../core/config/load-config.ts';
 import { readBytes } from '../../core/config/read-file.ts';
 import { formatProblem, type Problem } from '../../core/config/problem.ts';
-import { startServer } from '../../core/http/server.ts';
+import { startServer, workerClientHeader } from '../../core/http/server.ts';
 import { RoutingState } from '../../core/routing/plan/routing-state.ts';
 import { installProcessGuards, restartExitCode, startWatchdog } from '../../core/lifecycle/process-guards.ts';
 import { UndoStack } from '../../core/lifecycle/undo-stack.ts';
-import { systemClock as clock } from '../../core/ports/clock.ts';
+import { type Clock, systemClock as clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { lockData } from '../../storage/embedded/data-lock.ts';
 import { ownFolder } from '../../storage/embedded/own-folder.ts';
-import { Channel, type Offered } from '../../storage/parent/channel.ts';
+import { Channel, type Offered, type Remote } from '../../storage/parent/channel.ts';
 import { tellLatencies } from '../../storage/parent/latencies.ts';
 import { openKeys } from '../../storage/secrets/key-file.ts';
 import { createSecretBox } from '../../storage/secrets/secret-box.ts';
 import { assembleGateway } from '../assemble.ts';
 import { configFile } from '../config-file.ts';
 import { keyVariables } from '../open-secret-box.ts';
-import { askParent } from './control-plane.ts';
 import {
   type CallsOfParent,
   type CallsOfWorker,
@@ -34,7 +33,27 @@ import {
   slotVariable,
   socketVariable,
 } from './worker-calls.ts';
-import { openWorkerStores } from './worker-stores.ts';
+import http, { type IncomingMessage, type ServerResponse } from 'node:http';
+import { GatewayError } from '../../core/errors/gateway-error.ts';
+import {
+  directoryWithFile,
+  fileRecordsOnly,
+} from '../../core/administration/directory/file-records-directory.ts';
+import { FileRecordsInUse } from '../../core/administration/directory/file-records-in-use.ts';
+import type { ConfigSource } from '../../core/config/config-source.ts';
+import type { GatewayConfig } from '../../core/config/schema.ts';
+import type { Metrics } from '../../core/ports/metrics.ts';
+import type { SecretBox } from '../../core/ports/secret-managers.ts';
+import { keepSnapshots } from '../../storage/identity/directory-snapshot.ts';
+import { readIdentity } from '../../storage/identity/open-identity.ts';
+import { createBudgets } from '../../storage/memory/budgets.ts';
+import { createMemoryCounters } from '../../storage/memory/counters.ts';
+import { createMemoryLimiter } from '../../storage/memory/limiter.ts';
+import { createNoAnalytics } from '../../storage/none/no-analytics.ts';
+import { createParentResources, createParentStores } from '../../storage/parent/parent-stores.ts';
+import { openSharedStores } from '../../storage/redis/open-shared-stores.ts';
+import { isServer, openAnalytics } from '../open-analytics.ts';
+import { followStore, openLogRows, type Stores } from '../open-stores.ts';
 
 const env = process.env;
 
@@ -216,4 +235,199 @@ class WorkerProcess {
 /** Reads the configuration that the parent has read; files that it did not need come from the disk. */
 function loadTexts(file: string, texts: ConfigTexts): ReturnType<typeof loadConfig> {
   return loadConfig(file, { env, readFile: async (one) => texts.get(one) ?? readBytes(one) });
+}
+
+/** The way of administrative requests from a worker to its parent. */
+
+/** Headers of one connection: each side has its own. */
+const ofConnection = new Set(['connection', 'keep-alive', 'proxy-connection', 'upgrade', 'expect', 'te']);
+
+/** Headers for the other connection: without those of this one. */
+function passedOn(headers: readonly string[], dropped: ReadonlySet<string>): string[] {
+  const passed: string[] = [];
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at] as string;
+    const low = name.toLowerCase();
+    if (!dropped.has(low) && low !== workerClientHeader) passed.push(name, headers[at + 1] as string);
+  }
+  return passed;
+}
+
+const ofAnswer = new Set([...ofConnection, 'transfer-encoding']);
+
+/**
+ * Sends a request as it came to the socket of the parent, and its answer back. Resolves when the answer has ended;
+ * never rejects. `isDraining` says whether the client's connection closes after the answer.
+ */
+function askParent(
+  socketPath: string,
+  isDraining: () => boolean,
+): (request: IncomingMessage, response: ServerResponse, expectsContinue?: boolean) => Promise<void> {
+  return (request, response, expectsContinue = false) =>
+    new Promise((resolve) => {
+      if (expectsContinue) response.writeContinue();
+      const { method, url: path, rawHeaders, socket } = request;
+      const headers = passedOn(rawHeaders, ofConnection);
+      // A request of HTTP/1.0, such as a balancer's check, needs no Host; the one to the parent does.
+      if (request.headers.host === undefined) headers.push('host', '');
+      headers.push(workerClientHeader, socket.remoteAddress ?? '');
+      const upstream = http.request({ socketPath, method, path, headers, agent: false });
+      upstream.on('response', (answer) => {
+        const head = passedOn(answer.rawHeaders, ofAnswer);
+        if (isDraining()) head.push('connection', 'close');
+        response.writeHead(answer.statusCode ?? 502, answer.statusMessage, head);
+        answer.pipe(response);
+        answer.on('error', () => response.destroy());
+      });
+      upstream.on('error', () => {
+        if (response.headersSent) response.destroy();
+        else if (!response.destroyed) refuse(response);
+      });
+      response.on('close', () => {
+        upstream.destroy();
+        resolve();
+      });
+      request.on('error', () => upstream.destroy());
+      request.pipe(upstream);
+    });
+}
+
+function refuse(response: ServerResponse): void {
+  const { status, message, type, code } = new GatewayError(
+    'store_unavailable',
+    'The administration of this gateway is starting again. Try again in a moment.',
+  );
+  response.writeHead(status, { 'content-type': 'application/json', 'retry-after': '1' });
+  response.end(JSON.stringify({ error: { message, type, param: null, code } }));
+}
+
+// The stores of a worker. Its journal is its own; a Redis server is called from here; everything else
+// is in the parent.
+
+/** Options of `openWorkerStores`. */
+interface WorkerStoresOptions {
+  readonly parent: Remote<CallsOfParent>;
+  /** The configuration's file. */
+  readonly file: string;
+  readonly config: GatewayConfig;
+  readonly source: ConfigSource;
+  /** The data folder, absolute; the parent holds its lock. */
+  readonly data: string;
+  /** The worker's own folder; this process holds its lock. */
+  readonly folder: string;
+  /** Number of journals of this gateway. */
+  readonly journals: number;
+  readonly features: Features;
+  readonly secrets: SecretBox;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly opened: UndoStack;
+}
+
+interface WorkerStores extends Omit<Stores, 'identity' | 'loans'> {
+  /** What this worker has borrowed of the limits of its parent. */
+  readonly leases: ReturnType<typeof createParentStores>['leases'];
+}
+
+/** Opens the stores of a worker; resources to close are added to `opened`. */
+async function openWorkerStores(options: WorkerStoresOptions): Promise<WorkerStores> {
+  const { parent, config, folder, journals, opened } = options;
+  const [counts, administration] = await Promise.all([openCounts(options), openAdministration(options)]);
+  // A server takes the rows from here; the embedded engine reads them from the disk, when the parent tells it to.
+  const store = isServer(config)
+    ? await openAnalytics(options)
+    : {
+        insert: (...rows: Parameters<Stores['analytics']['insert']>) =>
+          parent.call('analytics.insert', ...rows),
+      };
+  const journal = await openLogRows({ ...options, opened }, store, {
+    directory: path.join(folder, 'journal'),
+    shares: journals,
+  });
+  return {
+    ...counts,
+    ...administration,
+    journal,
+    // Routes that query logs run in the parent.
+    analytics: createNoAnalytics(),
+    exports: undefined,
+    alerts: undefined,
+  };
+}
+
+/** In memory, all counts are the parent's; on a server, this process is one of its clients. */
+async function openCounts({
+  parent,
+  config,
+  features,
+  clock,
+  log,
+  metrics,
+  opened,
+}: WorkerStoresOptions): Promise<
+  Pick<
+    WorkerStores,
+    'counters' | 'limiter' | 'leases' | 'budgets' | 'ledger' | 'cache' | 'vectors' | 'dependencies'
+  >
+> {
+  const { max_value_bytes: maxValueBytes } = config.storage.cache;
+  const own = createParentStores({ parent, clock, log, metrics, maxValueBytes });
+  opened.push(() => own.leases.close());
+  const isInMemory = config.storage.counters.url === 'memory:';
+  const counters = createMemoryCounters({ clock, log });
+  opened.push(() => counters.close());
+  const ledger = config.storage.resources.url === 'none:' ? undefined : own.ledger;
+  const budgets = createBudgets({ clock, log, ledger, enforces: features.isOn('usage_limits') });
+  if (!isInMemory) {
+    await budgets.start();
+    opened.push(async () => void (await budgets.close()));
+  }
+  const shared = await openSharedStores({
+    ...{ storage: config.storage, log, clock, metrics, counters, budgets },
+    limiter: createMemoryLimiter({ counters, budgets }),
+    hasLedger: ledger !== undefined,
+    cache: own.cache,
+    vectors: own.vectors,
+  });
+  opened.push(() => shared.close());
+  const { cache, vectors, dependencies } = shared;
+  const { counters: inUse, limiter, budgets: told } = isInMemory ? own : shared;
+  const { leases } = own;
+  return { counters: inUse, limiter, leases, budgets: told, ledger, cache, vectors, dependencies };
+}
+
+async function openAdministration(
+  options: WorkerStoresOptions,
+): Promise<Pick<WorkerStores, 'resources' | 'stored' | 'owned' | 'directory' | 'fileRecords' | 'following'>> {
+  const { parent, config, data, secrets, log, clock } = options;
+  const identity = await readIdentity(data, process.env['WEIR_OWNER_EMAIL']);
+  const { defaultOrganisationId: organisationId, defaultWorkspaceId } = identity.directory;
+  const place = { defaultOrganisationId: organisationId, defaultWorkspaceId, secrets };
+  const fileRecords = new FileRecordsInUse(options, place, clock);
+  const { current } = fileRecords;
+  if (config.storage.resources.url === 'none:')
+    return {
+      resources: undefined,
+      stored: undefined,
+      owned: fileRecordsOnly(current, place),
+      directory: directoryWithFile(identity.directory, current),
+      fileRecords,
+      following: undefined,
+    };
+  const isShared = !config.storage.resources.url.startsWith('pglite:');
+  const kept = isShared ? keepSnapshots({ data, organisationId, secrets, log }) : undefined;
+  const followed = await followStore(options, {
+    identity,
+    store: createParentResources(parent),
+    fileRecords,
+    isShared,
+    // The parent writes them.
+    snapshots: kept && {
+      read: () => kept.read(),
+      write: () => Promise.resolve(),
+      confirm: () => Promise.resolve(),
+    },
+  });
+  return { ...followed, fileRecords };
 }

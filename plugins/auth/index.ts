@@ -17,7 +17,6 @@ import {
   Type,
 } from '../../core/pipeline/plugin.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
-import { keyExpiredError, invalid, missing, sessionOver } from './refusals.ts';
 import { TokenRing } from './token-ring.ts';
 import { keySecretHash, keySecretProperties, oneKeySecret } from '../../core/organisation/key-secret.ts';
 import { TokenSchema } from './token-options.ts';
@@ -27,6 +26,50 @@ import { sha256 } from '../../core/base/bytes.ts';
 import { BrowserSessions } from '../../core/access/browser-session.ts';
 import { isOfWorkspace } from '../../core/access/scopes.ts';
 import { Name } from '../../core/organisation/fields.ts';
+
+const challenge = { headers: ['www-authenticate', 'Bearer'] };
+
+/** The request names no caller. */
+function missing(header: string, keyPrefix: string, hasBearer: boolean): GatewayError {
+  const seen = hasBearer
+    ? ` The Authorization header holds another key: service keys begin with "${keyPrefix}".`
+    : '';
+  return new GatewayError(
+    'key_missing',
+    `No service key. Send it as "${header}: KEY" or as "Authorization: Bearer KEY".${seen}`,
+    challenge,
+  );
+}
+
+/** The browser has no session, or one that has ended. */
+function sessionOver(): GatewayError {
+  return new GatewayError(
+    'key_missing',
+    "The session of this browser has ended, or it sent another page's token. Sign in again.",
+    challenge,
+  );
+}
+
+/** The service key in this header is not known. */
+function invalid(header: string): GatewayError {
+  return new GatewayError(
+    'key_invalid',
+    `The service key in ${header} is not known here. Check that it was copied whole and still exists.`,
+    challenge,
+  );
+}
+
+/** The key has expired. */
+function keyExpiredError({ id, name, isReplaced }: KeyRecord, at: number): GatewayError {
+  const when = new Date(at).toISOString();
+  return new GatewayError(
+    'key_expired',
+    isReplaced === true
+      ? `This secret of the service key "${name}" was replaced, and has ended at ${when}. Use the new one; where nobody has it, POST /api-keys/${id}/rotate answers one.`
+      : `The service key "${name}" expired at ${when}. Ask for a new one.`,
+    challenge,
+  );
+}
 
 const form = /^eyJ[\w-]+\.[\w-]+\.[\w-]*$/;
 

@@ -7,7 +7,7 @@ import { newFeedback } from '../../core/organisation/new-feedback.ts';
 import { rowTime } from '../../core/base/row-time.ts';
 import type { FeedbackRow } from '../../core/ports/request-row.ts';
 import type { GivenFeedback } from '../../core/ports/analytics.ts';
-import { keepRows } from './logs/reported-row.ts';
+import { keepRows } from './logs/reported.ts';
 import { analyticsQuestion } from './shared/data-visibility.ts';
 import { plainObject, refusedBody, strict } from './shared/fields.ts';
 import { noSuchRecord } from './shared/records.ts';

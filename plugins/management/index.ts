@@ -3,7 +3,7 @@ import { compileRedaction, redactionFaults } from '../../core/redaction/redactio
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
 import { auditLogsRoute, auditVerificationRoute, DeniedAttempts } from './audit-logs.ts';
-import { callerRoute } from './caller.ts';
+import { callerRoute } from './api-keys/access.ts';
 import { cacheSummaryRoute, graphRoutes } from './analytics/routes.ts';
 import { configFileRoutes } from './config-file.ts';
 import { configRoutes } from './configs/routes.ts';
@@ -14,17 +14,15 @@ import { feedbackRoutes } from './feedback.ts';
 import { getLogRoute, listLogsRoute } from './logs/routes.ts';
 import { groupMappingRoutes } from './users/group-mappings.ts';
 import { groupRoutes, namedGroupRoutes } from './analytics/groups.ts';
-import { guardrailChecksRoute } from './guardrails/checks.ts';
-import { guardrailRoutes } from './guardrails/routes.ts';
+import { guardrailChecksRoute, guardrailRoutes } from './guardrails/routes.ts';
 import { insertLogsRoute } from './logs/reported.ts';
 import { invalidateCacheRoute } from './invalidate-cache.ts';
-import { integrationRoutes } from './integrations/routes.ts';
+import { integrationRoutes, providerKindsRoute } from './integrations/routes.ts';
 import { inviteRoutes } from './invites/routes.ts';
 import { litellmRoutes } from './litellm/routes.ts';
 import { labelRoutes } from './prompts/labels.ts';
 import { memberRoutes } from './workspaces/members.ts';
 import { modelPricingRoute } from './integrations/models.ts';
-import { providerKindsRoute } from './integrations/kinds.ts';
 import { otelRoutes } from './telemetry/routes.ts';
 import { promptPartialRoutes } from './prompts/partials.ts';
 import { promptRoutes, renderPromptRoute } from './prompts/routes.ts';
@@ -39,11 +37,12 @@ import { userRoutes } from './users/routes.ts';
 import { virtualKeyRoutes } from './providers/virtual-keys.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 import type { RouteDefinition } from '../../core/pipeline/define-route.ts';
-import { mcpIntegrationCapabilityRoutes } from './mcp-integrations/capabilities.ts';
-import { mcpIntegrationWorkspaceRoutes } from './mcp-integrations/workspaces.ts';
-import { mcpIntegrationRoutes } from './mcp-integrations/routes.ts';
+import {
+  mcpIntegrationCapabilityRoutes,
+  mcpServerCapabilityRoutes,
+} from './mcp-integrations/capabilities.ts';
+import { mcpIntegrationRoutes, mcpIntegrationWorkspaceRoutes } from './mcp-integrations/routes.ts';
 import { mcpMetadataRoutes } from './mcp-integrations/metadata.ts';
-import { mcpServerCapabilityRoutes } from './mcp-servers/capabilities.ts';
 import { mcpServerConnectionRoutes } from './mcp-servers/connections.ts';
 import { mcpServerRoutes, mcpServerTestRoute } from './mcp-servers/routes.ts';
 import { mcpVirtualServerRoutes } from './mcp-virtual-servers/routes.ts';

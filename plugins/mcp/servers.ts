@@ -11,8 +11,7 @@ import type { McpTarget, McpUpstream } from '../../core/ports/mcp.ts';
 import type { McpCapability, McpCapabilityType } from '../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import { apiCredential } from './api-credential.ts';
-import { ownIdentity } from './oauth/own-identity.ts';
-import type { ServerIdentity } from './oauth/server-identity.ts';
+import { ownIdentity, type ServerIdentity } from './oauth/server-identity.ts';
 import type { McpOptions, ServerOptions, ToolOptions } from './options.ts';
 import path from 'node:path';
 

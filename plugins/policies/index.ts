@@ -18,8 +18,7 @@ import {
   takeCharges,
   workspaceBudgetKey,
 } from '../../core/access/limit-charges.ts';
-import { type PolicySet, PolicySets, type RatePolicy, type UsagePolicy } from './policy-set.ts';
-import { Subject } from './subject.ts';
+import { type PolicySet, PolicySets, type RatePolicy, Subject, type UsagePolicy } from './policy-set.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import {
   type BudgetAmounts,

@@ -1,7 +1,7 @@
-import { type ApiKeyType, hasScope, managesKeys, reachOf } from '../../../core/access/scopes.ts';
+import { type ApiKeyType, hasScope, heldScopes, managesKeys, reachOf } from '../../../core/access/scopes.ts';
 import { dailyRotation } from '../../../core/organisation/key-rotation.ts';
-import type { RouteInput } from '../../../core/pipeline/define-route.ts';
-import { GatewayError } from '../../../core/pipeline/plugin.ts';
+import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
 import type {
   ApiKeyFilter,
   ApiKeyRecord,
@@ -10,10 +10,11 @@ import type {
 } from '../../../core/ports/resources.ts';
 import { refusedBody } from '../shared/fields.ts';
 import type { UserKeyRules } from '../../../core/ports/organisation-settings.ts';
-import { namedUsers, requireGrant } from '../users/visible.ts';
+import { namedUsers, requireGrant } from '../users/record.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { InviteRecord, UserRecord } from '../../../core/ports/people.ts';
 import { sha256 } from '../../../core/base/bytes.ts';
+import { settingsFor, type SettingsSource } from '../shared/data-visibility.ts';
 
 const dayMs = 86_400_000;
 type Reader = Pick<ResourcesReader, 'apiKeys' | 'members' | 'users'>;
@@ -222,4 +223,71 @@ export function newSecret(keyPrefix: string): NewSecret {
     hash: sha256(text, 'base64'),
     masked: `${keyPrefix}${random.slice(0, 2)}…${random.slice(-2)}`,
   };
+}
+
+const Caller = Type.Object({
+  object: Type.Literal('caller'),
+  id: Type.String({ description: 'Id of the key; of a token, its subject.' }),
+  name: Type.String(),
+  type: Type.String({
+    description: '`owner`, `organisation-service`, `workspace-service` or `workspace-user`.',
+  }),
+  is_token: Type.Boolean({ description: 'True for a JSON Web Token.' }),
+  organisation_id: Type.String(),
+  workspace_id: Type.String({ description: 'Workspace in which its requests are logged.' }),
+  user_id: Type.String({ description: 'Empty for keys of services.' }),
+  role: Type.String({ description: '`owner`, `admin`, `manager` or `member`.' }),
+  scopes: Type.Array(Type.String(), {
+    description:
+      'Each scope that the caller holds, by its own name, without those that the settings of its workspace take from its role.',
+  }),
+  expires_at: Type.Union([Type.String(), Type.Null()]),
+  features_off: Type.Array(Type.String(), {
+    description: 'Features that the operator of this gateway has switched off.',
+  }),
+});
+
+/** `GET /me`: who calls, and with which rights. Every caller may ask. */
+export function callerRoute({ features, directory }: Pick<Scope, 'features' | 'directory'>): RouteDefinition {
+  return defineRoute({
+    id: 'caller.get',
+    method: 'GET',
+    path: '/me',
+    summary: 'Get the caller: its key, role and scopes',
+    scope: [],
+    audit: null,
+    reply: Caller,
+    handle: ({ key, role }) => ({
+      object: 'caller' as const,
+      ...{ id: key.id, name: key.name, type: key.kind, is_token: key.isToken === true },
+      ...{ organisation_id: key.organisationId, workspace_id: key.workspaceId, user_id: key.userId },
+      role,
+      scopes: usableScopes({ key, role }, directory),
+      expires_at: key.expiresAt === null ? null : new Date(key.expiresAt).toISOString(),
+      features_off: [...features.off],
+    }),
+  });
+}
+
+const changing: ReadonlySet<string> = new Set(['create', 'update', 'delete', 'publish']);
+
+/** The scopes of the caller's key, without those that its role may not use by the settings in force. */
+function usableScopes(actor: Actor, directory: SettingsSource): string[] {
+  const held = [...heldScopes(actor.key)];
+  const settings = settingsFor(actor, directory);
+  if (settings === undefined) return held;
+  const { configs, prompts, data_visibility: data } = settings;
+  const who = actor.role === 'manager' ? 'managers' : 'members';
+  const isUsable = (views: boolean, writes: boolean, action: string): boolean =>
+    changing.has(action) ? writes : views;
+  return held.filter((scope) => {
+    const [subject, action = ''] = scope.split('.');
+    if (subject === 'analytics') return data[`${who}ViewAnalytics`];
+    if (subject === 'configs')
+      return isUsable(configs[`${who}ViewConfigs`], configs[`${who}WriteConfigs`], action);
+    // Rendering one is a part of sending a request.
+    if (subject === 'prompts' && action !== 'render')
+      return isUsable(prompts[`${who}ViewPrompts`], prompts[`${who}WritePrompts`], action);
+    return true;
+  });
 }

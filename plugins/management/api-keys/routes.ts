@@ -47,7 +47,7 @@ import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { settingsInForce } from '../settings/record.ts';
 import { staleVersion, visibleWorkspace } from '../shared/records.ts';
 import { Identifier, refusedBody, shownMistakes, strict } from '../shared/fields.ts';
-import { requireGrant, requireSamePath } from '../users/visible.ts';
+import { requireGrant, requireSamePath } from '../users/record.ts';
 import { randomUUID } from 'node:crypto';
 import { rotatesWithin, rotationBehind, transition } from '../../../core/organisation/key-rotation.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';

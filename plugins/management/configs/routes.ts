@@ -34,7 +34,7 @@ import { Identifier, Name, plainObject, strict } from '../shared/fields.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ApiKeyFilter, ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 
-import { requireSamePath } from '../users/visible.ts';
+import { requireSamePath } from '../users/record.ts';
 import { parseJson } from '../../../core/base/json.ts';
 import type { ConfigData } from '../../../core/ports/record-kinds.ts';
 import { explainConfigRoute, schemaRoute } from './explain.ts';

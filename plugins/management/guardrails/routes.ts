@@ -1,6 +1,6 @@
 import { hasScope } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { DefaultGuardrails } from '../../../core/ports/organisation-settings.ts';
@@ -42,6 +42,7 @@ import {
   unmaskedHeaders,
 } from '../shared/sealed-secrets.ts';
 import type { GuardrailData } from '../../../core/ports/record-kinds.ts';
+import { listReply } from '../shared/replies.ts';
 
 /** Body that creates a guardrail. */
 const CreateGuardrail = Type.Object(
@@ -445,4 +446,52 @@ function requireRight(key: KeyRecord, action: RecordAction, workspaceId: string 
     'scope_missing',
     `The key "${key.name}" lacks the scope "${scope}", which guardrails of the whole organisation ask for. Name a workspace (workspace_id), or use a key that has it.`,
   );
+}
+
+const Phase = Type.Union([Type.Literal('input'), Type.Literal('output')]);
+
+const CheckReply = Type.Object({
+  id: Type.String({ description: 'As guardrails name it: `default.contains`.' }),
+  description: Type.String(),
+  phases: Type.Array(Phase, { description: '`input`: it judges requests. `output`: it judges answers.' }),
+  changes: Type.Boolean({ description: 'Whether it may change the texts that it judges.' }),
+  timeout_ms: Type.Integer({
+    description: 'Longest time of one judgement, unless the guardrail says another.',
+  }),
+  parameters: Type.Record(Type.String(), Type.Unknown(), { description: 'JSON schema of its parameters.' }),
+});
+
+const usualTimeoutMs = 5000;
+
+/** `GET /guardrail-checks`: the checks that guardrails of this gateway can use, those of plugins too. */
+export function guardrailChecksRoute({ guards }: Pick<Scope, 'guards'>): RouteDefinition {
+  // The same for all callers until the configuration changes, and then there is another generation.
+  const data = guards.ids.flatMap((id): Static<typeof CheckReply>[] => {
+    const check = guards.definition(id);
+    // Other names of a check are understood, and not offered.
+    if (check?.id !== id) return [];
+    const { description, phases, changes, timeoutMs, schema } = check;
+    return [
+      {
+        ...{ id, description, phases: [...phases], changes: changes === true },
+        timeout_ms: timeoutMs ?? usualTimeoutMs,
+        parameters: JSON.parse(JSON.stringify(schema)) as Record<string, unknown>,
+      },
+    ];
+  });
+  return defineRoute({
+    id: 'guardrail_checks.list',
+    method: 'GET',
+    path: '/guardrail-checks',
+    summary: 'The checks that guardrails can use, with the schema of their parameters',
+    scope: [
+      ...['guardrails.list', 'guardrails.read'],
+      ...['organisation_guardrails.list', 'organisation_guardrails.read'],
+    ],
+    feature: 'guardrails',
+    // Reads only.
+    audit: null,
+    reply: Type.Object({ ...listReply, data: Type.Array(CheckReply) }),
+    handle: () => ({ object: 'list' as const, total: data.length, data }),
+  });
 }

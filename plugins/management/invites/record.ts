@@ -4,13 +4,13 @@ import {
   GivenOrganisationRole,
   GivenWorkspaceRole,
   readWorkspaceRole,
+  requireGrant,
   WorkspaceRoleSchema,
 } from '../users/record.ts';
 import { Name, orNull, refusedBody, strict } from '../shared/fields.ts';
 import { canonicalScope, refuseScopes, type Role } from '../../../core/access/scopes.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
-import { requireGrant } from '../users/visible.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
 /** Body that creates an invite. */

@@ -22,8 +22,7 @@ import {
 } from './record.ts';
 import { linkOrigin } from '../../../core/pipeline/browser.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import { requireGrant } from '../users/visible.ts';
-import { GivenOrganisationRole, showUser, userExample, UserReply } from '../users/record.ts';
+import { GivenOrganisationRole, requireGrant, showUser, userExample, UserReply } from '../users/record.ts';
 import { staleVersion } from '../shared/records.ts';
 import { Identifier, strict } from '../shared/fields.ts';
 import { insertMembers } from '../workspaces/members.ts';

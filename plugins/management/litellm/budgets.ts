@@ -1,16 +1,15 @@
 // Budgets of LiteLLM: a budget is a usage-limit policy over the keys whose metadata name it, with a count for each key.
 import { randomUUID } from 'node:crypto';
-import type { JsonObject } from '../../../core/base/json.ts';
-import { isJsonObject } from '../../../core/base/json.ts';
+import { isJsonObject, type JsonObject } from '../../../core/base/json.ts';
 import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, Type } from '../../../core/pipeline/plugin.ts';
 import { strict } from '../shared/fields.ts';
-import { liteLLMPeriod } from './durations.ts';
 import {
   BudgetBody,
   budgetMetadata,
   BudgetUpdateBody,
   foreign,
+  liteLLMPeriod,
   periodOf,
   refuseForeign,
   Shown,

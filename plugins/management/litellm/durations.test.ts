@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { liteLLMDuration, liteLLMEnd, liteLLMPeriod, liteLLMReset } from './durations.ts';
+import { liteLLMDuration, liteLLMEnd, liteLLMPeriod, liteLLMReset } from './fields.ts';
 
 describe('durations of LiteLLM', () => {
   test('a budget begins anew by the calendar where it does so there, and after whole days otherwise', () => {

@@ -5,7 +5,7 @@ import type { LogPlace, NewLogs } from '../../../core/ports/analytics.ts';
 import type { StreamSource } from '../../../core/pipeline/answer.ts';
 import { requestRow } from '../../../tests/conformance/analytics-rows.ts';
 import { ManualClock, settle } from '../../../tests/conformance/manual-clock.ts';
-import { LogFeeds } from './follow.ts';
+import { LogFeeds } from './stream.ts';
 
 const leftOut = { from: Date.UTC(2026, 0, 2), to: Date.UTC(2026, 0, 3) };
 const found = (place: number, entries = 0, left = 0): NewLogs => ({

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { acceptance, reportedLine } from './reported-row.ts';
+import { acceptance, reportedLine } from './reported.ts';
 
 const key = {
   id: 'k',

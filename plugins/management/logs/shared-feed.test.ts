@@ -8,7 +8,7 @@ import { chdbMissing } from '../../../storage/embedded/chdb-fixture.ts';
 import { bodyRow, ndjson, requestRow, storedTime } from '../../../tests/conformance/analytics-rows.ts';
 import { ManualClock, settle } from '../../../tests/conformance/manual-clock.ts';
 import { openAnalyticsOfFile } from '../../../tests/kit/embedded-analytics.ts';
-import { LogFeeds } from './follow.ts';
+import { LogFeeds } from './stream.ts';
 
 const analytics = await openAnalyticsOfFile();
 

@@ -1,12 +1,14 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { McpCapability, McpCapabilityType } from '../../../core/ports/record-kinds.ts';
+import type { McpCapability, McpCapabilityType, McpServerData } from '../../../core/ports/record-kinds.ts';
 import { changeRecord } from '../shared/records.ts';
 import { mcpIntegrationAccess as access } from './record.ts';
 import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../shared/replies.ts';
 import { Identifier, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
 import type { Page } from '../../../core/ports/page.ts';
 import type { Mistake } from '../../../core/base/json.ts';
+import { visibleServer } from '../mcp-servers/record.ts';
+import type { StoredRecord } from '../../../core/ports/records.ts';
 
 /** Type of a capability. */
 const CapabilityType = Type.Union([
@@ -30,7 +32,7 @@ const Pending = Type.Object({
 });
 
 /** Members of a capability in the API, for integrations and servers alike. */
-export const SharedCapability = Type.Object({
+const SharedCapability = Type.Object({
   name: Type.String(),
   type: CapabilityType,
   title: orNull(Type.String()),
@@ -66,16 +68,13 @@ export const CapabilityCounts = Type.Object({
 });
 
 /** Query of a list of capabilities: a page from 1 (`page`) or from 0 (`current_page`), of all types or of one. */
-export const CapabilityQuery = Type.Object(
-  { ...numberedPageQuery, type: Type.Optional(CapabilityType) },
-  strict,
-);
+const CapabilityQuery = Type.Object({ ...numberedPageQuery, type: Type.Optional(CapabilityType) }, strict);
 
 /** Members of a list of capabilities beside its data. */
-export const capabilityListReply = { ...longListReply, counts: CapabilityCounts };
+const capabilityListReply = { ...longListReply, counts: CapabilityCounts };
 
 /** Converts a capability to the API's shape; members of a wrong type are left out. */
-export function showDescribed({
+function showDescribed({
   name,
   type,
   described,
@@ -148,7 +147,7 @@ export function countCapabilities(
 }
 
 /** A page of the capabilities of a type, converted by `show`, with the counts of all. */
-export function capabilityPage<C extends Pick<McpCapability, 'type' | 'enabled'>, S>(
+function capabilityPage<C extends Pick<McpCapability, 'type' | 'enabled'>, S>(
   capabilities: readonly C[],
   { page, type }: { readonly page: Page; readonly type: McpCapabilityType | undefined },
   show: (capability: C) => S,
@@ -162,7 +161,7 @@ export function capabilityPage<C extends Pick<McpCapability, 'type' | 'enabled'>
 }
 
 /** For the reference. */
-export const capabilityExample: Static<typeof SharedCapability> = {
+const capabilityExample: Static<typeof SharedCapability> = {
   name: 'find_tickets',
   type: 'tool',
   title: 'Find tickets',
@@ -193,7 +192,7 @@ const GivenCapability = Type.Object(
 );
 
 /** Body that enables and disables capabilities; others stay unchanged. */
-export const CapabilitiesBody = Type.Object(
+const CapabilitiesBody = Type.Object(
   { capabilities: Type.Array(GivenCapability, { minItems: 1, maxItems: 4000 }) },
   strict,
 );
@@ -229,7 +228,7 @@ export function capabilityKey({ type, name }: { readonly type: McpCapabilityType
  * The entries of a body, by capability key. Throws `invalid_request` for a capability that the server does not offer
  * (with the nearest name), for a repeated one, and for one whose member `refused` is refused by `refusal`.
  */
-export function givenCapabilities<Given extends Static<typeof GivenCapability>>(
+function givenCapabilities<Given extends Static<typeof GivenCapability>>(
   given: readonly Given[],
   offered: readonly McpCapability[],
   refusal: (one: Given, offered: McpCapability) => string | undefined,
@@ -370,4 +369,109 @@ function unacceptable(
 ): string | undefined {
   if (!accept || pending !== undefined) return undefined;
   return 'cannot be true: no changed description waits to be accepted; GET the capabilities, or /metadata?refresh=true to ask the server, and leave "accept" out';
+}
+
+const serverPath = '/mcp-servers/{mcpServerId}/capabilities';
+const ServerParams = Type.Object({ mcpServerId: Identifier });
+const ServerCapabilityReply = Type.Object({
+  ...SharedCapability.properties,
+  integration_enabled: Type.Boolean({
+    description: 'A capability that is off in the integration is off everywhere.',
+  }),
+});
+
+/** The routes of an MCP server's capabilities in its workspace. */
+export function mcpServerCapabilityRoutes(scope: Scope): readonly RouteDefinition[] {
+  return [serverListRoute(), serverUpdateRoute(scope)];
+}
+
+function serverListRoute(): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_server_capabilities.list',
+    method: 'GET',
+    path: serverPath,
+    summary:
+      'Capabilities of an MCP server; each is on unless the integration or the workspace switched it off',
+    scope: 'mcp_servers.read',
+    // Reads only.
+    audit: null,
+    params: ServerParams,
+    query: CapabilityQuery,
+    reply: Type.Object({ ...capabilityListReply, data: Type.Array(ServerCapabilityReply) }),
+    examples: {
+      response: {
+        object: 'list',
+        total: 1,
+        has_more: false,
+        counts: countsExample,
+        data: [{ ...capabilityExample, integration_enabled: true }],
+      },
+    },
+    async handle({ params, query, key, read, sendVersion }) {
+      const { type, ...asked } = query;
+      const page = numberedPageOf(asked);
+      const { server, integration } = await read((reader) =>
+        visibleServer(reader, key, { idOrSlug: params.mcpServerId }),
+      );
+      sendVersion(server.version);
+      return capabilityPage(mergedCapabilities(server, integration), { page, type }, (one) => ({
+        ...showDescribed(one),
+        integration_enabled: one.integrationEnabled,
+      }));
+    },
+  });
+}
+
+function serverUpdateRoute({ clock }: Scope): RouteDefinition {
+  return defineRoute({
+    id: 'mcp_server_capabilities.update',
+    method: 'PUT',
+    path: serverPath,
+    summary: 'Switches capabilities of an MCP server on or off, for its workspace',
+    scope: 'mcp_servers.update',
+    audit: 'update',
+    params: ServerParams,
+    body: CapabilitiesBody,
+    reply: Type.Object({ success: Type.Boolean() }),
+    examples: {
+      request: { capabilities: [{ name: 'delete_ticket', type: 'tool', enabled: false }] },
+      response: { success: true },
+    },
+    async handle({ params, body, key, write, requireVersion, sendVersion }) {
+      const version = await write(async (writer) => {
+        const { server: before, integration } = await visibleServer(writer, key, {
+          idOrSlug: params.mcpServerId,
+        });
+        requireVersion(before.version);
+        const said = givenCapabilities(body.capabilities, integration.data.capabilities, (one, offered) =>
+          one.enabled && !offered.enabled
+            ? `cannot be true: the integration "${integration.slug}" has switched it off for every workspace`
+            : undefined,
+        );
+        // Enabled capabilities follow the integration, so only disabled ones are stored.
+        const kept = before.data.capabilities.filter((one) => !said.has(capabilityKey(one)));
+        const off = body.capabilities
+          .filter(({ enabled }) => !enabled)
+          .map(({ type, name }) => ({ type, name, enabled: false }));
+        const data: McpServerData = { ...before.data, capabilities: [...kept, ...off] };
+        const after = await changeRecord(writer, before, { data }, key, clock.now());
+        return { id: after.id, workspaceId: after.workspaceId, result: after.version };
+      });
+      sendVersion(version);
+      return { success: true };
+    },
+  });
+}
+
+/** Capabilities of a server; enabled unless the integration or the workspace disabled them. */
+export function mergedCapabilities(
+  { data }: StoredRecord<'mcp_server'>,
+  integration: StoredRecord<'mcp_integration'>,
+): readonly (McpCapability & { readonly integrationEnabled: boolean })[] {
+  const own = new Map(data.capabilities.map((one) => [capabilityKey(one), one.enabled]));
+  return integration.data.capabilities.map((one) => ({
+    ...one,
+    enabled: one.enabled && (own.get(capabilityKey(one)) ?? true),
+    integrationEnabled: one.enabled,
+  }));
 }

@@ -6,10 +6,16 @@ import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { McpCapability, McpIntegrationData } from '../../../core/ports/record-kinds.ts';
 import { type Handshake, type HandshakeScope, shakeHands, withReferences } from './connection.ts';
-import { CapabilityCounts, capabilityKey, countCapabilities, countsExample } from './capabilities.ts';
+import {
+  CapabilityCounts,
+  capabilityKey,
+  countCapabilities,
+  countsExample,
+  mergedCapabilities,
+} from './capabilities.ts';
 import { type McpIntegration, mcpIntegrationAccess as access, mcpIntegrationNoun } from './record.ts';
 import { Identifier, orNull, strict } from '../shared/fields.ts';
-import { mergedCapabilities, visibleServer } from '../mcp-servers/record.ts';
+import { visibleServer } from '../mcp-servers/record.ts';
 import { noSuchRecord, visibleWorkspace } from '../shared/records.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { McpDescription, McpOffer } from '../../../core/ports/mcp.ts';

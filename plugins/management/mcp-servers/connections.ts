@@ -15,7 +15,7 @@ import { withReferences } from '../mcp-integrations/connection.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
 import { eachRecord, everyRecord } from '../shared/records.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
-import { findUser } from '../users/visible.ts';
+import { findUser } from '../users/record.ts';
 import { integrationOf, visibleServer } from './record.ts';
 
 type Connection = StoredRecord<'mcp_connection'>;

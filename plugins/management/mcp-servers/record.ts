@@ -11,9 +11,7 @@ import {
 import { orNull } from '../shared/fields.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { McpCapability } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
-import { capabilityKey } from '../mcp-integrations/capabilities.ts';
 import { visibleRecord } from '../shared/records.ts';
 
 const shared = {
@@ -196,17 +194,4 @@ function serverStatus({ server, integration }: ServerWithIntegration): 'active' 
   return server.status === 'active' && isUsableIn(integration, server.workspaceId ?? '')
     ? 'active'
     : 'disabled';
-}
-
-/** Capabilities of a server; enabled unless the integration or the workspace disabled them. */
-export function mergedCapabilities(
-  { data }: StoredRecord<'mcp_server'>,
-  integration: StoredRecord<'mcp_integration'>,
-): readonly (McpCapability & { readonly integrationEnabled: boolean })[] {
-  const own = new Map(data.capabilities.map((one) => [capabilityKey(one), one.enabled]));
-  return integration.data.capabilities.map((one) => ({
-    ...one,
-    enabled: one.enabled && (own.get(capabilityKey(one)) ?? true),
-    integrationEnabled: one.enabled,
-  }));
 }

@@ -10,7 +10,7 @@ import { longList, longListReply, numberedPageOf, numberedPageQuery } from '../s
 import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
 import { connectedUsers } from './connections.ts';
 import { visibleServer } from './record.ts';
-import { findUser } from '../users/visible.ts';
+import { findUser } from '../users/record.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
 const path = '/mcp-servers/{mcpServerId}/user-access';

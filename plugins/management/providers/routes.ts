@@ -1,24 +1,301 @@
 import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts';
-import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
-import { newSlug, requiredWorkspace, visibleWorkspace } from '../shared/records.ts';
-import { usableIntegration } from '../integrations/record.ts';
+import { eachRecord, newRecord, newSlug, requiredWorkspace, visibleWorkspace } from '../shared/records.ts';
+import { GivenSlug, usableIntegration } from '../integrations/record.ts';
 import { RecordResource } from '../shared/record-resource.ts';
+import { Identifier, ManagedBy, Name, orNull, Place, refusedBody, strict } from '../shared/fields.ts';
+import { providerBudgetKey } from '../../../core/access/limit-charges.ts';
 import {
-  changedProvider,
-  CreateProvider,
-  providerExample,
-  ProviderReply,
-  requireUnused,
-  resetProviderUsage,
-  showProvider,
-  UpdateProvider,
-} from './record.ts';
-import { Identifier, Place } from '../shared/fields.ts';
+  BodyUsageLimit,
+  isExhausted,
+  rateLimitsOfBody,
+  ResetTimes,
+  ResetUsage,
+  resetUsed,
+  shownRateLimits,
+  ShownRateLimits,
+  showResetTimes,
+  showUsedLimit,
+  usageLimitOfBody,
+  UsageLimitSchema,
+} from '../shared/limits.ts';
+import { plainProvider, providerFields } from '../../../core/organisation/providers.ts';
+import type { ProviderData } from '../../../core/ports/record-kinds.ts';
+import { accessTo } from '../../../core/access/integration-access.ts';
+
+const maxNamed = 10;
+
+/**
+ * Throws `resource_conflict`, listing at most ten users, while configs, deployments or prompts name one of these
+ * providers.
+ */
+export async function requireUnused(
+  reader: Pick<ResourcesReader, 'records'>,
+  organisationId: string,
+  providers: readonly StoredRecord<'provider'>[],
+): Promise<void> {
+  if (providers.length === 0) return;
+  const users: string[] = [];
+  for (const kind of ['config', 'deployment', 'prompt'] as const) {
+    for await (const record of eachRecord(reader, kind, organisationId, { status: 'active' })) {
+      const used = providers.some(
+        (provider) => isWithin(provider, record) && namesProvider(record.data, provider),
+      );
+      if (used) users.push(`the ${kind} "${record.slug}"`);
+      if (users.length === maxNamed) break;
+    }
+  }
+  if (users.length === 0) return;
+  throw new GatewayError(
+    'resource_conflict',
+    `It is in use: ${users.slice(0, maxNamed).join(', ')}. Change what names it first.`,
+  );
+}
+
+/** True when `user` can use the record: its workspace matches, or it is a record of the organisation. */
+function isWithin({ workspaceId }: StoredRecord, user: StoredRecord): boolean {
+  return user.workspaceId === undefined || user.workspaceId === workspaceId;
+}
+
+/** True when any part of this value names the provider: a virtual key, `@slug`, or a model `@slug/…`. */
+function namesProvider(value: unknown, { id, slug }: StoredRecord): boolean {
+  const waiting: unknown[] = [value];
+  for (let one = waiting.pop(); one !== undefined; one = waiting.pop()) {
+    if (typeof one === 'string' && (one === `@${slug}` || one.startsWith(`@${slug}/`))) return true;
+    if (typeof one !== 'object' || one === null) continue;
+    for (const [name, member] of Object.entries(one)) {
+      const isKey = name === 'virtual_key' || name === 'virtualKey';
+      if (isKey && (member === slug || member === id)) return true;
+      if (member !== undefined) waiting.push(member);
+    }
+  }
+  return false;
+}
+
+/** Body that creates a provider. */
+const CreateProvider = Type.Object(
+  {
+    name: Name('For people.'),
+    integration_id: Name('Id or slug of an integration that the workspace may use.'),
+    workspace_id: Type.Optional(Name('Id or slug. Default: the workspace of the key.')),
+    slug: Type.Optional(GivenSlug),
+    ...providerFields,
+    usage_limits: BodyUsageLimit,
+  },
+  strict,
+);
+
+/** Body that changes a provider; absent members stay unchanged. */
+const UpdateProvider = Type.Object(
+  {
+    name: Type.Optional(Name('For people.')),
+    workspace_id: Type.Optional(Name('Its workspace, for keys of the organisation that name it by slug.')),
+    ...providerFields,
+    usage_limits: BodyUsageLimit,
+    reset_usage: ResetUsage,
+  },
+  strict,
+);
+
+/** Members of a body that the provider stores. */
+type ProviderBody = Pick<
+  Static<typeof UpdateProvider>,
+  'note' | 'usage_limits' | 'rate_limits' | 'expires_at'
+>;
+
+/** The provider after the change by the body. Throws `invalid_request` for invalid limits and times. */
+export function changedProvider(
+  body: ProviderBody,
+  { clock }: Pick<Scope, 'clock'>,
+  before: ProviderData = plainProvider,
+): ProviderData {
+  const { note, usage_limits: usage, rate_limits: rates, expires_at: expires } = body;
+  return {
+    note: note === undefined ? before.note : (note ?? ''),
+    usageLimits: usage === undefined ? before.usageLimits : usageLimitOfBody(usage),
+    rateLimits: rates === undefined ? before.rateLimits : rateLimitsOfBody(rates),
+    expiresAt: expires === undefined ? before.expiresAt : timeOf(expires, clock.now()),
+    isVirtualKey: before.isVirtualKey,
+  };
+}
+
+function timeOf(text: string | null, now: number): number | undefined {
+  if (text === null) return undefined;
+  const at = Date.parse(text);
+  if (at > now) return at;
+  if (!Number.isNaN(at)) throw refusedBody([{ path: '/expires_at', message: 'lies in the past' }]);
+  throw refusedBody([{ path: '/expires_at', message: 'must be an ISO 8601 time like 2030-01-31T00:00:00Z' }]);
+}
+
+const Status = Type.Union([Type.Literal('active'), Type.Literal('exhausted'), Type.Literal('expired')]);
+
+/** Common members of answers about providers and virtual keys. */
+export const sharedReply = {
+  id: Type.String(),
+  slug: Type.String(),
+  name: Type.String(),
+  note: orNull(Type.String()),
+  workspace_id: orNull(
+    Type.String({ description: 'Null for providers of the configuration that every workspace may use.' }),
+  ),
+  status: Status,
+  usage_limits: orNull(UsageLimitSchema),
+  ...ResetTimes,
+  rate_limits: ShownRateLimits,
+  reset_usage: orNull(Type.Number()),
+  expires_at: orNull(Type.String()),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+};
+
+/** A provider in the API. */
+const ProviderReply = Type.Object({
+  ...sharedReply,
+  integration_id: orNull(
+    Type.String({ description: 'Null for providers under `providers` in the configuration file.' }),
+  ),
+  managed_by: ManagedBy,
+  object: Type.Literal('provider'),
+});
+
+/** Budget of a provider's usage limit. */
+function budgetOf({ id, organisationId, createdAt }: StoredRecord<'provider'>) {
+  return { prefix: providerBudgetKey(organisationId, id), organisationId, createdAt };
+}
+
+/** Resets the usage counted against a provider's usage limit. */
+export async function resetProviderUsage(
+  record: StoredRecord<'provider'>,
+  { budgets }: Pick<Scope, 'budgets'>,
+): Promise<void> {
+  const { usageLimits } = record.data;
+  if (usageLimits !== undefined) await resetUsed([usageLimits], budgetOf(record), budgets);
+}
+
+function statusOf(
+  record: StoredRecord<'provider'>,
+  { clock, budgets }: Pick<Scope, 'clock' | 'budgets'>,
+): Static<typeof Status> {
+  const { usageLimits, expiresAt } = record.data;
+  if (expiresAt !== undefined && expiresAt <= clock.now()) return 'expired';
+  const isUsedUp = usageLimits !== undefined && isExhausted(usageLimits, budgetOf(record), budgets);
+  return isUsedUp ? 'exhausted' : 'active';
+}
+
+/** Values of `sharedReply`, with the current usage. */
+export function showShared(record: StoredRecord<'provider'>, scope: Pick<Scope, 'clock' | 'budgets'>) {
+  const { note, usageLimits, rateLimits, expiresAt } = record.data;
+  return {
+    id: record.id,
+    slug: record.slug,
+    name: record.name,
+    status: statusOf(record, scope),
+    note: note === '' ? null : note,
+    workspace_id: record.workspaceId ?? null,
+    usage_limits:
+      usageLimits === undefined ? null : showUsedLimit(usageLimits, budgetOf(record), scope.budgets),
+    ...showResetTimes(usageLimits === undefined ? [] : [usageLimits], budgetOf(record), scope),
+    rate_limits: shownRateLimits(rateLimits),
+    reset_usage: null,
+    expires_at: expiresAt === undefined ? null : new Date(expiresAt).toISOString(),
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+  };
+}
+
+/** Converts a stored provider to the API's shape, with its current usage. */
+function showProvider(
+  record: StoredRecord<'provider'>,
+  scope: Pick<Scope, 'clock' | 'budgets'>,
+): Static<typeof ProviderReply> {
+  return {
+    ...showShared(record, scope),
+    integration_id: record.parentId === '' ? null : record.parentId,
+    managed_by: record.managedBy ?? 'api',
+    object: 'provider',
+  };
+}
+
+/** Common members of the examples of providers and virtual keys. */
+export const sharedExample = {
+  id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13',
+  slug: 'openai-prod',
+  name: 'OpenAI, production',
+  note: null,
+  workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12',
+  status: 'active' as const,
+  usage_limits: null,
+  last_reset_at: null,
+  next_usage_reset_at: null,
+  rate_limits: null,
+  reset_usage: null,
+  expires_at: null,
+  created_at: '2026-11-21T09:00:00.000Z',
+  last_updated_at: '2026-11-21T09:00:00.000Z',
+};
+
+/** A provider for the reference. */
+const providerExample: Static<typeof ProviderReply> = {
+  ...sharedExample,
+  integration_id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10',
+  managed_by: 'api',
+  object: 'provider',
+};
+
+/** Members of a new provider record. */
+interface NewProvider {
+  readonly workspaceId: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly data: ProviderData;
+  /** Id of the user or of the key. */
+  readonly by: string;
+  readonly now: number;
+}
+
+/** The record of a new provider of this integration. */
+export function providerOf(
+  { id, organisationId }: StoredRecord<'integration'>,
+  { workspaceId, slug, name, data, by, now }: NewProvider,
+): StoredRecord<'provider'> {
+  const given = { organisationId, workspaceId, slug, name, parentId: id, data };
+  return newRecord({ kind: 'provider', ...given }, by, now);
+}
+
+/** Options of a default provider. */
+interface DefaultProvider {
+  /** Default: the slug of the integration, or one made from its name when that is taken. */
+  readonly slug?: string | undefined;
+  readonly by: string;
+  readonly now: number;
+}
+
+/**
+ * Adds a provider of this integration to a workspace, unless it has one or may not use the integration. Rejects with
+ * `already_exists` when the requested slug is taken there.
+ */
+export async function addDefaultProvider(
+  { records }: Pick<ResourcesWriter, 'records'>,
+  integration: StoredRecord<'integration'>,
+  workspaceId: string,
+  { slug: wanted, by, now }: DefaultProvider,
+): Promise<void> {
+  const { organisationId, id: parentId, name, slug: own } = integration;
+  if (accessTo(integration, workspaceId) === undefined) return;
+  const one = { offset: 0, limit: 1 };
+  if ((await records.list('provider', organisationId, { workspaceId, parentId }, one)).total > 0) return;
+  const isTaken =
+    wanted === undefined &&
+    (await records.find('provider', { organisationId, workspaceId }, own)) !== undefined;
+  const slug = wanted ?? (isTaken ? newSlug('', name) : own);
+  await records.insert(providerOf(integration, { workspaceId, slug, name, data: plainProvider, by, now }));
+}
+
 const Changed = Type.Object({
   ...{ id: Type.String(), slug: Type.String(), object: Type.Literal('provider') },
 });

@@ -38,12 +38,12 @@ import {
   changedProvider,
   providerOf,
   requireUnused,
+  resetProviderUsage,
+  seenProviders,
   sharedExample,
   sharedReply,
-  resetProviderUsage,
   showShared,
-} from './record.ts';
-import { seenProviders } from './routes.ts';
+} from './routes.ts';
 import { Identifier, Name, orNull, Place, refusedBody, strict } from '../shared/fields.ts';
 import {
   ConfigurationsSchema,

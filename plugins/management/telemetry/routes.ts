@@ -18,7 +18,7 @@ import {
   reportedLines,
   type ReportedRow,
   usageColumns,
-} from '../logs/reported-row.ts';
+} from '../logs/reported.ts';
 import {
   type AttributeValue,
   readExportRequest,

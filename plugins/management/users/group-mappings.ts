@@ -6,8 +6,7 @@ import type { GroupMappingFilter, GroupMappingRecord } from '../../../core/ports
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { Identifier, Name, refusedBody, strict } from '../shared/fields.ts';
 import { requireActive, visibleWorkspace } from '../shared/records.ts';
-import { requireGrant } from './visible.ts';
-import { GivenWorkspaceRole, readWorkspaceRole, WorkspaceRoleSchema } from './record.ts';
+import { GivenWorkspaceRole, readWorkspaceRole, requireGrant, WorkspaceRoleSchema } from './record.ts';
 
 const path = '/scim/workspaces';
 

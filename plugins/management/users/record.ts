@@ -1,5 +1,11 @@
-import { type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { UserRecord, WorkspaceRole } from '../../../core/ports/people.ts';
+import { GatewayError, type Static, Type } from '../../../core/pipeline/plugin.ts';
+import type { Member, OrganisationRole, UserRecord, WorkspaceRole } from '../../../core/ports/people.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import { refusedBody } from '../shared/fields.ts';
+import { visibleWorkspace } from '../shared/records.ts';
+import { mayGrant, type Role } from '../../../core/access/scopes.ts';
+import type { Mistake } from '../../../core/base/json.ts';
 
 /** Role of a user in the organisation. */
 export const OrganisationRoleSchema = Type.Union([
@@ -65,3 +71,117 @@ export const userExample: Static<typeof UserReply> = {
   last_updated_at: '2026-11-21T09:00:00.000Z',
   workspace_ids: ['0198a1c2-8c4f-7d5e-9f60-7b8c9d0e1f2a'],
 };
+
+type Reader = Pick<ResourcesReader, 'users'>;
+
+/** Finds a user by id, or by e-mail address in any case. */
+export async function findUser(
+  { users }: Reader,
+  organisationId: string,
+  idOrEmail: string,
+): Promise<UserRecord | undefined> {
+  const found = await users.find(organisationId, idOrEmail);
+  if (found !== undefined || !idOrEmail.includes('@')) return found;
+  return users.byEmail(organisationId, idOrEmail);
+}
+
+/**
+ * The user with this id or e-mail address. Throws `resource_not_found`, with the same message for an unknown user and
+ * for one of another organisation.
+ */
+export async function visibleUser(reader: Reader, key: KeyRecord, id: string): Promise<UserRecord> {
+  const found = await findUser(reader, key.organisationId, id);
+  if (found !== undefined) return found;
+  throw new GatewayError(
+    'resource_not_found',
+    `No user "${id.slice(0, 64)}" is visible to this key. Check the id, or the e-mail address.`,
+  );
+}
+
+/** A user named in a body. */
+interface NamedUser {
+  /** JSON pointer of the name. */
+  readonly path: string;
+  readonly idOrEmail: string;
+}
+
+/**
+ * The users of the organisation that a body names, in its order. Throws `invalid_request` with every unknown and every
+ * repeated user.
+ */
+export async function namedUsers(
+  reader: Reader,
+  organisationId: string,
+  named: readonly NamedUser[],
+): Promise<readonly UserRecord[]> {
+  const found = new Map<string, UserRecord>();
+  const mistakes: Mistake[] = [];
+  for (const { path, idOrEmail } of named) {
+    const user = await findUser(reader, organisationId, idOrEmail);
+    if (user === undefined) {
+      const shown = idOrEmail.slice(0, 64);
+      mistakes.push({ path, message: `names "${shown}", and the organisation has no such user` });
+    } else if (found.has(user.id)) {
+      mistakes.push({ path, message: `names ${user.email} twice; keep one` });
+    } else found.set(user.id, user);
+  }
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  return [...found.values()];
+}
+
+/** Path parameters of a member. */
+interface MemberPath {
+  readonly workspaceId: string;
+  readonly userId: string;
+}
+
+/**
+ * The member, by id or e-mail address, with its workspace. Throws `resource_not_found`, with the same message for an
+ * unknown workspace and for one out of reach, and for a user of another organisation and for one who is not a member.
+ */
+export async function visibleMember(
+  reader: Pick<ResourcesReader, 'workspaces' | 'members' | 'users'>,
+  key: KeyRecord,
+  { workspaceId, userId }: MemberPath,
+): Promise<Member & { readonly workspace: WorkspaceRecord }> {
+  const workspace = await visibleWorkspace(reader, key, workspaceId);
+  const { organisationId, id } = workspace;
+  const user = userId.includes('@') ? await findUser(reader, organisationId, userId) : undefined;
+  const found = await reader.members.find(organisationId, id, user?.id ?? userId);
+  if (found !== undefined) return { workspace, member: found.member, user: found.user };
+  throw new GatewayError(
+    'resource_not_found',
+    `The workspace "${workspace.name}" has no member "${userId.slice(0, 64)}". Check the id of the user, or the e-mail address.`,
+  );
+}
+
+/**
+ * Some clients repeat a path parameter in the body (`workspace_id`) or in the query (`workspaceId`). Throws
+ * `invalid_request` when the values differ.
+ */
+export function requireSamePath(said: object, path: Readonly<Record<string, string>>): void {
+  for (const [name, other] of Object.entries(said)) {
+    const value = path[name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())];
+    if (value === undefined || other === value) continue;
+    throw new GatewayError('invalid_request', `"${name}" is not what the path says. Leave it out.`, {
+      param: `/${name}`,
+    });
+  }
+}
+
+/**
+ * Throws `scope_missing` when the user's role in the organisation is above the actor's: a manager may neither add such
+ * users to a workspace nor change their role there.
+ */
+export function requireNotAboveActor(actor: Role, { role }: Pick<UserRecord, 'role'>): void {
+  if (role !== 'member') requireGrant(actor, role);
+}
+
+/** Throws `scope_missing` when the role `actor` may not give, change or revoke the other role. */
+export function requireGrant(actor: Role, role: OrganisationRole | WorkspaceRole): void {
+  if (mayGrant(actor, role)) return;
+  throw new GatewayError(
+    'scope_missing',
+    `Your key acts as ${actor}, which cannot give, change or take away the role ${role}. Use a key of a user with the role ${role} or a higher one.`,
+  );
+}

@@ -6,8 +6,15 @@ import type { UserFilter, UserRecord } from '../../../core/ports/people.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { endConnectionsOfUser, revokeEnded } from '../mcp-servers/connections.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import { requireGrant, visibleUser } from './visible.ts';
-import { GivenOrganisationRole, OrganisationRoleSchema, showUser, userExample, UserReply } from './record.ts';
+import {
+  GivenOrganisationRole,
+  OrganisationRoleSchema,
+  requireGrant,
+  showUser,
+  userExample,
+  UserReply,
+  visibleUser,
+} from './record.ts';
 import { staleVersion } from '../shared/records.ts';
 import { Name, Person, strict } from '../shared/fields.ts';
 

@@ -11,13 +11,14 @@ import { memberExample, MemberReply, showMember, type WorkspacePlace, workspaceP
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
 import {
+  GivenWorkspaceRole,
   namedUsers,
+  readWorkspaceRole,
   requireGrant,
   requireNotAboveActor,
   requireSamePath,
   visibleMember,
-} from '../users/visible.ts';
-import { GivenWorkspaceRole, readWorkspaceRole } from '../users/record.ts';
+} from '../users/record.ts';
 import { Identifier, Name, Person, strict } from '../shared/fields.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
 

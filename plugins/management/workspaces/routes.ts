@@ -9,7 +9,7 @@ import { insertMembers } from './members.ts';
 import { type DefaultNames, namesIn, namesOfOrganisation } from '../configs/uses.ts';
 import { newSlug, requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
-import { namedUsers } from '../users/visible.ts';
+import { namedUsers } from '../users/record.ts';
 import {
   changedGuardrails,
   CreateWorkspace,

@@ -18,7 +18,7 @@ import type { McpClientData, McpConnectionData } from '../../../core/ports/recor
 import type { RecordKind, StoredRecord } from '../../../core/ports/records.ts';
 import type { Resources } from '../../../core/ports/resources.ts';
 import { bindingOf, joinedScopes, type ServerIdentity } from './server-identity.ts';
-import { freshUntil } from './token-keeper.ts';
+import { freshUntil } from './upstream-credentials.ts';
 
 /** The account of a user at a server. */
 export interface Account {

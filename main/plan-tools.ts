@@ -11,7 +11,7 @@ import {
 } from '../core/administration/changes/recorded-request.ts';
 import type { PlanCommand } from '../core/administration/cli/change-arguments.ts';
 import type { PlanTools } from '../core/administration/cli/plan-command.ts';
-import { readDirectory } from '../core/administration/directory/known-directory.ts';
+import { readDirectory } from '../core/administration/directory/file-records-directory.ts';
 import { isJsonObject } from '../core/base/json.ts';
 import { messageOf } from '../core/errors/gateway-error.ts';
 import { UndoStack } from '../core/lifecycle/undo-stack.ts';

@@ -2,11 +2,15 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
-import { describeSchema } from '../core/config/describe-schema.ts';
+import {
+  describeSchema,
+  schemaMap,
+  schemaObject,
+  type SchemaObject,
+} from '../core/config/describe-schema.ts';
 import type { DescribedPlugin } from '../core/config/json-schema.ts';
 import { ReservedOptionsSchema } from '../core/config/plugin-entries.ts';
 import { GatewayConfigSchema } from '../core/config/schema.ts';
-import { schemaMap, schemaObject, type SchemaObject } from '../core/config/schema-object.ts';
 import { cell, optionsTable, rows, table } from '../main/plugin-command/plugin-reference.ts';
 import { builtInPlugins } from '../plugins/index.ts';
 

@@ -35,3 +35,8 @@ export function isEqual(one: string, other: string): boolean {
   const [left, right] = [Buffer.from(one), Buffer.from(other)];
   return left.length === right.length && crypto.timingSafeEqual(left, right);
 }
+
+/** Whether stores accept this text: no NUL and no unpaired surrogate. */
+export function isStorable(text: string): boolean {
+  return !text.includes('\0') && !/\p{Surrogate}/u.test(text);
+}

@@ -98,3 +98,9 @@ function grantTurn(): void {
   if (waitingForTurn.length > 0) setImmediate(grantTurn);
   granted?.();
 }
+
+export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
+  return (
+    typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+  );
+}

@@ -8,9 +8,6 @@ import {
   describeSchema,
   describeValue,
   expectedKeyword,
-} from './describe-schema.ts';
-import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
-import {
   allowedValues,
   definitionsWithin,
   requiredKeys,
@@ -20,7 +17,8 @@ import {
   type SchemaObject,
   schemaTypes,
   unionBranches,
-} from './schema-object.ts';
+} from './describe-schema.ts';
+import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
 import { didYouMean, listWords, quoted } from '../base/did-you-mean.ts';
 import { childPointer, isJsonObject } from '../base/json.ts';
 

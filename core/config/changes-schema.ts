@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { canaryRules } from '../organisation/canary-rules.ts';
-import { section } from './schema-object.ts';
+import { section } from './describe-schema.ts';
 
 const { share, duration_s, max_error_rise, max_refusal_rise, max_latency_rise, min_requests } = canaryRules;
 

@@ -1,8 +1,6 @@
 import type { TSchema } from 'typebox';
-import { expectedKeyword } from './describe-schema.ts';
-import { ReservedOptionsSchema } from './plugin-entries.ts';
-import { GatewayConfigSchema } from './schema.ts';
 import {
+  expectedKeyword,
   allowedValues,
   definitionsWithin,
   requiredKeys,
@@ -12,7 +10,9 @@ import {
   schemaTypes,
   unionBranches,
   type SchemaObject,
-} from './schema-object.ts';
+} from './describe-schema.ts';
+import { ReservedOptionsSchema } from './plugin-entries.ts';
+import { GatewayConfigSchema } from './schema.ts';
 import { isJsonObject } from '../base/json.ts';
 
 /** Description of a plugin for the schema of the file and the reference. */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { OwnPrice } from '../ports/prices.ts';
-import { section, strict } from './schema-object.ts';
+import { section, strict } from './describe-schema.ts';
 
 const maxPrice = 1_000_000;
 const perMillion = (what: string) =>

@@ -15,7 +15,7 @@ import { Alerts, type AlertSettings } from './alerts-schema.ts';
 import { PricesBlock, type PriceSettings } from './prices-schema.ts';
 import { Exports, Retention, Storage } from './storage-schema.ts';
 import { addressRangePattern, Security } from './security-schema.ts';
-import { section, strict } from './schema-object.ts';
+import { section, strict } from './describe-schema.ts';
 import { Telemetry } from './telemetry-schema.ts';
 
 const headerPrefix = {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { section } from './schema-object.ts';
+import { section } from './describe-schema.ts';
 
 const byte = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
 const ipv4 = `(${byte}\\.){3}${byte}`;

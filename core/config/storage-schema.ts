@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { section } from './schema-object.ts';
+import { section } from './describe-schema.ts';
 import { exportFields } from '../ports/request-row.ts';
 
 const Field = Type.Enum([...exportFields], { 'x-expected': 'a field of an export, such as "request"' });

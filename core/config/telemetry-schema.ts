@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { section, strict } from './schema-object.ts';
+import { section, strict } from './describe-schema.ts';
 
 const Otlp = Type.Object(
   {

@@ -3,8 +3,15 @@ import { compileSchema } from './ajv.ts';
 import type { Origin } from './config-node.ts';
 import { type Hide, type Issue, unknownKeyIssue } from './issue.ts';
 import { childPointer, isJsonObject, parentPointer } from '../base/json.ts';
-import { schemaMap, schemaObject, type SchemaObject, schemaTypes } from './schema-object.ts';
-import { coerceText, facetsOf, knownKey } from './describe-schema.ts';
+import {
+  coerceText,
+  facetsOf,
+  knownKey,
+  schemaMap,
+  schemaObject,
+  type SchemaObject,
+  schemaTypes,
+} from './describe-schema.ts';
 import { quoted } from '../base/did-you-mean.ts';
 
 /** A value normalised to its schema. */

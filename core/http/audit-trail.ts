@@ -10,7 +10,7 @@ import type { RouteDefinition } from '../pipeline/define-route.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import type { HeaderList } from '../ports/header-list.ts';
 import { isSecretName } from '../config/ajv.ts';
-import { isStorable } from '../organisation/fields.ts';
+import { isStorable } from '../base/bytes.ts';
 
 const maxDepth = 32;
 const mask = '***';

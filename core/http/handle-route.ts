@@ -12,7 +12,7 @@ import type { Resources, ResourcesReader, ResourcesWriter } from '../ports/resou
 import type { AuditedChange, RouteDefinition, RouteInput } from '../pipeline/define-route.ts';
 import { jsonTextAnswer } from '../pipeline/settle.ts';
 import { mostAnswers, Unanswered } from '../organisation/guardrails.ts';
-import { isStorable } from '../organisation/fields.ts';
+import { isStorable } from '../base/bytes.ts';
 import type { Issue } from '../config/issue.ts';
 import { childPointer } from '../base/json.ts';
 import { auditEntry } from './audit-trail.ts';

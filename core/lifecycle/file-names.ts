@@ -8,7 +8,7 @@ import {
   type SavedConfigs,
   type SavedProviders,
   unknownGuardrail,
-} from '../routing/plan/config-names.ts';
+} from '../routing/plan/read-config.ts';
 import { actionsOf, checksOf, type GuardrailParameters } from '../organisation/guardrails.ts';
 
 /** Parts of a configuration with names that its configs, keys and policies can use. */

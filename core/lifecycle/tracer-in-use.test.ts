@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { RequestTracer } from '../pipeline/context.ts';
 import type { OtlpSettings } from '../base/trace-context.ts';
 import { TestContext, testOutcome } from '../../tests/kit/plugin-kit.ts';
-import { TracerInUse } from './tracer-in-use.ts';
+import { TracerInUse } from './generation.ts';
 
 const settings = (url: string): OtlpSettings => ({
   url,

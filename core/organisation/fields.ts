@@ -47,10 +47,5 @@ export const ManagedBy = Type.Union([Type.Literal('api'), Type.Literal('file')],
   description: '`file`: defined in the configuration file, and changed only there.',
 });
 
-/** Whether stores accept this text: no NUL and no unpaired surrogate. */
-export function isStorable(text: string): boolean {
-  return !text.includes('\0') && !/\p{Surrogate}/u.test(text);
-}
-
 /** `properties` repeats the name because strict ajv wants every required property declared where it is required. */
 export const needs = (property: string) => ({ required: [property], properties: { [property]: {} } });

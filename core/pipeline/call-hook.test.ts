@@ -3,7 +3,8 @@ import { describe, it } from 'node:test';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
 import { recordingLog, type Line } from '../lifecycle/recording-services.test-support.ts';
-import { callHook, isPromise, PendingHooks, type PluginInstance } from './call-hook.ts';
+import { isPromise } from '../base/turns.ts';
+import { callHook, PendingHooks, type PluginInstance } from './call-hook.ts';
 import { definePlugin } from './plugin.ts';
 
 function bench(change: Partial<PluginInstance> = {}, bounded = false) {

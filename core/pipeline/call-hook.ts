@@ -1,9 +1,16 @@
+import { isPromise } from '../base/turns.ts';
+import type { Endpoint } from '../dialects/endpoint.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
-import type { AnyPlugin, Hooks } from './plugin.ts';
+import type { MaybePromise, RequestContext } from './context.ts';
+import type { DecisionTrace } from './decision-trace.ts';
+import { noteVerdict, type Verdict } from './facts.ts';
+import { judged } from './keys.ts';
+import type { AnyPlugin, Hooks, StreamTap } from './plugin.ts';
 import type { CallPart, PluginBreaker, PluginWork } from './plugin-breaker.ts';
 import type { Histogram, Metrics } from '../ports/metrics.ts';
+import type { LazyBody } from './request-body.ts';
 
 /** Times the request hooks of some requests. */
 export interface HookTimes {
@@ -15,6 +22,7 @@ export interface HookTimes {
 
 /** One request in this many is timed: reading the clock around each hook of each one would cost more than most hooks do. */
 const every = 32;
+
 const buckets = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1];
 
 /**
@@ -92,12 +100,6 @@ export class PendingHooks {
       cancel?.();
     };
   }
-}
-
-export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
-  return (
-    typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
-  );
 }
 
 /** A call's relation to the breaker of its plugin. */
@@ -314,4 +316,180 @@ export interface PluginInstance {
   readonly breaker?: PluginBreaker | undefined;
   /** True for plugins that come with the gateway. */
   readonly builtIn: boolean;
+}
+
+/**
+ * Runs a hook of a guardrail and notes its verdict. A hook that ends without a verdict is noted as `unknown`: only the
+ * plugin can tell whether it looked at anything.
+ */
+export function runWithVerdict<T>(
+  context: RequestContext,
+  { name }: Pick<PluginInstance, 'name'>,
+  hook: Verdict['hook'],
+  clock: Pick<Clock, 'monotonic'>,
+  call: () => T | Promise<T>,
+): T | Promise<T> {
+  const startedAt = clock.monotonic();
+  const note = noteVerdict(context.facts, name, hook);
+  const passed = (result: T): T => {
+    note.ms = clock.monotonic() - startedAt;
+    note.verdict = takeVerdict(context);
+    return result;
+  };
+  const refused = (error: unknown): never => {
+    note.ms = clock.monotonic() - startedAt;
+    note.verdict = GatewayError.is(error) ? 'refused' : 'failed';
+    throw error;
+  };
+  forget(context);
+  let result: T | Promise<T>;
+  try {
+    result = call();
+  } catch (error) {
+    return refused(error);
+  }
+  return isPromise(result) ? result.then(passed, refused) : passed(result);
+}
+
+/**
+ * A guardrail's tap that notes its verdict: once it has ended, or at the first event that it refuses or fails on.
+ */
+export function tapWithVerdict(
+  tap: StreamTap,
+  context: RequestContext,
+  { name }: Pick<PluginInstance, 'name'>,
+  clock: Pick<Clock, 'monotonic'>,
+): StreamTap {
+  const startedAt = clock.monotonic();
+  const note = noteVerdict(context.facts, name, 'stream');
+  const close = (verdict: Verdict['verdict']): void => {
+    if (note.verdict !== 'unfinished') return;
+    note.verdict = verdict;
+    note.ms = clock.monotonic() - startedAt;
+  };
+  const fault = (error: unknown): never => {
+    close(GatewayError.is(error) ? 'refused' : 'failed');
+    throw error;
+  };
+  const watched = (call: () => MaybePromise<void>): MaybePromise<void> => {
+    try {
+      const pending = call();
+      return isPromise(pending) ? pending.catch(fault) : pending;
+    } catch (error) {
+      return fault(error);
+    }
+  };
+  return {
+    event: (event, emit) => watched(() => tap.event(event, emit)),
+    end: (emit) =>
+      watched(() => {
+        const pending = tap.end?.(emit);
+        const done = (): void => close(takeVerdict(context));
+        return isPromise(pending) ? pending.then(done) : done();
+      }),
+  };
+}
+
+/** Takes the plugin's verdict on the hook that has just ended. */
+function takeVerdict(context: RequestContext): Verdict['verdict'] {
+  const said = context.get(judged);
+  forget(context);
+  return said ?? 'unknown';
+}
+
+function forget(context: RequestContext): void {
+  if (context.get(judged) !== undefined) context.set(judged, undefined);
+}
+
+/** One plugin's place in one phase. */
+export interface Step<H extends keyof Hooks> {
+  readonly instance: PluginInstance;
+  /** Position in the file; answers and refusals run only the later phases of plugins before theirs. */
+  readonly index: number;
+  readonly hook: H;
+  /** It belongs to a guardrail: its verdict is noted. */
+  readonly judges: boolean;
+  readonly run: Extract<Hooks[H], (...args: never[]) => unknown>;
+}
+
+export interface RequestStep extends Step<'request'> {
+  /** It identifies the caller: the key's scopes are checked right after it. */
+  readonly identifies: boolean;
+  /** Whether the body must be in memory before the hook runs: `json` only where it may hold JSON or text. */
+  readonly loadsBody: 'never' | 'json' | 'always';
+}
+
+type TracedHook = 'request' | 'attempt' | 'attempted' | 'response';
+
+interface TracedRequest extends RequestContext {
+  readonly trace: DecisionTrace | undefined;
+}
+
+/**
+ * Calls one hook of a request as `callHook` does. Notes the verdict of a guardrail's hook, and the duration when the
+ * request is traced.
+ */
+export function callStep<T>(
+  { instance, hook, judges }: Step<TracedHook>,
+  exchange: TracedRequest,
+  runtime: HookRuntime,
+  call: () => T | Promise<T>,
+): T | undefined | Promise<T | undefined> {
+  const { trace } = exchange;
+  const run = judges ? () => runWithVerdict(exchange, instance, hook, runtime.clock, call) : call;
+  const guarded = judges && instance.breaker !== undefined ? notJudged(exchange, instance, hook) : undefined;
+  if (trace === undefined) return callHook(instance, hook, runtime, run, guarded);
+  const isAttemptHook = hook === 'attempt' || hook === 'attempted';
+  const attempt = isAttemptHook ? exchange.facts.attempts : undefined;
+  const note = trace.begin(instance.name, hook, attempt);
+  const traced: GuardedCall = {
+    passedOver(whenOpen) {
+      note.skipped = 'breaker open';
+      guarded?.passedOver?.(whenOpen);
+    },
+  };
+  return trace.measure(note, () => callHook(instance, hook, runtime, run, traced));
+}
+
+/** A guardrail whose breaker is open has not judged, and its record says so: it is skipped, or it fails. */
+export function notJudged(
+  context: RequestContext,
+  { name }: Pick<PluginInstance, 'name'>,
+  hook: Verdict['hook'],
+): GuardedCall {
+  return {
+    passedOver(whenOpen) {
+      noteVerdict(context.facts, name, hook, whenOpen === 'bypass' ? 'skipped' : 'failed');
+    },
+  };
+}
+
+/** Part of a request that decides whether its body is loaded. */
+interface BodyHolder {
+  readonly body: LazyBody;
+  readonly endpoint: Endpoint;
+  header(name: string): string | undefined;
+}
+
+/**
+ * Loads a body for a hook that needs it. Uploads are useless to a hook that reads JSON or text, and would only fill the
+ * memory: they stay unread.
+ */
+export function loadBody(request: BodyHolder, need: RequestStep['loadsBody']): MaybePromise<void> {
+  if (need === 'never' || request.body.loaded) return;
+  if (need === 'always' || mayHoldJson(request)) return request.body.bring();
+  request.body.passUnread();
+}
+
+/**
+ * A modelled endpoint takes every body as JSON, whatever its content type; elsewhere a missing or odd type may still be
+ * JSON.
+ */
+export function mayHoldJson(
+  request: Omit<BodyHolder, 'body'> & { readonly body: Pick<LazyBody, 'present'> },
+): boolean {
+  if (request.endpoint.modelled || !request.body.present) return true;
+  return !/^\s*((multipart|audio|image|video)\/|application\/octet-stream)/i.test(
+    request.header('content-type') ?? '',
+  );
 }

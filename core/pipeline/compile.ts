@@ -1,7 +1,7 @@
 import type { Features } from '../access/features.ts';
 import type { PipelineConfig, PluginEntry } from '../config/schema.ts';
 import type { RouteDefinition } from './define-route.ts';
-import type { PluginInstance } from './call-hook.ts';
+import type { PluginInstance, Step, RequestStep } from './call-hook.ts';
 import type { AnyPlugin, Hooks } from './plugin.ts';
 import type { Problem } from '../config/problem.ts';
 
@@ -277,24 +277,6 @@ function problem(plugin: CheckedPlugin, locate: Locate, message: string): Proble
 
 function named(plugin: CheckedPlugin): string {
   return `plugin "${plugin.definition.name}"`;
-}
-
-/** One plugin's place in one phase. */
-export interface Step<H extends keyof Hooks> {
-  readonly instance: PluginInstance;
-  /** Position in the file; answers and refusals run only the later phases of plugins before theirs. */
-  readonly index: number;
-  readonly hook: H;
-  /** It belongs to a guardrail: its verdict is noted. */
-  readonly judges: boolean;
-  readonly run: Extract<Hooks[H], (...args: never[]) => unknown>;
-}
-
-export interface RequestStep extends Step<'request'> {
-  /** It identifies the caller: the key's scopes are checked right after it. */
-  readonly identifies: boolean;
-  /** Whether the body must be in memory before the hook runs: `json` only where it may hold JSON or text. */
-  readonly loadsBody: 'never' | 'json' | 'always';
 }
 
 export interface AttemptStep extends Step<'attempt'> {

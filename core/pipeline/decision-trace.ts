@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { KeyRecord } from '../ports/directory.ts';
 import { loggedAttempt, type LoggedAttempt, roundedMs } from './facts.ts';
-import { isPromise } from './call-hook.ts';
+import { isPromise } from '../base/turns.ts';
 import type { RequestContext } from './context.ts';
 import { callerKey } from './keys.ts';
 

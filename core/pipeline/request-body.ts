@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type Coding, codingOf, decodeWhole } from '../connection/content-encoding.ts';
+import { decodeWhole } from '../connection/content-encoding.ts';
+import { type Coding, codingOf } from '../ports/header-list.ts';
 import {
   type AttemptBody,
   type JsonPath,

@@ -9,8 +9,7 @@ import {
   type StreamSource,
   type SwitchedProvider,
 } from './answer.ts';
-import { callHook, isPromise } from './call-hook.ts';
-import { callStep, loadBody } from './call-step.ts';
+import { callHook, callStep, loadBody, type Step } from './call-hook.ts';
 import type { MaybePromise } from './context.ts';
 import {
   asGatewayError,
@@ -25,10 +24,8 @@ import {
 import type { Exchange } from './exchange.ts';
 import { callerKey } from './keys.ts';
 import { isJsonType } from '../base/json.ts';
-import { codingOf } from '../connection/content-encoding.ts';
-import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
-import { atTurnEnd, type Waiting } from '../base/turns.ts';
-import type { Step } from './compile.ts';
+import { type HeaderList, headerValue, withoutHeader, codingOf } from '../ports/header-list.ts';
+import { atTurnEnd, type Waiting, isPromise } from '../base/turns.ts';
 import { deliverStream } from './deliver-stream.ts';
 import { EditableResponse } from './held-answer.ts';
 import { type RelayEnd, UpgradeRelay } from '../connection/upgrade-relay.ts';

@@ -1,15 +1,15 @@
 import { countedUsage, learnsFrom, unfinishedUsage } from './estimated-usage.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Price, Prices } from '../ports/prices.ts';
-import { atTurnEnd } from '../base/turns.ts';
-import { callHook, type HookRuntime, type HookTimes, isPromise } from './call-hook.ts';
+import { atTurnEnd, isPromise } from '../base/turns.ts';
+import { callHook, type HookRuntime, type HookTimes } from './call-hook.ts';
 import type { MaybePromise, Outcome } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { rpcError } from '../errors/rpc-error.ts';
 import type { Answer } from './answer.ts';
 import { bearerChallenge, rpcRequestId } from './keys.ts';
-import { type HeaderList, withoutHeader } from '../ports/header-list.ts';
-import { type codingOf, decodeWhole } from '../connection/content-encoding.ts';
+import { type HeaderList, withoutHeader, type codingOf } from '../ports/header-list.ts';
+import { decodeWhole } from '../connection/content-encoding.ts';
 
 /** Dependencies of the pipeline for running and settling requests; one object per generation. */
 export interface EngineRuntime extends HookRuntime {

@@ -2,11 +2,18 @@ import type { FrameCodec, FrameRewriter } from '../dialects/dialect.ts';
 import type { StreamEvent, StreamFrame } from '../dialects/stream-event.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { StreamSource, StreamTarget } from './answer.ts';
-import { callHook, type GuardedCall, type HookRuntime, isPromise } from './call-hook.ts';
+import { isPromise } from '../base/turns.ts';
+import {
+  callHook,
+  type GuardedCall,
+  type HookRuntime,
+  runWithVerdict,
+  tapWithVerdict,
+  notJudged,
+} from './call-hook.ts';
 import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';
 import type { Exchange } from './exchange.ts';
-import { runWithVerdict, tapWithVerdict, notJudged } from './call-step.ts';
 import type { EndpointId } from '../dialects/endpoint.ts';
 import type { StreamTap } from './plugin.ts';
 import { EditableResponse } from './held-answer.ts';

@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Answer, clientLeft, isStreamSource, type StreamSource } from '../pipeline/answer.ts';
 import { ChangedBody } from '../pipeline/request-body.ts';
-import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
+import { isPromise } from '../base/turns.ts';
+import type { HookRuntime } from '../pipeline/call-hook.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
 import type { Limiter, LimitReservation } from '../ports/counters.ts';
@@ -20,13 +21,13 @@ import {
   type PrepareSetup,
   sentBody,
   type AttemptParts,
+  CurrentAttempt,
 } from './upstream-request.ts';
-import { CurrentAttempt } from './current-attempt.ts';
 import { noteCall } from './collected-answer.ts';
 import { type Sending, sendRequest } from './upstream-answer.ts';
 import { translatedAnswer, type Translation } from './translation.ts';
 import { asGatewayError } from '../pipeline/settle.ts';
-import { callStep, loadBody } from '../pipeline/call-step.ts';
+import { callStep, loadBody } from '../pipeline/call-hook.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';
 import { applyParamEdits, withModelInPath } from './params/apply-param-edits.ts';
@@ -153,7 +154,8 @@ function send(
   const { stripUsage } = outgoing;
   const translated = translation === undefined ? undefined : { streams: translation.streams };
   const sending = { exchange, options, transport, clock, request, stripUsage, translated };
-  const answering = isBatchOutputRequest(exchange)
+  const isBatchOutput = exchange.endpoint.id === 'batches' && isBatchOutputRequest(exchange);
+  const answering = isBatchOutput
     ? batchOutput(exchange, outgoing.request, (asked) => sendSigned(sending, asked, target.credentials))
     : sendRequest(sending);
   if (translation === undefined && !judged && pipeline.attempted.length === 0) return answering;

@@ -1,4 +1,4 @@
-import { isPromise } from '../pipeline/call-hook.ts';
+import { isPromise } from '../base/turns.ts';
 import type { CredentialFactory, CredentialKind, Credentials } from '../ports/credentials.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';

@@ -3,7 +3,7 @@ import type { DialectName } from '../dialects/endpoint.ts';
 import type { ListedModel, ModelListing } from '../dialects/model-list.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { Answer } from '../pipeline/answer.ts';
-import { isPromise } from '../pipeline/call-hook.ts';
+import { isPromise } from '../base/turns.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { callerKey } from '../pipeline/keys.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -35,9 +35,9 @@ interface ModelsCall {
 
 const modelsPath = /^(\/v1(?:alpha|beta)\d*)?\/models(?:\/(.+))?$/;
 
-/** Whether the request is `GET /models` or `/v1beta/models`, for all models or for one. */
-export function isModelListRequest({ endpoint, method, path }: Exchange): boolean {
-  return endpoint.id === 'models' && method === 'GET' && modelsPath.test(path);
+/** Whether a request of the endpoint `models` is `GET /models` or `/v1beta/models`, for all models or for one. */
+export function isModelListRequest({ method, path }: Exchange): boolean {
+  return method === 'GET' && modelsPath.test(path);
 }
 
 /**

@@ -1,3 +1,4 @@
+// With what a request begins: the default config of its key, and the guardrails beside those of its config.
 import { RecentMap } from '../base/recent-map.ts';
 import { parseJson, type JsonObject } from '../base/json.ts';
 import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
@@ -8,17 +9,83 @@ import { callerKey, ownRequest } from '../pipeline/keys.ts';
 import type { Directory, DirectoryDefaults, KeyRecord } from '../ports/directory.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../ports/guardrails.ts';
 import type { DefaultGuardrails } from '../ports/organisation-settings.ts';
-import type { RecordPlace } from '../ports/records.ts';
-import { placeText } from './plan/config-issue.ts';
-import { SavedNames, type SavedRecords } from './plan/config-names.ts';
+import type { RecordPlace, StoredRecord } from '../ports/records.ts';
+import { SavedNames, type SavedRecords, placeText } from './plan/read-config.ts';
 import { placeKey } from './plan/config-store.ts';
 import { readGuardrails } from './plan/read-guardrails.ts';
 
+/** Source of the defaults of workspaces and organisations, and of saved configs. */
+export type Defaults = Pick<Directory, 'standing' | 'defaultsOf' | 'record' | 'records'>;
+
+/** Slug of the default config of the workspace, by its list of records. */
+const defaultSlugs = new WeakMap<readonly StoredRecord<'config'>[], string>();
+
+/**
+ * Name of the default config for requests of this key: the key's own, else that in the defaults of its workspace, else
+ * the saved config with `isDefault` of the workspace, else that of the organisation.
+ */
+export function defaultConfigOf(key: KeyRecord | undefined, defaults: Defaults): string | undefined {
+  if (key === undefined) return undefined;
+  const own = key.defaults?.configId;
+  if (own !== undefined) return own;
+  const { configId, own: ofWorkspace } = defaults.defaultsOf(key.organisationId, key.workspaceId);
+  if (ofWorkspace?.configId !== undefined) return configId;
+  return defaultConfigSlug(defaults.records('config', key), key.workspaceId) ?? configId;
+}
+
+/** Slug of the workspace's default among its saved configs. The directory returns the same list until one changes. */
+function defaultConfigSlug(
+  records: readonly StoredRecord<'config'>[],
+  workspaceId: string,
+): string | undefined {
+  if (records.length === 0) return undefined;
+  let slug = defaultSlugs.get(records);
+  if (slug === undefined) {
+    const found = records.find((one) => one.data.isDefault && one.workspaceId === workspaceId);
+    defaultSlugs.set(records, (slug = found?.slug ?? ''));
+  }
+  return slug === '' ? undefined : slug;
+}
+
+/** The refusal of a request whose key forbids it to choose its config. */
+export function overrideDenied(key: KeyRecord): GatewayError {
+  return new GatewayError(
+    'config_override_denied',
+    `The ${named(key)} does not let its requests bring a config of their own. Leave the config header out, or use a key that allows it (defaults.allow_config_override).`,
+    { param: 'config' },
+  );
+}
+
+/** The refusal of a request whose default config no longer exists. */
+export function defaultMissing(slug: string, key: KeyRecord, defaults: Defaults): GatewayError {
+  if (defaults.standing() !== 'current') return directoryBehind(`config ${JSON.stringify(slug)}`);
+  const owner = ownerOf(slug, key, defaults);
+  return new GatewayError(
+    'config_unknown',
+    `There is no config ${JSON.stringify(slug)}, with which requests of the ${owner} begin. Define it under "configs" in the configuration, name another one in the defaults of the ${owner} (config_id), or send a config with the request.`,
+    { param: 'config' },
+  );
+}
+
+function ownerOf(slug: string, key: KeyRecord, defaults: Defaults): string {
+  if (key.defaults?.configId === slug) return named(key);
+  const { organisationId, workspaceId } = key;
+  const isOrganisations = defaults.defaultsOf(organisationId, '').configId === slug;
+  return isOrganisations ? `organisation ${organisationId}` : `workspace ${workspaceId}`;
+}
+
+function named({ name, isToken }: KeyRecord): string {
+  return `${isToken === true ? 'token' : 'service key'} "${name}"`;
+}
+
 /** Upper bound of cached header values. */
 const maxValues = 500;
+
 /** Upper bound of a header value, in UTF-16 units. */
 const maxLength = 16_384;
+
 const maxGuardrails = 100;
+
 const maxMistakes = 3;
 
 interface Remembered {

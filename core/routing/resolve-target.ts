@@ -1,6 +1,6 @@
 import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import { didYouMean } from '../base/did-you-mean.ts';
-import { isPromise } from '../pipeline/call-hook.ts';
+import { isPromise } from '../base/turns.ts';
 import { addressedProvider, callerKey, callerKeyHeader } from '../pipeline/keys.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import type { KeyRecord } from '../ports/directory.ts';

@@ -1,10 +1,10 @@
 import { type GatewayConfig, type PipelineConfig, servicePrefixes } from '../config/schema.ts';
 import type { Answer } from '../pipeline/answer.ts';
-import { type HookRuntime, isPromise } from '../pipeline/call-hook.ts';
+import { isPromise } from '../base/turns.ts';
+import type { HookRuntime } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
 import { AllowedModels } from '../access/allowed-models.ts';
-import { defaultConfigOf, defaultMissing, type Defaults, overrideDenied } from './default-config.ts';
 import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import { addressedProvider, callerKey, ownRequest } from '../pipeline/keys.ts';
 import type { ExpectedPrice } from '../pipeline/estimated-usage.ts';
@@ -36,7 +36,7 @@ import type { ProviderDialects, AttemptParts } from './upstream-request.ts';
 import type { CompiledConfig, LeafProvider, PlanLeaf } from './plan/plan-node.ts';
 import { modelAt } from './plan/environment.ts';
 import { ConfigStore } from './plan/config-store.ts';
-import { providerLookup } from './plan/config-names.ts';
+import { providerLookup } from './plan/read-config.ts';
 import { RoutingState } from './plan/routing-state.ts';
 import { offlinePlan, planDocument } from './explain/offline-plan.ts';
 import type { Dialect } from '../dialects/dialect.ts';
@@ -57,7 +57,13 @@ import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { attemptOptionsOf } from './forward-headers.ts';
-import { RequestGuardrails } from './request-guardrails.ts';
+import {
+  RequestGuardrails,
+  defaultConfigOf,
+  defaultMissing,
+  type Defaults,
+  overrideDenied,
+} from './request-guardrails.ts';
 
 interface RouterSetup {
   readonly config: GatewayConfig;
@@ -216,7 +222,7 @@ class GenerationRouter implements Router {
     { isOwn, allowed }: { readonly isOwn: boolean; readonly allowed: AllowedModels | undefined },
   ): MaybePromise<Answer> {
     exchange.guardrails = this.guardrails.of(exchange);
-    if (isModelListRequest(exchange) && this.wantsAll(exchange, options))
+    if (asksForModels(exchange) && this.wantsAll(exchange, options))
       return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider), allowed);
     const key = exchange.get(callerKey);
     const byDefault = defaultConfigOf(key, this.defaults);
@@ -314,7 +320,7 @@ class GenerationRouter implements Router {
       guardrails: undefined,
       judged: false,
     };
-    if (!isModelListRequest(exchange)) return runAttempt(parts, run);
+    if (!asksForModels(exchange)) return runAttempt(parts, run);
     return this.catalogue
       .ofTarget(exchange, target, attemptOptions)
       .then((listed) => listed ?? runAttempt(parts, run));
@@ -324,7 +330,7 @@ class GenerationRouter implements Router {
     exchange.facts.config = config.slug ?? 'inline';
     if (config.version !== undefined) exchange.facts.configVersion = String(config.version);
     if (exchange.trace !== undefined) exchange.trace.config(config.slug ?? config.id);
-    const isReady = config.isComplete && !mustLoad(exchange, config) && !isModelListRequest(exchange);
+    const isReady = config.isComplete && !mustLoad(exchange, config) && !asksForModels(exchange);
     return isReady
       ? new PlanRun(exchange, config, options, this.run).run()
       : this.preparedPlan(exchange, config, options);
@@ -339,7 +345,7 @@ class GenerationRouter implements Router {
     if (mustLoad(exchange, config)) await exchange.body.load();
     if (!config.isComplete && !namesProvider(exchange)) await takeAddress(exchange, this.rules);
     const [first] = config.leaves;
-    if (isModelListRequest(exchange) && first !== undefined) {
+    if (asksForModels(exchange) && first !== undefined) {
       const target = await this.targetOf(exchange, first, { config, options });
       const listed = await this.catalogue.ofTarget(
         exchange,
@@ -484,4 +490,8 @@ function mayOverride(key: KeyRecord | undefined): boolean {
 /** Whether the header `fetch-integrated-models` asks for the models of all providers. */
 function wantsCatalogue(exchange: Exchange): boolean {
   return exchange.service('fetch-integrated-models')?.toLowerCase() === 'true';
+}
+
+function asksForModels(exchange: Exchange): boolean {
+  return exchange.endpoint.id === 'models' && isModelListRequest(exchange);
 }

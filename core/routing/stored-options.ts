@@ -6,7 +6,7 @@ import { providerFieldProperties, providerFields, templateValue } from '../provi
 import { type ProviderRow, ProviderRowSchema } from '../providers/provider-row.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { maySend, type SecretOrigin } from '../providers/secret-origins.ts';
-import { isPromise } from '../pipeline/call-hook.ts';
+import { isPromise } from '../base/turns.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';
 import type { SecretMapping } from '../ports/record-kinds.ts';

@@ -1,6 +1,6 @@
 import { allOrigins, originsOf } from '../providers/secret-origins.ts';
 import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
-import { isPromise } from '../pipeline/call-hook.ts';
+import { isPromise } from '../base/turns.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Directory } from '../ports/directory.ts';

@@ -3,18 +3,19 @@ import { hasDotSegment } from '../dialects/match-endpoint.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../dialects/upstream-plan.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ChangedBody } from '../pipeline/request-body.ts';
-import type { AttemptBody, JsonPath, JsonValue } from '../pipeline/context.ts';
+import type { AttemptBody, JsonPath, JsonValue, AttemptView } from '../pipeline/context.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import { setAt } from '../pipeline/json-splice.ts';
 import type { MayBeLarge } from '../pipeline/large-document.ts';
-import { mayHoldJson } from '../pipeline/call-step.ts';
+import { mayHoldJson } from '../pipeline/call-hook.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
-import { headerValue } from '../ports/header-list.ts';
+import { headerValue, type HeaderList } from '../ports/header-list.ts';
 import type { Target, AttemptOptions } from '../pipeline/router.ts';
 import { type ForwardedTrace, forwardedTrace } from '../base/trace-context.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
+import { targetIdentity } from './credentials.ts';
 import { guardrailsOf } from './request-guardrails.ts';
-import { type ForwardOptions, forwardRequestHeaders } from './forward-headers.ts';
+import { type ForwardOptions, forwardRequestHeaders, relevantHeaders } from './forward-headers.ts';
 import { translateChat, translateLargeChat, translateOperation, type Translation } from './translation.ts';
 import type { CacheSettings } from '../ports/cache.ts';
 import type { GuardrailSpecs } from '../ports/guardrails.ts';
@@ -137,10 +138,7 @@ function reportDropped(
 }
 
 /** Handling of parts that the target cannot express: the setting of the config, else of the provider, else of the plugin. */
-export function onDropOf(
-  target: Target,
-  { configOnDrop, onDrop }: AttemptParts['options'],
-): 'report' | 'refuse' {
+function onDropOf(target: Target, { configOnDrop, onDrop }: AttemptParts['options']): 'report' | 'refuse' {
   return configOnDrop ?? target.onDrop ?? onDrop;
 }
 
@@ -343,7 +341,7 @@ export function checkRequest(exchange: Exchange, body: SentBody, strictByDefault
 }
 
 /** OpenAI compliance: the header decides (both spellings that clients use), else the plugin's option. */
-export function isStrict(exchange: Exchange, byDefault: boolean): boolean {
+function isStrict(exchange: Exchange, byDefault: boolean): boolean {
   const header =
     exchange.service('strict-open-ai-compliance') ?? exchange.service('strict-openai-compliance');
   return header === undefined ? byDefault : header.toLowerCase() !== 'false';
@@ -400,4 +398,84 @@ function callFacts(
 function bodyObject(json: unknown): JsonObject {
   if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json as JsonObject;
   throw new GatewayError('invalid_json', 'The request body is no JSON object. Send one.');
+}
+
+/** View of the attempt at one target for attempt hooks. */
+export class CurrentAttempt implements AttemptView {
+  readonly number: number;
+  readonly provider: string;
+  readonly aiService: string;
+  readonly model: string;
+  readonly body: AttemptBody;
+  readonly cache: CacheSettings | undefined;
+  readonly guardrails: GuardrailSpecs | undefined;
+  // Private, so that no plugin can read the credential of the target.
+  readonly #exchange: Exchange;
+  readonly #target: Target;
+  readonly #keyPrefix: string;
+  readonly #options: AttemptOptions;
+  readonly #wires: ProviderDialects;
+  #abandonListeners: (() => void)[] | undefined;
+
+  /** `body` is the body of this attempt, which hooks may change. */
+  constructor(parts: AttemptParts, body: AttemptBody, wires: ProviderDialects) {
+    const { exchange, target, keyPrefix, cache, options } = parts;
+    this.number = exchange.facts.attempts;
+    this.provider = target.provider;
+    this.aiService = target.service;
+    this.model = exchange.facts.modelRequested;
+    this.body = body;
+    this.cache = cache;
+    this.guardrails = guardrailsOf(parts);
+    this.#exchange = exchange;
+    this.#target = target;
+    this.#keyPrefix = keyPrefix;
+    this.#options = options;
+    this.#wires = wires;
+  }
+
+  get deployment(): string {
+    const { models } = this.#target;
+    const target = models?.targetOf(this.#exchange.models.names[0] ?? '', this.#target) ?? this.#target;
+    return target.settings['azure_deployment_id'] ?? '';
+  }
+
+  get target(): string {
+    return targetIdentity(this.#exchange, this.#target, this.#keyPrefix, this.#options.forwardHeaders);
+  }
+
+  get isStrict(): boolean {
+    return isStrict(this.#exchange, this.#options.strictOpenAiCompliance);
+  }
+
+  get terms(): string {
+    return `${this.isStrict ? 'strict' : 'loose'} ${onDropOf(this.#target, this.#options)}`;
+  }
+
+  get clientHeaders(): HeaderList {
+    const { headers, headerNames } = this.#exchange;
+    return relevantHeaders(headers, headerNames, this.#options.sensitiveHeaders);
+  }
+
+  translates(operation: EndpointId): boolean {
+    const { dialect, facts, path, query, endpoint } = this.#exchange;
+    const call = { dialect, facts, path, query, method: 'POST', endpoint: { ...endpoint, id: operation } };
+    try {
+      return planCall(call, this.#target, hostFacts(this.#target, this.model), this.#wires).kind !== 'pass';
+    } catch (error) {
+      if (GatewayError.is(error)) return false;
+      throw error;
+    }
+  }
+
+  onAbandon(run: () => void): void {
+    (this.#abandonListeners ??= []).push(run);
+  }
+
+  /** Notifies the listeners that this attempt is discarded. */
+  abandon(): void {
+    const listeners = this.#abandonListeners ?? [];
+    this.#abandonListeners = undefined;
+    for (const run of listeners) run();
+  }
 }

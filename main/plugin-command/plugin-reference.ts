@@ -1,13 +1,13 @@
+import type { AnyPlugin, Hooks } from '../../core/pipeline/plugin.ts';
 import {
+  describeSchema,
   requiredKeys,
   resolveReference,
   schemaMap,
   schemaObject,
   type SchemaObject,
   unionBranches,
-} from '../../core/config/schema-object.ts';
-import type { AnyPlugin, Hooks } from '../../core/pipeline/plugin.ts';
-import { describeSchema } from '../../core/config/describe-schema.ts';
+} from '../../core/config/describe-schema.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 
 const hookSays: Readonly<Record<keyof Omit<Hooks, 'routes'>, string>> = {

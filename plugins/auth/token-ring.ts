@@ -6,11 +6,10 @@ import { GatewayError, type Scope, type Static } from '../../core/pipeline/plugi
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { Counter } from '../../core/ports/metrics.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
-import { sha256 } from '../../core/base/bytes.ts';
+import { sha256, isStorable } from '../../core/base/bytes.ts';
 import type { TokenVerifier, VerifiedToken } from '../../core/ports/token-verifier.ts';
 
 import { defaultAlgorithms, defaultClaims, type TokenOptions } from './token-options.ts';
-import { isStorable } from '../../core/organisation/fields.ts';
 import type { ApiKeyDefaults } from '../../core/ports/resources.ts';
 import {
   givenRateLimits,

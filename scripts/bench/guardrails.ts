@@ -1,4 +1,4 @@
-import { parseInlineConfig } from '../../core/routing/plan/config-issue.ts';
+import { parseInlineConfig } from '../../core/routing/plan/read-config.ts';
 import { compileConfig } from '../../core/routing/plan/compile-config.ts';
 import { guardsOf } from '../../core/lifecycle/offered-checks.ts';
 import type { AttemptContext, StreamEvent } from '../../core/pipeline/plugin.ts';

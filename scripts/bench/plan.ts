@@ -1,5 +1,5 @@
 import { compileConfig } from '../../core/routing/plan/compile-config.ts';
-import { parseInlineConfig } from '../../core/routing/plan/config-issue.ts';
+import { parseInlineConfig } from '../../core/routing/plan/read-config.ts';
 import type { PlanEnvironment, PlanNode } from '../../core/routing/plan/plan-node.ts';
 import { readField, type RequestFields } from '../../core/routing/plan/field-path.ts';
 import { PlanWalk } from '../../core/routing/plan/plan-walk.ts';

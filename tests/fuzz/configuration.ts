@@ -2,12 +2,11 @@
 import fc from 'fast-check';
 import { stringify } from 'yaml';
 import { GatewayConfigSchema } from '../../core/config/schema.ts';
-import { requiredKeys, schemaMap, schemaObject } from '../../core/config/schema-object.ts';
+import { requiredKeys, schemaMap, schemaObject } from '../../core/config/describe-schema.ts';
 import { load } from '../../core/config/load-texts.test-support.ts';
 import { RouteConfigSchema } from '../../core/organisation/route-config.ts';
 import { compileConfig } from '../../core/routing/plan/compile-config.ts';
-import { parseInlineConfig } from '../../core/routing/plan/config-issue.ts';
-import { providerLookup } from '../../core/routing/plan/config-names.ts';
+import { providerLookup, parseInlineConfig } from '../../core/routing/plan/read-config.ts';
 import { brokenValues } from '../property/broken-values.ts';
 import { valuesOf, type ValueSource } from '../property/schema-arbitrary.ts';
 import { editedBytes } from './bytes.ts';

@@ -27,7 +27,7 @@ import type { AnyPlugin, Scope } from '../../core/pipeline/plugin.ts';
 import { LazyBody } from '../../core/pipeline/request-body.ts';
 import type { Analytics } from '../../core/ports/analytics.ts';
 import { bodyNeed } from '../../core/pipeline/compile.ts';
-import { loadBody } from '../../core/pipeline/call-step.ts';
+import { loadBody } from '../../core/pipeline/call-hook.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { headerValue, withoutHeader } from '../../core/ports/header-list.ts';

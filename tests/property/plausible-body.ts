@@ -1,6 +1,11 @@
 /** Bodies that a route should take: made of its schema, with names of what there is. */
 import { randomUUID } from 'node:crypto';
-import { requiredKeys, schemaMap, schemaObject, type SchemaObject } from '../../core/config/schema-object.ts';
+import {
+  requiredKeys,
+  schemaMap,
+  schemaObject,
+  type SchemaObject,
+} from '../../core/config/describe-schema.ts';
 import { exampleOfSchema } from '../../core/http/openapi/document.ts';
 import type { RecordKind } from '../../core/ports/records.ts';
 import { plantedCapability, recordKinds } from '../kit/planted-records.ts';

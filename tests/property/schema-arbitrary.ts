@@ -8,7 +8,7 @@ import {
   schemaTypes,
   unionBranches,
   type SchemaObject,
-} from '../../core/config/schema-object.ts';
+} from '../../core/config/describe-schema.ts';
 import type { OpenApiDocument } from '../../core/http/openapi/document-writer.ts';
 
 const deepest = 8;

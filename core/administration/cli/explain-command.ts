@@ -18,7 +18,7 @@ import { childPointer } from '../../base/json.ts';
 import { problemOfConfig } from '../../lifecycle/check-configs.ts';
 import { type RouteConfigInput, RouteConfigSchema } from '../../organisation/route-config.ts';
 import { compileConfig, unknownConfig } from '../../routing/plan/compile-config.ts';
-import { providerLookup } from '../../routing/plan/config-names.ts';
+import { providerLookup } from '../../routing/plan/read-config.ts';
 import { stringify } from 'lossless-json';
 import { listWords } from '../../base/did-you-mean.ts';
 import type { BranchPreview, CandidatePreview } from '../../routing/explain/plan-preview.ts';

@@ -1,6 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { bounded } from '../../lifecycle/undo-stack.ts';
-import type { Clock } from '../../ports/clock.ts';
+import { type Clock, bounded } from '../../ports/clock.ts';
 import type { Directory, DirectorySnapshots, DirectoryStanding, KeyRecord } from '../../ports/directory.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
@@ -9,7 +8,7 @@ import type { StoredRecord } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
 import { type DefaultOwner, ensureDefaultRecords } from './default-records.ts';
 import { DirectoryReport, type DirectoryStatus } from './directory-report.ts';
-import { KnownDirectory, nothingKnown } from './known-directory.ts';
+import { KnownDirectory, nothingKnown } from './file-records-directory.ts';
 import type { DirectoryWorkspace, KnownMember, KnownUser } from './organisation-table.ts';
 import { type Known, readAllKeys, readChanged, type StoreReader } from './read-changes.ts';
 

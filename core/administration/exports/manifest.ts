@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import type { Blobs } from '../../ports/exports.ts';
 import type { ExportFormat } from '../../ports/request-row.ts';
-import { strict } from '../../config/schema-object.ts';
+import { strict } from '../../config/describe-schema.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 
 /** Ends an export for good: a retry would not help. The message is shown to people. */

@@ -26,7 +26,7 @@ import {
   type SchemaObject,
   schemaTypes,
   unionBranches,
-} from '../../config/schema-object.ts';
+} from '../../config/describe-schema.ts';
 import type { RouteDefinition } from '../../pipeline/define-route.ts';
 import { createHash } from 'node:crypto';
 

@@ -1,7 +1,6 @@
 import { type TObject, type TProperties, type TSchema, Type } from 'typebox';
 import type { EndpointId } from '../../dialects/endpoint.ts';
-import { expectedKeyword } from '../../config/describe-schema.ts';
-import { definitionsWithin, schemaObject } from '../../config/schema-object.ts';
+import { expectedKeyword, definitionsWithin, schemaObject } from '../../config/describe-schema.ts';
 import { isJsonObject } from '../../base/json.ts';
 import { mapKeywords } from '../../config/json-schema.ts';
 

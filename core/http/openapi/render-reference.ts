@@ -6,7 +6,7 @@ import {
   type SchemaObject,
   schemaTypes,
   unionBranches,
-} from '../../config/schema-object.ts';
+} from '../../config/describe-schema.ts';
 import type { OpenApiDocument } from './document-writer.ts';
 import type { DocumentObject } from './operation.ts';
 import { isJsonObject } from '../../base/json.ts';

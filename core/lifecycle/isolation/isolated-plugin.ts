@@ -3,9 +3,8 @@ import type { TSchema } from 'typebox';
 import type { StreamEvent } from '../../dialects/stream-event.ts';
 import type { Emit, RequestContext, StreamTap } from '../../pipeline/context.ts';
 import type { AnyPlugin, Hooks, OptionFault, Scope } from '../../pipeline/plugin.ts';
-import type { Clock } from '../../ports/clock.ts';
+import { type Clock, bounded } from '../../ports/clock.ts';
 import { describeThrown, pluginErrors } from '../plugin-errors.ts';
-import { bounded } from '../undo-stack.ts';
 import { IsolatedChecks } from './isolated-checks.ts';
 import { IsolatedThread, type IsolationLimits, type StopReason } from './isolated-thread.ts';
 import {

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { asGatewayError } from '../../pipeline/settle.ts';
 import { type Answer, clientLeft, isStreamSource } from '../../pipeline/answer.ts';
-import { isPromise } from '../../pipeline/call-hook.ts';
+import { isPromise } from '../../base/turns.ts';
 import type { MaybePromise } from '../../pipeline/context.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
 import type { AttemptRecord } from '../../pipeline/facts.ts';
@@ -12,12 +12,11 @@ import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
 import { isFinal, isTargetExhausted, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
 import { type BudgetAmounts, nothingUsed } from '../../ports/budgets.ts';
-import type { AttemptParts } from '../upstream-request.ts';
+import { type AttemptParts, CurrentAttempt } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';
 import type { BreakerAttempt } from '../../base/breaker.ts';
 import type { AttemptOutcome, Breakers } from './breakers.ts';
 import type { Clock } from '../../ports/clock.ts';
-import { CurrentAttempt } from '../current-attempt.ts';
 
 /** One of the concurrent attempts. */
 export interface Contender {

@@ -1,5 +1,5 @@
 import { type GatewayConfig, servicePrefixes } from '../../config/schema.ts';
-import { isPromise } from '../../pipeline/call-hook.ts';
+import { isPromise } from '../../base/turns.ts';
 import type { JsonValue, MaybePromise } from '../../pipeline/context.ts';
 import { Exchange } from '../../pipeline/exchange.ts';
 import { TrustedHosts } from '../../base/host-rules.ts';

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { checked, compile, compiled, issuesOf, knowsProvider, leavesOf } from './config-kit.test-support.ts';
 import { compileConfig } from './compile-config.ts';
-import { parseInlineConfig } from './config-issue.ts';
+import { parseInlineConfig } from './read-config.ts';
 
 const openai = { provider: 'openai', api_key: 'sk-1' };
 const two = [

@@ -2,11 +2,18 @@ import { didYouMean, quoted } from '../../base/did-you-mean.ts';
 import { type BreakerInput, guardrailKeys, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileParamEdits } from '../params/compile-param-edits.ts';
 import type { ParamEdits } from '../params/param-edits.ts';
-import { checkDestination, checkNode, type Refuse, hasNoEffect } from './check-node.ts';
 import { PatternBudget } from './conditions.ts';
 import { compileStrategy } from './compile-strategy.ts';
-import { type ConfigIssue, ConfigIssues, type ConfigPlace, placeText } from './config-issue.ts';
-import { type Inherited, inheritSettings, noDestination, nothingInherited } from './inherit.ts';
+import {
+  type Inherited,
+  inheritSettings,
+  noDestination,
+  nothingInherited,
+  checkDestination,
+  checkNode,
+  type Refuse,
+  hasNoEffect,
+} from './node-settings.ts';
 import type {
   AttemptSettings,
   BreakerSettings,
@@ -17,7 +24,15 @@ import type {
   PlanNode,
   RetrySettings,
 } from './plan-node.ts';
-import { type KnowsProvider, type SavedConfigs, unknownGuardrail } from './config-names.ts';
+import {
+  type KnowsProvider,
+  type SavedConfigs,
+  unknownGuardrail,
+  type ConfigIssue,
+  ConfigIssues,
+  type ConfigPlace,
+  placeText,
+} from './read-config.ts';
 import { readGuardrails } from './read-guardrails.ts';
 import type { Checks } from '../../pipeline/plugin.ts';
 import type { GuardrailSpec, GuardrailSpecs } from '../../ports/guardrails.ts';

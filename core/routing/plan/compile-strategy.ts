@@ -1,7 +1,7 @@
 import type { StrategyInput } from '../../organisation/route-config.ts';
 import { didYouMean, listWords, quoted } from '../../base/did-you-mean.ts';
 import { compileCondition, type PatternBudget } from './conditions.ts';
-import type { ConfigPlace } from './config-issue.ts';
+import type { ConfigPlace } from './read-config.ts';
 import { type FieldPath, parseFieldPath } from './field-path.ts';
 import type { Strategy, StrategyMode } from './plan-node.ts';
 

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import type { RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileConfig, type CompileResult } from './compile-config.ts';
-import { parseInlineConfig } from './config-issue.ts';
 import type { CompiledConfig, PlanLeaf } from './plan-node.ts';
-import { providerLookup } from './config-names.ts';
+import { providerLookup, parseInlineConfig } from './read-config.ts';
 
 /** Built in are `openai` and `anthropic`; `openai-prod` and `claude-prod` are configured. */
 export const knowsProvider = providerLookup({

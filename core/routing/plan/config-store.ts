@@ -10,7 +10,7 @@ import type { Checks } from '../../pipeline/plugin.ts';
 import type { ConfigDraft } from '../../pipeline/router.ts';
 import { sha256 } from '../../base/bytes.ts';
 import { compileConfig, type CompileSetup } from './compile-config.ts';
-import { type InlineConfig, parseInlineConfig, secretsInConfig } from './config-issue.ts';
+import { secretsInConfig } from './node-settings.ts';
 import type { CompiledConfig } from './plan-node.ts';
 import {
   configOfRecord,
@@ -20,7 +20,9 @@ import {
   type SavedProviders,
   type SavedRecords,
   unknownGuardrail,
-} from './config-names.ts';
+  type InlineConfig,
+  parseInlineConfig,
+} from './read-config.ts';
 
 /**
  * Names in a config of the configuration that the configuration does not define. Each may belong to a saved record,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { compiled } from './config-kit.test-support.ts';
-import { parseInlineConfig } from './config-issue.ts';
+import { parseInlineConfig } from './read-config.ts';
 
 function issuesOf(text: string): string[] {
   const parsed = parseInlineConfig(text);

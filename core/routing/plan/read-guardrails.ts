@@ -12,8 +12,7 @@ import {
 } from '../../organisation/guardrails.ts';
 import type { CheckPhase, Checks } from '../../pipeline/plugin.ts';
 import { type GuardrailSpec, guardrailSpec } from '../../ports/guardrails.ts';
-import type { GuardrailRecord } from './config-names.ts';
-import type { ConfigPlace } from './config-issue.ts';
+import type { GuardrailRecord, ConfigPlace } from './read-config.ts';
 
 /** Reports an issue with its place below the list. */
 type Refuse = (place: ConfigPlace, message: string) => void;

@@ -1,4 +1,4 @@
-import { isStorable } from '../../../core/organisation/fields.ts';
+import { isStorable } from '../../../core/base/bytes.ts';
 
 /**
  * Decoder for the part of protocol buffers that OTLP traces need. Its result has the shape of their JSON mapping, so

@@ -2,14 +2,21 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { AdministrationTools } from '../core/administration/cli/administration-tools.ts';
+import { chainStart } from '../storage/postgres/stored-records.ts';
 import { type ToolParts, useConfiguration } from './command-tools.ts';
 import { embeddedFolder, openResources } from './open-resources.ts';
 import { keyVariables } from './open-secret-box.ts';
 import { DataFolderInUse, lockData } from '../storage/embedded/data-lock.ts';
-import { chainStart, verifyChain } from '../storage/postgres/audit-store.ts';
+import { verifyChain } from '../storage/postgres/audit-store.ts';
 import { createResources } from '../storage/postgres/resources.ts';
-import { type KeyVariables, openKeys, withNewKey, withoutPreviousKeys } from '../storage/secrets/key-file.ts';
-import { createSecretBox, type SealingKeys } from '../storage/secrets/secret-box.ts';
+import {
+  type KeyVariables,
+  openKeys,
+  withNewKey,
+  withoutPreviousKeys,
+  createSecretBox,
+  type SealingKeys,
+} from '../storage/secrets/key-file.ts';
 import { mkdir } from 'node:fs/promises';
 import type { Clock } from '../core/ports/clock.ts';
 

@@ -20,7 +20,7 @@ import { dataFolderHolder } from '../storage/embedded/data-lock.ts';
 import { diskFault } from '../storage/embedded/disk-fault.ts';
 import { folderFault } from '../storage/embedded/own-folder.ts';
 import { diskUnder } from '../storage/journal/disk-room.ts';
-import { explainStart as explainResources } from '../storage/postgres/database-errors.ts';
+import { explainStart as explainResources } from '../storage/postgres/database.ts';
 import { clientSettings } from '../storage/postgres/open-database.ts';
 import { postgresPlace } from '../storage/postgres/postgres-address.ts';
 import { openRedis } from '../storage/redis/open-redis.ts';

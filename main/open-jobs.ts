@@ -17,6 +17,7 @@ import type { Metrics } from '../core/ports/metrics.ts';
 import type { Resources } from '../core/ports/resources.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
 import type { UsageLedger } from '../core/ports/budgets.ts';
+import { s3Place } from '../storage/blobs/s3-blobs.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
 import { openAlerts, type OpenedAlerts } from './open-alerts.ts';
 import { fileFormats } from '../adapters/file-formats/index.ts';
@@ -25,7 +26,6 @@ import { createLogExports } from '../core/administration/exports/log-exports.ts'
 import { dataVisibility } from '../plugins/management/shared/data-visibility.ts';
 import { type AwsKeys, presign, SigV4Signer } from '../adapters/credentials/sigv4.ts';
 import { createFileBlobs } from '../storage/blobs/file-blobs.ts';
-import { s3Place } from '../storage/blobs/s3-client.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

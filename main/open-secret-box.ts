@@ -2,8 +2,7 @@
 import type { GatewayConfig } from '../core/config/schema.ts';
 import type { Log } from '../core/ports/log.ts';
 import type { SecretBox } from '../core/ports/secret-managers.ts';
-import { openKeys, type KeyVariables } from '../storage/secrets/key-file.ts';
-import { createSecretBox } from '../storage/secrets/secret-box.ts';
+import { openKeys, type KeyVariables, createSecretBox } from '../storage/secrets/key-file.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

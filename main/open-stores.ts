@@ -33,6 +33,7 @@ import { createMemoryCache } from '../storage/memory/cache.ts';
 import { createMemoryCounters } from '../storage/memory/counters.ts';
 import { createMemoryLimiter } from '../storage/memory/limiter.ts';
 import { createMemoryVectorIndex } from '../storage/memory/vector-index.ts';
+import type { Database } from '../storage/postgres/database.ts';
 import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
 import { Loans } from '../storage/parent/loans.ts';
@@ -47,7 +48,6 @@ import { ensureDefaultRecords } from '../core/administration/directory/default-r
 import { defaultWorkspaceSlug } from '../core/organisation/organisation-block.ts';
 import { GatewayError } from '../core/errors/gateway-error.ts';
 import { restartExitCode } from '../core/lifecycle/process-guards.ts';
-import type { Database } from '../storage/postgres/database.ts';
 
 /** Options of `openStores`. */
 interface StoresOptions {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createSecretBox, sealingKey } from '../../storage/secrets/secret-box.ts';
+import { createSecretBox, sealingKey } from '../../storage/secrets/key-file.ts';
 import { TestClock } from '../../tests/kit/plugin-kit.ts';
 import { testSecrets } from '../../tests/kit/test-secrets.ts';
 import { BrowserSessions } from './browser-session.ts';

@@ -9,8 +9,7 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Blobs } from '../../core/ports/exports.ts';
 import { S3Server } from '../../tests/kit/s3-server.ts';
 import { createFileBlobs } from './file-blobs.ts';
-import { createS3Blobs } from './s3-blobs.ts';
-import { s3Place } from './s3-client.ts';
+import { createS3Blobs, s3Place } from './s3-blobs.ts';
 
 const mebibyte = 1024 * 1024;
 let folder = '';

@@ -27,17 +27,16 @@ import type { JournalTable } from '../../core/ports/journal.ts';
 import type { Repricing } from '../../core/ports/prices.ts';
 import type { BodyRow, FeedbackRow, RequestRow } from '../../core/ports/request-row.ts';
 import { inWindow, moment, moments, visible } from './filter-sql.ts';
-import { listFeedback } from './list-feedback.ts';
 import { feedbackSeries, groups, series } from './series.ts';
 import { repricingOf } from './price-changes.ts';
-import { countLogs, logs, trace, traces } from './list-logs.ts';
+import { countLogs, logs, trace, traces, listFeedback } from './list-logs.ts';
 import { newLogs } from './new-logs.ts';
 import { oneServer, quorumSettings, type TableLayout } from './migrate.ts';
 import { bodyColumns, feedbackColumns, requestColumns } from './row-columns.ts';
 import { type QueryBounds, type Select, selectOf } from './select.ts';
 import { intoShard, isOfEarlierProcess, shardOf, type Shards, shardWith } from './shards.ts';
 import { insertError, unavailable } from './store-errors.ts';
-import type { UsageReach } from './usage-plan.ts';
+import type { UsageReach } from './usage-sql.ts';
 
 const maxRowsPerBlock = '10000000';
 const insertSettings: ClickHouseSettings = {

@@ -27,7 +27,7 @@ import {
 } from './shards.ts';
 import type { QueryBounds } from './select.ts';
 import { checkVersion, explainStart, type OpeningStep, type StorePlace } from './store-errors.ts';
-import { usageStart } from './usage-plan.ts';
+import { usageStart } from './usage-sql.ts';
 
 /** Retention of rows, in days; 0: unlimited. */
 export interface Retention {

@@ -6,13 +6,45 @@ import type {
   TimeWindow,
   TraceSummary,
   Visibility,
+  FeedbackQuery,
 } from '../../core/ports/analytics.ts';
-import type { BodyRow, RequestRow } from '../../core/ports/request-row.ts';
+import type { BodyRow, RequestRow, FeedbackRow } from '../../core/ports/request-row.ts';
 import { between, checkRange, filterSql, moments, visible } from './filter-sql.ts';
-import { bodyColumns, requestColumns } from './row-columns.ts';
-import { previewSql } from './preview-sql.ts';
-import { type Select } from './select.ts';
+import { bodyColumns, requestColumns, feedbackColumns } from './row-columns.ts';
+import type { Select } from './select.ts';
 import { timeSlices } from './bucket-starts.ts';
+
+/** Characters of a text that are looked at: more than are shown, because white space is drawn together. */
+const readCharacters = 2000;
+
+/** Words of a message of any wire: `content` or `parts`, a text or a list of texts and blocks. */
+function wordsOf(message: string): string {
+  const block =
+    "if(JSONType(block) = 'String', JSONExtractString(block), if(JSONType(block, 'text') = 'String', JSONExtractString(block, 'text'), ''))";
+  const blocks = `arrayConcat(JSONExtractArrayRaw(${message}, 'content'), JSONExtractArrayRaw(${message}, 'parts'))`;
+  return [
+    `multiIf(JSONType(${message}) = 'String', JSONExtractString(${message})`,
+    `JSONType(${message}, 'content') = 'String', JSONExtractString(${message}, 'content')`,
+    `arrayStringConcat(arrayFilter(words -> words != '', arrayMap(block -> ${block}, ${blocks})), ' '))`,
+  ].join(', ');
+}
+
+// An item of responses that is no message has a type and no role.
+const byUser =
+  "JSONExtractString(message, 'role') = 'user' OR NOT (JSONHas(message, 'role') OR JSONHas(message, 'type'))";
+const messages =
+  "arrayConcat(JSONExtractArrayRaw(request, 'messages'), JSONExtractArrayRaw(request, 'contents'), JSONExtractArrayRaw(request, 'input'), JSONExtractArrayRaw(request, 'prompt'))";
+// Messages that hold results of tools alone say nothing of the user's.
+const lastWords = `arrayLast(words -> words != '', arrayMap(message -> ${wordsOf('message')}, arrayFilter(message -> ${byUser}, ${messages})))`;
+const alone = "concat(JSONExtractString(request, 'input'), JSONExtractString(request, 'prompt'))";
+const found = `if(${lastWords} != '', ${lastWords}, ${alone})`;
+const drawnTogether = `trimBoth(replaceRegexpAll(substringUTF8(${found}, 1, ${readCharacters}), '\\\\s+', ' '))`;
+
+/**
+ * The first words of the last message of a user, of the request of a body's row: at most `{preview:UInt16}` characters.
+ * Empty where there is none, and for a body that was cut off, because it is no JSON any more.
+ */
+const previewSql = `if(log_format = 'base64', '', substringUTF8(${drawnTogether}, 1, {preview:UInt16}))`;
 
 /** They are sent in the query string, whose limit is about a megabyte. */
 const pairsAtOnce = 1000;
@@ -255,4 +287,72 @@ export function pairsOf(rows: readonly LogCursor[]) {
     window: { from: Math.min(...times), to: Math.max(...times) + 1 },
     parameters: { times, ids: rows.map((row) => row.id) },
   };
+}
+
+/** Time before the window in which the requests of its feedback are searched. */
+const reachMs = 30 * 86_400_000;
+const maxFeedbackRows = 1000;
+const maxFeedbackOffset = 1_000_000;
+
+interface FeedbackPlace {
+  /** Of the row with the latest revision. */
+  readonly row_id: string;
+  readonly given_ms: number;
+  readonly total: number;
+}
+
+/** See `Analytics.feedback`. The page is found without metadata, which may be long, and then read by its ids. */
+export async function listFeedback(
+  select: Select,
+  { window, visibility, filter, value = {}, limit, offset }: FeedbackQuery,
+): ReturnType<Analytics['feedback']> {
+  checkRange('limit', limit, maxFeedbackRows);
+  checkRange('offset', offset, maxFeedbackOffset);
+  const { from, to } = moments(window);
+  const { whose, where, parameters } = visible({ from: from - reachMs, to }, visibility);
+  const filtered = filterSql(filter);
+  const given = `FROM feedback WHERE ${whose} AND created_at >= fromUnixTimestamp64Milli({given_from:Int64}, 'UTC')`;
+  const about = `trace_number IN (SELECT trace_number ${given} AND trace_id != '')`;
+  const requests = [where, about, ...filtered.conditions].join(' AND ');
+  const conditions = [
+    // Of feedback given before the window, only later revisions are within it.
+    "place = 1 AND oldest = 1 AND given_at < fromUnixTimestamp64Milli({to:Int64}, 'UTC')",
+    'latest_value >= {value_min:Float64} AND latest_value <= {value_max:Float64}',
+    ...(filtered.conditions.length > 0
+      ? [`latest_trace IN (SELECT trace_number FROM requests WHERE ${requests})`]
+      : []),
+  ];
+  const ordered = 'revision DESC, created_at DESC, id DESC';
+  const page = [
+    'SELECT row_id, toUnixTimestamp64Milli(given_at) AS given_ms, count() OVER () AS total',
+    'FROM (SELECT id AS row_id, feedback_id, value AS latest_value, trace_number AS latest_trace,',
+    'row_number() OVER revisions AS place, last_value(revision) OVER revisions AS oldest,',
+    `last_value(created_at) OVER revisions AS given_at ${given}`,
+    `WINDOW revisions AS (PARTITION BY feedback_id ORDER BY ${ordered} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING))`,
+    `WHERE ${conditions.join(' AND ')}`,
+    'ORDER BY given_at DESC, feedback_id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt32}',
+  ].join(' ');
+  const bound = {
+    ...{ ...parameters, ...filtered.parameters, given_from: from, offset },
+    // A page without rows has no total either.
+    limit: Math.max(limit, 1),
+    ...{ value_min: value.min ?? -Infinity, value_max: value.max ?? Infinity },
+  };
+  const places = await select<FeedbackPlace>(page, bound);
+  const [first] = places;
+  if (first === undefined) {
+    if (offset === 0) return { total: 0, rows: [] };
+    const query = { window, visibility, ...(filter !== undefined && { filter }), value };
+    return { total: (await listFeedback(select, { ...query, limit: 0, offset: 0 })).total, rows: [] };
+  }
+  const sql = `SELECT ${feedbackColumns.join(', ')} ${given} AND id IN {ids:Array(UUID)} LIMIT 1 BY id`;
+  const ids = places.slice(0, limit).map(({ row_id: id }) => id);
+  const found =
+    ids.length === 0 ? [] : await select<FeedbackRow>(sql, { ...parameters, given_from: from, ids });
+  const byId = new Map(found.map((row) => [row.id, row]));
+  const rows = places.flatMap(({ row_id: id, given_ms: givenAt }) => {
+    const row = byId.get(id);
+    return row === undefined ? [] : [{ row, givenAt }];
+  });
+  return { total: first.total, rows };
 }

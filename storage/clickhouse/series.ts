@@ -11,8 +11,15 @@ import type {
 } from '../../core/ports/analytics.ts';
 import { bucketSql, bucketStarts } from './bucket-starts.ts';
 import type { Select } from './select.ts';
-import { type Computed, latencyQuantile, type UsageColumn, type UsageReach } from './usage-plan.ts';
-import { splitColumn, usageSettings, usageSql } from './usage-sql.ts';
+import {
+  splitColumn,
+  usageSettings,
+  usageSql,
+  type Computed,
+  latencyQuantile,
+  type UsageColumn,
+  type UsageReach,
+} from './usage-sql.ts';
 import {
   checkRange,
   feedbackOfTraces,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { planUsage, usageColumns, type UsageNeed, type UsageReach, usageTables } from './usage-plan.ts';
+import { planUsage, usageColumns, type UsageNeed, type UsageReach, usageTables } from './usage-sql.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;

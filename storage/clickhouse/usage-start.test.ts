@@ -9,7 +9,7 @@ import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { ClickHouseAnalytics } from './clickhouse-analytics.ts';
 import { createAnalytics } from './create-analytics.ts';
 import { migrate, readMigrations, schemaOf } from './migrate.ts';
-import { usageStart } from './usage-plan.ts';
+import { usageStart } from './usage-sql.ts';
 
 const hourMs = 3_600_000;
 const visibility = { organisationId: 'organisation' };

@@ -9,8 +9,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../core/ports/clock.ts';
 import { recordingLog, temporaryFolder, testClock } from './chdb-fixture.ts';
-import { dataFolderHolder, DataFolderInUse, lockData } from './data-lock.ts';
-import { ownSystem, processIdentity } from './process-identity.ts';
+import { dataFolderHolder, DataFolderInUse, lockData, ownSystem, processIdentity } from './data-lock.ts';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let data: string;

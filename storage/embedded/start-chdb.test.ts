@@ -6,9 +6,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { chdbMissing, recordingLog, temporaryFolder, testClock } from './chdb-fixture.ts';
-import { DataFolderInUse } from './data-lock.ts';
+import { DataFolderInUse, processIdentity } from './data-lock.ts';
 import { memoryBudget } from './memory-budget.ts';
-import { processIdentity } from './process-identity.ts';
 import { defaultQueries, explainStart, startChdb, type EmbeddedChdb } from './start-chdb.ts';
 import { ChildStartError } from './supervised-child.ts';
 

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { ChdbChildOptions } from './chdb-child.ts';
-import { writeEngineConfig } from './chdb/engine-config.ts';
 import { lockData } from './data-lock.ts';
 import { diskFault } from './disk-fault.ts';
 import { memoryBudget } from './memory-budget.ts';
@@ -205,4 +204,68 @@ async function tableFiles(directory: string): Promise<readonly string[]> {
 
 function firstLine(text: string): string {
   return text.split('\n', 1)[0] as string;
+}
+
+/** Settings that the engine reads at its start only. */
+interface EngineConfig {
+  /** Size of each of its caches, bytes. */
+  readonly caches: Readonly<Record<CacheName, number>>;
+  /** Upper bound of a merged part, bytes. */
+  readonly maxMergeBytes: number;
+}
+
+type CacheName = keyof typeof cacheSettings;
+
+/** Caches that Weir's tables fill; those of other formats and unused indexes stay small by themselves. */
+const cacheSettings = {
+  marks: 'mark_cache_size',
+  primaryIndex: 'primary_index_cache_size',
+  indexMarks: 'index_mark_cache_size',
+  indexUncompressed: 'index_uncompressed_cache_size',
+  queryCondition: 'query_condition_cache_size',
+  compiledExpressions: 'compiled_expression_cache_size',
+  textTokens: 'text_index_tokens_cache_size',
+  textHeaders: 'text_index_header_cache_size',
+  textPostings: 'text_index_postings_cache_size',
+} as const;
+
+/**
+ * An insert is on disk before it is acknowledged, and the result of a merge before the engine removes its parts. Those
+ * are removed within seconds: a part that waits for it takes 27 KB, and hundreds that are removed at once leave pages
+ * half empty. Writing wide rows takes memory for every column: parts of an insert are compact, buffers start small, and
+ * merges use small blocks, column after column, few at the same time. A finished thread stays, with memory kept for the
+ * next one: pools are small, not up to 128 threads each.
+ */
+const configXml = ({ caches, maxMergeBytes }: EngineConfig): string => `<clickhouse>
+${Object.entries(cacheSettings)
+  .map(([name, setting]) => `  <${setting}>${caches[name as CacheName]}</${setting}>`)
+  .join('\n')}
+  <background_pool_size>2</background_pool_size>
+  <background_merges_mutations_concurrency_ratio>1</background_merges_mutations_concurrency_ratio>
+  <background_schedule_pool_size>2</background_schedule_pool_size>
+  <max_parts_cleaning_thread_pool_size>2</max_parts_cleaning_thread_pool_size>
+  <max_active_parts_loading_thread_pool_size>8</max_active_parts_loading_thread_pool_size>
+  <max_outdated_parts_loading_thread_pool_size>2</max_outdated_parts_loading_thread_pool_size>
+  <merge_tree>
+    <fsync_after_insert>1</fsync_after_insert>
+    <fsync_part_directory>1</fsync_part_directory>
+    <min_rows_to_fsync_after_merge>1</min_rows_to_fsync_after_merge>
+    <cleanup_delay_period>5</cleanup_delay_period>
+    <max_cleanup_delay_period>10</max_cleanup_delay_period>
+    <min_bytes_for_wide_part>67108864</min_bytes_for_wide_part>
+    <min_columns_to_activate_adaptive_write_buffer>1</min_columns_to_activate_adaptive_write_buffer>
+    <vertical_merge_algorithm_min_rows_to_activate>16384</vertical_merge_algorithm_min_rows_to_activate>
+    <merge_max_block_size>2048</merge_max_block_size>
+    <merge_max_block_size_bytes>4194304</merge_max_block_size_bytes>
+    <max_bytes_to_merge_at_max_space_in_pool>${maxMergeBytes}</max_bytes_to_merge_at_max_space_in_pool>
+    <number_of_free_entries_in_pool_to_lower_max_size_of_merge>1</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
+    <number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>
+    <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
+  </merge_tree>
+</clickhouse>
+`;
+
+/** Writes the file with the settings that the engine reads at its start only. */
+async function writeEngineConfig(path: string, config: EngineConfig): Promise<void> {
+  await writeFile(path, configXml(config), { mode: 0o600 });
 }

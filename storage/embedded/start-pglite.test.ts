@@ -10,8 +10,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import { recordingLog, temporaryFolder, testClock } from './chdb-fixture.ts';
+import { processIdentity } from './data-lock.ts';
 import { DurableFiles, engineParameters } from './pglite-files.ts';
-import { processIdentity } from './process-identity.ts';
 import { startPglite, type EmbeddedPglite } from './start-pglite.ts';
 
 async function ask(engine: Pick<EmbeddedPglite, 'socketFolder'>, sql: string): Promise<unknown[]> {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { recordingLog } from '../embedded/chdb-fixture.ts';
-import { createSecretBox, sealingKey } from '../secrets/secret-box.ts';
+import { createSecretBox, sealingKey } from '../secrets/key-file.ts';
 import { keepSnapshots } from './directory-snapshot.ts';
 
 const box = (key: string, previous: readonly string[] = []) =>

@@ -24,8 +24,17 @@ import type {
   KeyMoments,
 } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
-import { countRows, insertRow, storedTotal, pagedList, replaceRow, type Taken } from './stored-records.ts';
-import { type HeldCounters, rememberRemovals, removedSince } from './held-counters.ts';
+import {
+  countRows,
+  insertRow,
+  storedTotal,
+  pagedList,
+  replaceRow,
+  type Taken,
+  type HeldCounters,
+  rememberRemovals,
+  removedSince,
+} from './stored-records.ts';
 import { apiKeys } from './schema.ts';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import { GatewayError } from '../../core/errors/gateway-error.ts';

@@ -3,7 +3,8 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { AuditEntry, AuditRecord } from '../../core/ports/resources.ts';
 import { anEntry } from '../../tests/conformance/resources-records.ts';
-import { auditHash, chainStart, verifyChain } from './audit-store.ts';
+import { auditHash, verifyChain } from './audit-store.ts';
+import { chainStart } from './stored-records.ts';
 
 const text = fc.string({ unit: 'grapheme', maxLength: 20 });
 const entries = fc.array(

@@ -9,21 +9,17 @@ import type {
 } from '../../core/ports/resources.ts';
 import { endFault } from '../../core/organisation/audit-chain.ts';
 import type { Statements } from './database.ts';
-import type { HeldCounters } from './held-counters.ts';
 import { auditLogs, organisationCounters, refusedAttempts } from './schema.ts';
-import { countRows, pagedList, type PageFromEnd, removeRows } from './stored-records.ts';
+import {
+  countRows,
+  pagedList,
+  type PageFromEnd,
+  removeRows,
+  chainStart,
+  type HeldCounters,
+  type ChainPlace,
+} from './stored-records.ts';
 import { sha256 } from '../../core/base/bytes.ts';
-
-/** The position before the first record of every chain. */
-export const chainStart: ChainPlace = { number: 0, hash: '0'.repeat(64) };
-
-/** A record's position in the chain of its organisation. */
-export interface ChainPlace {
-  /** From 1; 0 before the first record. */
-  readonly number: number;
-  /** SHA-256, hex. */
-  readonly hash: string;
-}
 
 /** Result of `verifyChain`: the first record that differs from its appended form, with the reason. */
 type ChainVerdict =

@@ -15,9 +15,10 @@ import { aKey, anEntry, anOrganisation, aWorkspace } from '../../tests/conforman
 import { samplesOf, shownInForm } from '../../tests/kit/document-samples.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';
-import { chainStart, verifyChain } from './audit-store.ts';
+import { verifyChain } from './audit-store.ts';
 import type { Database } from './database.ts';
 import { createResources } from './resources.ts';
+import { chainStart } from './stored-records.ts';
 
 let database: Database;
 let resources: Resources;

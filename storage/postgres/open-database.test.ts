@@ -10,9 +10,8 @@ import {
 } from '../../tests/kit/postgres-kit.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { recordingLog, testClock } from '../embedded/chdb-fixture.ts';
-import { violatedConstraint } from './database-errors.ts';
+import { violatedConstraint, type Database } from './database.ts';
 import { count, failure, hastyClock, insert, keepAlive, migrations } from './database.test-support.ts';
-import type { Database } from './database.ts';
 import { openDatabase, type EmbeddedPlace } from './open-database.ts';
 
 keepAlive();

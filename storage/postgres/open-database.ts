@@ -3,7 +3,6 @@ import pg from 'pg';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
-import type { Database, Statements, TransactionOptions } from './database.ts';
 import { migrate, type Migration, readMigrations } from './migrate.ts';
 import type { PostgresPlace } from './postgres-address.ts';
 import {
@@ -13,7 +12,10 @@ import {
   reasonOf,
   storeError,
   unavailable,
-} from './database-errors.ts';
+  type Database,
+  type Statements,
+  type TransactionOptions,
+} from './database.ts';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { randomInt } from 'node:crypto';
 

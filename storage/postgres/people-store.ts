@@ -17,8 +17,8 @@ import type {
   UsersReader,
   UsersWriter,
 } from '../../core/ports/people.ts';
+import type { ResourcesReader, ResourcesWriter } from '../../core/ports/resources.ts';
 import type { Statements } from './database.ts';
-import type { HeldCounters } from './held-counters.ts';
 import {
   countRows,
   insertRow,
@@ -27,13 +27,39 @@ import {
   replaceRow,
   storedTotal,
   type Taken,
+  type HeldCounters,
 } from './stored-records.ts';
 import { groupMappings, invites, members, users } from './schema.ts';
 
 const directoryPage = 1000;
 
+/** Users, memberships, invitations and mapped groups: read with the statements of one transaction. */
+export function peopleReader(
+  statements: Statements,
+): Pick<ResourcesReader, 'users' | 'members' | 'invites' | 'groupMappings'> {
+  return {
+    users: usersReader(statements),
+    members: membersReader(statements),
+    invites: invitesReader(statements),
+    groupMappings: groupMappingsReader(statements),
+  };
+}
+
+/** The same, and their changes in the organisation whose counters are held. */
+export function peopleWriter(
+  statements: Statements,
+  held: HeldCounters,
+): Pick<ResourcesWriter, 'users' | 'members' | 'invites' | 'groupMappings'> {
+  return {
+    users: { ...usersReader(statements), ...usersWriter(statements, held) },
+    members: { ...membersReader(statements), ...membersWriter(statements, held) },
+    invites: { ...invitesReader(statements), ...invitesWriter(statements, held) },
+    groupMappings: { ...groupMappingsReader(statements), ...groupMappingsWriter(statements, held) },
+  };
+}
+
 /** Reads users with the statements of one transaction. */
-export function usersReader(statements: Statements): UsersReader {
+function usersReader(statements: Statements): UsersReader {
   const first = async (where: SQL | undefined): Promise<UserRecord | undefined> =>
     (await statements.select().from(users).where(where))[0];
 
@@ -80,7 +106,7 @@ export function usersReader(statements: Statements): UsersReader {
 }
 
 /** Writes users of the organisation whose counters are held. */
-export function usersWriter(statements: Statements, held: HeldCounters): UsersWriter {
+function usersWriter(statements: Statements, held: HeldCounters): UsersWriter {
   return {
     async insert(record) {
       held.check(record.organisationId);
@@ -130,7 +156,7 @@ function userTaken({ id, email }: UserRecord): Taken {
 const sameUser = and(eq(users.organisationId, members.organisationId), eq(users.id, members.userId));
 
 /** Reads members of workspaces with the statements of one transaction. */
-export function membersReader(statements: Statements): MembersReader {
+function membersReader(statements: Statements): MembersReader {
   const select = () =>
     statements.select({ member: members, user: users }).from(members).innerJoin(users, sameUser);
 
@@ -180,7 +206,7 @@ export function membersReader(statements: Statements): MembersReader {
 }
 
 /** Writes members of workspaces of the organisation whose counters are held. */
-export function membersWriter(statements: Statements, held: HeldCounters): MembersWriter {
+function membersWriter(statements: Statements, held: HeldCounters): MembersWriter {
   return {
     async insert(record) {
       held.check(record.organisationId);
@@ -230,7 +256,7 @@ function memberTaken({ userId, workspaceId }: MemberRecord): Taken {
 }
 
 /** Reads group mappings with the statements of one transaction. */
-export function groupMappingsReader(statements: Statements): GroupMappingsReader {
+function groupMappingsReader(statements: Statements): GroupMappingsReader {
   return {
     async find(organisationId, id) {
       const [found] = await statements.select().from(groupMappings).where(whereMapping(organisationId, id));
@@ -262,7 +288,7 @@ export function groupMappingsReader(statements: Statements): GroupMappingsReader
 }
 
 /** Writes group mappings of the organisation whose counters are held. */
-export function groupMappingsWriter(statements: Statements, held: HeldCounters): GroupMappingsWriter {
+function groupMappingsWriter(statements: Statements, held: HeldCounters): GroupMappingsWriter {
   return {
     async insert(record) {
       held.check(record.organisationId);
@@ -305,7 +331,7 @@ function mappingTaken({ id, groupId, groupName, workspaceId }: GroupMappingRecor
 const maxExpired = 1000;
 
 /** Reads invites with the statements of one transaction. */
-export function invitesReader(statements: Statements): InvitesReader {
+function invitesReader(statements: Statements): InvitesReader {
   async function first(where: SQL | undefined): Promise<InviteRecord | undefined> {
     const [found] = await statements.select().from(invites).where(where);
     return found === undefined ? undefined : recordOf(found);
@@ -341,7 +367,7 @@ export function invitesReader(statements: Statements): InvitesReader {
 }
 
 /** Writes invites of the organisation whose counters are held. */
-export function invitesWriter(statements: Statements, held: HeldCounters): InvitesWriter {
+function invitesWriter(statements: Statements, held: HeldCounters): InvitesWriter {
   /** Marks ended invites, of this address or of all; returns their number. */
   async function expire(organisationId: string, now: number, email?: string): Promise<number> {
     const due = statements

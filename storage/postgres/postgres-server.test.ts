@@ -10,8 +10,8 @@ import { postgresMissing, startPostgres, type PostgresServer } from '../../tests
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { certificate } from '../../tests/kit/test-certificate.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';
-import { hastyClock, insert, keepAlive, migrations } from './database.test-support.ts';
 import type { Database } from './database.ts';
+import { hastyClock, insert, keepAlive, migrations } from './database.test-support.ts';
 import { openDatabase } from './open-database.ts';
 import { postgresPlace, type PostgresPlace } from './postgres-address.ts';
 

@@ -35,8 +35,10 @@ import {
   sizeOfData,
   storedTotal,
   type Taken,
+  type HeldCounters,
+  rememberRemovals,
+  removedSince,
 } from './stored-records.ts';
-import { type HeldCounters, rememberRemovals, removedSince } from './held-counters.ts';
 import { records, recordVersions } from './schema.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';

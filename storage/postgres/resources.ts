@@ -1,13 +1,5 @@
-import {
-  groupMappingsReader,
-  groupMappingsWriter,
-  invitesReader,
-  invitesWriter,
-  membersReader,
-  membersWriter,
-  usersReader,
-  usersWriter,
-} from './people-store.ts';
+import type { Database, Statements } from './database.ts';
+import { peopleReader, peopleWriter } from './people-store.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
@@ -24,8 +16,6 @@ import type {
 } from '../../core/ports/resources.ts';
 import { apiKeysReader, apiKeysWriter } from './api-keys-store.ts';
 import { auditReader, auditWriter } from './audit-store.ts';
-import type { Database, Statements } from './database.ts';
-import { HeldCounters, marksOf } from './held-counters.ts';
 import { recordsReader, recordsWriter } from './records-store.ts';
 import {
   organisationCounters,
@@ -43,6 +33,8 @@ import {
   replaceRow,
   storedTotal,
   type Taken,
+  HeldCounters,
+  marksOf,
 } from './stored-records.ts';
 import type { PgInsertValue, PgTable } from 'drizzle-orm/pg-core';
 import {
@@ -114,15 +106,29 @@ export function createResources({ database, clock, log }: ResourcesOptions): Res
   };
 }
 
+/** Few transactions read or write people and keys: the parts for these are made at their first use. */
 function readerOf(statements: Statements): ResourcesReader {
+  let people: ReturnType<typeof peopleReader> | undefined;
+  let apiKeys: ResourcesReader['apiKeys'] | undefined;
+  const peopleOf = () => (people ??= peopleReader(statements));
   return {
     organisations: organisationsReader(statements),
     workspaces: workspacesReader(statements),
-    apiKeys: apiKeysReader(statements),
-    users: usersReader(statements),
-    members: membersReader(statements),
-    invites: invitesReader(statements),
-    groupMappings: groupMappingsReader(statements),
+    get apiKeys() {
+      return (apiKeys ??= apiKeysReader(statements));
+    },
+    get users() {
+      return peopleOf().users;
+    },
+    get members() {
+      return peopleOf().members;
+    },
+    get invites() {
+      return peopleOf().invites;
+    },
+    get groupMappings() {
+      return peopleOf().groupMappings;
+    },
     settings: settingsReader(statements),
     records: recordsReader(statements),
     audit: auditReader(statements),
@@ -131,14 +137,27 @@ function readerOf(statements: Statements): ResourcesReader {
 }
 
 function writerOf(statements: Statements, held: HeldCounters, clock: Clock): ResourcesWriter {
+  let people: ReturnType<typeof peopleWriter> | undefined;
+  let apiKeys: ResourcesWriter['apiKeys'] | undefined;
+  const peopleOf = () => (people ??= peopleWriter(statements, held));
   return {
     organisations: { ...organisationsReader(statements), ...organisationsWriter(statements, held) },
     workspaces: { ...workspacesReader(statements), ...workspacesWriter(statements, held) },
-    apiKeys: { ...apiKeysReader(statements), ...apiKeysWriter(statements, held, clock) },
-    users: { ...usersReader(statements), ...usersWriter(statements, held) },
-    members: { ...membersReader(statements), ...membersWriter(statements, held) },
-    invites: { ...invitesReader(statements), ...invitesWriter(statements, held) },
-    groupMappings: { ...groupMappingsReader(statements), ...groupMappingsWriter(statements, held) },
+    get apiKeys() {
+      return (apiKeys ??= { ...apiKeysReader(statements), ...apiKeysWriter(statements, held, clock) });
+    },
+    get users() {
+      return peopleOf().users;
+    },
+    get members() {
+      return peopleOf().members;
+    },
+    get invites() {
+      return peopleOf().invites;
+    },
+    get groupMappings() {
+      return peopleOf().groupMappings;
+    },
     settings: { ...settingsReader(statements), ...settingsWriter(statements, held) },
     records: { ...recordsReader(statements), ...recordsWriter(statements, held, clock) },
     audit: { ...auditReader(statements), ...auditWriter(statements, held) },

@@ -15,10 +15,10 @@ import { anOrganisation } from '../../tests/conformance/resources-records.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { recordingLog, temporaryFolder, testClock } from '../embedded/chdb-fixture.ts';
 import { lockData } from '../embedded/data-lock.ts';
-import { type KeyVariables, openKeys } from '../secrets/key-file.ts';
-import { createSecretBox } from '../secrets/secret-box.ts';
-import { chainStart, verifyChain } from './audit-store.ts';
+import { type KeyVariables, openKeys, createSecretBox } from '../secrets/key-file.ts';
+import { verifyChain } from './audit-store.ts';
 import { createResources } from './resources.ts';
+import { chainStart } from './stored-records.ts';
 
 const closings: (() => Promise<void>)[] = [];
 let resources: Resources;

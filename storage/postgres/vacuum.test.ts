@@ -5,8 +5,8 @@ import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
 import { openTestDatabase } from '../../tests/kit/postgres-kit.ts';
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { recordingLog } from '../embedded/chdb-fixture.ts';
-import { keepAlive, migrations } from './database.test-support.ts';
 import type { Database } from './database.ts';
+import { keepAlive, migrations } from './database.test-support.ts';
 import { startVacuum } from './vacuum.ts';
 
 keepAlive();

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { ManualClock, settle } from '../../tests/conformance/manual-clock.ts';
-import type { Database } from './database.ts';
-import { ResourcesStartError } from './database-errors.ts';
+import { ResourcesStartError, type Database } from './database.ts';
 import { openDatabaseWhenReachable } from './waiting-database.ts';
 
 const label = 'db.internal:5432/weir';

@@ -2,8 +2,7 @@ import { randomInt } from 'node:crypto';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Database, Statements, TransactionOptions } from './database.ts';
-import { ResourcesStartError } from './database-errors.ts';
+import { ResourcesStartError, type Database, type Statements, type TransactionOptions } from './database.ts';
 
 /** Dependencies of waiting for a server. */
 interface WaitingDatabaseParts {

@@ -8,10 +8,8 @@ import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
 import { OutageReport } from './timed-calls.ts';
 import { clusterOptions, parseRedisUrl, type RedisAddress, serverOptions } from './redis-address.ts';
-import { isReplyError, type RedisClient } from './encoded-command.ts';
-import { slotOfKey } from './key-slot.ts';
-import { keepPrimaries, keyOf } from './redis-cluster.ts';
-import { watchFailover } from './watch-failover.ts';
+import { isReplyError, type RedisClient, slotOfKey } from './encoded-command.ts';
+import { watchFailover, keepPrimaries, keyOf } from './follow-primaries.ts';
 
 const budgetMs = 2000;
 /** The part in braces decides the slot of a cluster: one for all keys of the queue. */

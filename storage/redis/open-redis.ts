@@ -1,14 +1,19 @@
-import { Redis } from 'ioredis';
+import { Redis, Cluster } from 'ioredis';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import type { Metrics } from '../../core/ports/metrics.ts';
-import { batchWrites, type EncodedCommand, type RedisClient } from './encoded-command.ts';
-import { parseRedisUrl, type RedisAddress, serverOptions } from './redis-address.ts';
-import { ClusterConnection } from './redis-cluster.ts';
+import {
+  batchWrites,
+  type EncodedCommand,
+  type RedisClient,
+  slotOfKey,
+  slotOfCommand,
+} from './encoded-command.ts';
+import { parseRedisUrl, type RedisAddress, serverOptions, clusterOptions } from './redis-address.ts';
 import type { KeyedCallOptions, RedisConnection, ReplyHandling } from './redis-connection.ts';
 import { endClient, RedisNode } from './redis-node.ts';
 import { OutageReport } from './timed-calls.ts';
-import { watchFailover } from './watch-failover.ts';
+import { watchFailover, keepPrimaries, keyOf } from './follow-primaries.ts';
 
 /** Default timeout of a call in milliseconds. */
 const defaultBudgetMs = 50;
@@ -140,4 +145,234 @@ function createClient(address: RedisAddress): Redis {
       maxRetriesPerRequest: 0,
     }),
   );
+}
+
+/** Delay before a command is sent again whose keys are on two servers while their slot moves. */
+const tryAgainMs = 10;
+/**
+ * Commands that a server redirects may be overtaken by later ones: after this time none is under way, and a new session
+ * puts right what that has changed. Milliseconds.
+ */
+const renewAfterMs = 1000;
+/** Upper bound of redirections of one command. */
+const maxRedirections = 32;
+
+/** Dependencies and options. */
+interface ClusterConnectionOptions {
+  readonly address: RedisAddress;
+  readonly clock: Clock;
+  readonly budgetMs: number;
+  readonly report: OutageReport;
+}
+
+/**
+ * The primaries of a Redis cluster. ioredis finds them, connects, and follows redirections; each server has a breaker
+ * of its own, so that one that is away takes only its own keys with it.
+ */
+class ClusterConnection implements RedisConnection {
+  readonly budgetMs: number;
+  /** Resolves when every slot has a connected server for the first time. */
+  readonly connected: Promise<void>;
+  readonly #options: ClusterConnectionOptions;
+  readonly #client: Cluster;
+  /** Servers by `HOST:PORT`, as in `#client.slots`. */
+  readonly #nodes = new Map<string, RedisNode>();
+  /** Servers that keep slots. */
+  #owners: ReadonlySet<string> = new Set();
+  /** Servers whose connection was lost: they are used again when connected. */
+  readonly #lost = new Set<string>();
+  #tellConnected = (): void => undefined;
+  /** As at the last refresh: the client changes its own list. */
+  readonly #ownersOfSlots: (string | undefined)[] = [];
+  #cancelRenewal: (() => void) | undefined;
+  #session = 1;
+  #closing = false;
+  readonly #endKeeping: () => void;
+  #lastError = '';
+
+  constructor(options: ClusterConnectionOptions) {
+    this.#options = options;
+    this.budgetMs = options.budgetMs;
+    this.connected = new Promise((resolve) => (this.#tellConnected = resolve));
+    this.#client = createCluster(options.address);
+    this.#listen();
+    this.#endKeeping = keepPrimaries(this.#client, options.clock, () => this.#isWhole);
+  }
+
+  get available(): boolean {
+    for (const node of this.#nodes.values()) if (node.usable) return true;
+    return false;
+  }
+
+  get session(): number | undefined {
+    for (const node of this.#nodes.values()) if (node.reachable) return this.#session;
+    return undefined;
+  }
+
+  isAvailableFor(key: string): boolean {
+    return this.#nodeOf(slotOfKey(key))?.usable ?? false;
+  }
+
+  call<Reply>(send: (client: RedisClient) => Promise<Reply>, options: KeyedCallOptions = {}): Promise<Reply> {
+    const { key } = options;
+    const node = key === undefined ? this.#anyNode() : this.#nodeOf(slotOfKey(key));
+    if (node === undefined) return Promise.reject(this.#away());
+    return node.call(send, options, this.#client);
+  }
+
+  send<Result>(command: EncodedCommand, handling: ReplyHandling<Result>): Promise<Result> {
+    const slot = slotOfCommand(command);
+    const node = this.#nodeOf(slot);
+    if (node !== undefined) return node.send(command, handling, this.#client, slot);
+    // As in a node: what the handling throws rejects.
+    return new Promise((resolve) => resolve(handling.without(this.#away())));
+  }
+
+  async ping(): Promise<void> {
+    const { reason } = this.#options.report;
+    if (reason !== undefined) throw new Error(reason);
+    await Promise.all([...this.#owners].map((key) => this.#ping(key)));
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.#endKeeping();
+    this.#cancelRenewal?.();
+    for (const node of this.#nodes.values()) node.close();
+    this.#nodes.clear();
+    await endClient(this.#client, this.#options.clock);
+  }
+
+  #nodeOf(slot: number): RedisNode | undefined {
+    const key = this.#client.slots[slot]?.[0];
+    return key === undefined ? undefined : this.#nodes.get(key);
+  }
+
+  #anyNode(): RedisNode | undefined {
+    for (const node of this.#nodes.values()) if (node.usable) return node;
+    return undefined;
+  }
+
+  async #ping(key: string): Promise<void> {
+    const node = this.#nodes.get(key);
+    if (node === undefined) throw new Error(`${key}: not connected`);
+    await node.ping();
+  }
+
+  /** The failure of a call without a server. */
+  #away(): Error {
+    const { report } = this.#options;
+    report.countFailed('away');
+    return new Error(report.reason ?? 'not connected');
+  }
+
+  #listen(): void {
+    const client = this.#client;
+    client.on('+node', (node: Redis) => this.#add(node));
+    client.on('-node', (node: Redis) => this.#remove(node));
+    client.on('refresh', () => this.#refreshed());
+    // Only the message: the error of a refused login carries the password.
+    const note = (error: Error & { readonly lastNodeError?: Error }, key?: string): void => {
+      const { message, name } = error.lastNodeError ?? error;
+      // The reason comes from another connection to the same server.
+      if (message === 'Connection is closed.') return;
+      this.#lastError = `${key === undefined ? '' : `${key}: `}${message === '' ? name : message}`;
+      if (!this.available && !this.#closing) this.#options.report.begin(this.#lastError);
+    };
+    client.on('node error', note);
+    client.on('error', (error: Error & { readonly lastNodeError?: Error }) => {
+      if (this.#lastError === '') note(error);
+    });
+  }
+
+  #add(client: Redis): void {
+    const key = keyOf(client);
+    if (this.#closing || this.#nodes.has(key)) return;
+    const { clock, budgetMs, report } = this.#options;
+    const node = new RedisNode({
+      client: batchWrites(client),
+      clock,
+      budgetMs,
+      report,
+      // Calls for a server that has just got its first slots wait for the connection.
+      joins: !this.#lost.has(key) && this.#owners.size > 0 && client.options.readOnly !== true,
+      onReady: () => this.#lost.delete(key),
+      onDown: (reason) => {
+        if (this.#owners.has(key)) report.begin(`${key}: ${reason}`);
+      },
+      onUp: () => this.#update(),
+    });
+    this.#nodes.set(key, node);
+  }
+
+  #remove(client: Redis): void {
+    const key = keyOf(client);
+    const node = this.#nodes.get(key);
+    if (node?.client !== client || this.#closing) return;
+    const reason = node.reason ?? 'the connection was closed';
+    node.close();
+    this.#nodes.delete(key);
+    // Commands in flight may or may not have run.
+    this.#session += 1;
+    if (!this.#owners.has(key)) return;
+    this.#lost.add(key);
+    this.#options.report.begin(`${key}: ${reason}`);
+  }
+
+  /** The client has read which server keeps which slots. */
+  #refreshed(): void {
+    if (this.#closing) return;
+    const { slots } = this.#client;
+    const owners = new Set<string>();
+    let hasMoved = false;
+    slots.forEach((servers, slot) => {
+      const [owner] = servers;
+      if (owner === undefined) return;
+      owners.add(owner);
+      const before = this.#ownersOfSlots[slot];
+      hasMoved ||= before !== undefined && before !== owner;
+      this.#ownersOfSlots[slot] = owner;
+      // Slots of one range share a list, and the client changes the list of a slot that has moved.
+      slots[slot] = [...servers];
+    });
+    this.#owners = owners;
+    if (hasMoved) this.#renewLater();
+    for (const key of this.#lost) if (!owners.has(key)) this.#lost.delete(key);
+    this.#update();
+  }
+
+  #renewLater(): void {
+    this.#cancelRenewal ??= this.#options.clock.after(renewAfterMs, () => {
+      this.#cancelRenewal = undefined;
+      this.#session += 1;
+    });
+  }
+
+  get #isWhole(): boolean {
+    for (const key of this.#owners) if (this.#nodes.get(key)?.ready !== true) return false;
+    return this.#owners.size > 0;
+  }
+
+  #update(): void {
+    if (!this.#isWhole) return;
+    this.#tellConnected();
+    for (const key of this.#owners) if (this.#nodes.get(key)?.usable !== true) return;
+    this.#lastError = '';
+    this.#options.report.end();
+  }
+}
+
+function createCluster(address: RedisAddress): Cluster {
+  const { nodes, options } = clusterOptions(address, {
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+  });
+  return new Cluster(nodes, {
+    ...options,
+    maxRedirections,
+    retryDelayOnTryAgain: tryAgainMs,
+    // What a lost connection carried may have run: it is never sent again. Nor does a refused command wait.
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+  });
 }

@@ -10,8 +10,13 @@ import { type RedisCluster, startRedisCluster } from '../../tests/kit/redis-clus
 import { eventually } from '../../tests/kit/process-kit.ts';
 import { patientClock, redisMissing, type RedisServer } from '../../tests/kit/redis-server.ts';
 import { createBudgets } from '../memory/budgets.ts';
-import { type EncodedCommand, encodeCount, encodeParts } from './encoded-command.ts';
-import { slotOfCommand, slotOfKey } from './key-slot.ts';
+import {
+  type EncodedCommand,
+  encodeCount,
+  encodeParts,
+  slotOfCommand,
+  slotOfKey,
+} from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCounters } from './open-shared-stores.ts';
 import { createRedisCache } from './redis-cache.ts';

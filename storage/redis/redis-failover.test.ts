@@ -9,7 +9,7 @@ import { eventually, stopEverything, temporaryFolder } from '../../tests/kit/pro
 import { type RedisCluster, startRedisCluster } from '../../tests/kit/redis-cluster.ts';
 import { patientClock, redisMissing, type RedisServer } from '../../tests/kit/redis-server.ts';
 import { certificate, certificateKey } from '../../tests/kit/test-certificate.ts';
-import { slotOfKey } from './key-slot.ts';
+import { slotOfKey } from './encoded-command.ts';
 import { openRedis } from './open-redis.ts';
 import { createRedisCounters } from './open-shared-stores.ts';
 

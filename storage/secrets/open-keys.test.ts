@@ -4,8 +4,7 @@ import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { openKeys, withNewKey, withoutPreviousKeys } from './key-file.ts';
-import { sealingKey } from './secret-box.ts';
+import { openKeys, withNewKey, withoutPreviousKeys, sealingKey } from './key-file.ts';
 
 async function folder(t: TestContext): Promise<string> {
   const made = await mkdtemp(path.join(tmpdir(), 'weir-keys-'));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createSecretBox, sealingKey } from './secret-box.ts';
+import { createSecretBox, sealingKey } from './key-file.ts';
 
 const [one, two] = [sealingKey(randomBytes(32)), sealingKey(randomBytes(32))];
 const box = createSecretBox({ current: one, previous: [] });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AuditEntry, AuditFilter, AuditRecord, Resources } from '../../core/ports/resources.ts';
-import { chainStart, verifyChain } from '../../storage/postgres/audit-store.ts';
+import { verifyChain } from '../../storage/postgres/audit-store.ts';
+import { chainStart } from '../../storage/postgres/stored-records.ts';
 import type { Subject } from './resources.ts';
 import { aKey, anEntry, newOrganisation } from './resources-records.ts';
 

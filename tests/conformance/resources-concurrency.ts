@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { defaultSettings } from '../../core/ports/organisation-settings.ts';
 import type { Resources } from '../../core/ports/resources.ts';
-import { chainStart, verifyChain } from '../../storage/postgres/audit-store.ts';
+import { verifyChain } from '../../storage/postgres/audit-store.ts';
+import { chainStart } from '../../storage/postgres/stored-records.ts';
 import type { Subject } from './resources.ts';
 import {
   aKey,

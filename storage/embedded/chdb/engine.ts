@@ -1,8 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Session } from 'chdb';
-import { engineCodeOf, EngineError } from './engine-config.ts';
-import type { EngineRequest } from './http-request.ts';
-import { sqlName, sqlString } from './statement.ts';
+import { type Statement, engineCodeOf, EngineError } from './statement.ts';
+
+/** One statement with the settings of its HTTP request. */
+export interface EngineRequest {
+  readonly statement: Statement;
+  /** Rows of an insert; empty for every other statement. */
+  readonly data: Buffer;
+  readonly database: string;
+  readonly settings: ReadonlyMap<string, string>;
+  /** Values of placeholders in the client's escaping (tab-separated escapes). */
+  readonly parameters: ReadonlyMap<string, string>;
+  readonly queryId: string;
+  /** Format of the result when the statement names none. */
+  readonly format: string;
+}
 
 /** Result of a statement. */
 export interface EngineReply {
@@ -330,4 +342,14 @@ function cancelled(cause?: unknown): EngineError {
   const error = new EngineError(394, 'QUERY_WAS_CANCELLED', 'Query was cancelled.');
   error.cause = cause;
   return error;
+}
+
+/** A string literal of the engine. Only a backslash or quote could end it; NUL must not reach the C boundary. */
+function sqlString(value: string): string {
+  return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\0', '\\0')}'`;
+}
+
+/** A quoted identifier of the engine. */
+function sqlName(name: string): string {
+  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('\0', '\\0')}\``;
 }

@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { EngineError, statusOfCode } from './engine-config.ts';
-import { BodyReader } from './http-request.ts';
+import { BodyReader, statusOfCode } from './http-server.ts';
+import { EngineError } from './statement.ts';
 
 const reader = new BodyReader({ maxBytes: 1000, maxTotalBytes: 1500 });
 let release: (() => void) | undefined;

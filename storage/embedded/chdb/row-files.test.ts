@@ -5,9 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { temporaryFolder } from '../chdb-fixture.ts';
-import { BodyReader, type EngineRequest } from './http-request.ts';
-import { createEngineServer } from './http-server.ts';
-import { RowFiles } from './row-files.ts';
+import type { EngineRequest } from './engine.ts';
+import { createEngineServer, BodyReader, RowFiles } from './http-server.ts';
 
 const inserted: EngineRequest[] = [];
 const engine = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EngineError } from './engine-config.ts';
 import { SessionPool } from './engine.ts';
+import { EngineError } from './statement.ts';
 
 const hasCode = (code: number) => (error: unknown) =>
   error instanceof EngineError && error.engineCode === code;

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { EngineError } from './engine-config.ts';
-import { readStatement, sqlTokens } from './statement.ts';
+import { readStatement, sqlTokens, EngineError } from './statement.ts';
 
 const texts = (sql: string): string[] => [...sqlTokens(sql)].map((token) => token.text);
 

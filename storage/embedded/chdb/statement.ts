@@ -1,4 +1,31 @@
-import { EngineError } from './engine-config.ts';
+import { messageOf } from '../../../core/errors/gateway-error.ts';
+
+const leadingCode = /^(?:Error: )?Code: (\d+)\./;
+
+/** An error with the text and number of a ClickHouse server, so that its clients can read it. */
+export class EngineError extends Error {
+  readonly engineCode: number;
+
+  constructor(engineCode: number, type: string, message: string) {
+    super(`Code: ${engineCode}. DB::Exception: ${message} (${type})`);
+    this.name = 'EngineError';
+    this.engineCode = engineCode;
+  }
+}
+
+/** The engine's error number of anything thrown; 1002 (unknown exception) when it has none. */
+export function engineCodeOf(error: unknown): number {
+  if (error instanceof EngineError) return error.engineCode;
+  const message = messageOf(error);
+  const code = leadingCode.exec(message)?.[1];
+  return code === undefined ? 1002 : Number(code);
+}
+
+/** Body of a failed answer: always starts with `Code: N.`, as clients expect. */
+export function engineMessageOf(error: unknown): string {
+  const message = messageOf(error);
+  return leadingCode.test(message) ? message : `Code: 1002. DB::Exception: ${message}. (UNKNOWN_EXCEPTION)`;
+}
 
 /** One piece of SQL. `text` is the piece as written, quotes included. */
 interface SqlToken {
@@ -174,14 +201,4 @@ function readInsert(tokens: readonly SqlToken[]): InsertTarget | undefined {
 function plainName(token: SqlToken | undefined): string {
   const text = token?.kind === 'quoted' ? token.text.slice(1, -1) : token?.kind === 'word' ? token.text : '';
   return /^\w+$/.test(text) ? text : '';
-}
-
-/** A string literal of the engine. Only a backslash or quote could end it; NUL must not reach the C boundary. */
-export function sqlString(value: string): string {
-  return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\0', '\\0')}'`;
-}
-
-/** A quoted identifier of the engine. */
-export function sqlName(name: string): string {
-  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('\0', '\\0')}\``;
 }

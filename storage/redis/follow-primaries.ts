@@ -1,4 +1,6 @@
+import type { Cluster } from 'ioredis';
 import { Redis } from 'ioredis';
+import type { Clock } from '../../core/ports/clock.ts';
 import { backOffMs, handshakeMs, type RedisAddress } from './redis-address.ts';
 
 /** Upper bound of sentinels that are listened to. */
@@ -45,4 +47,47 @@ function isConnectedTo({ status, stream }: Redis, host: string, port: number): b
   // Another attempt asks the sentinels again anyway.
   if (status !== 'ready' || !('remotePort' in stream)) return true;
   return stream.remotePort === port && stream.remoteAddress?.endsWith(host) === true;
+}
+
+/**
+ * Connects the primaries of a cluster at once (the client waits for their first command), and after a lost connection
+ * asks where the slots are, with delays of 50 ms to 2 s, until `isWhole`. Returns what ends it.
+ */
+export function keepPrimaries(cluster: Cluster, clock: Clock, isWhole: () => boolean): () => void {
+  let attempts = 0;
+  let cancel: (() => void) | undefined;
+  let isEnded = false;
+  const connect = (client: Redis): void => {
+    if (client.status !== 'wait' || client.options.readOnly === true) return;
+    // Its node reports the reason of a failure.
+    client.connect().catch(() => undefined);
+  };
+  const look = (): void => {
+    if (isWhole()) attempts = 0;
+    else if (cancel === undefined && !isEnded) cancel = clock.after(backOffMs((attempts += 1)), refresh);
+  };
+  const refresh = (): void => {
+    cancel = undefined;
+    if (isWhole() || cluster.status !== 'ready') return;
+    // Its own event tells of success.
+    cluster.refreshSlotsCache((error) => {
+      if (error) look();
+    });
+  };
+  cluster.on('+node', connect);
+  cluster.on('-node', look);
+  cluster.on('refresh', () => {
+    // Among them are replicas that have become primaries.
+    for (const client of cluster.nodes('master')) connect(client);
+    look();
+  });
+  return () => {
+    isEnded = true;
+    cancel?.();
+  };
+}
+
+/** The name of a server in the client's list of slots. */
+export function keyOf({ options: { host, port } }: Redis): string {
+  return `${host}:${port}`;
 }

@@ -29,6 +29,10 @@ const scrap = fc.constantFrom(
 const longText = fc
   .tuple(fc.array(scrap, { minLength: 1, maxLength: 9 }), fc.integer({ min: 200_000, max: 300_000 }))
   .map(([scraps, length]) => scraps.join('').repeat(length / scraps.join('').length));
+/** Texts that become parts of a longer one, and some that are too short for it. */
+const someText = fc
+  .tuple(fc.array(scrap, { minLength: 1, maxLength: 9 }), fc.integer({ min: 90, max: 3000 }))
+  .map(([scraps, length]) => scraps.join('').repeat(length / scraps.join('').length + 1));
 const name = fc.constantFrom('model', 'a b', '5', '__proto__', 'ключ', 'say "so"', 'x\\', '');
 const scalar = fc.oneof(
   fc.constantFrom<JsonValue>(null, true, 0, -1.5e-7, 12345678901234567890n, 'x', ''),
@@ -40,9 +44,18 @@ const { large } = fc.letrec<{ large: JsonValue }>((tie) => ({
     { maxDepth: 2, depthSize: 'small' },
     longText,
     fc
-      .tuple(fc.array(scalar, { minLength: 1, maxLength: 5 }), fc.integer({ min: 1, max: 4000 }))
+      .tuple(fc.array(scalar, { minLength: 1, maxLength: 5 }), fc.integer({ min: 1, max: 9000 }))
       .map(([items, times]): JsonValue =>
         Array.from({ length: items.length * times }, (_, i) => items[i % items.length] as JsonValue),
+      ),
+    fc
+      .tuple(fc.array(someText, { minLength: 1, maxLength: 5 }), name, fc.integer({ min: 1, max: 300 }))
+      .map(([texts, member, times]): JsonValue =>
+        Array.from({ length: texts.length * times }, (_, i): JsonValue => {
+          const content = `${i} ${texts[i % texts.length] as string}`;
+          if (i % 3 === 0) return content;
+          return i % 3 === 1 ? [[content], i] : Object.fromEntries([[member, { content }]]);
+        }),
       ),
     fc
       .integer({ min: 1, max: 9000 })

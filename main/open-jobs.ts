@@ -1,5 +1,6 @@
 // Composition root: background jobs and their queue.
 import path from 'node:path';
+import { presign, type AwsKeys, SigV4Signer } from '../adapters/credentials/aws-credentials.ts';
 import type { Features } from '../core/access/features.ts';
 import { defineExpiryJobs, defineRefusedAttemptsJob } from '../core/administration/jobs/expiry-jobs.ts';
 import { reportJobs } from '../core/administration/jobs/job-registry.ts';
@@ -24,7 +25,6 @@ import { fileFormats } from '../adapters/file-formats/index.ts';
 import type { ExportPlace } from '../core/administration/exports/export-place.ts';
 import { createLogExports } from '../core/administration/exports/log-exports.ts';
 import { dataVisibility } from '../plugins/management/shared/data-visibility.ts';
-import { type AwsKeys, presign, SigV4Signer } from '../adapters/credentials/sigv4.ts';
 import { createFileBlobs } from '../storage/blobs/file-blobs.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;

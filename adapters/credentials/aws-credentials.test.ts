@@ -3,8 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { CredentialFields } from '../../core/ports/credentials.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { createAwsCredentials, stsEndpoint } from './aws-credentials.ts';
-import { SigV4Signer } from './sigv4.ts';
+import { createAwsCredentials, stsEndpoint, SigV4Signer } from './aws-credentials.ts';
 import { request, tokenServer, type Answer } from './token-server.test-support.ts';
 
 const secret = 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY';

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import type { Clock } from '../../core/ports/clock.ts';
 import type { CredentialFields, Credentials } from '../../core/ports/credentials.ts';
-import { cachedBearer, fetchOAuthToken, formRequest, staticBearer, TokenCache } from './token-cache.ts';
 import {
   type CredentialContext,
   credentialsFailed,
@@ -10,9 +10,14 @@ import {
   requireField,
   type TokenRequest,
   type TokenStep,
+  type TokenFetch,
+  fetchForStep,
+  staticBearer,
+  TokenCache,
+  type IssuedToken,
 } from './credential-context.ts';
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
-import { asText, parseObject } from '../dialects/json-reading.ts';
+import { asText, parseObject, type JsonObject } from '../dialects/json-reading.ts';
 
 const defaultScope = 'https://cognitiveservices.azure.com/.default';
 const defaultAuthority = 'https://login.microsoftonline.com';
@@ -293,4 +298,75 @@ function requireMachineIdentity({ machineIdentity }: CredentialContext, what: st
     'azure_auth_mode',
     `asks for ${what}, which only a provider of the configuration may use. Send credentials of your own.`,
   );
+}
+
+/** Assumed lifetime of a token whose answer names none: 5 minutes. */
+const unknownLifetimeMs = 300_000;
+
+/** Dependencies of a request to an OAuth endpoint. */
+interface OAuthAsking {
+  readonly fetch: TokenFetch;
+  readonly clock: Clock;
+  readonly step: TokenStep;
+}
+
+/** The access token of an OAuth 2 answer. Rejects with `credentials_failed` for everything else. */
+async function fetchOAuthToken(
+  { fetch, clock, step }: OAuthAsking,
+  request: Omit<TokenRequest, 'timeoutMs'>,
+): Promise<IssuedToken<string>> {
+  const { status, body } = await fetchForStep(fetch, step, request);
+  const host = new URL(request.url).host;
+  const answer = parseObject(body);
+  const token = asText(answer?.access_token);
+  if (status !== 200 || answer === undefined || token === undefined) {
+    const said = answer === undefined ? 'without JSON' : errorOfAnswer(answer);
+    throw credentialsFailed(step, `${host} answered ${status} ${said}`);
+  }
+  // A header value is one line: a token with a line break would become two headers.
+  if (!/^[\x21-\x7e]+$/.test(token)) throw credentialsFailed(step, `${host} answered a token that is none`);
+  return { value: token, lifetimeMs: lifetimeOf(answer, clock) };
+}
+
+/** The body of a form post. */
+function formRequest(url: string, form: Readonly<Record<string, string>>): Omit<TokenRequest, 'timeoutMs'> {
+  return {
+    url,
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
+    body: new URLSearchParams(form).toString(),
+  };
+}
+
+function errorOfAnswer(answer: JsonObject): string {
+  const description = asText(answer.error_description) ?? asText(answer.message);
+  const said = [asText(answer.error), description].filter((part) => part !== undefined);
+  return said.length === 0 ? 'without access_token' : said.join(': ');
+}
+
+function lifetimeOf(answer: JsonObject, clock: Clock): number {
+  const seconds = secondsOf(answer.expires_in);
+  if (seconds !== undefined) return seconds * 1_000;
+  const endSeconds = secondsOf(answer.expires_on);
+  return endSeconds === undefined ? unknownLifetimeMs : Math.max(0, endSeconds * 1_000 - clock.now());
+}
+
+/** Some endpoints write numbers as text. */
+function secondsOf(value: unknown): number | undefined {
+  const seconds = typeof value === 'string' && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value;
+  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0 ? seconds : undefined;
+}
+
+/** `Authorization: Bearer` with the token of a cache. */
+function cachedBearer(cache: TokenCache<string>): Credentials {
+  return {
+    authorize() {
+      const token = cache.get();
+      return typeof token === 'string' ? bearer(token) : token.then(bearer);
+    },
+  };
+}
+
+function bearer(token: string): string[] {
+  return ['authorization', `Bearer ${token}`];
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/ports/clock.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { CredentialFields } from '../../core/ports/credentials.ts';
+import type { CredentialFields, Credentials } from '../../core/ports/credentials.ts';
 
 /** One request to a token endpoint. */
 export interface TokenRequest {
@@ -118,4 +118,101 @@ export function endpointOf(
 /** Plain HTTP to this machine. */
 function isLoopback(url: URL): boolean {
   return url.protocol === 'http:' && ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
+}
+
+/** A token with its remaining lifetime in milliseconds. */
+export interface IssuedToken<T> {
+  readonly value: T;
+  readonly lifetimeMs: number;
+}
+
+interface TokenCacheOptions<T> {
+  readonly clock: Clock;
+  /** Gets a new token. Must end in bounded time. */
+  fetch(): Promise<IssuedToken<T>>;
+}
+
+/** A new token is fetched this long before the old one expires, or after half of a short lifetime. */
+const renewBeforeMs = 300_000;
+/** The old token is no longer used this long before it expires: requests take time, too. */
+const retireBeforeMs = 60_000;
+/** Pause before a failed fetch is repeated. */
+const failureHoldMs = 1_000;
+
+interface HeldToken<T> extends IssuedToken<T> {
+  readonly wallMs: number;
+  readonly monotonicMs: number;
+}
+
+/**
+ * One token that is renewed before it expires. Only one fetch runs at a time; all callers that need its token wait for
+ * it. While the old token is valid, renewal runs in the background and its failure does not affect requests.
+ */
+export class TokenCache<T> {
+  readonly #clock: Clock;
+  readonly #fetch: () => Promise<IssuedToken<T>>;
+  #held: HeldToken<T> | undefined;
+  #pending: Promise<T> | undefined;
+  #failure: { readonly error: unknown; readonly atMs: number } | undefined;
+
+  constructor({ clock, fetch }: TokenCacheOptions<T>) {
+    this.#clock = clock;
+    this.#fetch = fetch;
+  }
+
+  /** The token, synchronously when a valid one is cached; else a promise, which rejects with the error of the fetch. */
+  get(): T | Promise<T> {
+    const held = this.#held;
+    if (held === undefined) return this.#renew();
+    const leftMs = this.#leftMs(held);
+    if (leftMs > Math.min(renewBeforeMs, held.lifetimeMs / 2)) return held.value;
+    const renewed = this.#renew();
+    const kept = renewed.catch((error: unknown) => {
+      if (this.#leftMs(held) > 0) return held.value;
+      throw error;
+    });
+    if (leftMs <= Math.min(retireBeforeMs, held.lifetimeMs / 10)) return kept;
+    // No request waits for this renewal; the next request that has to wait gets its error.
+    kept.catch(() => undefined);
+    return held.value;
+  }
+
+  /**
+   * Uses the clock that advanced further: the wall clock may be set back, the monotonic clock stops while the machine
+   * sleeps.
+   */
+  #leftMs(held: HeldToken<T>): number {
+    const wall = this.#clock.now() - held.wallMs;
+    const monotonic = this.#clock.monotonic() - held.monotonicMs;
+    return held.lifetimeMs - Math.max(wall, monotonic);
+  }
+
+  #renew(): Promise<T> {
+    const failure = this.#failure;
+    if (failure !== undefined && this.#clock.monotonic() - failure.atMs < failureHoldMs) {
+      return Promise.reject(failure.error);
+    }
+    this.#pending ??= this.#fetchOnce();
+    return this.#pending;
+  }
+
+  async #fetchOnce(): Promise<T> {
+    try {
+      const { value, lifetimeMs } = await this.#fetch();
+      const clock = this.#clock;
+      this.#held = { value, lifetimeMs, wallMs: clock.now(), monotonicMs: clock.monotonic() };
+      this.#failure = undefined;
+      return value;
+    } catch (error) {
+      this.#failure = { error, atMs: this.#clock.monotonic() };
+      throw error;
+    } finally {
+      this.#pending = undefined;
+    }
+  }
+}
+
+/** `Authorization: Bearer` with a fixed secret. */
+export function staticBearer(secret: string): Credentials {
+  return { authorize: () => ['authorization', `Bearer ${secret}`] };
 }

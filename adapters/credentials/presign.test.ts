@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { presign } from './sigv4.ts';
+import { presign } from './aws-credentials.ts';
 
 // The example that AWS documents for presigned addresses.
 const keys = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { SignableRequest } from '../../core/ports/credentials.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
-import { SigV4Signer } from './sigv4.ts';
+import { SigV4Signer } from './aws-credentials.ts';
 
 const keys = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY' };
 const nowMs = Date.UTC(2015, 7, 30, 12, 36, 0);

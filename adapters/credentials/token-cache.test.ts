@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { TokenCache, type IssuedToken } from './token-cache.ts';
+import { TokenCache, type IssuedToken } from './credential-context.ts';
 
 const minute = 60_000;
 

@@ -271,3 +271,19 @@ export function encodeOpenAiUsage(usage: Usage, existing: JsonObject = {}): Json
 export function typeOfName(filename: string | undefined): string {
   return filename === undefined || /\.pdf$/i.test(filename) ? 'application/pdf' : 'application/octet-stream';
 }
+
+/** The index of a choice; its position when the host leaves it out. */
+export function choiceIndex(choice: JsonObject, position: number): number {
+  return typeof choice.index === 'number' ? choice.index : position;
+}
+
+/** The usage of an answer or a stream event, in any place that compatible hosts use. */
+export function usageOf(json: JsonObject): Usage | undefined {
+  const direct = decodeOpenAiUsage(json.usage) ?? decodeOpenAiUsage(asObject(json.x_groq)?.usage);
+  if (direct !== undefined) return direct;
+  for (const choice of asArray(json.choices)) {
+    const usage = decodeOpenAiUsage(asObject(choice)?.usage);
+    if (usage !== undefined) return usage;
+  }
+  return undefined;
+}

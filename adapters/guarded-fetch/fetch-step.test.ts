@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { TrustedHosts } from '../../core/base/host-rules.ts';
-import { admitUrl, type FetchStep, followRedirect, redirectOf, wireHeaders } from './guarded-hop.ts';
+import { admitUrl, type FetchStep, followRedirect, redirectOf, wireHeaders } from './guarded-fetch.ts';
 
 const trusted = new TrustedHosts(['images.internal']);
 const step = (url: string): FetchStep => ({

@@ -10,7 +10,7 @@ import {
   type HopSurroundings,
   isEncoded,
   networkReason,
-} from '../guarded-fetch/guarded-hop.ts';
+} from '../guarded-fetch/guarded-fetch.ts';
 import type { SocketObserver } from '../transport/connection.ts';
 
 /** Bounds of clients of the Model Context Protocol. */

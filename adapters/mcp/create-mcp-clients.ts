@@ -15,13 +15,12 @@ import type {
 import type { OauthClients } from '../../core/ports/oauth.ts';
 import type { Transport } from '../../core/ports/transport.ts';
 import { createAddressGuard, type Resolve } from '../addresses/address-guard.ts';
+import { admitUrl } from '../guarded-fetch/guarded-fetch.ts';
 import { TlsSessions } from '../transport/connection.ts';
 import { mcpFailed, mcpLimits, type McpLimits, type Surroundings } from './conversation-fetch.ts';
 import { Conversation, type Spoken } from './conversation.ts';
-import { admitUrl } from '../guarded-fetch/guarded-hop.ts';
-import { HttpUpstream } from './http-upstream.ts';
 import { OpenapiUpstream } from './openapi/openapi-upstream.ts';
-import { createSseUpstream } from './sse-upstream.ts';
+import { createSseUpstream, HttpUpstream } from './http-upstream.ts';
 import { createStdioUpstream } from './stdio-upstream.ts';
 
 /** Deeper than any description, and far below the limits of a stack or a store. */

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { FailCounter, faultsInModel, faultWords, parseFaults } from './faults.ts';
 import {
   chatBody,
   eventsOf,
@@ -13,6 +12,7 @@ import {
   type MockSend,
 } from './mock.test-support.ts';
 import { MockProblem } from './answer.ts';
+import { FailCounter, faultsInModel, faultWords, parseFaults } from './request.ts';
 
 const streamed = (origin: string, more: object = {}): MockSend => ({
   origin,

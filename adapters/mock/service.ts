@@ -14,16 +14,14 @@ import {
   type MockContext,
   type MockRequest,
   type ReceivedBody,
-} from './request.ts';
-import { RealtimeSession } from './endpoints/realtime.ts';
-import {
   FailCounter,
   type Faults,
   faultsInModel,
   hasFailure,
   parseFaults,
   withoutFailures,
-} from './faults.ts';
+} from './request.ts';
+import { RealtimeSession } from './endpoints/realtime.ts';
 import { answerChat } from './endpoints/chat/chat.ts';
 import { answerCompletions } from './endpoints/completions.ts';
 import { echo, getModel, listModels, modelsDialect } from './endpoints/echo.ts';
@@ -44,12 +42,11 @@ import {
   listJobs,
   uploadFile,
 } from './endpoints/files.ts';
-import { answerImages } from './endpoints/images.ts';
+import { answerImages, answerSpeech } from './endpoints/media.ts';
 import { answerMessages, countMessageTokens } from './endpoints/messages.ts';
 import { answerModerations } from './endpoints/moderations.ts';
 import { answerRerank } from './endpoints/rerank.ts';
 import { answerResponses, countInputTokens } from './endpoints/responses.ts';
-import { answerSpeech } from './endpoints/speech.ts';
 import { isJsonObject } from '../../core/base/json.ts';
 import { decodePercent } from '../../core/base/percent.ts';
 import { wordOfStatus } from '../dialects/google-gemini/errors.ts';

@@ -11,8 +11,7 @@ import type {
 import { FileStore, JobStore, type NewId } from './stores.ts';
 import { type Conversation, MockService, type ServedAnswer } from './service.ts';
 import { Readable } from 'node:stream';
-import { type ReceivedBody } from './request.ts';
-import type { Faults } from './faults.ts';
+import type { ReceivedBody, Faults } from './request.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import { acceptOf, MockSocket } from './web-socket.ts';
 import { brotliCompressSync, constants, createBrotliCompress, createGzip, gzipSync } from 'node:zlib';

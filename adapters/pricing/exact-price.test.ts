@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { exactPrice, formatAmount } from './model-prices.ts';
+import { formatAmount } from './genai-prices.ts';
+import { exactPrice } from './model-prices.ts';
 
 describe('exact prices', () => {
   const cases: [number, bigint][] = [

@@ -12,17 +12,15 @@ import type {
   TokenRates,
 } from '../../core/ports/prices.ts';
 import {
-  exactPrice,
   type ExactPrice,
   findModelPrices,
-  formatAmount,
   type ModelPrices,
   type OwnModelPrices,
   ownPricesFinder,
-  picosPerUnit,
-  plainPrice,
   type PriceList,
   type TokenPrice,
+  integrationPrices,
+  plainPrice,
 } from './model-prices.ts';
 import { calcPrice } from '@pydantic/genai-prices';
 
@@ -34,27 +32,6 @@ function multiplied(cost: number | bigint, factor: number): number | bigint {
   if (factor === 1) return cost;
   const exact = typeof cost === 'number' ? BigInt(cost) * 1_000_000n : cost;
   return (exact * BigInt(Math.round(factor * parts))) / BigInt(parts);
-}
-
-/** Price list of a model with only these prices: US dollars per request token and per response token. */
-function integrationPrices(requestToken: number, responseToken: number): PriceList {
-  return {
-    input: perToken(requestToken),
-    cacheRead: undefined,
-    cacheWrite: undefined,
-    inputAudio: undefined,
-    cacheAudioRead: undefined,
-    output: perToken(responseToken),
-    outputAudio: undefined,
-    reasoning: undefined,
-    request: 0n,
-    requestPicos: 0,
-  };
-}
-
-function perToken(dollars: number): TokenPrice {
-  const base = exactPrice(dollars * 1_000_000);
-  return { base, picos: picosPerUnit(base), tiers: [] };
 }
 
 /**
@@ -78,6 +55,18 @@ const mockPrices: ModelPrices = [
     },
   },
 ];
+
+const zeros = '000000000000';
+
+/**
+ * An amount as a decimal with exactly 12 decimal places: a number of 10⁻¹² dollars, or a bigint of 10⁻¹⁸ dollars,
+ * rounded half up.
+ */
+export function formatAmount(amount: number | bigint): string {
+  const digits = String(typeof amount === 'number' ? amount : (amount + 500_000n) / 1_000_000n);
+  if (digits.length <= 12) return `0.${zeros.slice(digits.length)}${digits}`;
+  return `${digits.slice(0, -12)}.${digits.slice(-12)}`;
+}
 
 const nothing = '0.000000000000';
 const maxRemembered = 10_000;

@@ -4,8 +4,6 @@ import type { OwnPrice } from '../../core/ports/prices.ts';
 /** A price as a whole number of 10⁻¹⁸ dollars per token, that is 10⁻¹² dollars per million tokens. */
 export type ExactPrice = bigint;
 
-const zeros = '000000000000';
-
 /** Dollars per million tokens, exact to 12 decimal places (which removes float noise from the data). */
 export function exactPrice(dollarsPerMillion: number): ExactPrice {
   if (!Number.isFinite(dollarsPerMillion) || dollarsPerMillion < 0) {
@@ -15,19 +13,9 @@ export function exactPrice(dollarsPerMillion: number): ExactPrice {
 }
 
 /** The price in 10⁻¹² dollars per token when that is a safe integer, else NaN. */
-export function picosPerUnit(price: ExactPrice): number {
+function picosPerUnit(price: ExactPrice): number {
   const picos = price % 1_000_000n === 0n ? Number(price / 1_000_000n) : NaN;
   return Number.isSafeInteger(picos) ? picos : NaN;
-}
-
-/**
- * An amount as a decimal with exactly 12 decimal places: a number of 10⁻¹² dollars, or a bigint of 10⁻¹⁸ dollars,
- * rounded half up.
- */
-export function formatAmount(amount: number | bigint): string {
-  const digits = String(typeof amount === 'number' ? amount : (amount + 500_000n) / 1_000_000n);
-  if (digits.length <= 12) return `0.${zeros.slice(digits.length)}${digits}`;
-  return `${digits.slice(0, -12)}.${digits.slice(-12)}`;
 }
 
 /** Price of one kind of token, in 10⁻¹⁸ dollars per token; tiered by the size of the whole input. */
@@ -228,4 +216,25 @@ function byNearness(a: Entry, b: Entry): number {
 
 function order(a: number, b: number): number {
   return a === b ? 0 : a < b ? -1 : 1;
+}
+
+/** Price list of a model with only these prices: US dollars per request token and per response token. */
+export function integrationPrices(requestToken: number, responseToken: number): PriceList {
+  return {
+    input: perToken(requestToken),
+    cacheRead: undefined,
+    cacheWrite: undefined,
+    inputAudio: undefined,
+    cacheAudioRead: undefined,
+    output: perToken(responseToken),
+    outputAudio: undefined,
+    reasoning: undefined,
+    request: 0n,
+    requestPicos: 0,
+  };
+}
+
+function perToken(dollars: number): TokenPrice {
+  const base = exactPrice(dollars * 1_000_000);
+  return { base, picos: picosPerUnit(base), tiers: [] };
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
 import type { Usage } from '../../core/dialects/usage.ts';
-import { formatAmount, plainPrice, type PriceList, type TokenPrice } from './model-prices.ts';
-import { tokenCost } from './genai-prices.ts';
+import { plainPrice, type PriceList, type TokenPrice } from './model-prices.ts';
+import { tokenCost, formatAmount } from './genai-prices.ts';
 
 const prices: PriceList = {
   input: { ...plainPrice(0.15), tiers: [{ above: 1000, price: plainPrice(0.3).base, picos: 300_000 }] },

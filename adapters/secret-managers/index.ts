@@ -14,7 +14,6 @@ import {
 import type { Transport } from '../../core/ports/transport.ts';
 import { credentialsFailed, fieldProblem, type TokenStep } from '../credentials/credential-context.ts';
 import { createHttpTokenFetch } from '../credentials/http-token-fetch.ts';
-import { createAwsSource, createAzureSource } from './cloud-secrets.ts';
 import {
   ReadFailure,
   refusedFailure,
@@ -22,7 +21,7 @@ import {
   type SourceContext,
   type SourceRules,
 } from './secret-source.ts';
-import { createVaultSource } from './vault-secret.ts';
+import { createVaultSource, createAwsSource, createAzureSource } from './manager-sources.ts';
 import { constants } from 'node:fs';
 import { open, realpath } from 'node:fs/promises';
 import path from 'node:path';

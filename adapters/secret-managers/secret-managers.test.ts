@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { headerValue } from '../../core/ports/header-list.ts';
 import { settle } from '../../tests/conformance/manual-clock.ts';
 import { testSecrets as box } from '../../tests/kit/test-secrets.ts';
-import { SigV4Signer } from '../credentials/sigv4.ts';
+import { SigV4Signer } from '../credentials/aws-credentials.ts';
 import {
   aReference,
   startManagers,

@@ -4,7 +4,7 @@ import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { presign, SigV4Signer } from '../../adapters/credentials/sigv4.ts';
+import { presign, SigV4Signer } from '../../adapters/credentials/aws-credentials.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import type { Blobs } from '../../core/ports/exports.ts';
 import { S3Server } from '../../tests/kit/s3-server.ts';

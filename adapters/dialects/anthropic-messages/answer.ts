@@ -1,110 +1,13 @@
 import type { ChatAnswer, Finish, FinishReason } from '../../../core/dialects/canonical/chat-answer.ts';
-import type { AnswerContext, DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { ChatPart, Extras } from '../../../core/dialects/canonical/chat-part.ts';
+import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
+import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import {
-  asArray,
-  asCount,
-  asObject,
-  asText,
-  type JsonObject,
-  parseExactObject,
-  stringifyExact,
-} from '../json-reading.ts';
-import { answerToolName, decodeBlock, dialectName, encodeAnswerPart } from './content-blocks.ts';
+import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
+import { answerToolName, decodeBlock, dialectName } from './content-blocks.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
-import type { AnswerFacts, AnswerTextPlace } from '../../../core/dialects/dialect.ts';
-import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { type EventReader, watch, type Watch } from '../frame-scanner.ts';
 
-/** Members that cause a frame to be parsed after the first token. */
-export const watchedMembers: readonly Watch[] = [
-  watch('usage', 'object'),
-  watch('stop_reason', 'string'),
-  watch('error', 'anything but null'),
-  watch('message_stop', 'anything but null'),
-];
-
-/** Members of a content delta that carry a token when they are not empty. */
-const tokenMembers = ['text', 'thinking', 'partial_json'] as const;
-
-/** Collects usage, model, stop reason and errors from the events of a message stream. */
-export class MessageStreamReader implements EventReader {
-  readonly facts: AnswerFacts = {};
-  ended = false;
-  /** `message_start` counts the prompt, each `message_delta` the output so far: later members win. */
-  private readonly usage: JsonObject = {};
-
-  read(json: JsonObject, event: string): boolean {
-    const type = asText(json.type) ?? event;
-    const message = asObject(json.message);
-    const delta = asObject(json.delta);
-    const { facts } = this;
-    const model = asText(message?.model);
-    if (model !== undefined) facts.model ??= model;
-    this.learnUsage(asObject(message?.usage) ?? asObject(json.usage));
-    const reason = asText(delta?.stop_reason) ?? asText(message?.stop_reason);
-    if (reason !== undefined) facts.finishReason = reason;
-    const errorMessage = anthropicErrorMessage(json, event);
-    if (errorMessage !== undefined) facts.errorMessage = errorMessage;
-    if (type === 'message_stop') this.ended = true;
-    // The name of a tool call is in the start event of its block.
-    if (type === 'content_block_start') return asText(asObject(json.content_block)?.name) !== undefined;
-    return (
-      type === 'content_block_delta' && tokenMembers.some((member) => asText(delta?.[member]) !== undefined)
-    );
-  }
-
-  private learnUsage(usage: JsonObject | undefined): void {
-    if (usage === undefined) return;
-    for (const [member, value] of Object.entries(usage)) if (value !== null) this.usage[member] = value;
-    const decoded = decodeAnthropicUsage(this.usage);
-    if (decoded !== undefined) this.facts.usage = decoded;
-  }
-}
-
-const calls = ['tool_use', 'server_tool_use', 'mcp_tool_use'];
-
-/** The generated texts of a complete message. */
-export function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): readonly AnswerTextPlace[] {
-  let call = 0;
-  return asArray(asObject(answer)?.content).flatMap((value, i): readonly AnswerTextPlace[] => {
-    const block = asObject(value) ?? {};
-    const path = ['content', i];
-    if (block.type === 'text') return plain(block, 'text', path);
-    if (block.type === 'thinking') return plain(block, 'thinking', path);
-    if (!calls.includes(asText(block.type) ?? '')) return [];
-    const input = asObject(block.input);
-    if (input === undefined) return [];
-    return [
-      {
-        type: 'tool-arguments',
-        choice: 0,
-        call: call++,
-        text: stringifyExact(input),
-        ...(typeof block.name === 'string' ? { name: block.name } : {}),
-        path: [...path, 'input'],
-        isJson: true,
-        beside: [],
-      },
-    ];
-  });
-}
-
-function plain(
-  block: JsonObject,
-  member: 'text' | 'thinking',
-  path: AnswerTextPlace['path'],
-): readonly AnswerTextPlace[] {
-  const text = block[member];
-  if (typeof text !== 'string') return [];
-  const beside: AnswerTextPlace['beside'][number][] = [];
-  if (Array.isArray(block.citations)) beside.push({ path: [...path, 'citations'], value: null });
-  if (typeof block.signature === 'string') beside.push({ path: [...path, 'signature'], value: '' });
-  const type = member === 'text' ? 'text' : 'reasoning';
-  return [{ type, choice: 0, text, path: [...path, member], beside }];
-}
+export const calls = ['tool_use', 'server_tool_use', 'mcp_tool_use'];
 
 const tiers: Readonly<Record<string, string>> = {
   standard: 'standard',
@@ -298,54 +201,6 @@ export function freeText(text: string): string {
   return typeof input === 'string' ? input : text;
 }
 
-/** A complete answer as a message. Of several choices only the first is written: the wire has one. */
-export function encodeAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
-  const choice = answer.choices[0];
-  const parts = choice?.parts ?? [];
-  const content: JsonObject[] = [];
-  const omitted: ChatPart[] = [];
-  for (const part of parts) {
-    const block = encodeAnswerPart(part);
-    if (block === undefined) omitted.push(part);
-    else content.push(block);
-  }
-  const { usage: details, ...members } = answer.extras?.[dialectName] ?? {};
-  const finish = choice?.finish ?? { reason: 'unknown', raw: '' };
-  const message: JsonObject = {
-    ...members,
-    id: answer.id === '' ? context.newId('msg_') : answer.id,
-    type: 'message',
-    role: 'assistant',
-    model: answer.model === '' ? context.request.model : answer.model,
-    content,
-    stop_reason: stopReasonOf(finish, {
-      hasCall: parts.some(({ type }) => type === 'tool-call'),
-      hasRefusal: parts.some(({ type }) => type === 'refusal'),
-    }),
-    stop_sequence: finish.stopSequence ?? null,
-    usage: encodeAnthropicUsage(answer.usage, asObject(details), answer.serviceTier),
-  };
-  const fields = context.strict ? undefined : providerFields(omitted, answer.extras, choice?.extras);
-  if (fields !== undefined) message.provider_fields = fields;
-  return Buffer.from(stringifyExact(message));
-}
-
-/**
- * Content that a message cannot hold, for clients that accept more than the wire documents: parts without a block type
- * under `content`, and extras of other wires under their names. Undefined when there is none.
- */
-export function providerFields(
-  omitted: readonly ChatPart[],
-  ...extras: readonly (Extras | undefined)[]
-): JsonObject | undefined {
-  const fields: JsonObject = {};
-  if (omitted.length > 0) fields.content = omitted;
-  for (const [dialect, members] of extras.flatMap((one) => Object.entries(one ?? {}))) {
-    if (dialect !== dialectName) fields[dialect] = { ...asObject(fields[dialect]), ...members };
-  }
-  return Object.keys(fields).length === 0 ? undefined : fields;
-}
-
 /**
  * Reads an Anthropic `usage` object. Its `input_tokens` exclude tokens read from and written to the cache, so the
  * prompt is the sum of the three. Undefined when it counts no tokens.
@@ -369,20 +224,6 @@ export function decodeAnthropicUsage(value: unknown): Usage | undefined {
     inputAudioTokens: 0,
     outputAudioTokens: 0,
   };
-}
-
-/** Facts of a complete message, or of an error in place of one. */
-export function messageFacts(message: JsonObject): AnswerFacts {
-  const facts: AnswerFacts = {};
-  const usage = decodeAnthropicUsage(message.usage);
-  if (usage !== undefined) facts.usage = usage;
-  const model = asText(message.model);
-  if (model !== undefined) facts.model = model;
-  const finishReason = asText(message.stop_reason);
-  if (finishReason !== undefined) facts.finishReason = finishReason;
-  const errorMessage = anthropicErrorMessage(message);
-  if (errorMessage !== undefined) facts.errorMessage = errorMessage;
-  return facts;
 }
 
 /** Error message of an error body or event; undefined for other JSON. */

@@ -1,12 +1,10 @@
-import { openAiChatProvider } from '../openai-chat/host.ts';
+import { openAiChatProvider, chatEdits, outputLimitName } from '../openai-chat/host.ts';
 import type { ChatProviderCodec } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { UpstreamCallFacts, UpstreamPlan } from '../../../core/dialects/upstream-plan.ts';
 import { refusedPlan, translated } from '../host-endpoints.ts';
-import { chatEdits } from '../openai-chat/encode-request.ts';
-import { outputLimitName } from '../openai-chat/encode-messages.ts';
 
 /** Operations below a deployment in dated API versions. */
 const ofDeployment =

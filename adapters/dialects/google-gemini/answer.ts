@@ -1,125 +1,21 @@
-import type { AnswerContext } from '../../../core/dialects/canonical/chat-codec.ts';
-import type {
-  ChatAnswer,
-  ChatChoice,
-  Finish,
-  FinishReason,
-  TokenLogprob,
-} from '../../../core/dialects/canonical/chat-answer.ts';
-import type { ChatPart, Citation, Extras } from '../../../core/dialects/canonical/chat-part.ts';
+import { SseSplitter, readSseFrame } from '../../../core/base/sse.ts';
+import type { Finish, FinishReason, TokenLogprob } from '../../../core/dialects/canonical/chat-answer.ts';
+import type { Citation } from '../../../core/dialects/canonical/chat-part.ts';
+import type { StreamScanner, AnswerFacts } from '../../../core/dialects/dialect.ts';
+import { JsonArrayReader } from '../../framing/json-array.ts';
+import { watch, hasMember } from '../frame-scanner.ts';
 import {
   asArray,
-  asBuffer,
   asCount,
   asObject,
   asText,
   type JsonObject,
+  asBuffer,
   parseObject,
-  stringifyExact,
 } from '../json-reading.ts';
-import { encodeModelPart, member, memberObject } from './parts.ts';
-import type { Usage } from '../../../core/dialects/usage.ts';
-import type { AnswerFacts, StreamScanner } from '../../../core/dialects/dialect.ts';
 import { readError } from './errors.ts';
-import { JsonArrayReader } from '../../framing/json-array.ts';
-import { readSseFrame, SseSplitter } from '../../../core/base/sse.ts';
-import { hasMember, watch } from '../frame-scanner.ts';
-
-/** Members that cause an event to be parsed after the first token. */
-const watched = [
-  watch('finishReason', 'string'),
-  watch('finish_reason', 'string'),
-  watch('blockReason', 'string'),
-  watch('error', 'anything but null'),
-];
-
-const markBytes: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
-const brackets: ReadonlySet<number> = new Set([0x5b, 0x7b]);
-
-/**
- * Watches a stream of either framing: events (`alt=sse`) or one JSON array. Every event carries the usage so far, so
- * that only the latest is kept and parsed on request.
- */
-export class GeminiStreamScanner implements StreamScanner {
-  private readonly known: AnswerFacts = {};
-  private readonly reasons = new Map<number, string>();
-  private readonly splitter: SseSplitter;
-  private readonly elements = new JsonArrayReader();
-  private framing: 'unknown' | 'events' | 'array' = 'unknown';
-  private tokenSeen = false;
-  private newest: Buffer | undefined;
-
-  constructor(maxFrameBytes?: number) {
-    this.splitter = new SseSplitter((frame, whole) => {
-      if (whole) this.take(frame);
-    }, maxFrameBytes);
-  }
-
-  scan(chunk: Uint8Array): boolean {
-    if (this.framing === 'unknown') this.framing = framingOf(asBuffer(chunk));
-    if (this.framing === 'array') {
-      for (const { data } of this.elements.push(chunk)) this.learnFrom(parseObject(data));
-    } else this.splitter.push(chunk);
-    return this.tokenSeen;
-  }
-
-  get facts(): AnswerFacts {
-    if (this.newest !== undefined) this.learnFromFrame(this.newest);
-    this.newest = undefined;
-    // The last frame may lack its blank line.
-    if (this.splitter.heldBytes > 0) this.learnFromFrame(this.splitter.held);
-    return this.known;
-  }
-
-  /** The wire has no end marker: a stream is complete when a finish reason has arrived. */
-  get ended(): boolean {
-    return this.facts.finishReason !== undefined && this.known.errorMessage === undefined;
-  }
-
-  private take(frame: Buffer): void {
-    if (!this.tokenSeen || mayHoldWatchedMember(frame)) {
-      this.newest = undefined;
-      this.learnFromFrame(frame);
-    } else this.newest = frame;
-  }
-
-  private learnFromFrame(frame: Buffer): void {
-    const { data } = readSseFrame(frame);
-    if (data !== undefined) this.learnFrom(parseObject(data));
-  }
-
-  private learnFrom(json: JsonObject | undefined): void {
-    if (json === undefined) return;
-    learn(this.known, this.reasons, json);
-    if (!this.tokenSeen) this.tokenSeen = bringsToken(json);
-  }
-}
-
-function framingOf(chunk: Buffer): 'unknown' | 'events' | 'array' {
-  const first = chunk.find((byte) => !markBytes.has(byte));
-  if (first === undefined) return 'unknown';
-  return brackets.has(first) ? 'array' : 'events';
-}
-
-function mayHoldWatchedMember(frame: Buffer): boolean {
-  const text = frame.toString('latin1');
-  for (const candidate of watched) if (hasMember(text, candidate)) return true;
-  return false;
-}
-
-function bringsToken(json: JsonObject): boolean {
-  return asArray(json.candidates).some((value) => {
-    const content = asObject(asObject(value)?.content);
-    return asArray(content?.parts).some((one) => {
-      const part = asObject(one);
-      if (part === undefined) return false;
-      if ('text' in part) return asText(part.text) !== undefined;
-      return ['functionCall', 'inlineData', 'executableCode', 'fileData'].some(
-        (name) => member(part, name) !== undefined,
-      );
-    });
-  });
-}
+import { member, memberObject } from './parts.ts';
+import type { Usage } from '../../../core/dialects/usage.ts';
 
 /** Finish reasons of the wire other than a normal stop. */
 const meanings: Readonly<Record<string, FinishReason>> = {
@@ -163,67 +59,11 @@ export function decodeFinishReason(raw: string, hasCalls: boolean): Finish {
 }
 
 /** The wire's finish reason; one of its own is kept unchanged. */
-function encodeFinishReason({ reason, raw }: Finish): string {
+export function encodeFinishReason({ reason, raw }: Finish): string {
   return Object.hasOwn(meanings, raw) ? raw : words[reason];
 }
 
-/** A complete answer in this wire's form. */
-export function encodeGeminiAnswer(answer: ChatAnswer, context: AnswerContext): Buffer {
-  const body: JsonObject = { candidates: answer.choices.map(encodeChoice) };
-  if (answer.usage !== undefined) {
-    body.usageMetadata = encodeGeminiUsage(answer.usage);
-    if (answer.serviceTier !== undefined)
-      Object.assign(body.usageMetadata as JsonObject, { serviceTier: answer.serviceTier });
-  }
-  body.modelVersion = answer.model === '' ? context.request.model : answer.model;
-  if (answer.createdAt !== undefined) body.createTime = timeText(answer.createdAt);
-  body.responseId = answer.id === '' ? context.requestId : answer.id;
-  return Buffer.from(stringifyExact(Object.assign(body, ownExtras(answer.extras))));
-}
-
-/** Unix seconds in this wire's time format. */
-export function timeText(seconds: number): string {
-  return new Date(seconds * 1000).toISOString();
-}
-
-function encodeChoice(choice: ChatChoice): JsonObject {
-  const parts = choice.parts.flatMap((part) => encodeModelPart(part) ?? []);
-  const candidate: JsonObject = { content: { parts, role: 'model' } };
-  Object.assign(candidate, finishMembers(choice.index, choice.finish));
-  const grounding = groundingOf(choice.parts);
-  if (grounding !== undefined) candidate.groundingMetadata = grounding;
-  if (choice.logprobs !== undefined) candidate.logprobsResult = encodeLogprobs(choice.logprobs);
-  return Object.assign(candidate, ownExtras(choice.extras));
-}
-
-/** Final members of a candidate. */
-export function finishMembers(index: number, finish: Finish): JsonObject {
-  return { finishReason: encodeFinishReason(finish), index };
-}
-
-/** Extras that this wire stored for an answer or candidate. */
-export function ownExtras(extras: Extras | undefined): JsonObject | undefined {
-  return extras?.['google-gemini'];
-}
-
-/** The sources of the last text that has some: a segment of this wire does not name its part. */
-function groundingOf(parts: readonly ChatPart[]): JsonObject | undefined {
-  const cited = parts.findLast(
-    (part): part is Extract<ChatPart, { type: 'text' }> & { citations: readonly Citation[] } =>
-      part.type === 'text' && part.citations !== undefined && part.citations.length > 0,
-  );
-  return cited === undefined ? undefined : encodeGrounding(cited.citations, cited.text);
-}
-
-/** Inverse of `decodeLogprobs`. The wire has no bytes of a token. */
-export function encodeLogprobs(tokens: readonly TokenLogprob[]): JsonObject {
-  return {
-    chosenCandidates: tokens.map(encodeToken),
-    topCandidates: tokens.map(({ top }) => ({ candidates: top.map(encodeToken) })),
-  };
-}
-
-function encodeToken({ token, logprob }: Omit<TokenLogprob, 'top'>): JsonObject {
+export function encodeToken({ token, logprob }: Omit<TokenLogprob, 'top'>): JsonObject {
   return { token, logProbability: logprob };
 }
 
@@ -353,38 +193,109 @@ function placeOf(
   return found === -1 || words === undefined ? undefined : { start: found, end: found + words.length };
 }
 
-/** `groundingMetadata` with these citations of a text; undefined when none has an address. */
-export function encodeGrounding(citations: readonly Citation[], text: string): JsonObject | undefined {
-  const groundingChunks: JsonObject[] = [];
-  const groundingSupports: JsonObject[] = [];
-  const known = new Map<string, number>();
-  for (const citation of citations) {
-    const chunk = chunkOf(citation);
-    if (chunk === undefined) continue;
-    const key = stringifyExact(chunk);
-    let index = known.get(key);
-    if (index === undefined) {
-      index = groundingChunks.push(chunk) - 1;
-      known.set(key, index);
-    }
-    const { start, end } = citation;
-    if (start === undefined || end === undefined) continue;
-    const words = text.slice(start, end);
-    const startIndex = Buffer.byteLength(text.slice(0, start));
-    const segment = { startIndex, endIndex: startIndex + Buffer.byteLength(words), text: words };
-    groundingSupports.push({ segment, groundingChunkIndices: [index] });
-  }
-  if (groundingChunks.length === 0) return undefined;
-  return groundingSupports.length === 0 ? { groundingChunks } : { groundingChunks, groundingSupports };
-}
-
-function chunkOf({ raw, url, title, quote }: Citation): JsonObject | undefined {
+export function chunkOf({ raw, url, title, quote }: Citation): JsonObject | undefined {
   if (raw?.dialect === 'google-gemini') return raw.value;
   if (url !== undefined) return { web: title === undefined ? { uri: url } : { uri: url, title } };
   const retrievedContext: JsonObject = {};
   if (title !== undefined) retrievedContext.title = title;
   if (quote !== undefined) retrievedContext.text = quote;
   return Object.keys(retrievedContext).length === 0 ? undefined : { retrievedContext };
+}
+
+/** Members that cause an event to be parsed after the first token. */
+const watched = [
+  watch('finishReason', 'string'),
+  watch('finish_reason', 'string'),
+  watch('blockReason', 'string'),
+  watch('error', 'anything but null'),
+];
+
+const markBytes: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
+const brackets: ReadonlySet<number> = new Set([0x5b, 0x7b]);
+
+/**
+ * Watches a stream of either framing: events (`alt=sse`) or one JSON array. Every event carries the usage so far, so
+ * that only the latest is kept and parsed on request.
+ */
+export class GeminiStreamScanner implements StreamScanner {
+  private readonly known: AnswerFacts = {};
+  private readonly reasons = new Map<number, string>();
+  private readonly splitter: SseSplitter;
+  private readonly elements = new JsonArrayReader();
+  private framing: 'unknown' | 'events' | 'array' = 'unknown';
+  private tokenSeen = false;
+  private newest: Buffer | undefined;
+
+  constructor(maxFrameBytes?: number) {
+    this.splitter = new SseSplitter((frame, whole) => {
+      if (whole) this.take(frame);
+    }, maxFrameBytes);
+  }
+
+  scan(chunk: Uint8Array): boolean {
+    if (this.framing === 'unknown') this.framing = framingOf(asBuffer(chunk));
+    if (this.framing === 'array') {
+      for (const { data } of this.elements.push(chunk)) this.learnFrom(parseObject(data));
+    } else this.splitter.push(chunk);
+    return this.tokenSeen;
+  }
+
+  get facts(): AnswerFacts {
+    if (this.newest !== undefined) this.learnFromFrame(this.newest);
+    this.newest = undefined;
+    // The last frame may lack its blank line.
+    if (this.splitter.heldBytes > 0) this.learnFromFrame(this.splitter.held);
+    return this.known;
+  }
+
+  /** The wire has no end marker: a stream is complete when a finish reason has arrived. */
+  get ended(): boolean {
+    return this.facts.finishReason !== undefined && this.known.errorMessage === undefined;
+  }
+
+  private take(frame: Buffer): void {
+    if (!this.tokenSeen || mayHoldWatchedMember(frame)) {
+      this.newest = undefined;
+      this.learnFromFrame(frame);
+    } else this.newest = frame;
+  }
+
+  private learnFromFrame(frame: Buffer): void {
+    const { data } = readSseFrame(frame);
+    if (data !== undefined) this.learnFrom(parseObject(data));
+  }
+
+  private learnFrom(json: JsonObject | undefined): void {
+    if (json === undefined) return;
+    learn(this.known, this.reasons, json);
+    if (!this.tokenSeen) this.tokenSeen = bringsToken(json);
+  }
+}
+
+function framingOf(chunk: Buffer): 'unknown' | 'events' | 'array' {
+  const first = chunk.find((byte) => !markBytes.has(byte));
+  if (first === undefined) return 'unknown';
+  return brackets.has(first) ? 'array' : 'events';
+}
+
+function mayHoldWatchedMember(frame: Buffer): boolean {
+  const text = frame.toString('latin1');
+  for (const candidate of watched) if (hasMember(text, candidate)) return true;
+  return false;
+}
+
+function bringsToken(json: JsonObject): boolean {
+  return asArray(json.candidates).some((value) => {
+    const content = asObject(asObject(value)?.content);
+    return asArray(content?.parts).some((one) => {
+      const part = asObject(one);
+      if (part === undefined) return false;
+      if ('text' in part) return asText(part.text) !== undefined;
+      return ['functionCall', 'inlineData', 'executableCode', 'fileData'].some(
+        (name) => member(part, name) !== undefined,
+      );
+    });
+  });
 }
 
 /** Facts of a complete answer; of an array (a stream without `alt=sse`), of all its elements. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import { scanAnswer } from './answer-facts.ts';
+import { scanAnswer } from './index.ts';
 
 function scan(endpoint: EndpointId, body: unknown): ReturnType<typeof scanAnswer> {
   return scanAnswer(endpoint, Buffer.from(JSON.stringify(body)));

@@ -4,12 +4,10 @@ import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/cha
 import { collectAnswer, mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { asArray, asObject, asText, asUnixTime, type JsonObject, parseExactObject } from '../json-reading.ts';
-import { decodeOpenAiUsage, openAiErrorMessage, openAiStreamError } from '../openai-shapes.ts';
+import { decodeOpenAiUsage, openAiErrorMessage, openAiStreamError, choiceIndex } from '../openai-shapes.ts';
 import type { Citation, Extras } from '../../../core/dialects/canonical/chat-part.ts';
-
 import { ChoiceDecoder } from './choice-decoder.ts';
 import { unknownMembers } from '../request-members.ts';
-import { choiceIndex } from './answer-facts.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
 import type { PayloadReader, StreamPayload } from '../../framing/stream-payload.ts';

@@ -13,16 +13,9 @@ import { encodeToolCall } from './answer.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { dataUrl } from '../request-members.ts';
 
-/** OpenAI's reasoning models: they refuse `max_tokens`. Also behind a router's prefix (`openai/gpt-5`). */
-const thinking = /^(?:[^/]+\/)*(?:o\d|gpt-5)/i;
 const openAi = /^(?:[^/]+\/)*(?:o\d|gpt-|chatgpt-)/i;
-const gemini = /gemini/i;
 
-/** Name of the output limit for this host's model. */
-export function outputLimitName({ model, quirks }: HostFacts): string {
-  const name = thinking.test(model) ? 'max_completion_tokens' : 'max_tokens';
-  return quirks.rename?.[name] ?? name;
-}
+const gemini = /gemini/i;
 
 /** True when the host accepts thoughts in the history; OpenAI's own models do not. */
 function takesThoughts({ model, quirks }: HostFacts): boolean {

@@ -6,7 +6,7 @@ import { EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import type { JsonObject } from '../json-reading.ts';
 import { host, plainRequest } from './codec.test-support.ts';
-import { encodeRequest } from './encode-request.ts';
+import { encodeRequest } from './host.ts';
 
 interface Encoded {
   readonly path: string;

@@ -17,9 +17,8 @@ import {
   parseObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { encodeOpenAiUsage, openAiErrorMessage } from '../openai-shapes.ts';
+import { encodeOpenAiUsage, openAiErrorMessage, choiceIndex, usageOf } from '../openai-shapes.ts';
 import { createSseFrameReader, hasMember, opaqueEvents, watch } from '../frame-scanner.ts';
-import { choiceIndex, usageOf } from './answer-facts.ts';
 
 const usageObject = watch('usage', 'object');
 

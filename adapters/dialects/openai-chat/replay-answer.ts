@@ -11,8 +11,7 @@ import {
   parseExactObject,
   stringifyExact,
 } from '../json-reading.ts';
-import { encodeOpenAiUsage } from '../openai-shapes.ts';
-import { choiceIndex } from './answer-facts.ts';
+import { encodeOpenAiUsage, choiceIndex } from '../openai-shapes.ts';
 
 /** Members whose text arrives in pieces. Other members are sent whole; the last value counts. */
 const inPieces: ReadonlySet<string> = new Set([

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { validateRequest } from './validate-request.ts';
+import { validateRequest } from './index.ts';
 
 const plain = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
 

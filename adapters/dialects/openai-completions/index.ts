@@ -1,4 +1,5 @@
 import type { Dialect, ProviderDialect } from '../../../core/dialects/dialect.ts';
+import { addGiven, addSampling, applyQuirks } from '../openai-chat/host.ts';
 import { openAiChat } from '../openai-chat/index.ts';
 import {
   type AnswerContext,
@@ -24,7 +25,6 @@ import { decodeOpenAiError, encodeOpenAiProviderError } from '../openai-shapes.t
 import { passOn, refusedPlan, translated } from '../host-endpoints.ts';
 import type { ChatMessage, ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { addGiven, addSampling, applyQuirks } from '../openai-chat/encode-request.ts';
 import { reportUnsayable, type Setting } from '../request-settings.ts';
 import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';

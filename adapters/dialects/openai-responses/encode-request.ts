@@ -1,108 +1,24 @@
-import {
-  type EncodedRequest,
-  type EncodeReport,
-  reportForeignExtras,
-} from '../../../core/dialects/canonical/chat-codec.ts';
+import { type EncodeReport, reportForeignExtras } from '../../../core/dialects/canonical/chat-codec.ts';
+import type {
+  ChatPart,
+  MediaSource,
+  FilePart,
+  ReasoningPart,
+  ToolResultPart,
+  TextPart,
+  ToolCallPart,
+} from '../../../core/dialects/canonical/chat-part.ts';
 import type {
   ChatRequest,
-  ReasoningSettings,
   ResponseFormat,
   ToolChoice,
   ToolDefinition,
+  ChatMessage,
 } from '../../../core/dialects/canonical/chat-request.ts';
-import type { HostFacts } from '../../../core/dialects/host-facts.ts';
-import { asArray, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { applyQuirks, effortOfBudget } from '../request-settings.ts';
-import { encryptedReasoning, logprobsIncluded } from './decode-request.ts';
-import { InputEncoder, ownDialects } from './encode-input.ts';
-import type { TokenCounting } from '../host-endpoints.ts';
-import { decodeOpenAiError } from '../openai-shapes.ts';
-import { dialect } from './output-parts.ts';
-
-/** Members of a Responses request that count: https://platform.openai.com/docs/api-reference/responses/input-tokens */
-const counted = 'model input instructions tools tool_choice parallel_tool_calls reasoning text truncation';
-
-/** OpenAI's count of the input of a Responses request. */
-export const responsesTokenCounting: TokenCounting = {
-  encode(request, host, report) {
-    const whole = responsesBody(request, host, report);
-    const body: JsonObject = {};
-    for (const name of counted.split(' ')) if (whole[name] !== undefined) body[name] = whole[name];
-    return { path: '/responses/input_tokens', body: stringifyExact(body) };
-  },
-  member: 'input_tokens',
-  decodeError: decodeOpenAiError,
-};
-
-/** The body of `POST /responses`. The provider stores nothing unless the caller sets `store`. */
-export function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
-  const body = stringifyExact(responsesBody(request, host, report));
-  return { path: host.quirks.paths?.responses ?? '/responses', body };
-}
-
-/** The body of such a request. */
-function responsesBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
-  const body: JsonObject = { model: host.model };
-  encodeMessages(body, request, host, report);
-  encodeSettings(body, request, report);
-  encodeSampling(body, request);
-  body.store = request.store ?? false;
-  const include = includedMembers(request);
-  if (include.length > 0) body.include = include;
-  if (request.stream) body.stream = true;
-  addExtras(body, request, report);
-  reportUnsayable(request, report);
-  applyQuirks(body, host.quirks, report);
-  return body;
-}
-
-/** The first message becomes the instructions when it is one system text; everything else becomes items. */
-function encodeMessages(body: JsonObject, request: ChatRequest, host: HostFacts, report: EncodeReport): void {
-  const { messages } = request;
-  const encoder = new InputEncoder({
-    report,
-    cacheMarkers: takesCacheMarkers(host.model),
-    stored: request.store === true,
-  });
-  const [first] = messages;
-  const [text, ...others] = first?.role === 'system' ? first.parts : [];
-  const isPlain =
-    text?.type === 'text' && others.length === 0 && text.cache === undefined && first?.name === undefined;
-  if (isPlain) {
-    body.instructions = text.text;
-    reportForeignExtras(text.extras, ownDialects, report, 'messages[0].content[0].');
-    reportForeignExtras(first?.extras, ownDialects, report, 'messages[0].');
-  }
-  const { roles } = host.quirks;
-  messages.forEach((message, i) => {
-    if (i > 0 || !isPlain) encoder.add(message, i, roles?.[message.role] ?? message.role);
-  });
-  body.input = encoder.items;
-}
-
-/** Explicit ends of reusable prefixes are documented for gpt-5.6 and later; earlier models refuse them. */
-function takesCacheMarkers(model: string): boolean {
-  const version = /(?:^|\/)gpt-(\d+)(?:\.(\d+))?/.exec(model);
-  if (version === null) return false;
-  const major = Number(version[1]);
-  return major > 5 || (major === 5 && Number(version[2] ?? 0) >= 6);
-}
-
-function encodeSettings(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
-  if (request.tools.length > 0) {
-    const tools = encodeTools(request.tools, report);
-    if (tools.length > 0) body.tools = tools;
-  }
-  if (request.toolChoice !== undefined)
-    body.tool_choice = encodeToolChoice(request.toolChoice, request.tools);
-  if (request.parallelToolCalls !== undefined) body.parallel_tool_calls = request.parallelToolCalls;
-  const text: JsonObject = {};
-  if (request.responseFormat !== undefined) text.format = encodeFormat(request.responseFormat);
-  if (request.verbosity !== undefined) text.verbosity = request.verbosity;
-  if (Object.keys(text).length > 0) body.text = text;
-  const reasoning = request.reasoning === undefined ? {} : encodeReasoning(request.reasoning, report);
-  if (Object.keys(reasoning).length > 0) body.reasoning = reasoning;
-}
+import type { DialectName } from '../../../core/dialects/endpoint.ts';
+import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
+import { dataUrl } from '../request-members.ts';
+import { dialect, encodeAnnotation } from './output-parts.ts';
 
 /** A response format as `text.format`. The wire requires a name for a schema; the default is `response`. */
 export function encodeFormat(format: ResponseFormat): JsonObject {
@@ -114,81 +30,6 @@ export function encodeFormat(format: ResponseFormat): JsonObject {
     schema: format.schema,
     ...(format.strict !== undefined && { strict: format.strict }),
   };
-}
-
-/** Effort and summary; a budget becomes the nearest effort. */
-function encodeReasoning(settings: ReasoningSettings, report: EncodeReport): JsonObject {
-  const reasoning: JsonObject = {};
-  const { effort, budgetTokens, enabled, summary } = settings;
-  if (effort !== undefined) reasoning.effort = effort;
-  else if (enabled === false) reasoning.effort = 'none';
-  else if (budgetTokens !== undefined) {
-    reasoning.effort = effortOfBudget(budgetTokens);
-    report.emulate('thinking.budget_tokens');
-  }
-  if (effort !== undefined && budgetTokens !== undefined) report.drop('thinking.budget_tokens');
-  if (summary !== undefined && summary !== 'none') reasoning.summary = summary;
-  return reasoning;
-}
-
-function encodeSampling(body: JsonObject, request: ChatRequest): void {
-  const members: JsonObject = {
-    max_output_tokens: request.maxOutputTokens,
-    temperature: request.temperature,
-    top_p: request.topP,
-    top_logprobs: request.topLogprobs,
-    user: request.user,
-    safety_identifier: request.safetyIdentifier,
-    prompt_cache_key: request.promptCacheKey,
-    metadata: request.metadata,
-    service_tier: request.serviceTier,
-  };
-  for (const [name, value] of Object.entries(members)) if (value !== undefined) body[name] = value;
-}
-
-/**
- * Encrypted content of thoughts is documented for requests that are not stored; models without thinking refuse to
- * include it.
- */
-function includedMembers(request: ChatRequest): string[] {
-  const include: string[] = [];
-  if (request.logprobs === true) include.push(logprobsIncluded);
-  const { reasoning } = request;
-  const thinks = reasoning !== undefined && reasoning.enabled !== false && reasoning.effort !== 'none';
-  if (request.store !== true && (thinks || hasThoughts(request))) include.push(encryptedReasoning);
-  return include;
-}
-
-/** A model that has thought in this conversation continues to think. */
-function hasThoughts({ messages }: ChatRequest): boolean {
-  return messages.some(({ parts }) =>
-    parts.some((part) => part.type === 'reasoning' && part.signature !== undefined),
-  );
-}
-
-/** The caller's own members for this wire win. */
-function addExtras(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
-  reportForeignExtras(request.extras, ownDialects, report);
-  for (const [name, value] of Object.entries(request.extras?.[dialect] ?? {})) {
-    const present = body[name];
-    if (name === 'include') body[name] = [...new Set([...asArray(present), ...asArray(value)])];
-    else if (asObject(present) !== undefined && asObject(value) !== undefined)
-      body[name] = { ...asObject(present), ...asObject(value) };
-    else body[name] = value;
-  }
-}
-
-/** Reports settings that the wire has no member for, under their names in chat completions. */
-function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
-  if (request.topK !== undefined) report.drop('top_k');
-  if (request.frequencyPenalty !== undefined) report.drop('frequency_penalty');
-  if (request.presencePenalty !== undefined) report.drop('presence_penalty');
-  if (request.seed !== undefined) report.drop('seed');
-  if (request.stop !== undefined && request.stop.length > 0) report.drop('stop');
-  if (request.n !== undefined && request.n > 1) report.drop('n');
-  if (request.logitBias !== undefined) report.drop('logit_bias');
-  if (request.modalities?.some((modality) => modality !== 'text') === true) report.drop('modalities');
-  if (request.audio !== undefined) report.drop('audio');
 }
 
 /** The tools of a request in this wire's form; unsupported ones are reported as `tools[i]`. */
@@ -283,4 +124,274 @@ export function encodeToolChoice(choice: ToolChoice, tools: ChatRequest['tools']
     default:
       return choice.type;
   }
+}
+
+/** The dialects whose extras apply here. */
+export const ownDialects: readonly DialectName[] = [dialect];
+
+/** The dialects of hosts that share OpenAI's file store. */
+const sharingFiles: ReadonlySet<DialectName> = new Set([dialect, 'openai-chat', 'azure-openai']);
+
+const audioFormats: Readonly<Record<string, string>> = {
+  'audio/mpeg': 'mp3',
+  'audio/mp3': 'mp3',
+  'audio/wav': 'wav',
+  'audio/x-wav': 'wav',
+  'audio/wave': 'wav',
+  'audio/mp4': 'm4a',
+};
+
+/** Context of encoding a part. */
+interface PartContext {
+  readonly report: EncodeReport;
+  /** True when the model accepts explicit ends of reusable prefixes. */
+  readonly cacheMarkers: boolean;
+  /** The provider stores its answers and finds them by id. */
+  readonly stored: boolean;
+}
+
+/** The part in the form of an input message; undefined when the wire has none, which is reported as `place`. */
+function encodeInputPart(part: ChatPart, place: string, context: PartContext): JsonObject | undefined {
+  const encoded = withoutCache(part, place, context.report);
+  if (encoded === undefined) return undefined;
+  reportForeignExtras(part.extras, ownDialects, context.report, `${place}.`);
+  if (part.signature !== undefined) context.report.drop(`${place}.signature`);
+  if (part.cache === undefined) return encoded;
+  if (context.cacheMarkers) encoded.prompt_cache_breakpoint = { mode: 'explicit' };
+  if (!context.cacheMarkers || part.cache.ttl !== undefined) context.report.drop(`${place}.cache_control`);
+  return encoded;
+}
+
+function withoutCache(part: ChatPart, place: string, report: EncodeReport): JsonObject | undefined {
+  switch (part.type) {
+    case 'text':
+      return { type: 'input_text', text: part.text };
+    case 'image':
+      return dropUnless(encodeImage(part.source, part.detail), place, report);
+    case 'file':
+      return encodeFile(part, place, report);
+    case 'audio':
+      return dropUnless(encodeAudio(part.source), place, report);
+    case 'opaque':
+      return dropUnless(part.dialect === dialect ? { ...part.value } : undefined, place, report);
+    default:
+      report.drop(place);
+      return undefined;
+  }
+}
+
+function dropUnless(
+  encoded: JsonObject | undefined,
+  place: string,
+  report: EncodeReport,
+): JsonObject | undefined {
+  if (encoded === undefined) report.drop(place);
+  return encoded;
+}
+
+function encodeImage(source: MediaSource, detail: string | undefined): JsonObject | undefined {
+  const image: JsonObject = { type: 'input_image' };
+  if (source.kind === 'url') image.image_url = source.url;
+  else if (source.kind === 'base64') image.image_url = dataUrl(source);
+  else if (source.kind === 'file-id' && sharingFiles.has(source.dialect)) image.file_id = source.id;
+  else return undefined;
+  if (detail !== undefined) image.detail = detail;
+  return image;
+}
+
+function encodeFile(part: FilePart, place: string, report: EncodeReport): JsonObject | undefined {
+  const { source, filename } = part;
+  if (part.context !== undefined) report.drop(`${place}.context`);
+  if (part.citations === true) report.drop(`${place}.citations`);
+  if (source.kind === 'text') {
+    report.emulate(place);
+    return {
+      type: 'input_text',
+      text: filename === undefined ? source.text : `${filename}\n\n${source.text}`,
+    };
+  }
+  const file: JsonObject = { type: 'input_file', ...part.extras?.[dialect] };
+  if (source.kind === 'url') file.file_url = source.url;
+  else if (source.kind === 'file-id') {
+    if (!sharingFiles.has(source.dialect)) return dropUnless(undefined, place, report);
+    file.file_id = source.id;
+  } else {
+    // The wire requires a name for bytes.
+    file.filename = filename ?? nameOfType(source.mediaType);
+    file.file_data = dataUrl(source);
+  }
+  if (filename !== undefined && source.kind === 'url') report.drop(`${place}.filename`);
+  return file;
+}
+
+function nameOfType(mediaType: string): string {
+  const kind = mediaType.split('/')[1] ?? '';
+  return /^[a-z0-9]+$/.test(kind) ? `file.${kind}` : 'file';
+}
+
+function encodeAudio(source: MediaSource): JsonObject | undefined {
+  if (source.kind !== 'base64') return undefined;
+  const format = audioFormats[source.mediaType] ?? source.mediaType.replace(/^audio\//, '');
+  return { type: 'input_audio', input_audio: { data: source.data, format } };
+}
+
+/** Writes the items of a conversation. One per request. */
+export class InputEncoder {
+  readonly items: JsonObject[] = [];
+  private readonly context: PartContext;
+
+  constructor(context: PartContext) {
+    this.context = context;
+  }
+
+  /** Adds the items of a message; `index` is its position in the request, for the report. */
+  add(message: ChatMessage, index: number, role: string): void {
+    const { report } = this.context;
+    const place = `messages[${index}]`;
+    if (message.name !== undefined) report.drop(`${place}.name`);
+    reportForeignExtras(message.extras, ownDialects, report, `${place}.`);
+    const at = (position: number): string => `${place}.content[${position}]`;
+    if (message.role === 'assistant') message.parts.forEach((part, i) => this.assistantPart(part, at(i)));
+    else if (message.role === 'tool') message.parts.forEach((part, i) => this.toolPart(part, at(i)));
+    else this.inputMessage(message, place, role);
+  }
+
+  private inputMessage(message: ChatMessage, place: string, role: string): void {
+    let content: JsonObject[] = [];
+    const flush = (): void => {
+      if (content.length > 0) this.items.push({ type: 'message', role, content });
+      content = [];
+    };
+    message.parts.forEach((part, i) => {
+      const at = `${place}.content[${i}]`;
+      if (part.type === 'provider-tool' || part.type === 'tool-result') {
+        flush();
+        this.toolPart(part, at);
+        return;
+      }
+      const encoded = encodeInputPart(part, at, this.context);
+      if (encoded !== undefined) content.push(encoded);
+    });
+    flush();
+  }
+
+  private assistantPart(part: ChatPart, place: string): void {
+    const { report } = this.context;
+    reportForeignExtras(part.extras, ownDialects, report, `${place}.`);
+    if (part.cache !== undefined) report.drop(`${place}.cache_control`);
+    if (part.signature !== undefined && part.type !== 'reasoning') report.drop(`${place}.signature`);
+    switch (part.type) {
+      case 'text':
+        return this.said(outputText(part), part);
+      case 'refusal':
+        return this.said({ type: 'refusal', refusal: part.text }, part);
+      case 'reasoning':
+        return this.reasoning(part, place);
+      case 'tool-call':
+        this.items.push(callItem(part));
+        return;
+      case 'image':
+        return this.image(part, place);
+      case 'audio':
+        if (part.transcript === undefined) return report.drop(place);
+        report.emulate(place);
+        return this.said(outputText({ type: 'text', text: part.transcript }), part);
+      case 'provider-tool':
+      case 'opaque':
+        if (part.dialect !== dialect) return report.drop(place);
+        this.items.push(part.value);
+        return;
+      default:
+        report.drop(place);
+    }
+  }
+
+  /** Consecutive texts of one turn go into one message, unless their phases differ. */
+  private said(content: JsonObject, part: ChatPart): void {
+    const last = this.items.at(-1);
+    const phase = asText(part.extras?.[dialect]?.phase);
+    if (last?.role === 'assistant' && last.phase === phase && Array.isArray(last.content)) {
+      (last.content as JsonObject[]).push(content);
+      return;
+    }
+    const message: JsonObject = { type: 'message', role: 'assistant', content: [content] };
+    if (phase !== undefined) message.phase = phase;
+    this.items.push(message);
+  }
+
+  /**
+   * A summary cannot be returned without its encrypted content when the thoughts are not stored; open models show
+   * theirs.
+   */
+  private reasoning(part: ReasoningPart, place: string): void {
+    const last = this.items.at(-1);
+    const isThought = part.summary !== true && part.itemId !== undefined && part.text !== '';
+    const isKept =
+      part.signature !== undefined || (part.itemId !== undefined && (isThought || this.context.stored));
+    if (part.redacted !== undefined || !isKept) {
+      this.context.report.drop(place);
+      return;
+    }
+    const joins = last?.type === 'reasoning' && part.itemId !== undefined && last.id === part.itemId;
+    const item: JsonObject = joins ? last : { type: 'reasoning', summary: [] };
+    if (part.itemId !== undefined) item.id = part.itemId;
+    if (isThought) item.content = [{ type: 'reasoning_text', text: part.text }];
+    else if (part.text !== '') item.summary = [{ type: 'summary_text', text: part.text }];
+    if (part.signature !== undefined) item.encrypted_content = part.signature;
+    if (!joins) this.items.push(item);
+  }
+
+  private image(part: Extract<ChatPart, { type: 'image' }>, place: string): void {
+    const made = part.extras?.[dialect];
+    if (made === undefined || part.source.kind !== 'base64') return this.context.report.drop(place);
+    this.items.push({ ...made, type: 'image_generation_call', result: part.source.data });
+  }
+
+  private toolPart(part: ChatPart, place: string): void {
+    const { report } = this.context;
+    reportForeignExtras(part.extras, ownDialects, report, `${place}.`);
+    if (part.type === 'provider-tool' && part.dialect === dialect) {
+      this.items.push(part.value);
+      return;
+    }
+    if (part.type !== 'tool-result') return report.drop(place);
+    if (part.cache !== undefined) report.drop(`${place}.cache_control`);
+    if (part.isError === true) report.drop(`${place}.is_error`);
+    this.items.push({
+      type: part.kind === 'custom' ? 'custom_tool_call_output' : 'function_call_output',
+      call_id: part.callId,
+      output: this.output(part, place),
+    });
+  }
+
+  private output(part: ToolResultPart, place: string): unknown {
+    const [first] = part.content;
+    if (first === undefined) return '';
+    const isPlain = part.content.length === 1 && first.type === 'text' && first.cache === undefined;
+    if (isPlain) return first.text;
+    return part.content.flatMap(
+      (one, i) => encodeInputPart(one, `${place}.content[${i}]`, this.context) ?? [],
+    );
+  }
+}
+
+function outputText(part: TextPart): JsonObject {
+  return {
+    type: 'output_text',
+    text: part.text,
+    annotations: (part.citations ?? []).map((citation) => encodeAnnotation(citation, part.text.length)),
+  };
+}
+
+/** A call as an item of a history. */
+function callItem(part: ToolCallPart): JsonObject {
+  const item: JsonObject = { ...part.extras?.[dialect] };
+  if (part.kind === 'custom') item.type = 'custom_tool_call';
+  else item.type = 'function_call';
+  if (part.itemId !== undefined) item.id = part.itemId;
+  item.call_id = part.id;
+  item.name = part.name;
+  if (part.kind === 'custom') item.input = part.arguments;
+  else item.arguments = part.arguments === '' ? '{}' : part.arguments;
+  return item;
 }

@@ -1,20 +1,47 @@
+import type { Finish, ChatAnswer } from '../../../core/dialects/canonical/chat-answer.ts';
+import type { Extras, ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
+import type { ChatRequest, ReasoningSettings } from '../../../core/dialects/canonical/chat-request.ts';
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
+import type { HostFacts } from '../../../core/dialects/host-facts.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { anthropicClient } from '../anthropic-messages/index.ts';
-import { countTokensOperation, passOn, translated } from '../host-endpoints.ts';
-import { encodeRequest, responsesTokenCounting } from './encode-request.ts';
-import type {
-  ChatEventReader,
-  ChatProviderCodec,
-  DecodeContext,
+import { countTokensOperation, passOn, translated, type TokenCounting } from '../host-endpoints.ts';
+import { unknownMembers, given } from '../request-members.ts';
+import { applyQuirks, effortOfBudget } from '../request-settings.ts';
+import { logprobsIncluded, encryptedReasoning } from './decode-request.ts';
+import { encodeTools, encodeToolChoice, encodeFormat, InputEncoder, ownDialects } from './encode-request.ts';
+import {
+  reportForeignExtras,
+  type ChatEventReader,
+  type ChatProviderCodec,
+  type DecodeContext,
+  type EncodeReport,
+  type EncodedRequest,
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import { decodeOpenAiError, decodeOpenAiUsage } from '../openai-shapes.ts';
-import { decodeAnswer, eventError, finishOf, responseError, responseExtras, serviceTier } from './answer.ts';
+import { eventError, responseError } from './answer.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
 import type { StreamPayload } from '../../framing/stream-payload.ts';
-import { asObject, asText, asUnixTime, type JsonObject, parseExactObject } from '../json-reading.ts';
+import {
+  asObject,
+  asText,
+  asUnixTime,
+  type JsonObject,
+  parseExactObject,
+  asArray,
+  stringifyExact,
+} from '../json-reading.ts';
 import { ItemEvents } from './item-events.ts';
+import {
+  isProviderRun,
+  providerItem,
+  partsOfItem,
+  attachSignature,
+  decodeLogprobs,
+  dialect,
+} from './output-parts.ts';
 
 /** Reads the stream of a Responses host. */
 function createEventReader(contentType: string, context: DecodeContext): ChatEventReader {
@@ -167,6 +194,18 @@ export const openAiResponsesProvider: ChatProviderCodec = {
   decodeError: decodeOpenAiError,
 };
 
+/** OpenAI's count of the input of a Responses request. */
+const responsesTokenCounting: TokenCounting = {
+  encode(request, host, report) {
+    const whole = responsesBody(request, host, report);
+    const body: JsonObject = {};
+    for (const name of counted.split(' ')) if (whole[name] !== undefined) body[name] = whole[name];
+    return { path: '/responses/input_tokens', body: stringifyExact(body) };
+  },
+  member: 'input_tokens',
+  decodeError: decodeOpenAiError,
+};
+
 const tokenCount = countTokensOperation(anthropicClient, responsesTokenCounting);
 
 /** A host whose chat is the Responses API; its other endpoints are those of OpenAI. */
@@ -178,3 +217,252 @@ export const openAiResponsesHost: ProviderDialect = {
     return translated(call, openAiResponsesProvider) ?? passOn(call);
   },
 };
+
+/** Members of a response that the canonical answer has, or that only repeat the request. */
+const knownMembers: ReadonlySet<string> = new Set(
+  `id object created_at completed_at status error incomplete_details model output output_text usage background conversation
+  instructions max_output_tokens max_tool_calls parallel_tool_calls previous_response_id prompt prompt_cache_key
+  prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier store temperature text tool_choice
+  tools top_logprobs top_p truncation user metadata frequency_penalty presence_penalty`.split(/\s+/),
+);
+
+/** Finish of a response. `calls`: it holds a call for the client. */
+function finishOf(response: JsonObject, calls: boolean): Finish {
+  const status = asText(response.status) ?? 'completed';
+  const reason = asText(asObject(response.incomplete_details)?.reason);
+  const raw = reason ?? status;
+  switch (reason ?? status) {
+    case 'completed':
+      return { reason: calls ? 'tool-calls' : 'stop', raw };
+    case 'max_output_tokens':
+    case 'max_tokens':
+      return { reason: 'length', raw };
+    case 'content_filter':
+      return { reason: 'content-filter', raw };
+    case 'pause_turn':
+      return { reason: 'pause', raw };
+    case 'failed':
+    case 'cancelled':
+      return { reason: 'error', raw };
+    default:
+      return { reason: 'unknown', raw };
+  }
+}
+
+/** Other members of a response (filter results, billing …). */
+function responseExtras(response: JsonObject): Extras | undefined {
+  const unknown = unknownMembers(response, knownMembers);
+  return unknown === undefined ? undefined : { 'openai-responses': unknown };
+}
+
+/** The tier that served the request; `auto` only repeats the request. */
+function serviceTier(response: JsonObject): string | undefined {
+  const tier = asText(response.service_tier);
+  return tier === 'auto' ? undefined : tier;
+}
+
+/** A complete response. Throws `upstream_invalid` for anything else, and for a failed response. */
+function decodeAnswer(body: Buffer, context: DecodeContext): ChatAnswer {
+  const response = parseExactObject(body.toString('utf8'));
+  if (response === undefined || !Array.isArray(response.output)) throw noResponseError(response);
+  if (response.status === 'failed') {
+    throw new GatewayError('upstream_invalid', `The provider failed: ${responseError(response).message}`, {
+      source: 'provider',
+    });
+  }
+  const parts: ChatPart[] = [];
+  for (const value of response.output) addItem(parts, asObject(value) ?? {}, response, context);
+  const calls = parts.some(({ type }) => type === 'tool-call');
+  return given<ChatAnswer>({
+    id: asText(response.id) ?? '',
+    model: asText(response.model) ?? '',
+    createdAt: asUnixTime(response.created_at),
+    choices: [
+      given<ChatAnswer['choices'][number]>({
+        index: 0,
+        parts,
+        finish: finishOf(response, calls),
+        logprobs: logprobsOf(response),
+      }),
+    ],
+    usage: decodeOpenAiUsage(response.usage),
+    serviceTier: serviceTier(response),
+    extras: responseExtras(response),
+  });
+}
+
+function addItem(parts: ChatPart[], item: JsonObject, response: JsonObject, context: DecodeContext): void {
+  if (isProviderRun(item, response.tools)) {
+    parts.push(providerItem(item));
+    return;
+  }
+  const found = partsOfItem(item, context.newId);
+  parts.push(...found.parts);
+  if (found.carried !== undefined) attachSignature(parts, found.carried);
+}
+
+function logprobsOf(response: JsonObject): ReturnType<typeof decodeLogprobs> {
+  const all = asArray(response.output)
+    .flatMap((item) => asArray(asObject(item)?.content))
+    .flatMap((content) => decodeLogprobs(asObject(content)?.logprobs) ?? []);
+  return all.length === 0 ? undefined : all;
+}
+
+function noResponseError(body: JsonObject | undefined): GatewayError {
+  const error = body?.error === undefined || body.error === null ? undefined : responseError(body).message;
+  return new GatewayError(
+    'upstream_invalid',
+    error === undefined
+      ? 'The provider answered with something that is no response object: its "output" is missing.'
+      : `The provider failed: ${error}`,
+    { source: 'provider' },
+  );
+}
+
+/** Members of a Responses request that count: https://platform.openai.com/docs/api-reference/responses/input-tokens */
+const counted = 'model input instructions tools tool_choice parallel_tool_calls reasoning text truncation';
+
+/** The body of `POST /responses`. The provider stores nothing unless the caller sets `store`. */
+function encodeRequest(request: ChatRequest, host: HostFacts, report: EncodeReport): EncodedRequest {
+  const body = stringifyExact(responsesBody(request, host, report));
+  return { path: host.quirks.paths?.responses ?? '/responses', body };
+}
+
+/** The body of such a request. */
+function responsesBody(request: ChatRequest, host: HostFacts, report: EncodeReport): JsonObject {
+  const body: JsonObject = { model: host.model };
+  encodeMessages(body, request, host, report);
+  encodeSettings(body, request, report);
+  encodeSampling(body, request);
+  body.store = request.store ?? false;
+  const include = includedMembers(request);
+  if (include.length > 0) body.include = include;
+  if (request.stream) body.stream = true;
+  addExtras(body, request, report);
+  reportUnsayable(request, report);
+  applyQuirks(body, host.quirks, report);
+  return body;
+}
+
+/** The first message becomes the instructions when it is one system text; everything else becomes items. */
+function encodeMessages(body: JsonObject, request: ChatRequest, host: HostFacts, report: EncodeReport): void {
+  const { messages } = request;
+  const encoder = new InputEncoder({
+    report,
+    cacheMarkers: takesCacheMarkers(host.model),
+    stored: request.store === true,
+  });
+  const [first] = messages;
+  const [text, ...others] = first?.role === 'system' ? first.parts : [];
+  const isPlain =
+    text?.type === 'text' && others.length === 0 && text.cache === undefined && first?.name === undefined;
+  if (isPlain) {
+    body.instructions = text.text;
+    reportForeignExtras(text.extras, ownDialects, report, 'messages[0].content[0].');
+    reportForeignExtras(first?.extras, ownDialects, report, 'messages[0].');
+  }
+  const { roles } = host.quirks;
+  messages.forEach((message, i) => {
+    if (i > 0 || !isPlain) encoder.add(message, i, roles?.[message.role] ?? message.role);
+  });
+  body.input = encoder.items;
+}
+
+/** Explicit ends of reusable prefixes are documented for gpt-5.6 and later; earlier models refuse them. */
+function takesCacheMarkers(model: string): boolean {
+  const version = /(?:^|\/)gpt-(\d+)(?:\.(\d+))?/.exec(model);
+  if (version === null) return false;
+  const major = Number(version[1]);
+  return major > 5 || (major === 5 && Number(version[2] ?? 0) >= 6);
+}
+
+function encodeSettings(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
+  if (request.tools.length > 0) {
+    const tools = encodeTools(request.tools, report);
+    if (tools.length > 0) body.tools = tools;
+  }
+  if (request.toolChoice !== undefined)
+    body.tool_choice = encodeToolChoice(request.toolChoice, request.tools);
+  if (request.parallelToolCalls !== undefined) body.parallel_tool_calls = request.parallelToolCalls;
+  const text: JsonObject = {};
+  if (request.responseFormat !== undefined) text.format = encodeFormat(request.responseFormat);
+  if (request.verbosity !== undefined) text.verbosity = request.verbosity;
+  if (Object.keys(text).length > 0) body.text = text;
+  const reasoning = request.reasoning === undefined ? {} : encodeReasoning(request.reasoning, report);
+  if (Object.keys(reasoning).length > 0) body.reasoning = reasoning;
+}
+
+/** Effort and summary; a budget becomes the nearest effort. */
+function encodeReasoning(settings: ReasoningSettings, report: EncodeReport): JsonObject {
+  const reasoning: JsonObject = {};
+  const { effort, budgetTokens, enabled, summary } = settings;
+  if (effort !== undefined) reasoning.effort = effort;
+  else if (enabled === false) reasoning.effort = 'none';
+  else if (budgetTokens !== undefined) {
+    reasoning.effort = effortOfBudget(budgetTokens);
+    report.emulate('thinking.budget_tokens');
+  }
+  if (effort !== undefined && budgetTokens !== undefined) report.drop('thinking.budget_tokens');
+  if (summary !== undefined && summary !== 'none') reasoning.summary = summary;
+  return reasoning;
+}
+
+function encodeSampling(body: JsonObject, request: ChatRequest): void {
+  const members: JsonObject = {
+    max_output_tokens: request.maxOutputTokens,
+    temperature: request.temperature,
+    top_p: request.topP,
+    top_logprobs: request.topLogprobs,
+    user: request.user,
+    safety_identifier: request.safetyIdentifier,
+    prompt_cache_key: request.promptCacheKey,
+    metadata: request.metadata,
+    service_tier: request.serviceTier,
+  };
+  for (const [name, value] of Object.entries(members)) if (value !== undefined) body[name] = value;
+}
+
+/**
+ * Encrypted content of thoughts is documented for requests that are not stored; models without thinking refuse to
+ * include it.
+ */
+function includedMembers(request: ChatRequest): string[] {
+  const include: string[] = [];
+  if (request.logprobs === true) include.push(logprobsIncluded);
+  const { reasoning } = request;
+  const thinks = reasoning !== undefined && reasoning.enabled !== false && reasoning.effort !== 'none';
+  if (request.store !== true && (thinks || hasThoughts(request))) include.push(encryptedReasoning);
+  return include;
+}
+
+/** A model that has thought in this conversation continues to think. */
+function hasThoughts({ messages }: ChatRequest): boolean {
+  return messages.some(({ parts }) =>
+    parts.some((part) => part.type === 'reasoning' && part.signature !== undefined),
+  );
+}
+
+/** The caller's own members for this wire win. */
+function addExtras(body: JsonObject, request: ChatRequest, report: EncodeReport): void {
+  reportForeignExtras(request.extras, ownDialects, report);
+  for (const [name, value] of Object.entries(request.extras?.[dialect] ?? {})) {
+    const present = body[name];
+    if (name === 'include') body[name] = [...new Set([...asArray(present), ...asArray(value)])];
+    else if (asObject(present) !== undefined && asObject(value) !== undefined)
+      body[name] = { ...asObject(present), ...asObject(value) };
+    else body[name] = value;
+  }
+}
+
+/** Reports settings that the wire has no member for, under their names in chat completions. */
+function reportUnsayable(request: ChatRequest, report: EncodeReport): void {
+  if (request.topK !== undefined) report.drop('top_k');
+  if (request.frequencyPenalty !== undefined) report.drop('frequency_penalty');
+  if (request.presencePenalty !== undefined) report.drop('presence_penalty');
+  if (request.seed !== undefined) report.drop('seed');
+  if (request.stop !== undefined && request.stop.length > 0) report.drop('stop');
+  if (request.n !== undefined && request.n > 1) report.drop('n');
+  if (request.logitBias !== undefined) report.drop('logit_bias');
+  if (request.modalities?.some((modality) => modality !== 'text') === true) report.drop('modalities');
+  if (request.audio !== undefined) report.drop('audio');
+}

@@ -1,21 +1,25 @@
-import type { Dialect } from '../../../core/dialects/dialect.ts';
+import type { Dialect, AnswerFacts, AnswerTextPlace } from '../../../core/dialects/dialect.ts';
 import { writeSseFrame } from '../../../core/base/sse.ts';
-import { FrameScanner } from '../frame-scanner.ts';
-import { asBuffer, type JsonObject, parseObject, stringifyExact } from '../json-reading.ts';
+import type { EndpointId } from '../../../core/dialects/endpoint.ts';
+import { FrameScanner, type Watch, watch, type EventReader } from '../frame-scanner.ts';
+import {
+  asBuffer,
+  type JsonObject,
+  parseObject,
+  stringifyExact,
+  asText,
+  asObject,
+  asArray,
+} from '../json-reading.ts';
 import {
   encodeErrorJson,
   encodeOpenAiError,
   encodeOpenAiProviderError,
   openAiErrorMembers,
+  openAiErrorMessage,
 } from '../openai-shapes.ts';
 import { bodyIssue } from '../request-members.ts';
-import {
-  decodeAnswerTexts,
-  encodeResponsesUsage,
-  responseFacts,
-  ResponsesStreamReader,
-  watchedMembers,
-} from './answer.ts';
+import { encodeResponsesUsage, responseFacts, finalEvents } from './answer.ts';
 import { decodeConversation, decodeRequest } from './decode-request.ts';
 import { responsesFrames } from './frame-rewriter.ts';
 import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts';
@@ -283,4 +287,88 @@ function textOf({ responseFormat, verbosity }: ChatRequest): JsonObject {
   const text: JsonObject = { format: encodeFormat(responseFormat ?? { type: 'text' }) };
   if (verbosity !== undefined) text.verbosity = verbosity;
   return text;
+}
+
+/** Members that cause a frame to be parsed after the first token. */
+const watchedMembers: readonly Watch[] = [
+  watch('usage', 'object'),
+  watch('error', 'anything but null'),
+  // The event that ends a stream carries the whole response; it may lack the usage.
+  watch('response', 'object'),
+];
+
+/** Collects usage, model, finish and errors from the events of a Responses stream. */
+class ResponsesStreamReader implements EventReader {
+  readonly facts: AnswerFacts = {};
+  ended = false;
+
+  read(json: JsonObject, event: string): boolean {
+    const type = asText(json.type) ?? event;
+    const response = asObject(json.response);
+    if (response !== undefined) Object.assign(this.facts, responseFacts(response));
+    const errorMessage = openAiErrorMessage(json, event);
+    if (errorMessage !== undefined) this.facts.errorMessage = errorMessage;
+    if (finalEvents.has(type)) this.ended = true;
+    return type.endsWith('.delta') && asText(json.delta) !== undefined;
+  }
+}
+
+type Path = AnswerTextPlace['path'];
+
+/** The generated texts of a complete response. */
+function decodeAnswerTexts(_endpoint: EndpointId, answer: unknown): readonly AnswerTextPlace[] {
+  let calls = 0;
+  return asArray(asObject(answer)?.output).flatMap((value, i) => {
+    const item = asObject(value) ?? {};
+    const path = ['output', i];
+    const member = callMembers[asText(item.type) ?? ''];
+    if (member === undefined) return itemTexts(item, path);
+    const { name, [member]: text } = item;
+    if (typeof text !== 'string') return [];
+    return [
+      {
+        type: 'tool-arguments' as const,
+        choice: 0,
+        call: calls++,
+        text,
+        path: [...path, member],
+        ...(typeof name === 'string' ? { name } : {}),
+        beside: [],
+      },
+    ];
+  });
+}
+
+const callMembers: Readonly<Record<string, string>> = {
+  function_call: 'arguments',
+  custom_tool_call: 'input',
+};
+
+/** The summary of a thought precedes the thought. */
+function itemTexts(item: JsonObject, path: Path): readonly AnswerTextPlace[] {
+  // The encrypted content of a thought holds the thought as well.
+  const proof = { path: [...path, 'encrypted_content'], value: null } as const;
+  const proofs = typeof item.encrypted_content === 'string' ? [proof] : [];
+  return ['summary', 'content'].flatMap((list) =>
+    asArray(item[list]).flatMap((value, i): readonly AnswerTextPlace[] => {
+      const part = asObject(value) ?? {};
+      const at = [...path, list, i];
+      const member = part.type === 'refusal' ? 'refusal' : 'text';
+      const text = part[member];
+      if (typeof text !== 'string') return [];
+      const isThought = part.type === 'summary_text' || part.type === 'reasoning_text';
+      const beside = ['annotations', 'logprobs']
+        .filter((name) => Array.isArray(part[name]))
+        .map((name) => ({ path: [...at, name], value: [] }));
+      return [
+        {
+          type: isThought ? 'reasoning' : 'text',
+          choice: 0,
+          text,
+          path: [...at, member],
+          beside: [...beside, ...proofs],
+        },
+      ];
+    }),
+  );
 }

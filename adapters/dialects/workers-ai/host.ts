@@ -20,13 +20,13 @@ import {
   stringifyExact,
 } from '../json-reading.ts';
 import { ChunkDecoder, decodeAnswerObject, DoneStreamReader } from '../openai-chat/decode-answer.ts';
+import { addGiven, applyQuirks } from '../openai-chat/host.ts';
 import { decodeOpenAiError, decodeOpenAiUsage } from '../openai-shapes.ts';
 import type { OperationAnswer, OperationCodec } from '../../../core/dialects/upstream-plan.ts';
 import { given, unreadable } from '../request-members.ts';
 import type { ChatRequest, ResponseFormat } from '../../../core/dialects/canonical/chat-request.ts';
 import type { HostFacts } from '../../../core/dialects/host-facts.ts';
 import { encodeMessages } from '../openai-chat/encode-messages.ts';
-import { addGiven, applyQuirks } from '../openai-chat/encode-request.ts';
 import { reportUnsayable, type Setting } from '../request-settings.ts';
 
 /** A request to `POST /run/{model}`: https://developers.cloudflare.com/workers-ai/models/ */

@@ -4,12 +4,12 @@ import type { TrustedHosts } from '../../../core/base/host-rules.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { type HeaderList, headerValue } from '../../../core/ports/header-list.ts';
 import type { McpRequest } from '../../../core/ports/mcp.ts';
-import { admitUrl } from '../../guarded-fetch/guarded-hop.ts';
+import { admitUrl } from '../../guarded-fetch/guarded-fetch.ts';
 import { type ApiAnswer, ApiCall, type ApiPlace } from './api-call.ts';
 import { type ApiRequest, ArgumentRefused, buildRequest } from './build-request.ts';
 import type { Catalogue, CatalogueTool } from './catalogue.ts';
 import type { OpenapiTarget, SourceSurroundings } from './catalogue-source.ts';
-import { type JsonRecord } from './document.ts';
+import type { JsonRecord } from './document.ts';
 import { isOfConnection } from './read-arguments.ts';
 import { isJsonObject, isJsonType, parseJson } from '../../../core/base/json.ts';
 

@@ -1,6 +1,16 @@
-import { cutTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
-import { dataFrame, invalid, jsonAnswer, type MockAnswer, streamAnswer } from '../answer.ts';
-import { maxAnswerTokens } from '../faults.ts';
+import {
+  dataFrame,
+  invalid,
+  jsonAnswer,
+  type MockAnswer,
+  streamAnswer,
+  maxAnswerTokens,
+  cutTokens,
+  groupTokens,
+  limitText,
+  mockSentence,
+  type AnswerText,
+} from '../answer.ts';
 import {
   type JsonObject,
   member,

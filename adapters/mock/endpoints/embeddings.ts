@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
+import { invalid, jsonAnswer, type MockAnswer, countTokens } from '../answer.ts';
 import {
   type JsonObject,
   member,
@@ -10,7 +10,6 @@ import {
   textOfContent,
   wrongType,
 } from '../request.ts';
-import { countTokens } from '../answer-text.ts';
 import { isJsonObject } from '../../../core/base/json.ts';
 
 const maxInputs = 2048;

@@ -1,4 +1,3 @@
-import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
 import {
   anthropicError,
   invalid,
@@ -7,6 +6,11 @@ import {
   MockProblem,
   namedFrame,
   streamAnswer,
+  countTokens,
+  groupTokens,
+  limitText,
+  mockSentence,
+  type AnswerText,
 } from '../answer.ts';
 import {
   type JsonObject,

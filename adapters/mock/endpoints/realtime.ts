@@ -1,5 +1,5 @@
 import { headerValue } from '../../../core/ports/header-list.ts';
-import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
+import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer.ts';
 import { type JsonObject, member, type MockContext, type MockRequest, textOfContent } from '../request.ts';
 import type { SocketSession } from '../web-socket.ts';
 import { isJsonObject } from '../../../core/base/json.ts';

@@ -1,5 +1,4 @@
-import { countTokens } from '../answer-text.ts';
-import { invalid, jsonAnswer, type MockAnswer } from '../answer.ts';
+import { invalid, jsonAnswer, type MockAnswer, countTokens } from '../answer.ts';
 import {
   type JsonObject,
   member,

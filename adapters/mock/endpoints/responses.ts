@@ -1,5 +1,14 @@
-import { countTokens, groupTokens, limitText, mockSentence, type AnswerText } from '../answer-text.ts';
-import { jsonAnswer, namedFrame, streamAnswer, type MockAnswer } from '../answer.ts';
+import {
+  jsonAnswer,
+  namedFrame,
+  streamAnswer,
+  type MockAnswer,
+  countTokens,
+  groupTokens,
+  limitText,
+  mockSentence,
+  type AnswerText,
+} from '../answer.ts';
 import {
   type JsonObject,
   member,

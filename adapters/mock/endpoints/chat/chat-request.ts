@@ -1,4 +1,3 @@
-import { countTokens } from '../../answer-text.ts';
 import {
   type JsonObject,
   member,
@@ -10,7 +9,7 @@ import {
   textOfContent,
   wrongType,
 } from '../../request.ts';
-import { invalid } from '../../answer.ts';
+import { invalid, countTokens } from '../../answer.ts';
 import { isJsonObject } from '../../../../core/base/json.ts';
 
 const maxTools = 128;

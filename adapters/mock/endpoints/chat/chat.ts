@@ -5,11 +5,16 @@ import {
   MockProblem,
   openaiError,
   streamAnswer,
+  maxAnswerTokens,
+  countTokens,
+  cutTokens,
+  groupTokens,
+  limitText,
+  mockSentence,
+  quote,
 } from '../../answer.ts';
-import type { MockContext, MockRequest } from '../../request.ts';
+import type { MockContext, MockRequest, Faults } from '../../request.ts';
 import { type ChatRequest, type OfferedTool, readChatRequest } from './chat-request.ts';
-import { countTokens, cutTokens, groupTokens, limitText, mockSentence, quote } from '../../answer-text.ts';
-import { type Faults, maxAnswerTokens } from '../../faults.ts';
 import type { NewId } from '../../stores.ts';
 import { sampleOf } from '../../sample/schema-sample.ts';
 

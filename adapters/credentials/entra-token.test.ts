@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import type { CredentialFields } from '../../core/ports/credentials.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { createEntraCredentials } from './cloud-tokens.ts';
+import { createEntraCredentials } from './index.ts';
 import { request, tokenServer, type Answer } from './token-server.test-support.ts';
 
 const secret = 'Abc8Q~very.secret+value';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';
-import { createGoogleCredentials } from './cloud-tokens.ts';
+import { createGoogleCredentials } from './index.ts';
 import { request, tokenServer, type Answer } from './token-server.test-support.ts';
 
 const { privateKey, publicKey } = generateKeyPairSync('rsa', {

@@ -15,13 +15,15 @@ import type { Transport } from '../../core/ports/transport.ts';
 import { credentialsFailed, fieldProblem, type TokenStep } from '../credentials/credential-context.ts';
 import { createHttpTokenFetch } from '../credentials/http-token-fetch.ts';
 import {
+  createVaultSource,
+  createAwsSource,
+  createAzureSource,
   ReadFailure,
   refusedFailure,
   type SecretSource,
   type SourceContext,
   type SourceRules,
-} from './secret-source.ts';
-import { createVaultSource, createAwsSource, createAzureSource } from './manager-sources.ts';
+} from './manager-sources.ts';
 import { constants } from 'node:fs';
 import { open, realpath } from 'node:fs/promises';
 import path from 'node:path';

@@ -8,8 +8,16 @@ import {
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import type { EncodedCommand } from './encoded-command.ts';
-import { budgetKey, gatewaysKey, presenceKey, runScript } from './limit-commands.ts';
-import { type BudgetPosition, type Place, reportCommand, type ToldBudget } from './prepared-charges.ts';
+import {
+  budgetKey,
+  gatewaysKey,
+  presenceKey,
+  runScript,
+  type BudgetPosition,
+  type Place,
+  reportCommand,
+  type ToldBudget,
+} from './limit-commands.ts';
 import type { RedisConnection, ReplyHandling } from './redis-connection.ts';
 import { presenceScript } from './limit-scripts.ts';
 

@@ -17,8 +17,7 @@ import type {
 } from '../../core/ports/counters.ts';
 import { BudgetSessions, type BudgetSessionsOptions } from './budget-sessions.ts';
 import type { EncodedCommand, RedisReply } from './encoded-command.ts';
-import { Numbers } from './limit-commands.ts';
-import { type AdmittedPosition, type BudgetPosition, PreparedCharges } from './prepared-charges.ts';
+import { Numbers, type AdmittedPosition, type BudgetPosition, PreparedCharges } from './limit-commands.ts';
 import type { ReplyHandling } from './redis-connection.ts';
 import { WithoutStore } from './without-store.ts';
 

@@ -12,15 +12,7 @@ import type {
   ToolCallPart,
   ToolResultPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
-import {
-  asArray,
-  asCount,
-  asObject,
-  asText,
-  type JsonObject,
-  parseExactObject,
-  stringifyExact,
-} from '../json-reading.ts';
+import { asArray, asCount, asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 
@@ -75,45 +67,6 @@ function decodeSearchResult(block: JsonObject): FilePart | undefined {
   };
 }
 
-/** An image as a block; undefined for a source that the wire does not accept. */
-export function encodeImage(part: ImagePart): JsonObject | undefined {
-  const source = encodeSource(part.source);
-  return source === undefined ? undefined : addCommon({ type: 'image', source }, part);
-}
-
-/**
- * A file as a document block (or as an image block, when it is one); undefined for types that the wire does not accept.
- */
-export function encodeFile(part: FilePart): JsonObject | undefined {
-  const searchResult = asObject(ownExtras(part).search_result);
-  if (searchResult !== undefined) return addCommon({ ...searchResult }, { cache: part.cache });
-  const { source } = part;
-  if (source.kind === 'base64' && source.mediaType.startsWith('image/')) {
-    return addCommon({ type: 'image', source: encodeSource(source) }, part);
-  }
-  const encoded = documentSource(part);
-  if (encoded === undefined) return undefined;
-  const block: JsonObject = { type: 'document', source: encoded };
-  if (part.filename !== undefined) block.title = part.filename;
-  if (part.context !== undefined) block.context = part.context;
-  if (part.citations !== undefined) block.citations = { enabled: part.citations };
-  return addCommon(block, part);
-}
-
-function documentSource({ source, mediaType }: FilePart): JsonObject | undefined {
-  if (source.kind === 'url') {
-    return mediaType === undefined || mediaType === 'application/pdf' ? encodeSource(source) : undefined;
-  }
-  if (source.kind !== 'base64') return encodeSource(source);
-  if (source.mediaType === 'application/pdf') return encodeSource(source);
-  if (!source.mediaType.startsWith('text/') && source.mediaType !== 'application/json') return undefined;
-  return {
-    type: 'text',
-    media_type: 'text/plain',
-    data: Buffer.from(source.data, 'base64').toString('utf8'),
-  };
-}
-
 function decodeSource(value: unknown): MediaSource | undefined {
   const source = asObject(value);
   if (source === undefined) return undefined;
@@ -124,19 +77,6 @@ function decodeSource(value: unknown): MediaSource | undefined {
   if (source.type === 'file' && typeof id === 'string') return { kind: 'file-id', id, dialect: dialectName };
   if (source.type !== 'base64' || typeof data !== 'string' || mediaType === undefined) return undefined;
   return { kind: 'base64', mediaType, data };
-}
-
-function encodeSource(source: MediaSource): JsonObject | undefined {
-  switch (source.kind) {
-    case 'url':
-      return { type: 'url', url: source.url };
-    case 'base64':
-      return { type: 'base64', media_type: source.mediaType, data: source.data };
-    case 'text':
-      return { type: 'text', media_type: 'text/plain', data: source.text };
-    case 'file-id':
-      return source.dialect === dialectName ? { type: 'file', file_id: source.id } : undefined;
-  }
 }
 
 /** The text of a string or of blocks that are all text; undefined when there is anything else. */
@@ -317,30 +257,6 @@ export function contentBlocks(content: unknown): readonly JsonObject[] {
   );
 }
 
-/**
- * A part of an answer as a content block; undefined for parts that a Messages answer cannot hold (images, audio, files,
- * tools of other providers).
- */
-export function encodeAnswerPart(part: ChatPart): JsonObject | undefined {
-  switch (part.type) {
-    case 'text':
-      return encodeText(part);
-    case 'refusal':
-      return { type: 'text', text: part.text };
-    case 'reasoning':
-      return part.redacted === undefined
-        ? addCommon({ type: 'thinking', thinking: part.text, signature: part.signature ?? '' }, part)
-        : addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
-    case 'tool-call':
-      return { ...encodeToolUse(part, callInput(part)), ...signatureMembers(part) };
-    case 'provider-tool':
-    case 'opaque':
-      return part.dialect === dialectName ? part.value : undefined;
-    default:
-      return undefined;
-  }
-}
-
 /** A text block; citations that the wire cannot express are left out. */
 export function encodeText(part: TextPart): JsonObject {
   const block: JsonObject = { type: 'text', text: part.text };
@@ -352,20 +268,6 @@ export function encodeText(part: TextPart): JsonObject {
 /** A `tool_use` block with this input. */
 export function encodeToolUse(part: ToolCallPart, input: JsonObject): JsonObject {
   return addCommon({ type: 'tool_use', id: part.id, name: part.name, input }, part);
-}
-
-/**
- * The member that carries Gemini's signature of a call through Messages clients: they return blocks unchanged, and
- * Gemini refuses a call without its signature.
- */
-export function signatureMembers({ signature }: ToolCallPart): JsonObject {
-  return signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
-}
-
-/** The arguments as an object. Free text, and JSON that is not an object, becomes its `input` member. */
-function callInput({ kind, arguments: text }: ToolCallPart): JsonObject {
-  const parsed = kind === 'custom' ? undefined : parseExactObject(text === '' ? '{}' : text);
-  return parsed ?? { input: text };
 }
 
 /** A citation of a text block; its original form is kept beside the canonical members. */

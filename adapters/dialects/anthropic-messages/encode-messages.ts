@@ -1,19 +1,18 @@
-import type { ChatPart, ToolCallPart, ToolResultPart } from '../../../core/dialects/canonical/chat-part.ts';
+import type {
+  ChatPart,
+  ToolCallPart,
+  ToolResultPart,
+  ImagePart,
+  FilePart,
+  MediaSource,
+} from '../../../core/dialects/canonical/chat-part.ts';
 import type { ChatMessage } from '../../../core/dialects/canonical/chat-request.ts';
 import { reportForeignExtras, type EncodeReport } from '../../../core/dialects/canonical/chat-codec.ts';
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { type JsonObject, parseExactObject } from '../json-reading.ts';
+import { type JsonObject, parseExactObject, asObject } from '../json-reading.ts';
 import { isOpenAiSignature } from '../openai-shapes.ts';
-import {
-  addCommon,
-  dialectName,
-  encodeFile,
-  encodeImage,
-  encodeText,
-  encodeToolUse,
-  ownExtras,
-} from './content-blocks.ts';
+import { addCommon, dialectName, encodeText, encodeToolUse, ownExtras } from './content-blocks.ts';
 
 /** System prompt and turns in this wire's form. */
 interface EncodedConversation {
@@ -220,4 +219,56 @@ function isInline({ role, extras }: ChatMessage): boolean {
 
 function isEmptyText(part: ChatPart): boolean {
   return part.type === 'text' && part.text === '';
+}
+
+/** An image as a block; undefined for a source that the wire does not accept. */
+function encodeImage(part: ImagePart): JsonObject | undefined {
+  const source = encodeSource(part.source);
+  return source === undefined ? undefined : addCommon({ type: 'image', source }, part);
+}
+
+/**
+ * A file as a document block (or as an image block, when it is one); undefined for types that the wire does not accept.
+ */
+function encodeFile(part: FilePart): JsonObject | undefined {
+  const searchResult = asObject(ownExtras(part).search_result);
+  if (searchResult !== undefined) return addCommon({ ...searchResult }, { cache: part.cache });
+  const { source } = part;
+  if (source.kind === 'base64' && source.mediaType.startsWith('image/')) {
+    return addCommon({ type: 'image', source: encodeSource(source) }, part);
+  }
+  const encoded = documentSource(part);
+  if (encoded === undefined) return undefined;
+  const block: JsonObject = { type: 'document', source: encoded };
+  if (part.filename !== undefined) block.title = part.filename;
+  if (part.context !== undefined) block.context = part.context;
+  if (part.citations !== undefined) block.citations = { enabled: part.citations };
+  return addCommon(block, part);
+}
+
+function documentSource({ source, mediaType }: FilePart): JsonObject | undefined {
+  if (source.kind === 'url') {
+    return mediaType === undefined || mediaType === 'application/pdf' ? encodeSource(source) : undefined;
+  }
+  if (source.kind !== 'base64') return encodeSource(source);
+  if (source.mediaType === 'application/pdf') return encodeSource(source);
+  if (!source.mediaType.startsWith('text/') && source.mediaType !== 'application/json') return undefined;
+  return {
+    type: 'text',
+    media_type: 'text/plain',
+    data: Buffer.from(source.data, 'base64').toString('utf8'),
+  };
+}
+
+function encodeSource(source: MediaSource): JsonObject | undefined {
+  switch (source.kind) {
+    case 'url':
+      return { type: 'url', url: source.url };
+    case 'base64':
+      return { type: 'base64', media_type: source.mediaType, data: source.data };
+    case 'text':
+      return { type: 'text', media_type: 'text/plain', data: source.text };
+    case 'file-id':
+      return source.dialect === dialectName ? { type: 'file', file_id: source.id } : undefined;
+  }
 }

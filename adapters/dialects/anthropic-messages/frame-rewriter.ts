@@ -30,8 +30,9 @@ import {
   type TextSlot,
   textSlots,
   usageHolder,
+  assembleAnswer,
+  disassembleAnswer,
 } from './frame-events.ts';
-import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
 import { decodeAnthropicUsage, encodeAnthropicUsage } from './answer.ts';
 
 const impliedTypes: Readonly<Record<string, string>> = {

@@ -15,6 +15,7 @@ import {
   asObject,
   asText,
   asArray,
+  parseExactObject,
 } from '../json-reading.ts';
 import { bodyIssue } from '../request-members.ts';
 import {
@@ -24,13 +25,7 @@ import {
   decodeAnthropicUsage,
   calls,
 } from './answer.ts';
-import {
-  encodeCitation,
-  encodeAnswerPart,
-  encodeToolUse,
-  signatureMembers,
-  dialectName,
-} from './content-blocks.ts';
+import { encodeCitation, encodeToolUse, dialectName, encodeText, addCommon } from './content-blocks.ts';
 import { decodeConversation, decodeRequest } from './decode-request.ts';
 import { encodeAnthropicError, encodeAnthropicStreamError, providerErrorJson } from './errors.ts';
 import { messageFrames } from './frame-rewriter.ts';
@@ -436,4 +431,42 @@ function messageFacts(message: JsonObject): AnswerFacts {
   const errorMessage = anthropicErrorMessage(message);
   if (errorMessage !== undefined) facts.errorMessage = errorMessage;
   return facts;
+}
+
+/**
+ * A part of an answer as a content block; undefined for parts that a Messages answer cannot hold (images, audio, files,
+ * tools of other providers).
+ */
+function encodeAnswerPart(part: ChatPart): JsonObject | undefined {
+  switch (part.type) {
+    case 'text':
+      return encodeText(part);
+    case 'refusal':
+      return { type: 'text', text: part.text };
+    case 'reasoning':
+      return part.redacted === undefined
+        ? addCommon({ type: 'thinking', thinking: part.text, signature: part.signature ?? '' }, part)
+        : addCommon({ type: 'redacted_thinking', data: part.redacted }, part);
+    case 'tool-call':
+      return { ...encodeToolUse(part, callInput(part)), ...signatureMembers(part) };
+    case 'provider-tool':
+    case 'opaque':
+      return part.dialect === dialectName ? part.value : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * The member that carries Gemini's signature of a call through Messages clients: they return blocks unchanged, and
+ * Gemini refuses a call without its signature.
+ */
+function signatureMembers({ signature }: ToolCallPart): JsonObject {
+  return signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
+}
+
+/** The arguments as an object. Free text, and JSON that is not an object, becomes its `input` member. */
+function callInput({ kind, arguments: text }: ToolCallPart): JsonObject {
+  const parsed = kind === 'custom' ? undefined : parseExactObject(text === '' ? '{}' : text);
+  return parsed ?? { input: text };
 }

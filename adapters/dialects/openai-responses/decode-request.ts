@@ -34,15 +34,8 @@ import {
 } from '../request-members.ts';
 import type { Conversation, ConversationText } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
-import {
-  attachSignature,
-  contentPart,
-  dialect,
-  partsOfItem,
-  phaseExtras,
-  providerItem,
-} from './output-parts.ts';
 import { typeOfName } from '../openai-shapes.ts';
+import { attachSignature, contentPart, dialect, partsOfItem, phaseExtras, providerItem } from './answer.ts';
 
 const functionMembers: ReadonlySet<string> = new Set(['type', 'name', 'description', 'parameters', 'strict']);
 

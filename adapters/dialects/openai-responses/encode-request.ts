@@ -18,7 +18,7 @@ import type {
 import type { DialectName } from '../../../core/dialects/endpoint.ts';
 import { asArray, asObject, asText, type JsonObject } from '../json-reading.ts';
 import { dataUrl } from '../request-members.ts';
-import { dialect, encodeAnnotation } from './output-parts.ts';
+import { dialect, encodeAnnotation } from './answer.ts';
 
 /** A response format as `text.format`. The wire requires a name for a schema; the default is `response`. */
 export function encodeFormat(format: ResponseFormat): JsonObject {

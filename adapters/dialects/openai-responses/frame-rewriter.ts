@@ -25,8 +25,10 @@ import {
   slotText,
   textEvent,
   textKeyOf,
+  assembleResponse,
+  disassembleResponse,
+  writeItem,
 } from './frame-reader.ts';
-import { assembleResponse, disassembleResponse, writeItem } from './replay-answer.ts';
 import { EventLines } from './output-writer.ts';
 import { decodeOpenAiUsage } from '../openai-shapes.ts';
 import { encodeResponsesUsage, responseFacts } from './answer.ts';

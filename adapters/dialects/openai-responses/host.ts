@@ -19,7 +19,16 @@ import {
   type EncodedRequest,
 } from '../../../core/dialects/canonical/chat-codec.ts';
 import { decodeOpenAiError, decodeOpenAiUsage } from '../openai-shapes.ts';
-import { eventError, responseError } from './answer.ts';
+import {
+  eventError,
+  responseError,
+  isProviderRun,
+  providerItem,
+  partsOfItem,
+  attachSignature,
+  decodeLogprobs,
+  dialect,
+} from './answer.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
 import type { ChatEvent } from '../../../core/dialects/canonical/chat-event.ts';
 import { createPayloadReader } from '../../framing/payload-reader.ts';
@@ -34,14 +43,6 @@ import {
   stringifyExact,
 } from '../json-reading.ts';
 import { ItemEvents } from './item-events.ts';
-import {
-  isProviderRun,
-  providerItem,
-  partsOfItem,
-  attachSignature,
-  decodeLogprobs,
-  dialect,
-} from './output-parts.ts';
 
 /** Reads the stream of a Responses host. */
 function createEventReader(contentType: string, context: DecodeContext): ChatEventReader {

@@ -19,7 +19,7 @@ import {
   openAiErrorMessage,
 } from '../openai-shapes.ts';
 import { bodyIssue } from '../request-members.ts';
-import { encodeResponsesUsage, responseFacts, finalEvents } from './answer.ts';
+import { encodeResponsesUsage, responseFacts, finalEvents, dialect } from './answer.ts';
 import { decodeConversation, decodeRequest } from './decode-request.ts';
 import { responsesFrames } from './frame-rewriter.ts';
 import { answerEvents } from '../../../core/dialects/canonical/answer-events.ts';
@@ -38,7 +38,6 @@ import { mergeExtras } from '../../../core/dialects/canonical/collect-answer.ts'
 import type { Usage } from '../../../core/dialects/usage.ts';
 import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import { encodeFormat, encodeToolChoice, encodeTools } from './encode-request.ts';
-import { dialect } from './output-parts.ts';
 
 /** The Responses API on the client side. */
 export const openAiResponsesClient: ChatClientCodec = {

@@ -15,7 +15,7 @@ import {
   summarySeparator,
   summaryText,
   thoughtText,
-} from './output-parts.ts';
+} from './answer.ts';
 
 /** One output item of a stream, until it is complete. */
 interface StreamedItem {

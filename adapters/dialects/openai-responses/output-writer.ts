@@ -8,7 +8,7 @@ import type {
   ToolCallPart,
 } from '../../../core/dialects/canonical/chat-part.ts';
 import { asObject, asText, type JsonObject, stringifyExact } from '../json-reading.ts';
-import { dialect, encodeAnnotation, encodeCarried } from './output-parts.ts';
+import { dialect, encodeAnnotation, encodeCarried } from './answer.ts';
 
 /** Collects the frames of a Responses stream, each with its name and number. */
 export class EventLines {

@@ -12,7 +12,7 @@ const checkedBytes = 524_288;
 /** Bytes of a long string that are decoded at once. */
 const stringPiece = 262_144;
 /** After this time the event loop gets a turn. */
-const pieceMs = 4;
+const pieceMs = 2;
 
 const quote = 34;
 const openList = 91;

@@ -4,7 +4,7 @@ import { asObject, asText, type JsonObject } from './json-reading.ts';
 import type { CacheMarker, MediaSource } from '../../core/dialects/canonical/chat-part.ts';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { pointerSegments } from '../../core/base/json.ts';
-import { decodePercent } from '../../core/base/percent.ts';
+import { decodePercent } from '../../core/base/bytes.ts';
 
 /** Short enumerated values are shown; other text of a request never is. */
 const maxShownCharacters = 40;

@@ -1,6 +1,5 @@
 import { MailFailure, type MailSettings, type SendMail } from '../../core/administration/alerts/mail.ts';
-import { namedPattern } from '../../core/redaction/named-patterns.ts';
-import { redactText } from '../../core/redaction/redact-text.ts';
+import { redactText, namedPattern } from '../../core/redaction/redact-text.ts';
 
 const timeoutMs = 15_000;
 const longestReason = 200;

@@ -48,7 +48,7 @@ import { answerModerations } from './endpoints/moderations.ts';
 import { answerRerank } from './endpoints/rerank.ts';
 import { answerResponses, countInputTokens } from './endpoints/responses.ts';
 import { isJsonObject } from '../../core/base/json.ts';
-import { decodePercent } from '../../core/base/percent.ts';
+import { decodePercent } from '../../core/base/bytes.ts';
 import { wordOfStatus } from '../dialects/google-gemini/errors.ts';
 
 /** The body of an error answer in Gemini's shape. */

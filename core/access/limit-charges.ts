@@ -27,6 +27,7 @@ const lengths: Readonly<Record<RateLimit['unit'], number>> = {
   rpd: 86_400_000,
   rpw: 604_800_000,
 };
+
 const periods: Readonly<Record<RateLimit['unit'], string>> = {
   rps: 'second',
   rpm: 'minute',
@@ -231,42 +232,6 @@ function budgetOf(
 /** Prefix of the budget keys of a usage-limit policy. */
 export function policyBudgetPrefix({ organisationId, id }: StoredRecord<'usage_limit_policy'>): string {
   return `policy:${organisationId}:${id}:`;
-}
-
-/** Parsed budget key. */
-export interface BudgetKey {
-  readonly type: BudgetSubject['type'];
-  readonly organisationId: string;
-  readonly id: string;
-  /** For an integration. */
-  readonly workspaceId: string;
-  /** For a policy; its record has the unit. */
-  readonly valueKey: string;
-  readonly unit: Budget['unit'] | undefined;
-}
-
-const keyTypes = {
-  key: 'api_key',
-  workspace: 'workspace',
-  provider: 'provider',
-  integration: 'integration',
-  policy: 'usage_limit_policy',
-} as const;
-const policyKey = /^policy:([^:]+):([^:]+):(.*)$/s;
-const recordKey = /^(key|workspace|provider|integration):([^:]+):(.+?):(cost|tokens|requests)(?::\w+)?$/s;
-
-/** Parses the key of a budget; undefined when invalid. */
-export function readBudgetKey(key: string): BudgetKey | undefined {
-  const [, ofPolicy, policy = '', valueKey = ''] = policyKey.exec(key) ?? [];
-  if (ofPolicy !== undefined) {
-    const type = 'usage_limit_policy';
-    return { type, organisationId: ofPolicy, id: policy, workspaceId: '', valueKey, unit: undefined };
-  }
-  const [, kind, organisationId = '', named = '', unit] = recordKey.exec(key) ?? [];
-  if (kind === undefined) return undefined;
-  const type = keyTypes[kind as keyof typeof keyTypes];
-  const [id = '', workspaceId = ''] = type === 'integration' ? named.split(':') : [named];
-  return { type, organisationId, id, workspaceId, valueKey: '', unit: unit as Budget['unit'] };
 }
 
 /** Budget of one group (`metadata._user:alice`) of a usage-limit policy. */

@@ -11,7 +11,7 @@ import { type GatewayConfig, GatewayConfigSchema } from './schema.ts';
 import type { OtlpSettings, TelemetrySettings } from '../base/trace-context.ts';
 import type { Telemetry } from './telemetry-schema.ts';
 import { dirname, isAbsolute, resolve } from 'node:path';
-import { percentDecoded } from '../base/percent.ts';
+import { percentDecoded } from '../base/bytes.ts';
 
 /** Largest `${file:…}` input, in bytes: secrets and certificates. */
 const maxInputFileBytes = 65_536;

@@ -1,7 +1,7 @@
-import { Changes } from './changes-schema.ts';
+import { canaryRules } from '../organisation/canary-rules.ts';
+import type { AnalyticsServerSettings } from '../ports/analytics.ts';
 import type { CanaryRules } from '../ports/config-canary.ts';
 import { type Static, Type } from 'typebox';
-import type { AnalyticsStoreSettings } from '../ports/analytics.ts';
 import { providerAliasProperties, providerFieldProperties } from '../providers/provider-fields.ts';
 import { ProviderRowSchema } from '../providers/provider-row.ts';
 import type { ExportSettings } from '../ports/request-row.ts';
@@ -17,6 +17,32 @@ import { Exports, Retention, Storage } from './storage-schema.ts';
 import { addressRangePattern, Security } from './security-schema.ts';
 import { section, strict } from './describe-schema.ts';
 import { Telemetry } from './telemetry-schema.ts';
+
+const { share, duration_s, max_error_rise, max_refusal_rise, max_latency_rise, min_requests } = canaryRules;
+
+/** Section `changes`: how a new configuration is tried. */
+const Changes = Type.Object(
+  {
+    canary: Type.Optional(
+      Type.Object(
+        {
+          share: Type.Optional(Type.Number({ ...share, default: 10 })),
+          duration_s: Type.Optional(Type.Integer({ ...duration_s, default: 300 })),
+          max_error_rise: Type.Optional(Type.Number({ ...max_error_rise, default: 1 })),
+          max_refusal_rise: Type.Optional(Type.Number({ ...max_refusal_rise, default: 1 })),
+          max_latency_rise: Type.Optional(Type.Number({ ...max_latency_rise, default: 50 })),
+          min_requests: Type.Optional(Type.Integer({ ...min_requests, default: 20 })),
+        },
+        {
+          ...section,
+          description:
+            'When a canary of `weir apply` is taken back. [safe-change.md](safe-change.md) explains it.',
+        },
+      ),
+    ),
+  },
+  { ...section, description: 'How changes of this configuration are tried.' },
+);
 
 const headerPrefix = {
   pattern: '^[a-z0-9]+(-[a-z0-9]+)*$',
@@ -358,6 +384,7 @@ type GatewayConfigInput = Static<typeof GatewayConfigSchema>;
 type Filled<T> = { [K in keyof T]-?: NonNullable<T[K]> };
 
 type JournalInput = NonNullable<NonNullable<GatewayConfigInput['storage']>['journal']>;
+
 type JournalSettings = Filled<Omit<JournalInput, 'max_bytes' | 'min_free_bytes'>> &
   Pick<JournalInput, 'max_bytes' | 'min_free_bytes'>;
 
@@ -432,4 +459,16 @@ export function servicePrefixes({
   header_aliases: aliases,
 }: Pick<GatewayConfig['server'], 'header_prefix' | 'header_aliases'>): string[] {
   return [prefix, ...aliases].map((one) => `${one}-`);
+}
+
+/** Section `storage.analytics` of the configuration, defaults filled in. */
+interface AnalyticsStoreSettings extends AnalyticsServerSettings {
+  /** Whether the search of bodies has an index. */
+  readonly text_index: boolean;
+  /** Resident memory of the embedded engine's process. */
+  readonly max_memory_bytes: number;
+  /** Queries that run at the same time. Default: 4 on a server, 2 on the embedded engine. */
+  readonly max_concurrent_queries?: number;
+  readonly max_queued_queries: number;
+  readonly query_timeout_s: number;
 }

@@ -3,7 +3,7 @@ import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
-import { ResponseSink } from './sink.ts';
+import { ResponseSink } from './request-and-answer.ts';
 
 /** One answer that a test writes itself, and the bytes that its client gets. */
 async function answering(

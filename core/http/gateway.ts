@@ -20,11 +20,15 @@ import { HeaderNames } from '../base/header-names.ts';
 import { atTurnEnd } from '../base/turns.ts';
 import { ClientAddresses } from '../connection/client-address.ts';
 import { type Administration, handleRoute } from './handle-route.ts';
-import { type BodyLimits, BufferBudget, IncomingRequest } from '../connection/incoming.ts';
+import {
+  type BodyLimits,
+  BufferBudget,
+  IncomingRequest,
+  ResponseSink,
+} from '../connection/request-and-answer.ts';
 import type { RouteTable } from './route-table.ts';
 import type { CanaryGate } from './canary-gate.ts';
-import { ResponseSink } from '../connection/sink.ts';
-import { readTraceHeaders } from '../pipeline/trace-headers.ts';
+import { readTraceHeaders } from '../pipeline/facts.ts';
 import { type ClientUpgrade, readUpgradeProtocols } from '../connection/upgrade.ts';
 
 /** The serving generation, reduced to the members that the ingress needs. */

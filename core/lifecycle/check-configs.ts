@@ -6,7 +6,7 @@ import { type GatewayConfig, type PluginEntry, servicePrefixes } from '../config
 import { compileConfig, unknownConfig } from '../routing/plan/compile-config.ts';
 import { providerLookup, type ConfigIssue, placeText } from '../routing/plan/read-config.ts';
 import { readGuardrails } from '../routing/plan/read-guardrails.ts';
-import { FileNames } from './file-names.ts';
+import { FileNames } from './check-organisation.ts';
 import { problemAt } from './problem-at.ts';
 import type { Checks } from '../pipeline/plugin.ts';
 import type { RouteConfigInput } from '../organisation/route-config.ts';

@@ -29,7 +29,7 @@ import { type KnowsProvider, providerLookup } from '../routing/plan/read-config.
 import { defaultGuardrailKeys } from '../organisation/route-config.ts';
 import { readGuardrails } from '../routing/plan/read-guardrails.ts';
 import { type ConfigsCheck, laterOr, problemOfConfig } from './check-configs.ts';
-import { FileNames, hasStore, ownedProviders } from './file-names.ts';
+import { FileNames, hasStore, ownedProviders } from './check-organisation.ts';
 import { OwnedProblems, suggestion } from './problem-at.ts';
 import { mappableFields } from '../organisation/integrations.ts';
 import type { Mistake } from '../base/json.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { addCounts, CanaryGate, medianOf, noCounts } from '../http/canary-gate.ts';
-import { worseOf } from './judge-canary.ts';
+import { worseOf } from './config-canaries.ts';
 
 const rules = {
   ...{ share: 10, duration_s: 300, min_requests: 20 },

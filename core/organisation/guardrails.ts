@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { didYouMean } from '../base/did-you-mean.ts';
 import { type JsonObject, type Mistake, parseJson } from '../base/json.ts';
-import { checkSecret } from '../ports/guardrails.ts';
 import type { GuardrailData } from '../ports/record-kinds.ts';
 import { Name, strict } from './fields.ts';
 
@@ -245,4 +244,9 @@ export function whenAnswered<T>(work: () => T | Promise<T>, left = mostAnswers):
     if (!(error instanceof Unanswered) || left === 0) throw error;
     return error.answer.then(() => whenAnswered(work, left - 1));
   }
+}
+
+/** Name, in a record's `secrets`, of a parameter of a check (JSON). */
+function checkSecret(index: number, parameter: string): string {
+  return `checks.${index}.${parameter}`;
 }

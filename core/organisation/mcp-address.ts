@@ -5,7 +5,7 @@ import type { McpAddress } from '../ports/mcp.ts';
 import type { SecretMapping } from '../ports/record-kinds.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { isAllowedIn, type SecretBox, secretContext, type SecretManagers } from '../ports/secret-managers.ts';
-import { maySend, originOf, type SecretOrigin } from '../providers/secret-origins.ts';
+import { maySend, originOf, type SecretOrigin } from '../providers/provider-row.ts';
 
 /** The secret of an MCP integration that holds its headers, as JSON. */
 export const customHeadersField = 'configurations.custom_headers';

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { OauthClient, OauthClientMethod } from '../ports/oauth.ts';
 import type { McpIntegrationData, McpOauthSettings } from '../ports/record-kinds.ts';
-import { type SecretOrigin, originOf } from '../providers/secret-origins.ts';
+import { type SecretOrigin, originOf } from '../providers/provider-row.ts';
 import { strict } from './fields.ts';
 import { headerNameMistake } from './mcp-address.ts';
 import type { Mistake } from '../base/json.ts';

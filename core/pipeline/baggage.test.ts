@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { readBaggage } from './trace-headers.ts';
+import { readBaggage } from './facts.ts';
 
 const cases: readonly [name: string, header: string, read: Readonly<Record<string, string>>][] = [
   ['members', 'user=ann,team=blue', { user: 'ann', team: 'blue' }],

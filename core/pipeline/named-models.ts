@@ -3,7 +3,7 @@ import type { Endpoint } from '../dialects/endpoint.ts';
 import { canonicalPath } from '../dialects/match-endpoint.ts';
 import type { AttemptBody, JsonValue, NamedModels } from './context.ts';
 import { parseJson } from '../base/json.ts';
-import { decodePercent } from '../base/percent.ts';
+import { decodePercent } from '../base/bytes.ts';
 
 /** One field of a form, as every parser of forms reads it. */
 interface FormField {

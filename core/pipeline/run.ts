@@ -28,7 +28,7 @@ import { type HeaderList, headerValue, withoutHeader, codingOf } from '../ports/
 import { atTurnEnd, type Waiting, isPromise } from '../base/turns.ts';
 import { deliverStream } from './deliver-stream.ts';
 import { EditableResponse } from './held-answer.ts';
-import { type RelayEnd, UpgradeRelay } from '../connection/upgrade-relay.ts';
+import { type RelayEnd, UpgradeRelay } from '../connection/upgrade.ts';
 
 /** Handles an administration route once the pipeline's request hooks have let the request pass. */
 type RouteHandler = (exchange: Exchange) => MaybePromise<Answer>;

@@ -34,6 +34,7 @@ export const measures = [
   'rescued_by_retry',
   'rescued_by_fallback',
 ] as const;
+
 export type Measure = (typeof measures)[number];
 
 /** Split of a series: a grouping, or the number of further attempts that rescued a request (`1`, `2` …). */
@@ -137,7 +138,9 @@ export const groupings = [
   'mcp_server',
   'mcp_tool',
 ] as const;
+
 export type Grouping = (typeof groupings)[number];
+
 /** A grouping, the user (as `RequestFilter.users`), or the values of one metadata key. */
 export type GroupBy = Grouping | 'user' | { readonly metadata: string };
 
@@ -164,10 +167,12 @@ export const groupColumns = [
   'avg_weighted_feedback',
   'requests_with_feedback',
 ] as const;
+
 export type GroupColumn = (typeof groupColumns)[number];
 
 /** What groups are ordered by. */
 export const groupOrders = ['requests', ...countedColumns] as const;
+
 export type GroupOrder = (typeof groupOrders)[number];
 
 /** Rows that the caller may read. Applies to every query, in addition to its filters. */
@@ -482,16 +487,4 @@ export interface AnalyticsServerSettings {
   /** Replicas that have a batch before it counts as stored; `auto`: the majority. Default: one. */
   readonly insert_quorum?: number | 'auto';
   readonly insert_quorum_parallel: boolean;
-}
-
-/** Section `storage.analytics` of the configuration, defaults filled in. */
-export interface AnalyticsStoreSettings extends AnalyticsServerSettings {
-  /** Whether the search of bodies has an index. */
-  readonly text_index: boolean;
-  /** Resident memory of the embedded engine's process. */
-  readonly max_memory_bytes: number;
-  /** Queries that run at the same time. Default: 4 on a server, 2 on the embedded engine. */
-  readonly max_concurrent_queries?: number;
-  readonly max_queued_queries: number;
-  readonly query_timeout_s: number;
 }

@@ -57,11 +57,6 @@ export function guardrailSpec(
   };
 }
 
-/** Name, in a record's `secrets`, of a parameter of a check (JSON). */
-export function checkSecret(index: number, parameter: string): string {
-  return `checks.${index}.${parameter}`;
-}
-
 function feedbackIn(written: unknown): GuardrailFeedback | undefined {
   const { feedback } = Object(written) as { readonly feedback?: unknown };
   if (typeof feedback !== 'object' || feedback === null) return undefined;

@@ -1,9 +1,10 @@
-import type { ExportField, ExportFormat, ExportState } from './request-row.ts';
+import { type ExportField, type ExportFormat, exportStates } from './request-row.ts';
 import type { RateLimit, UsageLimit } from './budgets.ts';
 import type { OauthClientMethod } from './oauth.ts';
 import type { DatedFactor, DatedTokenPrice } from './prices.ts';
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+
 type JsonObject = { readonly [name: string]: Json };
 
 /** A config as it was sent; the router compiles it. Slugs begin with `pc-`. */
@@ -434,3 +435,6 @@ export interface RecordKinds {
   readonly mcp_client: McpClientData;
   readonly log_export: LogExportData;
 }
+
+/** One of them. */
+type ExportState = (typeof exportStates)[number];

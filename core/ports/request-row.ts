@@ -196,18 +196,18 @@ export const exportFields = [
   'prompt_slug',
   'metadata',
 ] as const;
+
 /** One of them. */
 export type ExportField = (typeof exportFields)[number];
 
 /** File formats of an export: JSON lines, CSV, columnar. */
 export const exportFormats = ['jsonl', 'csv', 'parquet'] as const;
+
 /** One of them. */
 export type ExportFormat = (typeof exportFormats)[number];
 
 /** `draft` until the start; `stopped` by a user, `failed` by an error. */
 export const exportStates = ['draft', 'in_progress', 'success', 'failed', 'stopped'] as const;
-/** One of them. */
-export type ExportState = (typeof exportStates)[number];
 
 /** Section `exports` of the configuration, defaults filled in. Members from `region` on apply to S3 stores only. */
 export interface ExportSettings {

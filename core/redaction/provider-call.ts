@@ -5,7 +5,7 @@ import type { HeaderList } from '../ports/header-list.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import { headerNameList } from '../base/header-names.ts';
 import { RecentMap } from '../base/recent-map.ts';
-import { decodePercent } from '../base/percent.ts';
+import { decodePercent } from '../base/bytes.ts';
 
 const maxLength = 2048;
 /** Answer headers whose purpose excludes secrets, in addition to those of requests. */

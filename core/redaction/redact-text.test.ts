@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { namedPattern, type PatternName } from './named-patterns.ts';
-import { cutsOf, redactPieces, redactText, type TextRule } from './redact-text.ts';
+import {
+  cutsOf,
+  redactPieces,
+  redactText,
+  type TextRule,
+  namedPattern,
+  type PatternName,
+} from './redact-text.ts';
 
 const rule = (name: PatternName): TextRule => ({ find: namedPattern(name, 'wk_'), replacement: `<${name}>` });
 const of = (expression: RegExp, replacement: string): TextRule => ({

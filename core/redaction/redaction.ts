@@ -1,9 +1,13 @@
 import type { Clock } from '../ports/clock.ts';
 import { findLinearly } from '../base/linear-pattern.ts';
-import { descend, parsePath, type PathRule, type PathState } from './json-path.ts';
-import { namedPattern } from './named-patterns.ts';
-import type { RedactionRuleOption } from './redaction-options.ts';
-import { redactPieces, redactText, type TextRule } from './redact-text.ts';
+import {
+  type RedactionRuleOption,
+  descend,
+  parsePath,
+  type PathRule,
+  type PathState,
+} from './redaction-options.ts';
+import { redactPieces, redactText, type TextRule, namedPattern } from './redact-text.ts';
 import type { Mistake } from '../base/json.ts';
 
 /** Rules for content that must not be logged. */

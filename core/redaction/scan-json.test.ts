@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { parsePath, pathPattern, type PathRule } from './json-path.ts';
-import { namedPattern } from './named-patterns.ts';
+import { parsePath, pathPattern, type PathRule } from './redaction-options.ts';
 import { redactDocument, redactEvents } from './redaction.ts';
-import type { TextRule } from './redact-text.ts';
+import { type TextRule, namedPattern } from './redact-text.ts';
 
 const hide = (...paths: string[]): PathRule[] =>
   paths.map((path) => ({ steps: parsePath(path), replacement: '-' }));

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { type Answer, clientLeft, isStreamSource, type StreamSource } from '../pipeline/answer.ts';
 import { ChangedBody } from '../pipeline/request-body.ts';
 import { isPromise } from '../base/turns.ts';
-import type { HookRuntime } from '../pipeline/call-hook.ts';
+import { type HookRuntime, callStep, loadBody } from '../pipeline/call-hook.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { RequestFacts } from '../pipeline/facts.ts';
 import type { Limiter, LimitReservation } from '../ports/counters.ts';
@@ -27,11 +27,14 @@ import { noteCall } from './collected-answer.ts';
 import { type Sending, sendRequest } from './upstream-answer.ts';
 import { translatedAnswer, type Translation } from './translation.ts';
 import { asGatewayError } from '../pipeline/settle.ts';
-import { callStep, loadBody } from '../pipeline/call-hook.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { TargetModels, AttemptOptions } from '../pipeline/router.ts';
-import { applyParamEdits, withModelInPath } from './params/apply-param-edits.ts';
-import { type ParamEdits, withModelPrefix } from './params/param-edits.ts';
+import {
+  applyParamEdits,
+  withModelInPath,
+  type ParamEdits,
+  withModelPrefix,
+} from './params/apply-param-edits.ts';
 import { learnedUsageOf, learnsFrom } from '../pipeline/estimated-usage.ts';
 import { limitsOnStoreFailure } from '../pipeline/keys.ts';
 import { guardrailsOf, runsNone } from './request-guardrails.ts';
@@ -226,28 +229,6 @@ function forgetAttempt(facts: RequestFacts): void {
 function hostOf(origin: string): string {
   return origin.startsWith('mock:') ? 'mock' : origin.slice(origin.indexOf('//') + 2);
 }
-
-/** A failure that another target cannot avoid: the client has disconnected, or its request is invalid. */
-export function isFinal(error: GatewayError): boolean {
-  return finalCodes.has(error.code);
-}
-
-/** The target was skipped because one of its limits is used up; another one may have room. */
-export function isTargetExhausted({ code }: GatewayError): boolean {
-  return code === 'provider_rate_limited' || code === 'provider_budget_exhausted';
-}
-
-const finalCodes: ReadonlySet<string> = new Set<GatewayError['code']>([
-  'client_closed',
-  'client_stalled',
-  'invalid_json',
-  'body_too_large',
-  'body_encoding_unsupported',
-  'body_timeout',
-  'overloaded',
-  'shutting_down',
-  'internal',
-]);
 
 /**
  * Runs the `attempted` hooks on the provider's answer, the one nearest the provider first, and returns their result; a

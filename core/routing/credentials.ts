@@ -1,5 +1,5 @@
 import { isPromise } from '../base/turns.ts';
-import type { CredentialFactory, CredentialKind, Credentials } from '../ports/credentials.ts';
+import type { Credentials } from '../ports/credentials.ts';
 import type { UpstreamRequest } from '../ports/transport.ts';
 import type { ProviderRow } from '../providers/provider-row.ts';
 import { callerKeyHeader } from '../pipeline/keys.ts';
@@ -99,56 +99,11 @@ function withHeaders(request: UpstreamRequest, added: readonly string[]): Upstre
   return { ...request, headers: [...kept, ...added] };
 }
 
-type CredentialHeader = NonNullable<ProviderRow['credentials']>;
-
-/** Authorization for one provider: fixed headers, or credentials that sign or fetch a token. */
-interface ProviderCredential {
-  readonly headers: readonly string[];
-  readonly credentials: Credentials | undefined;
-}
-
-/** Source of a credential. */
-interface CredentialSource {
-  readonly row: ProviderRow;
-  readonly apiKey: string | undefined;
-  readonly fields: Readonly<Record<string, string>>;
-  readonly factory: CredentialFactory;
-  /** The operator wrote the fields. */
-  readonly configured: boolean;
-}
-
-/** The credential from row, key and fields; undefined when they hold none. Throws `invalid_request` for an invalid field. */
-export function providerCredential(source: CredentialSource): ProviderCredential | undefined {
-  const { row, apiKey, fields, factory, configured } = source;
-  const kind = row.credentials ?? 'bearer';
-  const made = credentialKindOf(kind, fields, apiKey, configured);
-  if (made !== undefined) {
-    const given = apiKey === undefined ? fields : { ...fields, api_key: apiKey };
-    return { headers: [], credentials: factory.create(made, given, { machineIdentity: configured }) };
-  }
-  if (apiKey === undefined) return undefined;
-  return { headers: credentialHeader(kind, apiKey), credentials: undefined };
-}
+export type CredentialHeader = NonNullable<ProviderRow['credentials']>;
 
 /** The header in which a host expects its credential. */
 export function credentialHeader(kind: CredentialHeader, secret: string): string[] {
   if (kind === 'none') return [];
   const inOwnHeader = kind === 'x-api-key' || kind === 'api-key' || kind === 'x-goog-api-key';
   return inOwnHeader ? [kind, secret] : ['authorization', `Bearer ${secret}`];
-}
-
-/** The kind of credentials that are signed per request or fetched; undefined when a fixed header suffices. */
-function credentialKindOf(
-  kind: CredentialHeader,
-  fields: Readonly<Record<string, string>>,
-  apiKey: string | undefined,
-  configured: boolean,
-): CredentialKind | undefined {
-  if (fields['azure_ad_token'] !== undefined || fields['azure_auth_mode'] !== undefined) return 'entra';
-  if (fields['azure_entra_client_id'] !== undefined) return 'entra';
-  if (kind === 'google' && fields['vertex_service_account_json'] !== undefined) return 'google';
-  if (kind === 'entra' && apiKey === undefined && configured) return 'entra';
-  if (kind !== 'sigv4' || apiKey !== undefined) return undefined;
-  const own = fields['aws_access_key_id'] !== undefined || fields['aws_role_arn'] !== undefined;
-  return own || (configured && fields['aws_region'] !== undefined) ? 'sigv4' : undefined;
 }

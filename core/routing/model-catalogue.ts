@@ -1,4 +1,4 @@
-import type { AllowedModels } from '../access/allowed-models.ts';
+import type { AllowedModels } from '../access/scopes.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import type { ListedModel, ModelListing } from '../dialects/model-list.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
@@ -17,7 +17,7 @@ import type { StoredProviders } from './stored-providers.ts';
 import type { KnownProvider } from './targets.ts';
 import { jsonAnswer } from '../pipeline/settle.ts';
 import { headerValue } from '../ports/header-list.ts';
-import { decodePercent } from '../base/percent.ts';
+import { decodePercent } from '../base/bytes.ts';
 
 /** Dialects whose clients have their own format for models. */
 type ModelsWire = 'openai' | 'anthropic' | 'gemini';

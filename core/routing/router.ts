@@ -4,7 +4,7 @@ import { isPromise } from '../base/turns.ts';
 import type { HookRuntime } from '../pipeline/call-hook.ts';
 import type { MaybePromise, RequestContext } from '../pipeline/context.ts';
 import { Exchange } from '../pipeline/exchange.ts';
-import { AllowedModels } from '../access/allowed-models.ts';
+import { AllowedModels } from '../access/scopes.ts';
 import type { CheckPhase, Checks } from '../pipeline/plugin.ts';
 import { addressedProvider, callerKey, ownRequest } from '../pipeline/keys.ts';
 import type { ExpectedPrice } from '../pipeline/estimated-usage.ts';

@@ -1,4 +1,4 @@
-import { notAllowed, untoldModel } from '../access/allowed-models.ts';
+import { notAllowed, untoldModel } from '../access/scopes.ts';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { DatedTokenPrice, PricedModels } from '../ports/prices.ts';
 import type { IntegrationModel } from '../ports/record-kinds.ts';

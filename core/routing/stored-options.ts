@@ -3,9 +3,13 @@ import type { GatewayConfig } from '../config/schema.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { parseJson } from '../base/json.ts';
 import { providerFieldProperties, providerFields, templateValue } from '../providers/provider-fields.ts';
-import { type ProviderRow, ProviderRowSchema } from '../providers/provider-row.ts';
+import {
+  type ProviderRow,
+  ProviderRowSchema,
+  maySend,
+  type SecretOrigin,
+} from '../providers/provider-row.ts';
 import type { StoredRecord } from '../ports/records.ts';
-import { maySend, type SecretOrigin } from '../providers/secret-origins.ts';
 import { isPromise } from '../base/turns.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 import type { Directory, KeyRecord } from '../ports/directory.ts';

@@ -1,4 +1,3 @@
-import { allOrigins, originsOf } from '../providers/secret-origins.ts';
 import { directoryBehind, GatewayError } from '../errors/gateway-error.ts';
 import { isPromise } from '../base/turns.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
@@ -6,7 +5,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Directory } from '../ports/directory.ts';
 import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { PricedModels } from '../ports/prices.ts';
-import type { ProviderRow, ProviderTable } from '../providers/provider-row.ts';
+import { type ProviderRow, type ProviderTable, allOrigins, originsOf } from '../providers/provider-row.ts';
 import { integrationBudgetKey, LimitCharges, providerBudgetKey } from '../access/limit-charges.ts';
 import type { StoredRecord } from '../ports/records.ts';
 import { StoredModels } from './stored-models.ts';

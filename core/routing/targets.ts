@@ -1,6 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
-import type { CredentialFactory } from '../ports/credentials.ts';
+import type { CredentialFactory, CredentialKind, Credentials } from '../ports/credentials.ts';
 import { parseJson } from '../base/json.ts';
 import type { LimitCharges } from '../access/limit-charges.ts';
 import { headerValue } from '../ports/header-list.ts';
@@ -10,7 +10,7 @@ import { inProcessProvider, type ProviderRow, type ProviderTable } from '../prov
 import type { Target, TargetModels } from '../pipeline/router.ts';
 import { sha256 } from '../base/bytes.ts';
 import { type BaseUrl, fillBaseUrl, splitBaseUrl } from '../providers/base-url.ts';
-import { providerCredential } from './credentials.ts';
+import { credentialHeader, type CredentialHeader } from './credentials.ts';
 
 /** Default row by dialect, overridden by the host's own row. Every other dialect: `Authorization: Bearer`. */
 const defaults: Readonly<Partial<Record<DialectName, ProviderRow>>> = {
@@ -44,6 +44,7 @@ export interface TargetMaker {
 const secretFields: ReadonlySet<string> = new Set(
   providerFields.filter(({ secret }) => secret).map(({ name }) => name),
 );
+
 const fieldNames: ReadonlySet<string> = new Set(providerFields.map(({ name }) => name));
 
 /** Settings that are sent as a header of their dialect. */
@@ -311,4 +312,49 @@ function secretsDigest(fields: Fields): string {
 
 function withoutSecrets(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !secretFields.has(name)));
+}
+
+/** Authorization for one provider: fixed headers, or credentials that sign or fetch a token. */
+interface ProviderCredential {
+  readonly headers: readonly string[];
+  readonly credentials: Credentials | undefined;
+}
+
+/** Source of a credential. */
+interface CredentialSource {
+  readonly row: ProviderRow;
+  readonly apiKey: string | undefined;
+  readonly fields: Readonly<Record<string, string>>;
+  readonly factory: CredentialFactory;
+  /** The operator wrote the fields. */
+  readonly configured: boolean;
+}
+
+/** The credential from row, key and fields; undefined when they hold none. Throws `invalid_request` for an invalid field. */
+function providerCredential(source: CredentialSource): ProviderCredential | undefined {
+  const { row, apiKey, fields, factory, configured } = source;
+  const kind = row.credentials ?? 'bearer';
+  const made = credentialKindOf(kind, fields, apiKey, configured);
+  if (made !== undefined) {
+    const given = apiKey === undefined ? fields : { ...fields, api_key: apiKey };
+    return { headers: [], credentials: factory.create(made, given, { machineIdentity: configured }) };
+  }
+  if (apiKey === undefined) return undefined;
+  return { headers: credentialHeader(kind, apiKey), credentials: undefined };
+}
+
+/** The kind of credentials that are signed per request or fetched; undefined when a fixed header suffices. */
+function credentialKindOf(
+  kind: CredentialHeader,
+  fields: Readonly<Record<string, string>>,
+  apiKey: string | undefined,
+  configured: boolean,
+): CredentialKind | undefined {
+  if (fields['azure_ad_token'] !== undefined || fields['azure_auth_mode'] !== undefined) return 'entra';
+  if (fields['azure_entra_client_id'] !== undefined) return 'entra';
+  if (kind === 'google' && fields['vertex_service_account_json'] !== undefined) return 'google';
+  if (kind === 'entra' && apiKey === undefined && configured) return 'entra';
+  if (kind !== 'sigv4' || apiKey !== undefined) return undefined;
+  const own = fields['aws_access_key_id'] !== undefined || fields['aws_role_arn'] !== undefined;
+  return own || (configured && fields['aws_region'] !== undefined) ? 'sigv4' : undefined;
 }

@@ -19,7 +19,7 @@ import { type ForwardOptions, forwardRequestHeaders, relevantHeaders } from './f
 import { translateChat, translateLargeChat, translateOperation, type Translation } from './translation.ts';
 import type { CacheSettings } from '../ports/cache.ts';
 import type { GuardrailSpecs } from '../ports/guardrails.ts';
-import type { ParamEdits } from './params/param-edits.ts';
+import type { ParamEdits } from './params/apply-param-edits.ts';
 import type { ProviderDialect } from '../dialects/dialect.ts';
 import type { DialectName, EndpointId } from '../dialects/endpoint.ts';
 import type { HostFacts } from '../dialects/host-facts.ts';

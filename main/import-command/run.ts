@@ -1,7 +1,7 @@
 // `weir import litellm|portkey|bifrost|openrouter`: writes a configuration from that of another gateway.
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { ImportFromCommand } from '../../core/administration/cli/import-arguments.ts';
+import type { ImportFromCommand } from '../../core/administration/cli/arguments.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
 import { importBifrost } from './bifrost.ts';
 import { Draft, slugOf, Values, type Written } from './draft.ts';

@@ -1,4 +1,4 @@
-import { AllowedModels } from '../../core/access/allowed-models.ts';
+import { AllowedModels } from '../../core/access/scopes.ts';
 import type { Answer } from '../../core/pipeline/answer.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/base/json.ts';
 import { defineRoute, type RouteDefinition } from '../../core/pipeline/define-route.ts';

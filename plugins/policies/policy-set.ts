@@ -4,11 +4,10 @@ import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Window } from '../../core/ports/counters.ts';
 import { budgetOfPolicy, limitWords, windowMsOf } from '../../core/access/limit-charges.ts';
 import type { Budget } from '../../core/ports/budgets.ts';
-import { sha256 } from '../../core/base/bytes.ts';
+import { sha256, decodePercent } from '../../core/base/bytes.ts';
 import type { RequestContext } from '../../core/pipeline/plugin.ts';
 import type { ToolCall } from '../../core/pipeline/tool-calls.ts';
 import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
-import { decodePercent } from '../../core/base/percent.ts';
 
 /** A request as policies see it, before routing, or one call of a tool within it. */
 export class Subject {

@@ -1,4 +1,4 @@
-import { decodePercent, encodeSegment } from '../../../core/base/percent.ts';
+import { decodePercent, encodeSegment } from '../../../core/base/bytes.ts';
 /** Components of a path of this wire: `/v1beta/models/gemini-2.5-pro:generateContent`. */
 interface ModelPath {
   /** `v1beta`, `v1`, … or empty when the path starts with the collection. */

@@ -22,7 +22,7 @@ import { openAiChatProvider } from '../openai-chat/host.ts';
 import { asArray, asCount, asObject, type JsonObject, stringifyExact } from '../json-reading.ts';
 import { decodeGeminiError } from '../google-gemini/errors.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { encodeSegment } from '../../../core/base/percent.ts';
+import { encodeSegment } from '../../../core/base/bytes.ts';
 import { chatEndpoints } from '../../../core/dialects/endpoint.ts';
 
 /** A model of Vertex AI with its publisher. */

@@ -2,7 +2,7 @@ import { LineCounter, parseDocument } from 'yaml';
 import { childPointer, isJsonObject, pointerSegments } from '../../../core/base/json.ts';
 import { scanYaml } from '../../../core/base/scan-yaml.ts';
 import { boundedPlace } from '../../../core/errors/gateway-error.ts';
-import { percentDecoded } from '../../../core/base/percent.ts';
+import { percentDecoded } from '../../../core/base/bytes.ts';
 
 /** Deepest nesting of a document, and most values in it, those counted that aliases of YAML repeat. */
 const maxNesting = 100;

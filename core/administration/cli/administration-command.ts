@@ -16,7 +16,6 @@ import {
   type StoredOrganisation,
 } from '../transfer/stored-organisation.ts';
 import { maxImportBytes, maxImportValues, readImport } from '../transfer/import-text.ts';
-import { takeRecordLines } from '../transfer/record-lines.ts';
 import type { ConfigSource } from '../../config/config-source.ts';
 import { formatProblem } from '../../config/problem.ts';
 import type { ExportedOrganisationData } from '../transfer/export-schema.ts';
@@ -26,6 +25,7 @@ import {
   readHead,
   type RecordSection,
   recordsFrom,
+  takeRecordLines,
 } from '../transfer/export-file.ts';
 import { importOrganisation, UnknownMember } from '../transfer/import-organisation.ts';
 import { type ImportedRecords, RecordMistake, requireOpenable } from '../transfer/import-records.ts';

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { listWords } from '../../base/did-you-mean.ts';
 import {
   type AdministrationCommand,
   administrationUsage,
@@ -23,12 +24,6 @@ import {
 } from './command-arguments.ts';
 import { type BenchCommand, benchUsage, readBenchArguments } from './bench-arguments.ts';
 import {
-  type ImportFromCommand,
-  importFromUsage,
-  importSourceOf,
-  readImportFromArguments,
-} from './import-arguments.ts';
-import {
   type ApplyCommand,
   applyUsage,
   type PlanCommand,
@@ -36,7 +31,6 @@ import {
   readApplyArguments,
   readPlanArguments,
 } from './change-arguments.ts';
-import { completedCommands, completionScript, type Shell, shells } from './completion.ts';
 import { messageOf } from '../../errors/gateway-error.ts';
 
 /** Version of the package; `weir --version` prints it. */
@@ -369,4 +363,116 @@ function start(args: string[], env: Readonly<Record<string, string | undefined>>
 /** An empty variable counts as not set. */
 function nonEmpty(variable: string | undefined): string | undefined {
   return variable === '' ? undefined : variable;
+}
+
+/** Shells that `weir completion` writes a script for. */
+const shells = ['bash', 'zsh', 'fish'] as const;
+
+type Shell = (typeof shells)[number];
+
+/** A command with its words and options, as its help names them. */
+interface CompletedCommand {
+  readonly name: string;
+  readonly words: readonly string[];
+  readonly options: readonly string[];
+}
+
+/** What a help text offers: `weir journal status|verify|replay`, `weir check [--watch]`. */
+function completedCommands(usage: string, helpOf: (name: string) => string): readonly CompletedCommand[] {
+  const names = new Set([...usage.matchAll(/^ {2}weir ([a-z][a-z-]*)/gm)].map(([, name = '']) => name));
+  return [...names].map((name) => {
+    const help = helpOf(name);
+    const own = [
+      ...`${usage}\n${help}`.matchAll(new RegExp(`^ {2}weir ${name}\\b(.*(?:\\n {6,}.*)*)`, 'gm')),
+    ];
+    const lines = own.map(([, rest = '']) => rest).join('\n');
+    const words = [...lines.matchAll(/^ ([a-z][a-z-]*(?:\|[a-z][a-z-]*)*)(?=\s|$)/gm)].flatMap(
+      ([, word = '']) => word.split('|'),
+    );
+    const optionsOf = (text: string) => [...text.matchAll(/--[a-z][a-z-]*/g)].map(([option]) => option);
+    const options = help === usage ? optionsOf(lines) : optionsOf(help);
+    return { name, words: [...new Set(words)], options: [...new Set([...options, '--help'])].sort() };
+  });
+}
+
+/** The script of a shell: words after `weir`, options of the command, files otherwise. */
+function completionScript(shell: Shell, commands: readonly CompletedCommand[]): string {
+  const names = commands.map(({ name }) => name).join(' ');
+  if (shell === 'fish') {
+    const lines = commands.flatMap(({ name, words, options }) => [
+      ...words.map((word) => `complete -c weir -n '__fish_seen_subcommand_from ${name}' -a ${word}`),
+      ...options.map(
+        (option) => `complete -c weir -n '__fish_seen_subcommand_from ${name}' -l ${option.slice(2)}`,
+      ),
+    ]);
+    return [`complete -c weir -n __fish_use_subcommand -f -a '${names}'`, ...lines].join('\n');
+  }
+  const cases = commands.map(
+    ({ name, words, options }) => `    ${name}) offered='${[...words, ...options].join(' ')}' ;;`,
+  );
+  const script = `_weir() {
+  local word=\${COMP_WORDS[COMP_CWORD]} offered=
+  if [ "$COMP_CWORD" = 1 ]; then
+    COMPREPLY=($(compgen -W '${names}' -- "$word"))
+    return
+  fi
+  case \${COMP_WORDS[1]} in
+${cases.join('\n')}
+  esac
+  COMPREPLY=($(compgen -W "$offered" -- "$word"))
+}
+complete -o default -F _weir weir`;
+  return shell === 'bash' ? script : `autoload -U +X bashcompinit && bashcompinit\n${script}`;
+}
+
+/** Gateways whose configurations can be imported. */
+const importSources = ['litellm', 'portkey', 'bifrost', 'openrouter'] as const;
+
+type ImportSource = (typeof importSources)[number];
+
+/** `weir import litellm FILE` and the like. */
+export interface ImportFromCommand {
+  readonly name: 'import-from';
+  readonly from: ImportSource;
+  /** A file, or a folder of them. */
+  readonly file: string;
+  /** File of the configuration; undefined: standard output. */
+  readonly out: string | undefined;
+  /** File of the report as JSON; undefined: none. */
+  readonly report: string | undefined;
+  /** Writes over files that are there. */
+  readonly force: boolean;
+}
+
+const importFromUsage = `weir import ${importSources.join('|')}: writes a configuration from that of another gateway
+
+  weir import litellm config.yaml [--out FILE] [--report FILE] [--force]
+  weir import portkey config.json|export.json|FOLDER [--out FILE] [--report FILE] [--force]
+  weir import bifrost config.json [--out FILE] [--report FILE] [--force]
+  weir import openrouter request.json|FOLDER [--out FILE] [--report FILE] [--force]
+
+  Prints the configuration, or writes it to --out. Standard error gets the report: what means the same, what means
+  something else, and what has no counterpart, each with file, line, column and JSON pointer, and the environment
+  variables to set. --report writes it as JSON, too. Files that are there stay, unless --force. Values of keys and
+  passwords are never copied or printed: a variable stands for each.`;
+
+/** The gateway that the arguments of `weir import` name first; undefined for the file of an export. */
+function importSourceOf(args: readonly string[]): ImportSource | undefined {
+  return importSources.find((one) => one === args[0]);
+}
+
+/** Reads the arguments behind the gateway's name. Throws an error with the reason for unclear input. */
+function readImportFromArguments(from: ImportSource, args: readonly string[]): ImportFromCommand {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: { out: { type: 'string' }, report: { type: 'string' }, force: { type: 'boolean' } },
+    allowPositionals: true,
+  });
+  const [file, ...more] = positionals;
+  if (file === undefined || more.length > 0)
+    throw new Error(
+      `weir import ${from} takes one file, or a folder. Sources are ${listWords(importSources, 'and')}.`,
+    );
+  const { out, report, force = false } = values;
+  return { name: 'import-from', from, file, out, report, force };
 }

@@ -1,10 +1,10 @@
+import { describeValue } from '../../config/describe-schema.ts';
 import type { LoadResult } from '../../config/load-config.ts';
 import { formatProblem, isError, type Problem } from '../../config/problem.ts';
 import { maxConfigFileBytes, readText } from '../../config/read-file.ts';
 import { type GatewayConfig, servicePrefixes } from '../../config/schema.ts';
 import { GatewayError, messageOf } from '../../errors/gateway-error.ts';
 import { type OfflinePlan, planDocument } from '../../routing/explain/offline-plan.ts';
-import { readRequestFile } from '../../routing/explain/request-file.ts';
 import type { SampleRequest } from '../../pipeline/router.ts';
 import type { Checks } from '../../pipeline/plugin.ts';
 import type { CompiledConfig } from '../../routing/plan/plan-node.ts';
@@ -14,13 +14,13 @@ import { checkValue } from '../../config/check-value.ts';
 import { nodeValue } from '../../config/config-node.ts';
 import { type ConfigSource, createSource } from '../../config/config-source.ts';
 import { parseYaml } from '../../config/parse-yaml.ts';
-import { childPointer } from '../../base/json.ts';
+import { childPointer, isJsonObject, parseJson } from '../../base/json.ts';
 import { problemOfConfig } from '../../lifecycle/check-configs.ts';
 import { type RouteConfigInput, RouteConfigSchema } from '../../organisation/route-config.ts';
 import { compileConfig, unknownConfig } from '../../routing/plan/compile-config.ts';
 import { providerLookup } from '../../routing/plan/read-config.ts';
 import { stringify } from 'lossless-json';
-import { listWords } from '../../base/did-you-mean.ts';
+import { listWords, didYouMean, quoted } from '../../base/did-you-mean.ts';
 import type { BranchPreview, CandidatePreview } from '../../routing/explain/plan-preview.ts';
 
 type OfflineAttempt = OfflinePlan['attempts'][number];
@@ -292,4 +292,43 @@ function compiled(
 
 function failedConfig(problems: readonly Problem[]): FoundConfig {
   return { config: undefined, problems };
+}
+
+const members = ['method', 'path', 'headers', 'body'];
+
+/** Reads `{ method?, path?, headers?, body? }`; by default a POST of `/v1/chat/completions`. Throws an error that names the problem. */
+function readRequestFile(text: string): SampleRequest {
+  const value = parseJson(text);
+  if (!isJsonObject(value))
+    throw new Error('is no JSON object; write { "path": "/v1/chat/completions", "headers": {}, "body": {} }');
+  const stray = Object.keys(value).find((name) => !members.includes(name));
+  if (stray !== undefined) {
+    const near = didYouMean(stray, members);
+    const hint =
+      near === undefined ? 'a body as clients send it stands under "body"' : `did you mean ${quoted(near)}?`;
+    throw new Error(`holds ${quoted(stray)}, and a request has ${members.join(', ')}; ${hint}`);
+  }
+  const { method = 'POST', path = '/v1/chat/completions', headers = {}, body } = value;
+  if (typeof method !== 'string') throw new Error(`"method" is a text, not ${describeValue(method)}`);
+  if (typeof path !== 'string' || !path.startsWith('/'))
+    throw new Error('"path" is a text that begins with "/"');
+  if (!isJsonObject(headers)) throw new Error(`"headers" is an object, not ${describeValue(headers)}`);
+  return {
+    method: method.toUpperCase(),
+    path,
+    headers: textsOf(headers),
+    body: body,
+  };
+}
+
+/** Headers as texts. An object, such as metadata, becomes its JSON. */
+function textsOf(headers: Readonly<Record<string, unknown>>): Record<string, string> {
+  const texts: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (isJsonObject(value)) texts[name] = JSON.stringify(value);
+    else if (typeof value === 'string') texts[name] = value;
+    else if (typeof value === 'number' || typeof value === 'boolean') texts[name] = String(value);
+    else throw new Error(`the header ${quoted(name)} is a text, not ${describeValue(value)}`);
+  }
+  return texts;
 }

@@ -1,7 +1,6 @@
-import { type BudgetKey, readBudgetKey } from '../../access/limit-charges.ts';
 import { listOfValues, metadataName } from '../../organisation/policies.ts';
 import type { Analytics, CountedBy, CountedUsageQuery, CountedValues } from '../../ports/analytics.ts';
-import type { UsageCorrection, UsageLedger, UsageRow } from '../../ports/budgets.ts';
+import type { UsageCorrection, UsageLedger, UsageRow, Budget, BudgetSubject } from '../../ports/budgets.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import type { PolicyCondition } from '../../ports/record-kinds.ts';
 import type { Resources, ResourcesReader } from '../../ports/resources.ts';
@@ -43,6 +42,7 @@ export interface BudgetComparison {
 
 /** Groups of one query, and keys of one read of records. */
 const groupsPerQuery = 500;
+
 const pageSize = 100;
 
 /**
@@ -237,6 +237,7 @@ function policyMeaning(policy: StoredRecord<'usage_limit_policy'>, valueKey: str
 
 const unkept =
   'of a policy by what rows do not keep as the request said it (model, provider, virtual_key, config, prompt)';
+
 const counted: ReadonlySet<string> = new Set([
   'api_key',
   'workspace_id',
@@ -304,4 +305,42 @@ function recordsOf(resources: Pick<Resources, 'read'> | undefined) {
         [],
       ),
   };
+}
+
+/** Parsed budget key. */
+interface BudgetKey {
+  readonly type: BudgetSubject['type'];
+  readonly organisationId: string;
+  readonly id: string;
+  /** For an integration. */
+  readonly workspaceId: string;
+  /** For a policy; its record has the unit. */
+  readonly valueKey: string;
+  readonly unit: Budget['unit'] | undefined;
+}
+
+const keyTypes = {
+  key: 'api_key',
+  workspace: 'workspace',
+  provider: 'provider',
+  integration: 'integration',
+  policy: 'usage_limit_policy',
+} as const;
+
+const policyKey = /^policy:([^:]+):([^:]+):(.*)$/s;
+
+const recordKey = /^(key|workspace|provider|integration):([^:]+):(.+?):(cost|tokens|requests)(?::\w+)?$/s;
+
+/** Parses the key of a budget; undefined when invalid. */
+function readBudgetKey(key: string): BudgetKey | undefined {
+  const [, ofPolicy, policy = '', valueKey = ''] = policyKey.exec(key) ?? [];
+  if (ofPolicy !== undefined) {
+    const type = 'usage_limit_policy';
+    return { type, organisationId: ofPolicy, id: policy, workspaceId: '', valueKey, unit: undefined };
+  }
+  const [, kind, organisationId = '', named = '', unit] = recordKey.exec(key) ?? [];
+  if (kind === undefined) return undefined;
+  const type = keyTypes[kind as keyof typeof keyTypes];
+  const [id = '', workspaceId = ''] = type === 'integration' ? named.split(':') : [named];
+  return { type, organisationId, id, workspaceId, valueKey: '', unit: unit as Budget['unit'] };
 }

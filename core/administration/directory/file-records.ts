@@ -16,7 +16,7 @@ import type { Directory, KeyRecord } from '../../ports/directory.ts';
 import type { OrganisationDefaults } from '../../ports/organisation-settings.ts';
 import type { ApiKeyRecord, WorkspaceDefaults, WorkspaceRecord } from '../../ports/resources.ts';
 import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
-import { fileId, type OwnedFile, ownedPlace } from './owned-file.ts';
+import { fileId, type OwnedFile } from './owned-file.ts';
 import { KeyTable } from './key-table.ts';
 import { actionsOf, checksOf, withoutSecrets } from '../../organisation/guardrails.ts';
 import {
@@ -30,7 +30,7 @@ import {
   usagePolicyName,
 } from '../../organisation/policies.ts';
 import { givenRateLimits, givenUsageLimit, plainProvider } from '../../organisation/providers.ts';
-import { childPointer } from '../../base/json.ts';
+import { childPointer, pointerSegments } from '../../base/json.ts';
 import type { ConfigData, PolicyRules, RecordKinds } from '../../ports/record-kinds.ts';
 import type { RecordKind, StoredRecord } from '../../ports/records.ts';
 import { integrationOfFile } from '../../organisation/file-integration.ts';
@@ -224,12 +224,14 @@ function organisationDefaultsOf(
 
 /** Shown instead of secrets and of values from variables. */
 const hidden = '***';
+
 const secretNames: ReadonlySet<string> = new Set([
   'api_key',
   // Credentials of checks that call services.
   'credentials',
   ...providerFields.filter(({ secret }) => secret).map(({ name }) => name),
 ]);
+
 const withCredentials = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]*@/i;
 
 /** Copy of the value at `pointer` for display: without credentials and without values from variables. */
@@ -469,4 +471,14 @@ class FileResources {
 function ownerAt(pointer: string, source: OwnedFile['source']): string {
   const file = source === undefined ? 'gateway.config.yaml' : basename(source.fileOf(pointer));
   return `${file} (${ownedPlace(pointer)})`;
+}
+
+/** Place of an owned record, from its JSON pointer: `organisation.workspaces[2]`. */
+function ownedPlace(pointer: string): string {
+  const segments = pointerSegments(pointer);
+  const isList = segments[0] === 'organisation';
+  return segments
+    .map((name) => (isList && /^\d+$/.test(name) ? `[${name}]` : `.${name}`))
+    .join('')
+    .slice(1);
 }

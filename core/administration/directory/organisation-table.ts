@@ -14,24 +14,6 @@ import type { ChangeMarks, WorkspaceDefaults, WorkspaceRecord } from '../../port
 import type { OwnedUsageLimit, RateLimit } from '../../ports/budgets.ts';
 import { SharedTexts } from './key-table.ts';
 
-/** The only kinds in the directory: those that serve requests. */
-export const directoryKinds: readonly RecordKind[] = [
-  'config',
-  'integration',
-  'provider',
-  'secret_reference',
-  'rate_limit_policy',
-  'usage_limit_policy',
-  'guardrail',
-  'deployment',
-  'prompt',
-  'prompt_partial',
-  'label',
-  'mcp_integration',
-  'mcp_server',
-  'mcp_virtual_server',
-];
-
 /** Key for records of the organisation itself; no workspace has an empty id. */
 const ofOrganisation = '';
 
@@ -174,10 +156,13 @@ export type DirectoryWorkspace = Pick<
   WorkspaceRecord,
   'id' | 'slug' | 'status' | 'defaults' | 'rateLimits' | 'usageLimits' | 'createdAt'
 >;
+
 /** User fields that the directory needs. */
 export type KnownUser = Pick<UserRecord, 'id' | 'email' | 'role'>;
+
 /** Membership fields that the directory needs. */
 export type KnownMember = Pick<MemberRecord, 'workspaceId' | 'userId' | 'role'>;
+
 /** Roles of workspace members, by workspace and user. */
 type MemberRoles = ReadonlyMap<string, ReadonlyMap<string, WorkspaceRole>>;
 

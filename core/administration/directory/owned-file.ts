@@ -1,5 +1,4 @@
 import type { ConfigSource } from '../../config/config-source.ts';
-import { pointerSegments } from '../../base/json.ts';
 import type { GatewayConfig } from '../../config/schema.ts';
 import { sha256 } from '../../base/bytes.ts';
 
@@ -8,16 +7,6 @@ export interface OwnedFile {
   readonly config: Partial<Pick<GatewayConfig, 'organisation' | 'configs' | 'providers'>>;
   /** Source of the configuration. Absent: messages name `gateway.config.yaml`, and the origin of values is unknown. */
   readonly source?: Pick<ConfigSource, 'fileOf' | 'origin'> | undefined;
-}
-
-/** Place of an owned record, from its JSON pointer: `organisation.workspaces[2]`. */
-export function ownedPlace(pointer: string): string {
-  const segments = pointerSegments(pointer);
-  const isList = segments[0] === 'organisation';
-  return segments
-    .map((name) => (isList && /^\d+$/.test(name) ? `[${name}]` : `.${name}`))
-    .join('')
-    .slice(1);
 }
 
 /**

@@ -1,16 +1,29 @@
-import type { StoredRecord } from '../../ports/records.ts';
+import type { StoredRecord, RecordKind } from '../../ports/records.ts';
 import type { ChangeMarks, DirectoryKey, Resources } from '../../ports/resources.ts';
 import type { KeyTable } from './key-table.ts';
-import {
-  directoryKinds,
-  type DirectoryWorkspace,
-  type KnownMember,
-  type KnownUser,
-  type OrganisationTable,
-} from './organisation-table.ts';
+import type { DirectoryWorkspace, KnownMember, KnownUser, OrganisationTable } from './organisation-table.ts';
+
+/** The only kinds in the directory: those that serve requests. */
+const directoryKinds: readonly RecordKind[] = [
+  'config',
+  'integration',
+  'provider',
+  'secret_reference',
+  'rate_limit_policy',
+  'usage_limit_policy',
+  'guardrail',
+  'deployment',
+  'prompt',
+  'prompt_partial',
+  'label',
+  'mcp_integration',
+  'mcp_server',
+  'mcp_virtual_server',
+];
 
 /** Page size of `all` and `changedSince`. */
 const rowsAPage = 1000;
+
 const workspacesAPage = 100;
 
 /** Data that the directory reads from the store. */

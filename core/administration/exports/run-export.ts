@@ -1,18 +1,18 @@
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { strict } from '../../config/describe-schema.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { StoredRecord } from '../../ports/records.ts';
 import { exportVisibility, requireRights } from './export-rights.ts';
 import {
-  blobText,
   ExportFailure,
   exportFolder,
   type ExportRun,
   ExportStopped,
   finishedFile,
-  type Manifest,
-  type ManifestPart,
-  partsFolder,
-  readManifest,
-  writeManifest,
+  Count,
+  Part,
+  type NamedExport,
 } from './manifest.ts';
 import type { ExportPlace } from './export-place.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -97,8 +97,10 @@ class PageSize {
 
 /** Approximate length of a part; a kill loses one at most. */
 const partBytes = 8 * 1024 * 1024;
+
 /** Attempts at a page that the store cannot make, each with half as many rows. */
 const pageAttempts = 4;
+
 /** Approximate bytes of a row without its bodies. */
 const rowBytes = 500;
 
@@ -208,10 +210,12 @@ function cursorOf(record: LogRecord | undefined): LogCursor | undefined {
 }
 
 const dayMs = 86_400_000;
+
 const sliceMsByDefault = 10_000;
 
 /** Attempts in all: with their waits they bridge an outage of half an hour. */
 export const attempts = 40;
+
 /** The same for errors of unknown cause. */
 const maxAttempts = 3;
 
@@ -415,4 +419,70 @@ function writeProgress(
 /** Whether the run is still in progress. */
 function isUnderWay(record: StoredRecord<'log_export'> | undefined, { run }: ExportRun): boolean {
   return record?.data.state === 'in_progress' && record.data.run === run;
+}
+
+const Manifest = Type.Object(
+  {
+    version: Type.Literal(1),
+    /** Cursor of the next page; absent before the first. */
+    after: Type.Optional(Type.Object({ createdAt: Type.Number(), id: Type.String() }, strict)),
+    /** Rows read (including those skipped at the beginning), rows exported, and bytes written. */
+    seen: Count,
+    rows: Count,
+    bytes: Count,
+    /** Number of attempts that ended before the end. */
+    slices: Count,
+    /** No row is left. */
+    isWhole: Type.Boolean(),
+    parts: Type.Array(Part),
+  },
+  strict,
+);
+
+/** Checkpoint of a run: everything needed to continue it elsewhere. */
+type Manifest = Static<typeof Manifest>;
+
+/** A stored piece of the file. */
+type ManifestPart = Manifest['parts'][number];
+
+/** Before the first row. */
+const emptyManifest: Manifest = {
+  version: 1,
+  seen: 0,
+  rows: 0,
+  bytes: 0,
+  slices: 0,
+  isWhole: false,
+  parts: [],
+};
+
+/** Manifest of the folder; the empty one when it is absent or foreign. */
+async function readManifest(blobs: Blobs, folder: string): Promise<Manifest> {
+  const text = await blobText(blobs, `${folder}/manifest.json`);
+  if (text === undefined) return emptyManifest;
+  try {
+    const value: unknown = JSON.parse(text);
+    return Value.Check(Manifest, value) ? value : emptyManifest;
+  } catch {
+    return emptyManifest;
+  }
+}
+
+/** Replaces the manifest; store the parts that it names first. */
+async function writeManifest(blobs: Blobs, folder: string, manifest: Manifest): Promise<void> {
+  await blobs.write(`${folder}/manifest.json`, Buffer.from(JSON.stringify(manifest)));
+}
+
+/** The whole of a small blob, as text; undefined when absent. */
+async function blobText(blobs: Blobs, name: string): Promise<string | undefined> {
+  const blob = await blobs.read(name);
+  if (blob === undefined) return undefined;
+  const chunks: Buffer[] = [];
+  for await (const chunk of blob.content) chunks.push(chunk);
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Folder of an unfinished run's parts and manifest. */
+function partsFolder(one: NamedExport, run: number): string {
+  return `${exportFolder(one)}/parts-${run}`;
 }

@@ -3,9 +3,8 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import type { RecordVersion, StoredRecord } from '../../ports/records.ts';
 import type { ResourcesWriter } from '../../ports/resources.ts';
 import { type SecretBox, secretContext } from '../../ports/secret-managers.ts';
-import type { LinePlace, PlacedLine } from './export-file.ts';
+import { type LinePlace, type PlacedLine, shownRecord } from './export-file.ts';
 import { type ImportOptions, type ImportTally, withoutDates } from './import-tally.ts';
-import { shownRecord } from './record-lines.ts';
 
 /** Records of an organisation in a file. */
 export interface ImportedRecords {

@@ -1,8 +1,18 @@
-import { bytes, events, inPath, inQuery, json, type GatewayOperation } from './operation.ts';
+import {
+  bytes,
+  inPath,
+  inQuery,
+  json,
+  type GatewayOperation,
+  type OperationBody,
+  component,
+} from './operation.ts';
 import { moderationCategories } from './model-schemas.ts';
 
 const question = [{ role: 'user', content: 'Say hello.' }];
+
 const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };
+
 const created = 1795212000;
 
 const kept = {
@@ -12,7 +22,9 @@ const kept = {
   model: 'gpt-5-mini',
   output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello!' }] }],
 };
+
 const responseId = inPath('response_id', 'resp_1', 'A response of the workspace.');
+
 const whoKeeps =
   'The plugin `stored-responses` keeps answers of providers that keep none, for a time; all others are kept by their provider, which the request has to name.';
 
@@ -176,7 +188,9 @@ const chat: readonly GatewayOperation[] = [
 ];
 
 const contents = [{ role: 'user', parts: [{ text: 'Say hello.' }] }];
+
 const geminiModel = inPath('model', 'gemini-2.5-flash', 'A model of the provider.');
+
 const generated = {
   candidates: [{ content: { role: 'model', parts: [{ text: 'Hello!' }] }, finishReason: 'STOP' }],
   modelVersion: 'gemini-2.5-flash',
@@ -226,6 +240,7 @@ const gemini: readonly GatewayOperation[] = [
 ];
 
 const scores = Object.fromEntries(moderationCategories.map((name) => [name, 0.01]));
+
 const flags = Object.fromEntries(moderationCategories.map((name) => [name, false]));
 
 const measures: readonly GatewayOperation[] = [
@@ -274,7 +289,9 @@ const measures: readonly GatewayOperation[] = [
 ];
 
 const anyJson = (example: unknown) => ({ type: 'application/json', schema: { type: 'object' }, example });
+
 const image = anyJson({ created, data: [{ b64_json: 'iVBORw0KGgo=' }] });
+
 const transcript = anyJson({ text: 'Hello.' });
 
 const media: readonly GatewayOperation[] = [
@@ -331,3 +348,15 @@ export const modelOperations: readonly (readonly [tag: string, operations: reado
   ['Vectors and judgements', measures],
   ['Images and sound', media],
 ];
+
+/** Server-sent events with JSON of a component's schema as data. `end`: data of the last event instead. */
+function events(name: string, example: string, end?: string): OperationBody {
+  const last = end === undefined ? '' : ` The last one says \`${end}\`.`;
+  const schema = {
+    type: 'string',
+    contentMediaType: 'text/event-stream',
+    description: `The data of each event is JSON that matches \`contentSchema\`.${last}`,
+    contentSchema: component(name),
+  };
+  return { type: 'text/event-stream', schema, example };
+}

@@ -152,18 +152,6 @@ export function json(name: string, example: unknown): OperationBody {
   return { type: 'application/json', schema: component(name), example };
 }
 
-/** Server-sent events with JSON of a component's schema as data. `end`: data of the last event instead. */
-export function events(name: string, example: string, end?: string): OperationBody {
-  const last = end === undefined ? '' : ` The last one says \`${end}\`.`;
-  const schema = {
-    type: 'string',
-    contentMediaType: 'text/event-stream',
-    description: `The data of each event is JSON that matches \`contentSchema\`.${last}`,
-    contentSchema: component(name),
-  };
-  return { type: 'text/event-stream', schema, example };
-}
-
 /** Bytes that pass through unread. */
 export function bytes(type: string): OperationBody {
   return { type, schema: { type: 'string', format: 'binary' } };

@@ -10,7 +10,7 @@ import { sentUsage } from '../../pipeline/estimated-usage.ts';
 import { type PlanStep, RequestEnvironment, type SharedEnvironment } from '../plan/environment.ts';
 import type { CompiledConfig, PlanLeaf } from '../plan/plan-node.ts';
 import { PlanWalk } from '../plan/plan-walk.ts';
-import { isFinal, isTargetExhausted, runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
+import { runAttempt, settleTargetLimits, type AttemptSetup } from '../attempt.ts';
 import { type BudgetAmounts, nothingUsed } from '../../ports/budgets.ts';
 import { type AttemptParts, CurrentAttempt } from '../upstream-request.ts';
 import { retryDelay } from './attempt-times.ts';
@@ -411,6 +411,7 @@ interface Opening {
 }
 
 type Hedge = NonNullable<PlanStep['hedge']>;
+
 type AttemptNote = Pick<AttemptRecord, 'option' | 'status' | 'error' | 'lost' | 'skipped'> & {
   readonly startedAt: number;
 };
@@ -437,3 +438,25 @@ function pause(exchange: Exchange, ms: number, clock: Clock): Promise<GatewayErr
     });
   });
 }
+
+/** A failure that another target cannot avoid: the client has disconnected, or its request is invalid. */
+function isFinal(error: GatewayError): boolean {
+  return finalCodes.has(error.code);
+}
+
+/** The target was skipped because one of its limits is used up; another one may have room. */
+function isTargetExhausted({ code }: GatewayError): boolean {
+  return code === 'provider_rate_limited' || code === 'provider_budget_exhausted';
+}
+
+const finalCodes: ReadonlySet<string> = new Set<GatewayError['code']>([
+  'client_closed',
+  'client_stalled',
+  'invalid_json',
+  'body_too_large',
+  'body_encoding_unsupported',
+  'body_timeout',
+  'overloaded',
+  'shutting_down',
+  'internal',
+]);

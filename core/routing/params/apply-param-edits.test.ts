@@ -4,9 +4,8 @@ import fc from 'fast-check';
 import { ChangedBody } from '../../pipeline/request-body.ts';
 import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
 import { parseJson, writeJson } from '../../base/json.ts';
-import { applyParamEdits } from './apply-param-edits.ts';
+import { applyParamEdits, type ParamEdits } from './apply-param-edits.ts';
 import { compileParamEdits } from './compile-param-edits.ts';
-import type { ParamEdits } from './param-edits.ts';
 
 function bodyOf(text: string): ChangedBody {
   const bytes = Buffer.from(text);

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
-import type { ParamEdits } from './param-edits.ts';
+import type { ParamEdits } from './apply-param-edits.ts';
 import { isJsonObject, writeJson } from '../../base/json.ts';
 
 /** Upper bound of digits of an index; no list of a request is longer. */

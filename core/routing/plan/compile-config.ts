@@ -1,7 +1,7 @@
 import { didYouMean, quoted } from '../../base/did-you-mean.ts';
 import { type BreakerInput, guardrailKeys, type RouteConfigInput } from '../../organisation/route-config.ts';
 import { compileParamEdits } from '../params/compile-param-edits.ts';
-import type { ParamEdits } from '../params/param-edits.ts';
+import type { ParamEdits } from '../params/apply-param-edits.ts';
 import { PatternBudget } from './conditions.ts';
 import { compileStrategy } from './compile-strategy.ts';
 import {

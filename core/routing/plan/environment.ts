@@ -1,5 +1,5 @@
 import type { PlanTrace } from '../../pipeline/decision-trace.ts';
-import { type ParamEdits, withModelPrefix } from '../params/param-edits.ts';
+import { type ParamEdits, withModelPrefix } from '../params/apply-param-edits.ts';
 import { type FieldPath, readField, type RequestFields } from './field-path.ts';
 import type { PlanBranch, PlanEnvironment, PlanLeaf } from './plan-node.ts';
 import type { Exchange } from '../../pipeline/exchange.ts';
@@ -102,12 +102,4 @@ export interface PlanStep {
   readonly leaf: PlanLeaf;
   /** Targets to start beside it, one after the other, each after `afterMs` without a byte; undefined without hedging. */
   readonly hedge: { readonly afterMs: number; readonly others: readonly PlanLeaf[] } | undefined;
-}
-
-/** Result of a step; that of a race is the winner's, else that of the last failure. */
-export interface StepResult {
-  /** Status that a client would see: the provider's, or that of the gateway's error. */
-  readonly status: number;
-  /** True when another target cannot do better: the client has disconnected, or its request is invalid. */
-  readonly final: boolean;
 }

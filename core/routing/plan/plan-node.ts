@@ -2,7 +2,7 @@ import type { BreakerRules } from '../../base/breaker.ts';
 import type { PlanTrace } from '../../pipeline/decision-trace.ts';
 import type { CacheSettings } from '../../ports/cache.ts';
 import type { GuardrailSpecs } from '../../ports/guardrails.ts';
-import type { ParamEdits } from '../params/param-edits.ts';
+import type { ParamEdits } from '../params/apply-param-edits.ts';
 import type { FieldPath } from './field-path.ts';
 
 /**

@@ -22,9 +22,17 @@ import {
   type StrategyMode,
 } from './plan-node.ts';
 import { describeFieldPath, type FieldPath } from './field-path.ts';
-import type { PlanStep, StepResult } from './environment.ts';
+import type { PlanStep } from './environment.ts';
 import { usesWeights } from './compile-strategy.ts';
 import type { BranchDecision, CandidateNote } from '../../pipeline/decision-trace.ts';
+
+/** Result of a step; that of a race is the winner's, else that of the last failure. */
+interface StepResult {
+  /** Status that a client would see: the provider's, or that of the gateway's error. */
+  readonly status: number;
+  /** True when another target cannot do better: the client has disconnected, or its request is invalid. */
+  readonly final: boolean;
+}
 
 type Race = PlanStep['hedge'];
 

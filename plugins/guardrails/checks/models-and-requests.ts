@@ -1,5 +1,5 @@
 /** Checks of a request's model, endpoint and metadata. */
-import { namesOfModel } from '../../../core/access/allowed-models.ts';
+import { namesOfModel } from '../../../core/access/scopes.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { endpointIds } from '../../../core/dialects/endpoint.ts';
 import {

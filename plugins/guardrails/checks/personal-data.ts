@@ -1,5 +1,4 @@
 /** The check for personal data with a recognisable form, most of it with check digits. */
-import { namedPattern } from '../../../core/redaction/named-patterns.ts';
 import {
   type CheckResult,
   type CheckSubject,
@@ -12,7 +11,7 @@ import {
   verdictOf,
 } from '../../../core/pipeline/plugin.ts';
 import { changeTexts, Not, strict, viewsOf } from './shared.ts';
-import { cutsOf, redactText, type TextRule } from '../../../core/redaction/redact-text.ts';
+import { cutsOf, redactText, type TextRule, namedPattern } from '../../../core/redaction/redact-text.ts';
 
 /** Judging and redaction of checks that find kinds of things: they report the kinds and their numbers, never a text. */
 

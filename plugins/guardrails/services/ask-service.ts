@@ -2,7 +2,7 @@
 import type { Credentials } from '../../../core/ports/credentials.ts';
 import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import { isAllowedIn } from '../../../core/ports/secret-managers.ts';
-import { maySend, originOf } from '../../../core/providers/secret-origins.ts';
+import { maySend, originOf } from '../../../core/providers/provider-row.ts';
 import {
   type AnyCheck,
   type CheckResult,

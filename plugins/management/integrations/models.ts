@@ -8,7 +8,7 @@ import {
   ProviderKey,
   showPricing,
 } from '../../../core/organisation/integrations.ts';
-import { allOrigins, originsOf } from '../../../core/providers/secret-origins.ts';
+import { allOrigins, originsOf } from '../../../core/providers/provider-row.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';

@@ -31,13 +31,13 @@ import {
   Slug,
 } from '../../../core/organisation/integrations.ts';
 import {
+  type ProviderRow,
   allOrigins,
   maySend,
   originsOf,
   originsOfField,
   type SecretOrigin,
-} from '../../../core/providers/secret-origins.ts';
-import type { ProviderRow } from '../../../core/providers/provider-row.ts';
+} from '../../../core/providers/provider-row.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { isAllowedIn } from '../../../core/ports/secret-managers.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';

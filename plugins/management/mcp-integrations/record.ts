@@ -33,7 +33,7 @@ import { changedOauth, McpOauthReply, showOauth } from './oauth.ts';
 import { Description, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationsSchema } from '../../../core/organisation/integration-configurations.ts';
-import { originOf } from '../../../core/providers/secret-origins.ts';
+import { originOf } from '../../../core/providers/provider-row.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';
 import type { Mistake } from '../../../core/base/json.ts';

@@ -1,14 +1,238 @@
-import type { ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable, type Duplex } from 'node:stream';
 import { joinChunks } from '../base/bytes.ts';
 import { atTurnEnd, type Waiting } from '../base/turns.ts';
+import { withoutHeader } from '../ports/header-list.ts';
+import {
+  BodyCollector,
+  type PaceLimits,
+  tooLarge,
+  overloaded,
+  StreamedBody,
+  oneBuffer,
+} from './receive-body.ts';
+
+/**
+ * Bodies from this length on are counted together with the memory of parsing: their text, their values, the copy that
+ * is sent.
+ */
+const countedParsing = 16_384;
+
+/** Memory of parsing per byte of the body, in bytes. */
+const parsingBytesPerByte = 2;
+
+/** Share of the memory reserved for short bodies: slow senders of long ones must not stop ordinary requests. */
+const shareOfShort = 1 / 16;
+
+/** Bodies that are forwarded without parsing. */
+const upload = /^\s*(?:multipart|audio|image|video)\//i;
+
+/** Upper bound of the memory of parsing, in addition to the body. */
+function parsingBytes(bodyBytes: number): number {
+  return bodyBytes < countedParsing ? 0 : bodyBytes * parsingBytesPerByte;
+}
+
+/** Shared memory bound of all request bodies. */
+export class BufferBudget {
+  private readonly limit: number;
+  private readonly limitOfLong: number;
+  private used = 0;
+
+  constructor(limit: number) {
+    this.limit = limit;
+    this.limitOfLong = Math.floor(limit * (1 - shareOfShort));
+  }
+
+  /**
+   * Reserves memory; false, without reserving, when there is no room. `isLong`: for a body that leaves a share to the
+   * others.
+   */
+  take(bytes: number, isLong = false): boolean {
+    if (!this.hasRoom(bytes, isLong)) return false;
+    this.used += bytes;
+    return true;
+  }
+
+  /** Whether there is room for this number of bytes. */
+  hasRoom(bytes: number, isLong = false): boolean {
+    return this.used + bytes <= (isLong ? this.limitOfLong : this.limit);
+  }
+
+  give(bytes: number): void {
+    this.used -= bytes;
+  }
+
+  get usedBytes(): number {
+    return this.used;
+  }
+}
+
+export interface BodyLimits extends PaceLimits {
+  readonly maxBytes: number;
+  readonly budget: BufferBudget;
+}
+
+/** The client's request for the pipeline: raw, lazy, and the same on every runtime. */
+export class IncomingRequest {
+  readonly message: IncomingMessage;
+  private readonly response: ServerResponse;
+  private readonly limits: BodyLimits;
+  private readonly expectsContinue: boolean;
+  private collector: BodyCollector | undefined;
+  private heldBytes = 0;
+  /** The part of these that is counted for parsing. */
+  private parsingBytes = 0;
+  private consumed = false;
+
+  constructor(
+    message: IncomingMessage,
+    response: ServerResponse,
+    limits: BodyLimits,
+    expectsContinue: boolean,
+  ) {
+    this.message = message;
+    this.response = response;
+    this.limits = limits;
+    this.expectsContinue = expectsContinue;
+  }
+
+  header(name: string): string | undefined {
+    const value = this.message.headers[name];
+    return typeof value === 'string' ? value : value?.[0];
+  }
+
+  /** Replaces all headers of this name; undefined removes them. */
+  setHeader(name: string, value: string | undefined): void {
+    const { message } = this;
+    const lower = name.toLowerCase();
+    // Node makes `headers` of `rawHeaders` at the first access, so this comes first.
+    delete message.headers[lower];
+    message.rawHeaders = withoutHeader(message.rawHeaders, lower);
+    if (value === undefined) return;
+    message.headers[lower] = value;
+    message.rawHeaders.push(name, value);
+  }
+
+  /** A length or chunked framing announces a body; a GET without either has none. */
+  get hasBody(): boolean {
+    const { headers } = this.message;
+    const length = headers['content-length'];
+    return (length !== undefined && length !== '0') || headers['transfer-encoding'] !== undefined;
+  }
+
+  /**
+   * The client still waits for `100 Continue`: it may never send its body, so the connection serves no other request.
+   */
+  get awaitsContinue(): boolean {
+    return this.expectsContinue && !this.consumed;
+  }
+
+  /**
+   * The whole body, synchronously when it has arrived. Throws `body_too_large`, `overloaded`, `body_timeout` or
+   * `client_closed`.
+   */
+  readBody(): Buffer | Promise<Buffer> {
+    const announced = Number(this.header('content-length') ?? 0);
+    if (announced > this.limits.maxBytes) throw tooLarge(this.limits.maxBytes);
+    if (this.message.complete) return this.receivedBody();
+    const isParsed = !upload.test(this.header('content-type') ?? '');
+    // Refused before any byte arrives; reserves only received bytes, so that slow senders do not hold what they
+    // announce.
+    const memoryFor = (bytes: number): number => bytes + (isParsed ? parsingBytes(bytes) : 0);
+    if (!this.limits.budget.hasRoom(memoryFor(announced), announced > oneBuffer)) throw overloaded();
+    this.beginBody();
+    return new Promise((resolve, reject) => {
+      const received = (body: Buffer): void => {
+        // Unless it was released meanwhile.
+        if (this.collector !== undefined) {
+          this.parsingBytes = isParsed ? parsingBytes(body.length) : 0;
+          this.heldBytes += body.length + this.parsingBytes;
+          this.collector = undefined;
+        }
+        resolve(body);
+      };
+      const collected = { announced, memoryFor, received, refused: reject };
+      this.collector = new BodyCollector(this.message, this.limits, collected);
+    });
+  }
+
+  /** Body of a request that has already arrived: most come with their head. */
+  private receivedBody(): Buffer {
+    const { message, limits } = this;
+    this.consumed = true;
+    if (message.readableLength > limits.maxBytes) throw tooLarge(limits.maxBytes);
+    const body = (message.read() as Buffer | null) ?? Buffer.alloc(0);
+    this.hold(body.length);
+    if (body.length >= countedParsing && !upload.test(this.header('content-type') ?? ''))
+      this.holdParsing(body.length);
+    return body;
+  }
+
+  /** The unread body, for forwarding as a stream. A client that pauses too long breaks it with `body_timeout`. */
+  streamBody(): Readable {
+    this.beginBody();
+    return new StreamedBody(this.message, this.limits);
+  }
+
+  /** Counts memory of this request. Throws `overloaded` when there is no room; `isSpare` leaves a share to others. */
+  hold(bytes: number, isSpare = false): void {
+    if (!this.limits.budget.take(bytes, isSpare)) throw overloaded();
+    this.heldBytes += bytes;
+  }
+
+  /**
+   * Counts the memory of parsing a body of that length, unless it is counted already. Throws `overloaded` when there is
+   * no room.
+   */
+  holdParsing(bodyBytes: number): void {
+    const more = parsingBytes(bodyBytes) - this.parsingBytes;
+    if (more <= 0) return;
+    this.hold(more);
+    this.parsingBytes += more;
+  }
+
+  /** Releases the memory of the parsed body. */
+  releaseParsing(): void {
+    this.limits.budget.give(this.parsingBytes);
+    this.heldBytes -= this.parsingBytes;
+    this.parsingBytes = 0;
+  }
+
+  /** Releases the counted memory. A client that is still sending may finish, for a while. */
+  release(): void {
+    this.collector?.release();
+    this.collector = undefined;
+    this.limits.budget.give(this.heldBytes);
+    this.heldBytes = this.parsingBytes = 0;
+    if (this.hasBody && !this.message.complete) this.dropRest();
+  }
+
+  /**
+   * Cutting at once would lose the answer in transit; reading without limit would leave the client a connection for
+   * nothing.
+   */
+  private dropRest(): void {
+    const { message } = this;
+    const timer = setTimeout(() => message.socket.destroy(), this.limits.idleTimeoutMs);
+    timer.unref();
+    message.once('close', () => clearTimeout(timer));
+  }
+
+  private beginBody(): void {
+    this.consumed = true;
+    if (this.expectsContinue) this.response.writeContinue();
+  }
+}
 
 /** Larger chunks are not copied. */
 const maxFramedBytes = 8 * 1024;
+
 /** Upper bound of bytes gathered in one turn of the event loop before they are written. */
 const maxTurnBytes = 64 * 1024;
+
 /** A longer answer is not joined with its head into one text. */
 const maxTextBytes = 16 * 1024;
+
 /** Deno's answers do not write to the socket that they expose. */
 const joinsFrames = process.versions['deno'] === undefined;
 

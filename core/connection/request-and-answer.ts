@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Readable, type Duplex } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import { joinChunks } from '../base/bytes.ts';
 import { atTurnEnd, type Waiting } from '../base/turns.ts';
 import { withoutHeader } from '../ports/header-list.ts';

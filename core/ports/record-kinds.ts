@@ -1,4 +1,5 @@
-import { type ExportField, type ExportFormat, exportStates } from './request-row.ts';
+import type { exportStates } from './request-row.ts';
+import { type ExportField, type ExportFormat } from './request-row.ts';
 import type { RateLimit, UsageLimit } from './budgets.ts';
 import type { OauthClientMethod } from './oauth.ts';
 import type { DatedFactor, DatedTokenPrice } from './prices.ts';

@@ -1,7 +1,7 @@
 // Composition root: dependencies of `weir export`, `weir import`, `weir audit verify` and `weir rotate-secrets`.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import type { AdministrationTools } from '../core/administration/cli/administration-tools.ts';
+import type { AdministrationTools } from '../core/administration/cli/administration-command.ts';
 import { chainStart } from '../storage/postgres/stored-records.ts';
 import { type ToolParts, useConfiguration } from './command-tools.ts';
 import { embeddedFolder, openResources } from './open-resources.ts';

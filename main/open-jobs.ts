@@ -22,7 +22,7 @@ import { s3Place } from '../storage/blobs/s3-blobs.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
 import { openAlerts, type OpenedAlerts } from './open-alerts.ts';
 import { fileFormats } from '../adapters/file-formats/index.ts';
-import type { ExportPlace } from '../core/administration/exports/export-place.ts';
+import type { ExportPlace } from '../core/administration/exports/export-rights.ts';
 import { createLogExports } from '../core/administration/exports/log-exports.ts';
 import { dataVisibility } from '../plugins/management/shared/data-visibility.ts';
 import { createFileBlobs } from '../storage/blobs/file-blobs.ts';

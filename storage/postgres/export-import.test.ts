@@ -4,8 +4,10 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { sql } from 'drizzle-orm';
-import { runAdministrationCommand } from '../../core/administration/cli/administration-command.ts';
-import type { AdministrationTools } from '../../core/administration/cli/administration-tools.ts';
+import {
+  runAdministrationCommand,
+  type AdministrationTools,
+} from '../../core/administration/cli/administration-command.ts';
 import { readArguments } from '../../core/administration/cli/arguments.ts';
 import { defaultSecurity } from '../../core/ports/organisation-settings.ts';
 import type { InviteRecord } from '../../core/ports/people.ts';

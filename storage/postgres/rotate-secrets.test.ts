@@ -4,9 +4,11 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import { runAdministrationCommand } from '../../core/administration/cli/administration-command.ts';
+import {
+  runAdministrationCommand,
+  type KeyRotation,
+} from '../../core/administration/cli/administration-command.ts';
 import { readArguments } from '../../core/administration/cli/arguments.ts';
-import type { KeyRotation } from '../../core/administration/cli/administration-tools.ts';
 import type { StoredRecord } from '../../core/ports/records.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { type SecretBox, secretContext } from '../../core/ports/secret-managers.ts';

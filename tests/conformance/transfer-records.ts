@@ -4,8 +4,10 @@ import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { runAdministrationCommand } from '../../core/administration/cli/administration-command.ts';
-import type { AdministrationTools } from '../../core/administration/cli/administration-tools.ts';
+import {
+  runAdministrationCommand,
+  type AdministrationTools,
+} from '../../core/administration/cli/administration-command.ts';
 import { readArguments } from '../../core/administration/cli/arguments.ts';
 import type { Resources } from '../../core/ports/resources.ts';
 import { type SecretBox, secretContext } from '../../core/ports/secret-managers.ts';

@@ -1,6 +1,6 @@
 /** What tests of exports need: a store of records in memory, logs to read, a run's place. */
 import { readFeatures } from '../../core/access/features.ts';
-import type { ExportPlace } from '../../core/administration/exports/export-place.ts';
+import type { ExportPlace } from '../../core/administration/exports/export-rights.ts';
 import type { LogQuery, LogRecord } from '../../core/ports/analytics.ts';
 import type { Blobs, LogExports } from '../../core/ports/exports.ts';
 import type { Directory } from '../../core/ports/directory.ts';

@@ -1,10 +1,11 @@
 import { escapeHtml } from '../../http/openapi/render-reference.ts';
 import { limitWords } from '../../access/limit-charges.ts';
 import type { RateLimit, UsageCrossing } from '../../ports/budgets.ts';
+import type { ResourcesReader } from '../../ports/resources.ts';
 import type { Mail } from './mail.ts';
 
 /** Reason why a person receives the mail. */
-export type RecipientReason = 'named' | 'holder' | 'manager' | 'administrator';
+type RecipientReason = 'named' | 'holder' | 'manager' | 'administrator';
 
 /** Context of a mail, apart from the event itself. */
 export interface MailOccasion {
@@ -61,12 +62,14 @@ const owners: Readonly<Record<UsageCrossing['subject']['type'], string>> = {
   usage_limit_policy: 'usage-limit policy',
   rate_limit_policy: 'rate-limit policy',
 };
+
 const reasons: Readonly<Record<RecipientReason, string>> = {
   named: 'the key names your address in its alert_emails',
   holder: 'the key is yours',
   manager: 'you manage the workspace',
   administrator: 'you are an owner or an admin of the organisation',
 };
+
 const longestName = 100;
 
 /** The mail about a crossing, to one person. */
@@ -220,6 +223,7 @@ const dollars = new Intl.NumberFormat('en-US', {
   minimumFractionDigits: 2,
   maximumFractionDigits: 4,
 });
+
 const whole = new Intl.NumberFormat('en-US');
 
 function amount(value: number, unit: UsageCrossing['unit']): string {
@@ -240,4 +244,65 @@ export function line(text: string): string {
 
 function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Upper bound of recipients of one event. */
+const maxRecipients = 100;
+
+const firstPage = { offset: 0, limit: maxRecipients };
+
+/** A recipient of mail. */
+export interface Recipient {
+  readonly address: string;
+  readonly reason: RecipientReason;
+}
+
+/** Collects recipients, each address once, in the order of addition. */
+export class Recipients {
+  readonly #reader: Pick<ResourcesReader, 'members' | 'users'>;
+  readonly #organisationId: string;
+  readonly #found = new Map<string, Recipient>();
+
+  constructor(reader: Pick<ResourcesReader, 'members' | 'users'>, organisationId: string) {
+    this.#reader = reader;
+    this.#organisationId = organisationId;
+  }
+
+  /** The first hundred. */
+  get told(): readonly Recipient[] {
+    return [...this.#found.values()].slice(0, maxRecipients);
+  }
+
+  /** Number of recipients beyond that bound. */
+  get leftOut(): number {
+    return Math.max(0, this.#found.size - maxRecipients);
+  }
+
+  /** Adds an address, unless it is the placeholder of a first user without one. */
+  add(address: string, reason: RecipientReason): void {
+    const key = address.toLowerCase();
+    if (key.endsWith('@localhost')) return;
+    if (!this.#found.has(key)) this.#found.set(key, { address, reason });
+  }
+
+  /** Adds a user of the organisation, if present. */
+  async addUser(id: string, reason: RecipientReason): Promise<void> {
+    const user = await this.#reader.users.find(this.#organisationId, id);
+    if (user !== undefined) this.add(user.email, reason);
+  }
+
+  /** Adds the managers of a workspace. */
+  async addManagers(workspaceId: string): Promise<void> {
+    const filter = { role: 'manager' } as const;
+    const { data } = await this.#reader.members.list(this.#organisationId, workspaceId, filter, firstPage);
+    for (const { user } of data) this.add(user.email, 'manager');
+  }
+
+  /** Adds the owners and admins of the organisation. */
+  async addAdministrators(): Promise<void> {
+    for (const role of ['owner', 'admin'] as const) {
+      const { data } = await this.#reader.users.list(this.#organisationId, { role }, firstPage);
+      for (const { email } of data) this.add(email, 'administrator');
+    }
+  }
 }

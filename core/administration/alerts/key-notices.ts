@@ -10,10 +10,9 @@ import type {
   UntoldKey,
 } from '../../ports/resources.ts';
 import { organisationsOf } from '../jobs/expiry-jobs.ts';
-import { line, mailOf, type MailOccasion, minute } from './alert-message.ts';
+import { line, mailOf, type MailOccasion, minute, Recipients } from './alert-message.ts';
 import { type AlertChannels, mailTimeoutMs, maxJobs, patience } from './alert-channels.ts';
 import type { Mail } from './mail.ts';
-import { Recipients } from './recipients.ts';
 
 const everyMs = 60_000;
 const dayMs = 86_400_000;

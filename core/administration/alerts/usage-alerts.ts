@@ -8,9 +8,15 @@ import type { GuardedFetch } from '../../ports/transport.ts';
 import type { JobRun, Jobs } from '../../ports/jobs.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Resources, ResourcesReader } from '../../ports/resources.ts';
-import { composeMail, eventOf, type MailOccasion, webhookBody } from './alert-message.ts';
+import {
+  composeMail,
+  eventOf,
+  type MailOccasion,
+  webhookBody,
+  type Recipient,
+  Recipients,
+} from './alert-message.ts';
 import { type AlertChannels, mailTimeoutMs, maxJobs, patience } from './alert-channels.ts';
-import { type Recipient, Recipients } from './recipients.ts';
 import { retryAfterMs } from '../../base/retry-after.ts';
 
 const maxUnstored = 10_000;

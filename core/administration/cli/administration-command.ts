@@ -1,6 +1,11 @@
-import type { AdministrationTools, KeyRotation, RotationTools } from './administration-tools.ts';
 import type { AdministrationCommand, StorePlace } from './command-arguments.ts';
-import type { AuditEntry, OrganisationRecord, Resources, ResourcesWriter } from '../../ports/resources.ts';
+import type {
+  AuditEntry,
+  OrganisationRecord,
+  Resources,
+  ResourcesWriter,
+  AuditRecord,
+} from '../../ports/resources.ts';
 import { randomUUID } from 'node:crypto';
 import { GatewayError, messageOf } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -32,9 +37,62 @@ import { type ImportedRecords, RecordMistake, requireOpenable } from '../transfe
 import type { ImportReport } from '../transfer/import-tally.ts';
 import { endFault } from '../../organisation/audit-chain.ts';
 
+/** A store, and the keys of its secrets. */
+export interface KeyRotation {
+  readonly resources: Resources;
+  /** Seals with the present key; opens what older keys sealed. */
+  readonly box: SecretBox;
+  /** Ends the use of older keys once no secret is sealed with them. Resolves to a sentence about it. */
+  finish(): Promise<string>;
+}
+
+/** Outside dependencies of `weir rotate-secrets`. */
+interface RotationTools {
+  /**
+   * Opens the store and its keys; a key file gets a new key, unless the previous rotation was cut short. Rejects with a
+   * sentence for the operator.
+   */
+  atKeys(place: StorePlace, use: (rotation: KeyRotation) => Promise<number>): Promise<number>;
+  readonly clock: Pick<Clock, 'now'>;
+  print(text: string): void;
+  complain(text: string): void;
+}
+
+/** A place in an audit chain: number 0 before its first record. */
+interface ChainPlace {
+  readonly number: number;
+  readonly hash: string;
+}
+
+/** Outside dependencies of these commands. Everything rejects with an error whose message is for the operator. */
+export interface AdministrationTools extends Pick<RotationTools, 'atKeys'> {
+  /**
+   * Opens the store of the configuration and closes it when `use` has settled. Rejects when an embedded store does not
+   * exist, unless `mayBeNew`.
+   */
+  atStore(
+    place: StorePlace & { readonly mayBeNew?: boolean },
+    use: (resources: Resources) => Promise<number>,
+  ): Promise<number>;
+  /** The keys of a gateway with this data folder, for the secrets of imported records. */
+  secretBox(place: StorePlace): Promise<SecretBox>;
+  /** The place before the first record of every chain. */
+  readonly chainStart: ChainPlace;
+  /** Checks that these records were appended after `previous`; gives the first one that was not, and why. */
+  verifyChain(
+    records: readonly AuditRecord[],
+    previous: ChainPlace,
+  ): { readonly ok: true } | { readonly ok: false; readonly number: number; readonly reason: string };
+  readonly clock: Pick<Clock, 'now'>;
+  print(text: string): void;
+  complain(text: string): void;
+}
+
 const actor = 'weir rotate-secrets';
+
 /** Passes over the store: a running gateway may still seal secrets with the previous key meanwhile. */
 const maxPasses = 5;
+
 const maxNamed = 20;
 
 interface Tally {
@@ -338,6 +396,7 @@ async function writeWhole(
 const maxDiffering = 50;
 
 type ImportCommand = Extract<AdministrationCommand, { name: 'import' }>;
+
 type ImportTools = Pick<AdministrationTools, 'atStore' | 'secretBox' | 'clock' | 'print' | 'complain'>;
 
 /** Runs `weir import`: opens nothing before the whole file is valid. Rejects with a sentence for the operator. */

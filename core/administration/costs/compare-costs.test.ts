@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RecordedCost } from '../../ports/analytics.ts';
 import { modelOfUsageType } from './billed-costs.ts';
-import { compareCosts, type CostComparison } from './compare-costs.ts';
+import { compareCosts, type CostComparison } from '../cli/reconcile-command.ts';
 import { exactText, fixedText, percentText, readAmount } from './exact-amount.ts';
 
 const day = '2026-05-17';

@@ -1,8 +1,16 @@
+import type { Features } from '../../access/features.ts';
 import { hasScope, isOfWorkspace, type Role, roleOf } from '../../access/scopes.ts';
-import type { Visibility } from '../../ports/analytics.ts';
+import type { Visibility, Analytics } from '../../ports/analytics.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Directory, KeyRecord } from '../../ports/directory.ts';
+import type { Blobs, FileFormats } from '../../ports/exports.ts';
+import type { Jobs } from '../../ports/jobs.ts';
+import type { Log } from '../../ports/log.ts';
 import type { ExportCreator } from '../../ports/record-kinds.ts';
 import type { StoredRecord } from '../../ports/records.ts';
+import type { ExportSettings } from '../../ports/request-row.ts';
+import type { Resources } from '../../ports/resources.ts';
+import type { SecretBox } from '../../ports/secret-managers.ts';
 import { ExportFailure } from './manifest.ts';
 
 /** Scope that exports require. */
@@ -48,7 +56,7 @@ export function creatorOf(key: KeyRecord, directory: Pick<Directory, 'keyById' |
 }
 
 /** Visibility of log rows for an actor: the rule of every route. */
-export type VisibilityRule = (
+type VisibilityRule = (
   actor: { readonly key: KeyRecord; readonly role: Role },
   directory: Directory,
 ) => Visibility;
@@ -108,4 +116,24 @@ function rightsLostError(why: string): ExportFailure {
   return new ExportFailure(
     `The export cannot continue: ${why}. Start the export again with a key that may read these logs.`,
   );
+}
+
+/** Dependencies of exports. */
+export interface ExportPlace {
+  readonly resources: Resources;
+  readonly directory: Directory;
+  readonly analytics: Pick<Analytics, 'logs'>;
+  readonly blobs: Blobs;
+  readonly jobs: Pick<Jobs, 'define' | 'repeat' | 'add'>;
+  readonly formats: FileFormats;
+  /** Seals links, so that they cannot be forged. */
+  readonly secrets: SecretBox;
+  readonly features: Pick<Features, 'isOn'>;
+  readonly settings: Pick<ExportSettings, 'expires_days' | 'max_rows' | 'link_minutes' | 'denied_fields'>;
+  /** Visibility rule of log rows. */
+  readonly rule: VisibilityRule;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** How long one attempt collects rows before another job may run. Default 10,000 ms. */
+  readonly sliceMs?: number;
 }

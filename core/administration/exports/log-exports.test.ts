@@ -18,7 +18,7 @@ import {
   ManyLogs,
 } from '../../../tests/kit/export-kit.ts';
 import { testKey, TestClock } from '../../../tests/kit/plugin-kit.ts';
-import type { ExportPlace } from './export-place.ts';
+import type { ExportPlace } from './export-rights.ts';
 import { createLogExports } from './log-exports.ts';
 
 const run = { organisationId: 'org-1', exportId: 'export-1', run: 1 };

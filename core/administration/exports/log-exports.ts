@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { ExportLink, LinkedExport, LogExports } from '../../ports/exports.ts';
-import { requireRights } from './export-rights.ts';
+import { requireRights, type ExportPlace } from './export-rights.ts';
 import {
   ExportFailure,
   exportFolder,
@@ -9,7 +9,6 @@ import {
   finishedFile,
   downloadName,
 } from './manifest.ts';
-import type { ExportPlace } from './export-place.ts';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
 import type { StoredRecord } from '../../ports/records.ts';

@@ -3,7 +3,7 @@ import { Value } from 'typebox/value';
 import { strict } from '../../config/describe-schema.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { StoredRecord } from '../../ports/records.ts';
-import { exportVisibility, requireRights } from './export-rights.ts';
+import { exportVisibility, requireRights, type ExportPlace } from './export-rights.ts';
 import {
   ExportFailure,
   exportFolder,
@@ -14,7 +14,6 @@ import {
   Part,
   type NamedExport,
 } from './manifest.ts';
-import type { ExportPlace } from './export-place.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import type { Blobs, FileFormat, FilePiece } from '../../ports/exports.ts';
 import type { ExportField } from '../../ports/request-row.ts';

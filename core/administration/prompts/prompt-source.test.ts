@@ -4,8 +4,7 @@ import type { DirectoryStanding } from '../../ports/directory.ts';
 import type { PromptData } from '../../ports/record-kinds.ts';
 import type { RecordVersion, StoredRecord } from '../../ports/records.ts';
 import type { Resources } from '../../ports/resources.ts';
-import { findPrompt } from './find-prompt.ts';
-import { includedPartials } from './included-partials.ts';
+import { findPrompt, includedPartials } from './find-prompt.ts';
 import { DirectorySource, type PromptSource } from './prompt-source.ts';
 import { compileTemplate } from './template.ts';
 

@@ -2,8 +2,7 @@ import type { JsonObject, JsonValue } from '../../pipeline/context.ts';
 import { compileTemplate, type Template, TemplateError, type TemplatePart } from './template.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { PromptData } from '../../ports/record-kinds.ts';
-import type { FoundPrompt } from './find-prompt.ts';
-import { includedPartials } from './included-partials.ts';
+import { type FoundPrompt, includedPartials } from './find-prompt.ts';
 import type { PromptSource } from './prompt-source.ts';
 import { writeJson } from '../../base/json.ts';
 

@@ -8,6 +8,7 @@ import {
   readReference,
   referencePattern,
   type WantedVersion,
+  includedPartials,
 } from '../../../core/administration/prompts/find-prompt.ts';
 import { storedSource, type TemplateKind } from '../../../core/administration/prompts/prompt-source.ts';
 import { changeRecord, eachOf, eachRecord, noSuchRecord, visibleRecord } from '../shared/records.ts';
@@ -18,7 +19,6 @@ import { Identifier, refusedBody, strict } from '../shared/fields.ts';
 import { compilePrompt } from '../../../core/administration/prompts/prompt-template.ts';
 import { compileTemplate, TemplateError } from '../../../core/administration/prompts/template.ts';
 import { withoutFullStop } from '../../../core/errors/gateway-error.ts';
-import { includedPartials } from '../../../core/administration/prompts/included-partials.ts';
 
 const maxNamed = 10;
 

@@ -1,5 +1,5 @@
 import { createHmac, createHash } from 'node:crypto';
-import { decodePercent } from '../../core/base/percent.ts';
+import { decodePercent } from '../../core/base/bytes.ts';
 import type { CredentialFields, Credentials, SignableRequest } from '../../core/ports/credentials.ts';
 import { headerValue } from '../../core/ports/header-list.ts';
 import {

@@ -54,7 +54,7 @@ async function run(command: Command): Promise<number | undefined> {
       return runPlanCommand(command, planTools({ ...parts, environment: env }));
     }
     case 'apply': {
-      const { applyTools } = await import('./main/apply-tools.ts');
+      const { applyTools } = await import('./main/ask-gateway.ts');
       const { runApplyCommand } = await import('./core/administration/cli/apply-command.ts');
       return runApplyCommand(command, applyTools(parts));
     }

@@ -3,6 +3,10 @@ import type { GatewayPlace } from '../core/administration/cli/change-arguments.t
 import { isJsonObject } from '../core/base/json.ts';
 import type { GatewayConfig } from '../core/config/schema.ts';
 import { messageOf } from '../core/errors/gateway-error.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ApplyTools } from '../core/administration/cli/apply-command.ts';
+import { formatProblem } from '../core/config/problem.ts';
+import { type ToolParts, untilInterrupted } from './command-tools.ts';
 
 /** Where a gateway answers, and the key to ask it with. */
 export interface GatewayAddress {
@@ -78,4 +82,18 @@ function reasonIn(value: unknown): string | undefined {
     isJsonObject(one) && typeof one['message'] === 'string' ? [one['message']] : [],
   );
   return [told['message'], ...lines].join('\n');
+}
+
+/** The tools of `runApplyCommand` (`weir apply`). */
+export function applyTools({ clock, print, complain, configFile, load }: ToolParts): ApplyTools {
+  return {
+    ...{ clock, print, complain, untilInterrupted },
+    pause: (ms) => pause(ms),
+    async gateway(command) {
+      const loaded = await load(configFile(command.current));
+      if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
+      const address = gatewayAddress(command, loaded.config);
+      return { ask: (method, place, body) => askGateway(address, method, place, body) };
+    },
+  };
 }

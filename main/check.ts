@@ -8,7 +8,7 @@ import { checkPlugins, prepareGeneration } from '../core/lifecycle/prepare.ts';
 import { systemClock as clock } from '../core/ports/clock.ts';
 import { folderFault } from '../storage/embedded/own-folder.ts';
 import { builtIns, providerNames, providerRows } from './built-ins.ts';
-import { reportProblems } from './report-problems.ts';
+import { reportProblems } from './config-file.ts';
 import { serverOptions } from '../storage/clickhouse/open-server.ts';
 
 const env = process.env;

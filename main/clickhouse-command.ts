@@ -4,7 +4,7 @@ import { loadConfig } from '../core/config/load-config.ts';
 import { messageOf } from '../core/errors/gateway-error.ts';
 import { serverOptions } from '../storage/clickhouse/open-server.ts';
 import { schemaScript } from '../storage/clickhouse/schema-script.ts';
-import { reportProblems } from './report-problems.ts';
+import { reportProblems } from './config-file.ts';
 
 /** Prints the statements of the schema for the configured server; returns the exit code. Connects to nothing. */
 export async function printClickHouseSchema(

@@ -1,7 +1,8 @@
-import { copyFile, constants } from 'node:fs/promises';
+import { constants, copyFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { formatProblem, isError, type Problem } from '../core/config/problem.ts';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const shipped = path.join(root, 'gateway.config.yaml');
@@ -29,4 +30,10 @@ export async function configFileOfStart(
   } catch {
     return { file, written: false };
   }
+}
+
+/** Prints the faults of a configuration; returns the exit code: 1 unless they are only warnings and notes. */
+export function reportProblems(problems: readonly Problem[]): number {
+  for (const problem of problems) console.error(formatProblem(problem));
+  return problems.some(isError) ? 1 : 0;
 }

@@ -1,4 +1,4 @@
-// Composition root: background jobs and their queue.
+// Composition root: background jobs and their queue, and the alerts that they send.
 import path from 'node:path';
 import { presign, type AwsKeys, SigV4Signer } from '../adapters/credentials/aws-credentials.ts';
 import type { Features } from '../core/access/features.ts';
@@ -20,12 +20,20 @@ import type { SecretBox } from '../core/ports/secret-managers.ts';
 import type { UsageLedger } from '../core/ports/budgets.ts';
 import { s3Place } from '../storage/blobs/s3-blobs.ts';
 import { openLocalJobs } from '../storage/jobs/local-jobs.ts';
-import { openAlerts, type OpenedAlerts } from './open-alerts.ts';
 import { fileFormats } from '../adapters/file-formats/index.ts';
 import type { ExportPlace } from '../core/administration/exports/export-rights.ts';
 import { createLogExports } from '../core/administration/exports/log-exports.ts';
 import { dataVisibility } from '../plugins/management/shared/data-visibility.ts';
 import { createFileBlobs } from '../storage/blobs/file-blobs.ts';
+import { createGuardedFetch } from '../adapters/guarded-fetch/guarded-fetch.ts';
+import { sendMail } from '../adapters/mail/send-mail.ts';
+import {
+  createUsageAlerts,
+  type StoredUsageAlerts,
+  type UsageAlertsPlace,
+} from '../core/administration/alerts/usage-alerts.ts';
+import { AlertChannels } from '../core/administration/alerts/alert-channels.ts';
+import { defineKeyNotices, type KeyNoticesPlace } from '../core/administration/alerts/key-notices.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -165,4 +173,41 @@ async function openQueue({
 /** Gateways with shared limits share their jobs. */
 function sharedUrl({ storage }: Pick<JobsOptions['config'], 'storage'>): string {
   return storage.counters.url === 'memory:' ? 'file:' : storage.counters.url;
+}
+
+/** Parts of the configuration that alerts depend on. */
+type AlertsConfig = Pick<GatewayConfig, 'alerts' | 'security'>;
+
+/** Alerts that follow the configuration. */
+export interface OpenedAlerts extends StoredUsageAlerts {
+  /** Applies the recipients and the allowed webhook hosts of this configuration. */
+  use(config: AlertsConfig): void;
+}
+
+/** Defines the jobs of alerts, with the settings of `config` until another one is applied. */
+function openAlerts({
+  config,
+  ...place
+}: Omit<UsageAlertsPlace, 'settings' | 'fetch' | 'channels'> &
+  Pick<KeyNoticesPlace, 'jobs' | 'resources'> & {
+    readonly metrics: Metrics;
+    readonly config: AlertsConfig;
+  }): OpenedAlerts {
+  const inUse = ({ alerts, security }: AlertsConfig) => {
+    const { log, clock, metrics } = place;
+    return {
+      alerts,
+      fetch: createGuardedFetch({ log, clock, metrics, trustedHosts: security.trusted_hosts }),
+    };
+  };
+  let current = inUse(config);
+  const settings = () => current.alerts;
+  const channels = new AlertChannels({ ...place, settings, sendMail });
+  const alerts = createUsageAlerts({ ...place, settings, fetch: () => current.fetch, channels });
+  defineKeyNotices({ ...place, channels, canMail: () => current.alerts.smtp !== undefined });
+  return {
+    crossed: (crossing) => alerts.crossed(crossing),
+    close: () => alerts.close(),
+    use: (next) => void (current = inUse(next)),
+  };
 }

@@ -20,7 +20,7 @@ import { LatencyExchange, tellLatencies } from '../storage/parent/latencies.ts';
 import type { Stores } from './open-stores.ts';
 import { journalOfAll, shipLeftRows } from './workers/worker-journals.ts';
 import type { WorkerPool } from './workers/worker-pool.ts';
-import { reportProblems } from './report-problems.ts';
+import { reportProblems } from './config-file.ts';
 import { assembleGateway } from './assemble.ts';
 
 const env = process.env;

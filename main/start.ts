@@ -17,11 +17,10 @@ import { lockData } from '../storage/embedded/data-lock.ts';
 import { checkWritable } from '../storage/embedded/disk-fault.ts';
 import { closeToOthers, ownFolder } from '../storage/embedded/own-folder.ts';
 import { openIdentity } from '../storage/identity/open-identity.ts';
-import { configFileOfStart } from './config-file.ts';
+import { configFileOfStart, reportProblems } from './config-file.ts';
 import { keepSchema } from './print-schema.ts';
 import { openSecrets } from './open-secret-box.ts';
-import { reportProblems } from './report-problems.ts';
-import { isWorker, WorkerPool, workerCount } from './workers/worker-pool.ts';
+import { isWorker, workerCount, WorkerPool } from './workers/worker-pool.ts';
 
 const env = process.env;
 

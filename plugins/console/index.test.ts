@@ -9,8 +9,7 @@ import auth from '../auth/index.ts';
 import management from '../management/index.ts';
 import { startTestGateway } from '../../tests/kit/gateway-kit.ts';
 import { TestContext as TestRequestContext, testKey } from '../../tests/kit/plugin-kit.ts';
-import { ConsoleFiles } from './files.ts';
-import consolePlugin from './index.ts';
+import consolePlugin, { ConsoleFiles } from './index.ts';
 
 async function serving(t: TestContext) {
   const { url } = await startTestGateway(t, {

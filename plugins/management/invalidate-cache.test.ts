@@ -5,7 +5,7 @@ import { invalidationKey, type CacheArea } from '../../core/base/cache-namespace
 import type { Cache } from '../../core/ports/cache.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
 import { testKey, testRouteInput, testScope, testStart } from '../../tests/kit/plugin-kit.ts';
-import { invalidateCacheRoute } from './invalidate-cache.ts';
+import { invalidateCacheRoute } from './index.ts';
 
 function begin(store?: Cache) {
   const { scope, clock } = testScope(store === undefined ? {} : { cache: store });

@@ -4,8 +4,12 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import type { GuardedRequest } from '../../../core/ports/transport.ts';
 import { testScope, testStart } from '../../../tests/kit/plugin-kit.ts';
-import { jwt, log, validUrls, webhook } from './calls.ts';
-import { faults, judge, subject, verdict } from './subject.test-support.ts';
+import { builtIn, faults, judge, subject, verdict } from './subject.test-support.ts';
+
+const jwt = builtIn('default.jwt');
+const log = builtIn('default.log');
+const validUrls = builtIn('default.validUrls');
+const webhook = builtIn('default.webhook');
 
 /** A network on which every address answers alike, or as it is told. */
 function network(answer: (request: GuardedRequest) => { status?: number; body?: unknown } | Error) {

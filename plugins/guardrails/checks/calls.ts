@@ -7,6 +7,7 @@ import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { type TokenAlgorithm, tokenAlgorithms } from '../../../core/ports/token-verifier.ts';
 import type { GuardedAnswer, GuardedRequest } from '../../../core/ports/transport.ts';
 import {
+  type AnyCheck,
   type CheckSubject,
   defineCheck,
   failed,
@@ -149,7 +150,7 @@ function transform(subject: CheckSubject, answer: JsonObject): boolean {
   return isChanged;
 }
 
-export const webhook = defineCheck({
+const webhook = defineCheck({
   id: 'default.webhook',
   description:
     'Calls a webhook: POSTs `{eventType, request, response, provider, requestType, metadata}`, without the headers of the client, and takes the verdict from its answer: `{"verdict": true}` passes. `transformedData.request.json` of the answer (`transformedData.response.json` of an answer) replaces or adds members at the top of the JSON.',
@@ -191,7 +192,7 @@ export const webhook = defineCheck({
   },
 });
 
-export const log = defineCheck({
+const log = defineCheck({
   id: 'default.log',
   description: 'POSTs the same data as the webhook check to a log of your own. Always passes.',
   phases: ['input', 'output'],
@@ -219,7 +220,7 @@ const secondsOf: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 8
 
 const usualAlgorithms: readonly TokenAlgorithm[] = ['RS256'];
 
-export const jwt = defineCheck({
+const jwt = defineCheck({
   id: 'default.jwt',
   description:
     'Passes when a header holds a JSON Web Token that is signed by a key of the set at `jwksUri`, has not expired (`exp` is required), and is not older than `maxTokenAge`. Fails without a token.',
@@ -333,7 +334,7 @@ const mostAtOnce = 5;
 /** Tests a URL; true when it is valid. */
 type Ask = (url: URL, signal: AbortSignal) => Promise<boolean>;
 
-export const validUrls = defineCheck({
+const validUrls = defineCheck({
   id: 'default.validUrls',
   description: `Passes when every URL in the texts answers a GET request with a status below 400, or, with \`onlyDNS\`, when its host has a public address. More than ${mostUrls} URLs fail. Only public addresses and \`security.trusted_hosts\` are contacted.`,
   phases: ['input', 'output'],
@@ -412,3 +413,6 @@ async function hasAddress({ hostname }: URL, signal: AbortSignal): Promise<boole
     signal.removeEventListener('abort', stop);
   }
 }
+
+/** Checks that call others: a webhook, a log, the keys of tokens, the hosts of URLs. */
+export const callChecks: readonly AnyCheck[] = [webhook, log, jwt, validUrls];

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AnyCheck } from '../../../core/pipeline/plugin.ts';
-import {
-  allLowercase,
-  allUppercase,
-  characterCount,
-  endsWith,
-  notNull,
-  sentenceCount,
-  wordCount,
-} from './texts.ts';
-import { faults, judge, subject, verdict } from './subject.test-support.ts';
+import { builtIn, faults, judge, subject, verdict } from './subject.test-support.ts';
+
+const allLowercase = builtIn('default.alllowercase');
+const allUppercase = builtIn('default.alluppercase');
+const characterCount = builtIn('default.characterCount');
+const endsWith = builtIn('default.endsWith');
+const notNull = builtIn('default.notNull');
+const sentenceCount = builtIn('default.sentenceCount');
+const wordCount = builtIn('default.wordCount');
 
 const cases: [AnyCheck, object, string, string][] = [
   [sentenceCount, { maxSentences: 2 }, 'One. Two.', 'passed'],

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { AnyCheck } from '../../../core/pipeline/plugin.ts';
-import { pii, secrets } from './personal-data.ts';
-import { faults, judge, subject, verdict } from './subject.test-support.ts';
+import { builtIn, faults, judge, subject, verdict } from './subject.test-support.ts';
+
+const pii = builtIn('default.pii');
+const secrets = builtIn('default.secrets');
 
 const personal: [string, readonly string[]][] = [
   ['EMAIL_ADDRESS', ['ann.b+c@mail.example.com']],

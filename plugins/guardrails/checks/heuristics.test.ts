@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { gibberish, language, promptInjection } from './heuristics.ts';
-import { faults, judge, subject, verdict } from './subject.test-support.ts';
+import { builtIn, faults, judge, subject, verdict } from './subject.test-support.ts';
+
+const gibberish = builtIn('default.gibberish');
+const language = builtIn('default.language');
+const promptInjection = builtIn('default.promptInjection');
 
 const attacks: [string, readonly string[]][] = [
   [

@@ -3,7 +3,14 @@
  * asks a model by a webhook.
  */
 import { francAll } from 'franc-min';
-import { type CheckSubject, defineCheck, skipped, Type, verdictOf } from '../../../core/pipeline/plugin.ts';
+import {
+  type AnyCheck,
+  type CheckSubject,
+  defineCheck,
+  skipped,
+  Type,
+  verdictOf,
+} from '../../../core/pipeline/plugin.ts';
 import { Not, strict, viewsOfAll } from './shared.ts';
 
 /** Invisible characters, accents and marks; they do not distinguish words here. */
@@ -78,7 +85,7 @@ function othersOf(subject: CheckSubject): readonly string[] {
   return viewsOfAll({ ...subject, texts });
 }
 
-export const promptInjection = defineCheck({
+const promptInjection = defineCheck({
   id: 'default.promptInjection',
   aliases: ['default.prompt-injection'],
   description:
@@ -124,7 +131,7 @@ const unlikely = /^[^aeiouy]+$|[^aeiouy]{5}|[aeiou]{4}|(.)\1{3}/;
 /** Long runs of consonants that German, Polish, Czech or Dutch have. */
 const likely = /sch|cht|ngst|rcht|szcz|prst|tsch|dzi|ght|rzy|str/;
 
-export const gibberish = defineCheck({
+const gibberish = defineCheck({
   id: 'default.gibberish',
   aliases: ['portkey.gibberish'],
   description:
@@ -187,7 +194,7 @@ const knownLanguages: ReadonlySet<string | undefined> = new Set(known.split(' ')
 const fewestLetters = 20;
 const Code = Type.String({ pattern: '^[A-Za-z]{2,3}(?:_[A-Za-z]{4})?$' });
 
-export const language = defineCheck({
+const language = defineCheck({
   id: 'default.language',
   aliases: ['portkey.language'],
   description:
@@ -229,3 +236,6 @@ export const language = defineCheck({
     };
   },
 });
+
+/** Checks that estimate. */
+export const heuristicChecks: readonly AnyCheck[] = [promptInjection, gibberish, language];

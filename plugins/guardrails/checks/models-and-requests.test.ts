@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AnyCheck } from '../../../core/pipeline/plugin.ts';
-import {
-  allowedRequestTypes,
-  modelRules,
-  modelWhitelist,
-  requiredMetadataKeys,
-  requiredMetadataKeyValuePairs,
-} from './models-and-requests.ts';
-import { faults, subject, verdict } from './subject.test-support.ts';
+import { builtIn, faults, subject, verdict } from './subject.test-support.ts';
+
+const allowedRequestTypes = builtIn('default.allowedRequestTypes');
+const modelRules = builtIn('default.modelRules');
+const modelWhitelist = builtIn('default.modelWhitelist');
+const requiredMetadataKeys = builtIn('default.requiredMetadataKeys');
+const requiredMetadataKeyValuePairs = builtIn('default.requiredMetadataKeyValuePairs');
 
 type Given = Exclude<Parameters<typeof subject>[0], string>;
 

@@ -3,6 +3,7 @@ import { namesOfModel } from '../../../core/access/scopes.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { endpointIds } from '../../../core/dialects/endpoint.ts';
 import {
+  type AnyCheck,
   defineCheck,
   linearPattern,
   type OptionFault,
@@ -22,7 +23,7 @@ function isListed(model: string, listed: ReadonlySet<string>): boolean {
   return namesOfModel(model).some((name) => listed.has(name));
 }
 
-export const modelWhitelist = defineCheck({
+const modelWhitelist = defineCheck({
   id: 'default.modelWhitelist',
   aliases: ['default.modelwhitelist'],
   description:
@@ -51,7 +52,7 @@ export const modelWhitelist = defineCheck({
   },
 });
 
-export const modelRules = defineCheck({
+const modelRules = defineCheck({
   id: 'default.modelRules',
   description:
     'Passes when the metadata of the request allows the model: `rules.metadata.KEY.VALUE` for every key that the request has; `rules.defaults` if none of them applies.',
@@ -155,7 +156,7 @@ function listOf(text: string | undefined): readonly string[] {
   return (text ?? '').split(',').flatMap((one) => one.trim() || []);
 }
 
-export const allowedRequestTypes = defineCheck({
+const allowedRequestTypes = defineCheck({
   id: 'default.allowedRequestTypes',
   description:
     'Passes when the endpoint is allowed and not blocked. Without either list, the metadata of the request provides them: `supported_endpoints` and `blocked_endpoints`, separated by commas. A blocked endpoint is refused even if the other list allows it.',
@@ -201,7 +202,7 @@ export const allowedRequestTypes = defineCheck({
   },
 });
 
-export const requiredMetadataKeys = defineCheck({
+const requiredMetadataKeys = defineCheck({
   id: 'default.requiredMetadataKeys',
   description: 'Passes when the metadata of the request has all, any or none of the keys.',
   phases: ['input'],
@@ -231,7 +232,7 @@ export const requiredMetadataKeys = defineCheck({
 const Value = Type.String({ maxLength: 1000 });
 const matchTypes = ['exact', 'contains', 'containsAll', 'regex'] as const;
 
-export const requiredMetadataKeyValuePairs = defineCheck({
+const requiredMetadataKeyValuePairs = defineCheck({
   id: 'default.requiredMetadataKeyValuePairs',
   description: 'Passes when the metadata of the request has all, any or none of the pairs of key and value.',
   phases: ['input'],
@@ -299,3 +300,12 @@ function comparison(
     }
   }
 }
+
+/** Checks of the model, the endpoint and the metadata. */
+export const requestChecks: readonly AnyCheck[] = [
+  modelWhitelist,
+  modelRules,
+  allowedRequestTypes,
+  requiredMetadataKeys,
+  requiredMetadataKeyValuePairs,
+];

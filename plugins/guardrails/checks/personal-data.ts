@@ -1,5 +1,6 @@
 /** The check for personal data with a recognisable form, most of it with check digits. */
 import {
+  type AnyCheck,
   type CheckResult,
   type CheckSubject,
   defineCheck,
@@ -241,7 +242,7 @@ const finders = {
 type Category = keyof typeof finders;
 const categoryNames = Object.keys(finders) as Category[];
 
-export const pii = defineCheck({
+const pii = defineCheck({
   id: 'default.pii',
   aliases: ['portkey.pii'],
   description:
@@ -343,7 +344,7 @@ const kindNames = [
 ] as const;
 type Kind = (typeof kindNames)[number];
 
-export const secrets = defineCheck({
+const secrets = defineCheck({
   id: 'default.secrets',
   description:
     'Fails when any text has a secret: private keys, JSON Web Tokens, keys of AWS, GitHub, GitLab, Slack, Stripe, Anthropic, OpenAI, Google and others by their prefix, keys of this gateway, and tokens of 32 to 200 random letters and digits (`HIGH_ENTROPY`, a heuristic). Reports the kinds and their number, never the secret itself.',
@@ -372,3 +373,6 @@ export const secrets = defineCheck({
     return judgeFindings(new Map(asked.map((kind) => [kind, all[kind]])), { things: 'secrets', redact, not });
   },
 });
+
+/** Checks that find personal data and secrets. */
+export const findingChecks: readonly AnyCheck[] = [pii, secrets];

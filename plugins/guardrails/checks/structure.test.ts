@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AnyCheck } from '../../../core/pipeline/plugin.ts';
-import { containsCode, jsonKeys, jsonSchema, sql } from './structure.ts';
-import { faults, subject, verdict } from './subject.test-support.ts';
+import { builtIn, faults, subject, verdict } from './subject.test-support.ts';
+
+const containsCode = builtIn('default.containsCode');
+const jsonKeys = builtIn('default.jsonKeys');
+const jsonSchema = builtIn('default.jsonSchema');
+const sql = builtIn('default.sql');
 
 function grid(check: AnyCheck, cases: readonly [object, string, string][]): void {
   describe(check.id, () => {

@@ -4,6 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import {
+  type AnyCheck,
   type CheckSubject,
   defineCheck,
   type JsonValue,
@@ -128,7 +129,7 @@ function compileSchema(schema: Readonly<Record<string, unknown>>): Validate {
   return ajv.compile(plain);
 }
 
-export const jsonSchema = defineCheck({
+const jsonSchema = defineCheck({
   id: 'default.jsonSchema',
   description:
     'Passes when each choice of the answer holds JSON that fits a schema: as a whole, in a fenced block, or within the text. A text without JSON does not fit.',
@@ -168,7 +169,7 @@ export const jsonSchema = defineCheck({
   },
 });
 
-export const jsonKeys = defineCheck({
+const jsonKeys = defineCheck({
   id: 'default.jsonKeys',
   description:
     'Looks for keys at the top of the JSON that each choice of the answer holds: passes when any, all or none of them are present. A text without JSON has no keys, and fails unless the condition is none.',
@@ -242,7 +243,7 @@ const labels = {
 } as const;
 type Language = keyof typeof labels;
 
-export const containsCode = defineCheck({
+const containsCode = defineCheck({
   id: 'default.containsCode',
   description:
     'Passes when any text has a fenced block of code that is labelled with the language; blocks without a label are ignored.',
@@ -429,7 +430,7 @@ function sqlIn(text: string): ReadonlySet<Statement> {
   return found;
 }
 
-export const sql = defineCheck({
+const sql = defineCheck({
   id: 'default.sql',
   description:
     'Passes when any text has an SQL statement; with `not`, when none has. It reads keywords and names in their order (`SELECT … FROM name`, `DELETE FROM name WHERE`), in fenced blocks and between other words; it is a heuristic, not a parser.',
@@ -458,3 +459,6 @@ export const sql = defineCheck({
     };
   },
 });
+
+/** Checks of JSON and code. */
+export const structureChecks: readonly AnyCheck[] = [jsonSchema, jsonKeys, containsCode, sql];

@@ -11,6 +11,7 @@ import type {
   SubjectText,
 } from '../../../core/pipeline/plugin.ts';
 import { testScope } from '../../../tests/kit/plugin-kit.ts';
+import { builtInChecks } from './index.ts';
 
 type Given = Partial<
   Omit<CheckSubject, 'texts' | 'header' | 'setTexts' | 'set' | 'replaceAll' | 'request'>
@@ -76,6 +77,13 @@ export function subject(given: string | Given): TestSubject {
     hold: () => undefined,
   };
   return built;
+}
+
+/** The check of the gateway with this id. */
+export function builtIn(id: string): AnyCheck {
+  const found = builtInChecks.find((check) => check.id === id);
+  assert.ok(found, `there is no check ${id}`);
+  return found;
 }
 
 /** Faults of the parameters of a check, as one text; empty when they are right. */

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { faults, judge, subject, verdict } from './subject.test-support.ts';
-import { contains, regexMatch, regexReplace } from './texts.ts';
+import { builtIn, faults, judge, subject, verdict } from './subject.test-support.ts';
+
+const contains = builtIn('default.contains');
+const regexMatch = builtIn('default.regexMatch');
+const regexReplace = builtIn('default.regexReplace');
 
 const call = (text: string) => ({ role: 'assistant', type: 'tool-arguments', text }) as const;
 

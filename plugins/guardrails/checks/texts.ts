@@ -49,7 +49,7 @@ function longestMatch(rule: string): number {
   return typeof bounded === 'string' ? Infinity : bounded.longest;
 }
 
-export const regexMatch = defineCheck({
+const regexMatch = defineCheck({
   id: 'default.regexMatch',
   description:
     'Passes when an expression is found in any of the texts; with `not`, when it is found in none of them.',
@@ -69,7 +69,7 @@ export const regexMatch = defineCheck({
   },
 });
 
-export const regexReplace = defineCheck({
+const regexReplace = defineCheck({
   id: 'default.regexReplace',
   description:
     'Replaces every match of an expression in all texts; in arguments of tool calls it replaces matches in strings, keys and numbers. Passes, unless `failOnDetection` is set and a match was found.',
@@ -126,7 +126,7 @@ function hasMatch(matches: Iterable<{ readonly start: number; readonly end: numb
   return false;
 }
 
-export const contains = defineCheck({
+const contains = defineCheck({
   id: 'default.contains',
   description: 'Looks for words in all texts: passes when any, all or none of them are present.',
   phases: ['input', 'output'],
@@ -251,7 +251,7 @@ function boundsFaults(things: string, least: number, most: number) {
   return [{ path: `/min${things}`, message }];
 }
 
-export const sentenceCount = defineCheck({
+const sentenceCount = defineCheck({
   id: 'default.sentenceCount',
   description:
     'Passes when the text has from `minSentences` to `maxSentences` sentences. A sentence ends with . ! ? or … before a space, so that an abbreviation also counts as an end.',
@@ -274,7 +274,7 @@ export const sentenceCount = defineCheck({
   },
 });
 
-export const wordCount = defineCheck({
+const wordCount = defineCheck({
   id: 'default.wordCount',
   description:
     'Passes when the text has from `minWords` to `maxWords` words: runs of letters and digits. Chinese and Japanese characters count as a word each.',
@@ -290,7 +290,7 @@ export const wordCount = defineCheck({
   },
 });
 
-export const characterCount = defineCheck({
+const characterCount = defineCheck({
   id: 'default.characterCount',
   description:
     'Passes when the text has from `minCharacters` to `maxCharacters` characters (Unicode code points), spaces included.',
@@ -339,15 +339,15 @@ function caseCheck(
   };
 }
 
-export const allUppercase = defineCheck(
+const allUppercase = defineCheck(
   caseCheck({ id: 'default.alluppercase', aliases: ['default.isAllUpperCase'] }, 'capital'),
 );
 
-export const allLowercase = defineCheck(
+const allLowercase = defineCheck(
   caseCheck({ id: 'default.alllowercase', aliases: ['default.isAllLowerCase'] }, 'small'),
 );
 
-export const endsWith = defineCheck({
+const endsWith = defineCheck({
   id: 'default.endsWith',
   description: 'Passes when the text ends with a suffix. White space and one full stop after it are ignored.',
   phases: ['input', 'output'],
@@ -371,7 +371,7 @@ export const endsWith = defineCheck({
   },
 });
 
-export const notNull = defineCheck({
+const notNull = defineCheck({
   id: 'default.notNull',
   description:
     'Passes when there is content: a text that is not only white space, or a tool call. With `not`, passes when there is none.',
@@ -386,3 +386,17 @@ export const notNull = defineCheck({
     };
   },
 });
+
+/** Checks of texts: expressions, words, lengths, letter case. */
+export const textChecks: readonly AnyCheck[] = [
+  regexMatch,
+  regexReplace,
+  contains,
+  sentenceCount,
+  wordCount,
+  characterCount,
+  allUppercase,
+  allLowercase,
+  endsWith,
+  notNull,
+];

@@ -41,9 +41,9 @@ import {
   mcpServerCapabilityRoutes,
 } from './mcp-integrations/capabilities.ts';
 import { mcpIntegrationRoutes, mcpIntegrationWorkspaceRoutes } from './mcp-integrations/routes.ts';
-import { mcpMetadataRoutes } from './mcp-integrations/metadata.ts';
+import { mcpMetadataRoutes, mcpServerTestRoute } from './mcp-integrations/metadata.ts';
 import { mcpServerConnectionRoutes } from './mcp-servers/connections.ts';
-import { mcpServerRoutes, mcpServerTestRoute } from './mcp-servers/routes.ts';
+import { mcpServerRoutes } from './mcp-servers/routes.ts';
 import { mcpVirtualServerRoutes } from './mcp-virtual-servers/routes.ts';
 import { mcpServerUserAccessRoutes } from './mcp-servers/user-access.ts';
 import { reachOf } from '../../core/access/scopes.ts';

@@ -18,18 +18,18 @@ import {
 } from '../../../core/pipeline/plugin.ts';
 import { fetchWithin, mostBytes } from '../checks/calls.ts';
 import { inTurns, messagesOf, strict, Timeout } from '../checks/shared.ts';
-import { replaceTexts } from './replace-texts.ts';
-import { address, credentialsSchema, type Finding, type Need, type ServiceRow } from './service.ts';
 import {
   filled,
   filledText,
   findAt,
   firstAt,
   type Found,
+  replaceTexts,
   type Template,
   valueAt,
   type Values,
 } from './template.ts';
+import { address, credentialsSchema, type Finding, type Need, type ServiceRow } from './service.ts';
 import type { Static } from 'typebox';
 
 /** Requests for one judgement, and how many of them are under way at once. */

@@ -2,9 +2,9 @@ import { keyBudgetKey } from '../../../core/access/limit-charges.ts';
 import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { ApiKeyDefaults, ApiKeyRecord } from '../../../core/ports/resources.ts';
 import {
-  RotationPolicy,
   rotationIssues,
   rotationOf,
+  RotationPolicy,
   showRotation,
 } from '../../../core/organisation/key-rotation.ts';
 import { RateLimits } from '../../../core/organisation/limits.ts';
@@ -32,7 +32,7 @@ import {
   strict,
 } from '../shared/fields.ts';
 import type { DefaultNames } from '../configs/uses.ts';
-import { readDefaults, shownModels } from '../workspaces/record.ts';
+import { readDefaults, shownModels } from '../workspaces/defaults.ts';
 import type { ApiKeyType } from '../../../core/access/scopes.ts';
 
 /** Example of a secret, for the reference. */

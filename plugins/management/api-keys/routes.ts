@@ -44,7 +44,7 @@ import {
 } from './record.ts';
 import { namesIn } from '../configs/uses.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import { settingsInForce } from '../settings/record.ts';
+import { settingsInForce } from '../settings/routes.ts';
 import { staleVersion, visibleWorkspace } from '../shared/records.ts';
 import { Identifier, refusedBody, shownMistakes, strict } from '../shared/fields.ts';
 import { requireGrant, requireSamePath } from '../users/record.ts';

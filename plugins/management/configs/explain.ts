@@ -1,11 +1,25 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, type JsonValue, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, type JsonValue, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import { RouteConfigSchema } from '../../../core/organisation/route-config.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import { Name, orNull, strict } from '../shared/fields.ts';
 import { placeOfList } from '../shared/records.ts';
-import { Config, configText } from './record.ts';
 import { requireConfigAccess } from './uses.ts';
+import { writeJson } from '../../../core/base/json.ts';
+
+export const Config = Type.Union(
+  [Type.Record(Type.String(), Type.Unknown()), Type.String({ maxLength: 65_536 })],
+  {
+    description:
+      'Config in the same form as in requests (see configs.md), as an object or as JSON in a text; 64 KiB at the most.',
+    examples: [{ retry: { attempts: 2 } }],
+  },
+);
+
+/** The config of a body as JSON, for the router to check. */
+export function configText(config: Static<typeof Config>): string {
+  return typeof config === 'string' ? config : writeJson(config);
+}
 
 /** Most targets that an explanation lists. */
 const mostTries = 100;

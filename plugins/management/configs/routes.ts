@@ -1,44 +1,162 @@
 import { randomUUID } from 'node:crypto';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { StoredRecord } from '../../../core/ports/records.ts';
-import {
-  ConfigDetail,
-  ConfigReply,
-  configText,
-  ConfigVersionReply,
-  CreateConfig,
-  readDefaultFlag,
-  showConfig,
-  showConfigVersion,
-  showWholeConfig,
-  UpdateConfig,
-} from './record.ts';
+import type { RecordVersion, StoredRecord } from '../../../core/ports/records.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import {
   changedRecord,
   changeRecord,
-  eachOf,
   eachRecord,
   keepVersion,
   newRecord,
   newSlug,
   placeOfList,
   requiredWorkspace,
-  requireNobody,
   requireOwn,
   staleVersion,
   visibleRecord,
 } from '../shared/records.ts';
-import { Identifier, Name, plainObject, strict } from '../shared/fields.ts';
+import { Identifier, ManagedBy, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { ApiKeyFilter, ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
-
+import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
 import { requireSamePath } from '../users/record.ts';
 import { parseJson } from '../../../core/base/json.ts';
 import type { ConfigData } from '../../../core/ports/record-kinds.ts';
-import { explainConfigRoute, schemaRoute } from './explain.ts';
-import { requireConfigAccess, someNode } from './uses.ts';
+import { Config, configText, explainConfigRoute, schemaRoute } from './explain.ts';
+import { requireConfigAccess, requireUnused } from './uses.ts';
+
+const IsDefault = Type.Optional(
+  Type.Union([Type.Literal(0), Type.Literal(1), Type.Boolean()], {
+    description:
+      'Whether it is the default config for requests of the workspace. A workspace has at most one default config; a new one replaces the previous one.',
+  }),
+);
+const ConfigName = Name('For people.');
+/** Some clients write `isDefault` as `is_default`. */
+const defaults = { isDefault: IsDefault, is_default: IsDefault };
+
+/** Body that creates a config. */
+const CreateConfig = Type.Object(
+  {
+    name: ConfigName,
+    config: Config,
+    ...defaults,
+    workspace_id: Type.Optional(
+      Name(
+        'Id or slug of its workspace. Needed with keys of the organisation; others make configs of their own.',
+      ),
+    ),
+  },
+  strict,
+);
+
+/** Body that changes a config; absent members stay unchanged. */
+const UpdateConfig = Type.Object(
+  {
+    slug: Type.Optional(Name('As in the path: some clients say it here as well.')),
+    name: Type.Optional(ConfigName),
+    config: Type.Optional(Config),
+    ...defaults,
+    status: Type.Optional(
+      Type.Union([Type.Literal('active'), Type.Literal('archived')], {
+        description: '`archived` has the effect of DELETE; `active` restores the config.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** Default flag of the body; undefined when absent. Throws when its two spellings contradict each other. */
+function readDefaultFlag({ isDefault, is_default: other }: Static<typeof UpdateConfig>): boolean | undefined {
+  const said = isDefault ?? other;
+  if (isDefault !== undefined && other !== undefined && Boolean(isDefault) !== Boolean(other))
+    throw refusedBody([{ path: '/isDefault', message: 'is not what is_default says; give it once' }]);
+  return said === undefined ? undefined : Boolean(said);
+}
+
+const own = {
+  id: Type.String(),
+  name: Type.String(),
+  slug: Type.String({ description: 'Name in requests and defaults.' }),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  is_default: Type.Integer({ description: '1 for the default of its workspace.' }),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  owner_id: Type.String({ description: 'User or key that created it.' }),
+  updated_by: Type.String(),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  managed_by: ManagedBy,
+  object: Type.Literal('config'),
+};
+const said = {
+  format: Type.Literal('json'),
+  type: Type.Literal('WORKSPACE_CONFIG'),
+  version_id: Type.String(),
+};
+
+/** A config in a list. */
+const ConfigReply = Type.Object(own);
+
+/** One config with its current content. */
+const ConfigDetail = Type.Object({
+  ...own,
+  config: Type.Record(Type.String(), Type.Unknown()),
+  ...said,
+});
+
+/** One version of a config. */
+const ConfigVersionReply = Type.Object({
+  ...own,
+  config: Type.String({ description: 'JSON.' }),
+  ...said,
+  version: Type.Integer({ description: 'From 1.' }),
+});
+
+/** Converts a stored config to its shape in lists. */
+function showConfig(record: StoredRecord<'config'>): Static<typeof ConfigReply> {
+  return {
+    id: record.id,
+    name: record.name,
+    slug: record.slug,
+    organisation_id: record.organisationId,
+    workspace_id: record.workspaceId ?? null,
+    is_default: record.data.isDefault ? 1 : 0,
+    status: record.status,
+    owner_id: record.createdBy,
+    updated_by: record.updatedBy,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    managed_by: record.managedBy ?? 'api',
+    object: 'config',
+  };
+}
+
+/** The same with its content; `versionId` names its newest version. */
+function showWholeConfig(record: StoredRecord<'config'>, versionId: string): Static<typeof ConfigDetail> {
+  return { ...showConfig(record), config: { ...record.data.config }, ...versionReply(versionId) };
+}
+
+/** Converts a version of a config to the API's shape; members that have no versions show their current values. */
+function showConfigVersion(
+  record: StoredRecord<'config'>,
+  version: RecordVersion<'config'>,
+): Static<typeof ConfigVersionReply> {
+  return {
+    ...showConfig(record),
+    name: version.name,
+    is_default: version.data.isDefault ? 1 : 0,
+    updated_by: version.createdBy,
+    last_updated_at: new Date(version.createdAt).toISOString(),
+    config: JSON.stringify(version.data.config),
+    ...versionReply(version.id),
+    version: version.number,
+  };
+}
+
+function versionReply(versionId: string) {
+  return { format: 'json' as const, type: 'WORKSPACE_CONFIG' as const, version_id: versionId };
+}
 
 /** The path of a config. */
 const ConfigParams = Type.Object({ slug: Identifier });
@@ -358,39 +476,4 @@ function archiveConfigRoute({ clock, directory }: Scope): RouteDefinition {
 /** Stored form of a valid config's text. Throws `invalid_request` for whole numbers beyond 2^53. */
 function storedConfig(text: string): ConfigData['config'] {
   return plainObject(parseJson(text) as Readonly<Record<string, unknown>>, '/config');
-}
-
-type Reader = Pick<ResourcesReader, 'apiKeys' | 'records' | 'settings' | 'workspaces'>;
-
-/**
- * Throws `resource_conflict`, listing up to 10 uses, when keys, workspaces, the organisation or other configs of its
- * workspace name the config. Keys expired at `now` do not count.
- */
-async function requireUnused(reader: Reader, record: StoredRecord<'config'>, now: number): Promise<void> {
-  const users = usersOf(reader, record, now);
-  await requireNobody(`The config "${record.slug}"`, users, 'Let them name another one first.');
-}
-
-async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: number): AsyncGenerator<string> {
-  const { organisationId, workspaceId, id, slug } = record;
-  const isMeant = (name: unknown): boolean => name === id || name === slug;
-  const { defaults } = await reader.settings.ofOrganisation(organisationId);
-  if (isMeant(defaults.configId)) yield 'the organisation';
-  const workspace =
-    workspaceId === undefined ? undefined : await reader.workspaces.find(organisationId, workspaceId);
-  if (workspace !== undefined && isMeant(workspace.defaults.configId))
-    yield `the workspace "${workspace.name}"`;
-  const filters: readonly ApiKeyFilter[] = [
-    { ...(workspaceId !== undefined && { workspaceId }), aliveAt: now },
-    { types: ['organisation-service'], aliveAt: now },
-  ];
-  for (const filter of filters)
-    for await (const { name, defaults } of eachOf((page) =>
-      reader.apiKeys.list(organisationId, filter, page),
-    ))
-      if (isMeant(defaults.configId)) yield `the key "${name}"`;
-  const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
-  for await (const other of eachRecord(reader, 'config', organisationId, alike))
-    if (other.id !== id && someNode(other.data.config, ({ config }) => isMeant(config)))
-      yield `the config "${other.slug}"`;
 }

@@ -1,8 +1,10 @@
 import { type CheckPhase, GatewayError, type Scope } from '../../../core/pipeline/plugin.ts';
 import type { ConfigAccess } from '../../../core/ports/organisation-settings.ts';
-import type { RecordPlace } from '../../../core/ports/records.ts';
+import type { RecordPlace, StoredRecord } from '../../../core/ports/records.ts';
 import type { Actor } from '../api-keys/access.ts';
 import { settingsFor, type SettingsSource } from '../shared/data-visibility.ts';
+import { eachOf, eachRecord, requireNobody } from '../shared/records.ts';
+import type { ApiKeyFilter, ResourcesReader } from '../../../core/ports/resources.ts';
 
 const settings = {
   manager: { view: 'managersViewConfigs', write: 'managersWriteConfigs' },
@@ -59,4 +61,43 @@ export function namesIn(router: Named, place: RecordPlace): DefaultNames {
 /** Names for defaults of the organisation: configs available in every workspace, and its own guardrails. */
 export function namesOfOrganisation(router: Named, organisationId: string): DefaultNames {
   return { ...namesIn(router, { organisationId }), missingConfig: (slug) => router.missingConfig(slug) };
+}
+
+type Reader = Pick<ResourcesReader, 'apiKeys' | 'records' | 'settings' | 'workspaces'>;
+
+/**
+ * Throws `resource_conflict`, listing up to 10 uses, when keys, workspaces, the organisation or other configs of its
+ * workspace name the config. Keys expired at `now` do not count.
+ */
+export async function requireUnused(
+  reader: Reader,
+  record: StoredRecord<'config'>,
+  now: number,
+): Promise<void> {
+  const users = usersOf(reader, record, now);
+  await requireNobody(`The config "${record.slug}"`, users, 'Let them name another one first.');
+}
+
+async function* usersOf(reader: Reader, record: StoredRecord<'config'>, now: number): AsyncGenerator<string> {
+  const { organisationId, workspaceId, id, slug } = record;
+  const isMeant = (name: unknown): boolean => name === id || name === slug;
+  const { defaults } = await reader.settings.ofOrganisation(organisationId);
+  if (isMeant(defaults.configId)) yield 'the organisation';
+  const workspace =
+    workspaceId === undefined ? undefined : await reader.workspaces.find(organisationId, workspaceId);
+  if (workspace !== undefined && isMeant(workspace.defaults.configId))
+    yield `the workspace "${workspace.name}"`;
+  const filters: readonly ApiKeyFilter[] = [
+    { ...(workspaceId !== undefined && { workspaceId }), aliveAt: now },
+    { types: ['organisation-service'], aliveAt: now },
+  ];
+  for (const filter of filters)
+    for await (const { name, defaults } of eachOf((page) =>
+      reader.apiKeys.list(organisationId, filter, page),
+    ))
+      if (isMeant(defaults.configId)) yield `the key "${name}"`;
+  const alike = { ...(workspaceId !== undefined && { workspaceId }), status: 'active' as const };
+  for await (const other of eachRecord(reader, 'config', organisationId, alike))
+    if (other.id !== id && someNode(other.data.config, ({ config }) => isMeant(config)))
+      yield `the config "${other.slug}"`;
 }

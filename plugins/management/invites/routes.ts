@@ -1,34 +1,154 @@
-import { randomBytes, randomUUID } from 'node:crypto';
-import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
-import {
-  defineRoute,
-  GatewayError,
-  type RequestContext,
-  type Scope,
-  Type,
-} from '../../../core/pipeline/plugin.ts';
+import { randomUUID } from 'node:crypto';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { InviteFilter, InviteRecord, UserRecord } from '../../../core/ports/people.ts';
-import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import {
-  CreateInvite,
-  invitedWorkspaces,
-  inviteExample,
-  InviteReply,
-  inviteScopes,
-  InviteStatus,
-  showInvite,
-  statusOf,
-} from './record.ts';
-import { linkOrigin } from '../../../core/pipeline/browser.ts';
+import type { InviteFilter, InviteRecord } from '../../../core/ports/people.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import { acceptInviteRoute, newInviteLink, statusOf } from './accept.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import { GivenOrganisationRole, requireGrant, showUser, userExample, UserReply } from '../users/record.ts';
+import {
+  GivenOrganisationRole,
+  GivenWorkspaceRole,
+  readWorkspaceRole,
+  requireGrant,
+  WorkspaceRoleSchema,
+} from '../users/record.ts';
 import { staleVersion } from '../shared/records.ts';
-import { Identifier, strict } from '../shared/fields.ts';
-import { insertMembers } from '../workspaces/members.ts';
-import { keysOfPeople, newSecret, type NewSecret, newUserKey } from '../api-keys/access.ts';
-import { settingsInForce } from '../settings/record.ts';
-import { sha256 } from '../../../core/base/bytes.ts';
+import { Identifier, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { canonicalScope, refuseScopes, type Role } from '../../../core/access/scopes.ts';
+import type { Mistake } from '../../../core/base/json.ts';
+
+/** Body that creates an invite. */
+const CreateInvite = Type.Object(
+  {
+    email: Type.String({ format: 'email', maxLength: 255 }),
+    role: GivenOrganisationRole,
+    workspaces: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { id: Name('A workspace, by its id or slug.'), role: Type.Optional(GivenWorkspaceRole) },
+          strict,
+        ),
+        { maxItems: 100, description: 'Workspaces that the user joins, with the role `member` by default.' },
+      ),
+    ),
+    workspace_api_key_details: Type.Optional(
+      Type.Object(
+        {
+          scopes: Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
+            maxItems: 300,
+            description: 'If not empty, the user gets a key with these scopes in each of the workspaces.',
+          }),
+        },
+        strict,
+      ),
+    ),
+  },
+  strict,
+);
+
+type Body = Static<typeof CreateInvite>;
+
+/**
+ * Scopes of the promised keys, in canonical spelling and without duplicates. Throws `invalid_request` for scopes that
+ * user keys cannot hold and for those that the actor cannot grant.
+ */
+function inviteScopes(actor: KeyRecord, { workspace_api_key_details: details }: Body): readonly string[] {
+  const given = details?.scopes ?? [];
+  const issues = refuseScopes(actor, 'workspace-user', given);
+  if (issues.length === 0) return [...new Set(given.map((scope) => canonicalScope(scope)))];
+  throw refusedBody(
+    issues.map(({ path, message }) => ({ path: `/workspace_api_key_details/scopes${path}`, message })),
+  );
+}
+
+/** Inviter and body of an invite. */
+interface Invitation {
+  readonly body: Body;
+  readonly role: Role;
+}
+
+/**
+ * The workspaces that a body names, with the roles in them. Throws `invalid_request` with every mistake: unknown,
+ * archived and repeated workspaces.
+ */
+async function invitedWorkspaces(
+  { workspaces }: Pick<ResourcesReader, 'workspaces'>,
+  { organisationId }: KeyRecord,
+  { body, role: actor }: Invitation,
+): Promise<InviteRecord['workspaces']> {
+  const found = new Map<string, InviteRecord['workspaces'][number]>();
+  const mistakes: Mistake[] = [];
+  for (const [index, { id: named, role = 'member' }] of (body.workspaces ?? []).entries()) {
+    const path = `/workspaces/${index}/id`;
+    const shown = named.slice(0, 64);
+    const workspace = await workspaces.find(organisationId, named);
+    requireGrant(actor, readWorkspaceRole(role));
+    if (workspace === undefined)
+      mistakes.push({ path, message: `names "${shown}", and the organisation has no such workspace` });
+    else if (workspace.status === 'archived')
+      mistakes.push({ path, message: `names "${shown}", which is archived` });
+    else if (found.has(workspace.id)) mistakes.push({ path, message: `names "${shown}" twice; keep one` });
+    else found.set(workspace.id, { id: workspace.id, role: readWorkspaceRole(role) });
+  }
+  if (mistakes.length > 0) throw refusedBody(mistakes);
+  return [...found.values()];
+}
+
+/** States of an invite. */
+const InviteStatus = Type.Union([
+  Type.Literal('pending'),
+  Type.Literal('cancelled'),
+  Type.Literal('accepted'),
+  Type.Literal('expired'),
+]);
+
+/** An invite as the API shows it: never its token. */
+const InviteReply = Type.Object({
+  object: Type.Literal('invite'),
+  id: Type.String(),
+  email: Type.String(),
+  role: GivenOrganisationRole,
+  status: InviteStatus,
+  workspaces: Type.Array(Type.Object({ id: Type.String(), role: WorkspaceRoleSchema })),
+  workspace_api_key_details: Type.Object({ scopes: Type.Array(Type.String()) }),
+  invited_by: Type.String({ description: 'Id of the user or key that created the invite.' }),
+  created_at: Type.String(),
+  expires_at: Type.String(),
+  accepted_at: orNull(Type.String()),
+});
+
+/** Converts a stored invite to the API's shape. After its lifetime it shows `expired`, even before the job marks it. */
+function showInvite(invite: InviteRecord, now: number): Static<typeof InviteReply> {
+  return {
+    object: 'invite',
+    id: invite.id,
+    email: invite.email,
+    role: invite.role,
+    status: statusOf(invite, now),
+    workspaces: invite.workspaces.map(({ id, role }) => ({ id, role })),
+    workspace_api_key_details: { scopes: [...invite.keyScopes] },
+    invited_by: invite.invitedBy,
+    created_at: new Date(invite.createdAt).toISOString(),
+    expires_at: new Date(invite.expiresAt).toISOString(),
+    accepted_at: invite.acceptedAt === undefined ? null : new Date(invite.acceptedAt).toISOString(),
+  };
+}
+
+/** Example for the reference. */
+const inviteExample: Static<typeof InviteReply> = {
+  object: 'invite',
+  id: '0198a1c2-9d50-7e6f-a071-8c9d0e1f2a3b',
+  email: 'ann@example.com',
+  role: 'member',
+  status: 'pending',
+  workspaces: [{ id: '0198a1c2-8c4f-7d5e-9f60-7b8c9d0e1f2a', role: 'manager' }],
+  workspace_api_key_details: { scopes: ['completions.write'] },
+  invited_by: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+  created_at: '2026-11-21T09:00:00.000Z',
+  expires_at: '2026-11-28T09:00:00.000Z',
+  accepted_at: null,
+};
 
 /** Lifetime of an invite: 7 days. */
 const inviteLifeMs = 7 * 24 * 3_600_000;
@@ -250,212 +370,4 @@ function alreadyAcceptedError({ email }: InviteRecord): GatewayError {
     'resource_conflict',
     `${email} has accepted the invite already. Change or remove the user instead.`,
   );
-}
-
-const acceptScope = 'invites.accept';
-const FirstOrLast = Type.Optional(Type.String({ maxLength: 255 }));
-
-const Body = Type.Object(
-  {
-    token: Type.String({
-      minLength: 16,
-      maxLength: 255,
-      description: 'Token after the `#` of the link.',
-    }),
-    first_name: FirstOrLast,
-    last_name: FirstOrLast,
-  },
-  strict,
-);
-
-const Key = Type.Object({
-  object: Type.Literal('api-key'),
-  id: Type.String(),
-  workspace_id: Type.String(),
-  key: Type.String({ description: 'Secret, shown only in this answer.' }),
-});
-
-/** `POST /invites/accept`: the bearer of the link becomes the invited user. It needs no service key. */
-function acceptInviteRoute({ clock, keyPrefix }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'invites.accept',
-    method: 'POST',
-    path: '/invites/accept',
-    summary: 'Accepts an invite with the token of its link; creates the user, memberships and keys',
-    scope: acceptScope,
-    identify: ({ token }, read) => invited(token, read, clock.now()),
-    audit: 'accept',
-    body: Body,
-    reply: Type.Object({
-      object: Type.Literal('accepted-invite'),
-      user: UserReply,
-      api_keys: Type.Array(Key),
-    }),
-    examples: {
-      request: { token: 'q3Vv0n4Dq2bY8kXwT1mZs7RcLe5HjUa9', first_name: 'Ann', last_name: 'Lee' },
-      response: { object: 'accepted-invite', user: userExample, api_keys: [] },
-    },
-    async handle({ body, key, write }) {
-      const now = clock.now();
-      return write(async (writer) => {
-        const invite = await writer.invites.find(key.organisationId, key.id);
-        // The invite may have been accepted or cancelled in between.
-        if (invite === undefined || statusOf(invite, now) !== 'pending') throw staleVersion();
-        const user = await userOf(writer, invite, {
-          firstName: body.first_name ?? '',
-          lastName: body.last_name ?? '',
-          now,
-        });
-        const joined = await join(writer, invite, { user, now });
-        const keys = [];
-        for (const workspace of joined) {
-          const secret = newSecret(keyPrefix);
-          const id = await giveKey(writer, invite, { user, workspace, secret, now });
-          if (id === undefined) continue;
-          const object = 'api-key' as const;
-          keys.push({ object, id, workspace_id: workspace.id, key: secret.text });
-        }
-        const change = { updatedAt: now, version: invite.version + 1 };
-        const isReplaced = await writer.invites.replace({
-          ...invite,
-          status: 'accepted',
-          acceptedAt: now,
-          ...change,
-        });
-        if (!isReplaced) throw staleVersion();
-        const shown = showUser(
-          user,
-          joined.map(({ id }) => id),
-        );
-        return { id: invite.id, result: { object: 'accepted-invite' as const, user: shown, api_keys: keys } };
-      });
-    },
-  });
-}
-
-/** Key for the bearer of the token: it may accept the invite and nothing else. */
-async function invited(
-  token: string,
-  read: RouteInput<unknown, unknown, unknown>['read'],
-  now: number,
-): Promise<KeyRecord> {
-  const invite = await read(({ invites }) => invites.byTokenHash(hashOfToken(token)));
-  const status = invite === undefined ? undefined : statusOf(invite, now);
-  if (invite === undefined || status !== 'pending') throw inviteRefusedError(status);
-  return {
-    id: invite.id,
-    name: `invite of ${invite.email}`,
-    kind: 'workspace-user',
-    organisationId: invite.organisationId,
-    workspaceId: '',
-    userId: '',
-    scopes: [acceptScope],
-    expiresAt: invite.expiresAt,
-  };
-}
-
-function inviteRefusedError(status: InviteRecord['status'] | undefined): GatewayError {
-  const why = {
-    accepted: 'This invite was accepted already: a link works once.',
-    cancelled: 'This invite was cancelled.',
-    expired: 'This invite has expired.',
-    none: 'This link is not known here: it was not copied whole, or a newer one was sent.',
-  }[status === undefined || status === 'pending' ? 'none' : status];
-  return new GatewayError('key_invalid', `${why} Ask the person who invited you for a new one.`, {
-    param: '/token',
-  });
-}
-
-interface Holder {
-  readonly user: UserRecord;
-  readonly workspace: WorkspaceRecord;
-  readonly secret: NewSecret;
-  readonly now: number;
-}
-
-/**
- * Stores the key that the invite promised for a workspace and returns its id. Undefined when it promised none, and when
- * the workspace has as many user keys as its settings allow: the user joins without a key, and a manager can add one.
- */
-async function giveKey(
-  writer: ResourcesWriter,
-  invite: InviteRecord,
-  { user, workspace, secret, now }: Holder,
-): Promise<string | undefined> {
-  if (invite.keyScopes.length === 0) return undefined;
-  const place = { organisationId: invite.organisationId, workspaceId: workspace.id };
-  const { user_api_keys: rules } = await settingsInForce(writer, place.organisationId, place.workspaceId);
-  const most = rules.maxPerWorkspace;
-  if (most !== undefined && (await keysOfPeople(writer, place, now)) >= most) return undefined;
-  const record = newUserKey({ invite, user, workspaceId: workspace.id, secret, rules, now });
-  await writer.apiKeys.insert(record);
-  return record.id;
-}
-
-interface Person {
-  readonly firstName: string;
-  readonly lastName: string;
-  readonly now: number;
-}
-
-/** The user with the invite's address, created unless one exists meanwhile. */
-async function userOf(
-  { users }: Pick<ResourcesWriter, 'users'>,
-  { organisationId, email, role }: InviteRecord,
-  { firstName, lastName, now }: Person,
-): Promise<UserRecord> {
-  const present = await users.byEmail(organisationId, email);
-  if (present !== undefined) return present;
-  const user: UserRecord = {
-    id: randomUUID(),
-    organisationId,
-    email,
-    firstName,
-    lastName,
-    role,
-    createdAt: now,
-    updatedAt: now,
-    version: 1,
-  };
-  await users.insert(user);
-  return user;
-}
-
-/** Makes the user a member of the invite's workspaces, except deleted and archived ones. */
-async function join(
-  writer: ResourcesWriter,
-  { organisationId, workspaces }: InviteRecord,
-  { user, now }: { readonly user: UserRecord; readonly now: number },
-): Promise<readonly WorkspaceRecord[]> {
-  const joined: WorkspaceRecord[] = [];
-  for (const { id, role } of workspaces) {
-    const workspace = await writer.workspaces.find(organisationId, id);
-    if (workspace?.status !== 'active') continue;
-    const present = await writer.members.find(organisationId, workspace.id, user.id);
-    if (present === undefined) await insertMembers(writer, workspace, { wanted: [{ user, role }], now });
-    joined.push(workspace);
-  }
-  return joined;
-}
-
-/** A new link. */
-interface NewInviteLink {
-  /** URL for the invited person; shown once. */
-  readonly link: string;
-  /** Stored hash of the token. */
-  readonly tokenHash: string;
-}
-
-/**
- * A new link: 256 random bits after the `#`, which browsers never send. Its host is `publicUrl` (`server.public_url`),
- * without one the address of the request.
- */
-function newInviteLink(context: RequestContext, publicUrl: string | undefined): NewInviteLink {
-  const token = `wi_${randomBytes(32).toString('base64url')}`;
-  return { link: `${linkOrigin(context, publicUrl)}/invite#${token}`, tokenHash: hashOfToken(token) };
-}
-
-/** Stored hash of a token (SHA-256, base64). */
-function hashOfToken(token: string): string {
-  return sha256(token, 'base64');
 }

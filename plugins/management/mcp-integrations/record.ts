@@ -1,5 +1,9 @@
 import { type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { McpIntegrationData, SecretMapping } from '../../../core/ports/record-kinds.ts';
+import type {
+  McpIntegrationData,
+  McpOauthSettings,
+  SecretMapping,
+} from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import {
   GivenSlug,
@@ -7,8 +11,6 @@ import {
   type MappableFields,
   readMappings,
   SecretMappings,
-  SecretMappingSchema,
-  showMapping,
   unboundReferences,
 } from '../integrations/record.ts';
 import {
@@ -18,18 +20,25 @@ import {
   headerValueMistake,
   mappedHeader,
 } from '../../../core/organisation/mcp-address.ts';
-import { maskedHeaders, type PlainSecrets, unmaskedHeaders } from '../shared/sealed-secrets.ts';
+import {
+  maskedHeaders,
+  maskOf,
+  type PlainSecrets,
+  unmasked,
+  unmaskedHeaders,
+} from '../shared/sealed-secrets.ts';
 import {
   identityHeaderMistakes,
   IdentityHeadersSchema,
   McpOauthSchema,
   oauthField,
+  oauthMistakes,
   oauthSecretName,
+  type OauthSecretName,
   oauthSecretNames,
   oauthSecretOrigin,
+  withoutOauthSecrets,
 } from '../../../core/organisation/mcp-oauth.ts';
-
-import { changedOauth, McpOauthReply, showOauth } from './oauth.ts';
 import { Description, Name, orNull, plainObject, refusedBody, strict } from '../shared/fields.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationsSchema } from '../../../core/organisation/integration-configurations.ts';
@@ -37,6 +46,87 @@ import { originOf } from '../../../core/providers/provider-row.ts';
 import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { sharedAccess } from '../shared/workspace-access.ts';
 import type { Mistake } from '../../../core/base/json.ts';
+
+const path = '/configurations/oauth';
+
+/** OAuth settings in a body. */
+type GivenOauth = Static<typeof McpOauthSchema>;
+
+/** What the settings of an integration depend on. */
+interface OauthChange {
+  /** Absent: the settings stay. */
+  readonly given: GivenOauth | undefined;
+  readonly before: Pick<McpIntegrationData, 'oauth' | 'url'>;
+  /** Opened secrets of the record as it was. */
+  readonly plain: PlainSecrets;
+  /** Of the record as it will be. */
+  readonly after: Pick<McpIntegrationData, 'authType' | 'url' | 'secretMappings'>;
+}
+
+/** OAuth settings of an integration, and their secrets by field. */
+interface ChangedOauth {
+  readonly settings: McpOauthSettings;
+  readonly plain: PlainSecrets;
+}
+
+/**
+ * The settings after a change. Stored secrets stay valid only for the place that they were given for: a caller who does
+ * not know them must not send them elsewhere.
+ */
+function changedOauth(change: OauthChange, mistakes: Mistake[]): ChangedOauth {
+  const { given, before, plain, after } = change;
+  const settings = given === undefined ? (before.oauth ?? {}) : withoutOauthSecrets(given);
+  const placeBefore = oauthSecretOrigin(before.oauth ?? {}, before.url).origin;
+  const isMoved = before.url !== '' && placeBefore !== oauthSecretOrigin(settings, after.url).origin;
+  const secrets: Record<string, string> = {};
+  for (const name of oauthSecretNames) {
+    const field = oauthField(name);
+    const stored = plain[field];
+    if (given !== undefined) {
+      const text = given[name];
+      if (text !== undefined)
+        secrets[field] = unmasked(text, isMoved ? undefined : stored, mistakes, `${path}/${name}`);
+    } else if (stored !== undefined) {
+      secrets[field] = stored;
+      const message = 'is missing: it would be sent to another server than before, so say it again';
+      if (isMoved) mistakes.push({ path: `${path}/${name}`, message });
+    }
+  }
+  mistakes.push(...contradictions(settings, secrets, after));
+  return { settings, plain: secrets };
+}
+
+function contradictions(
+  settings: McpOauthSettings,
+  plain: PlainSecrets,
+  { authType, secretMappings }: OauthChange['after'],
+): readonly Mistake[] {
+  const mapped = secretMappings.flatMap(({ targetField }) => oauthSecretName(targetField) ?? []);
+  const own = oauthSecretNames.filter((name) => plain[oauthField(name)] !== undefined);
+  const secrets: ReadonlySet<OauthSecretName> = new Set([...mapped, ...own]);
+  return oauthMistakes({ authType, settings, secrets }).map((one) => ({
+    path: `${path}${one.path}`,
+    message: one.message,
+  }));
+}
+
+/** OAuth settings in answers. */
+const McpOauthReply = Type.Object(McpOauthSchema.properties, {
+  description: 'OAuth towards the server, with its secrets masked.',
+});
+
+/** The settings of an integration with masked secrets; undefined for none. */
+function showOauth(
+  { oauth }: Pick<McpIntegrationData, 'oauth'>,
+  plain: PlainSecrets,
+): Static<typeof McpOauthReply> | undefined {
+  const masked = oauthSecretNames.flatMap((name) => {
+    const text = plain[oauthField(name)];
+    return text === undefined ? [] : [[name, maskOf(text)] as const];
+  });
+  const shown = { ...oauth, ...Object.fromEntries(masked) };
+  return Object.keys(shown).length === 0 ? undefined : shown;
+}
 
 /** Fields of an MCP integration that secret references may fill: a header, all headers as JSON, a secret of OAuth. */
 const mappableHeaders: MappableFields = {
@@ -301,63 +391,7 @@ export const McpConfigurationsReply = Type.Object(
   { description: 'Header values and secrets are masked.' },
 );
 
-/** An MCP integration in the API. */
-export const McpIntegrationReply = Type.Object({
-  id: Type.String(),
-  slug: Type.String(),
-  name: Type.String(),
-  description: orNull(Type.String()),
-  organisation_id: Type.String(),
-  workspace_id: orNull(Type.String()),
-  type: Type.Union([Type.Literal('workspace'), Type.Literal('organisation')]),
-  url: Type.String(),
-  auth_type: McpAuthType,
-  transport: McpTransport,
-  configurations: McpConfigurationsReply,
-  secret_mappings: Type.Array(SecretMappingSchema),
-  global_workspace_access: Type.Object(
-    { enabled: Type.Boolean() },
-    { description: 'Access of workspaces that are not listed.' },
-  ),
-  workspaces_count: Type.Integer({ description: 'Workspaces that are listed and allowed.' }),
-  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
-  owner_id: Type.String({ description: 'Key or user that created it.' }),
-  created_at: Type.String(),
-  last_updated_at: Type.String(),
-  object: Type.Literal('mcp-integration'),
-});
-
 export type McpIntegration = StoredRecord<'mcp_integration'>;
-
-/** Converts an MCP integration with opened secrets to the API's shape, with the secrets masked. */
-export function showMcpIntegration(
-  record: McpIntegration,
-  plain: PlainSecrets,
-): Static<typeof McpIntegrationReply> {
-  const { data, workspaceId } = record;
-  return {
-    id: record.id,
-    slug: record.slug,
-    name: record.name,
-    description: data.description === '' ? null : data.description,
-    organisation_id: record.organisationId,
-    workspace_id: workspaceId ?? null,
-    type: workspaceId === undefined ? 'organisation' : 'workspace',
-    url: data.url,
-    auth_type: data.authType,
-    transport: data.transport,
-    configurations: showMcpConfigurations(data, plain),
-    secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
-    global_workspace_access: { enabled: data.globalAccess.enabled },
-    workspaces_count:
-      workspaceId === undefined ? Object.values(data.workspaces).filter(({ enabled }) => enabled).length : 1,
-    status: record.status,
-    owner_id: record.createdBy,
-    created_at: new Date(record.createdAt).toISOString(),
-    last_updated_at: new Date(record.updatedAt).toISOString(),
-    object: 'mcp-integration',
-  };
-}
 
 /** Headers sent to the server and its OAuth settings, with masked values. */
 export function showMcpConfigurations(
@@ -374,29 +408,6 @@ export function showMcpConfigurations(
     ...(oauth !== undefined && { oauth }),
   };
 }
-
-/** For the reference. */
-export const mcpIntegrationExample: Static<typeof McpIntegrationReply> = {
-  id: '6b1f0f8e-2f0a-4d57-8a53-51c1d0d6a7e4',
-  slug: 'tickets',
-  name: 'Tickets',
-  description: null,
-  organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11',
-  workspace_id: null,
-  type: 'organisation',
-  url: 'https://tickets.example.com/mcp',
-  auth_type: 'headers',
-  transport: 'http',
-  configurations: { custom_headers: { 'x-api-key': 'tk…9Q' } },
-  secret_mappings: [],
-  global_workspace_access: { enabled: true },
-  workspaces_count: 0,
-  status: 'active',
-  owner_id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13',
-  object: 'mcp-integration',
-  created_at: '2026-11-22T09:00:00.000Z',
-  last_updated_at: '2026-11-22T09:00:00.000Z',
-};
 
 /** Every mistake in the names and values of headers. */
 function headerMistakes(headers: Readonly<Record<string, string>>, path: string): Mistake[] {

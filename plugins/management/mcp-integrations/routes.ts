@@ -12,22 +12,101 @@ import {
   workspaceOfBody,
 } from '../shared/records.ts';
 import { RecordResource } from '../shared/record-resource.ts';
-import { openSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
+import { openSecrets, type PlainSecrets, sealSecrets } from '../shared/sealed-secrets.ts';
 import {
   changedMcpIntegration,
   CreateMcpIntegration,
   emptyMcpIntegration,
+  McpAuthType,
+  McpConfigurationsReply,
+  type McpIntegration,
   mcpIntegrationAccess as access,
-  mcpIntegrationExample,
   mcpIntegrationNoun,
-  McpIntegrationReply,
-  showMcpIntegration,
+  McpTransport,
+  showMcpConfigurations,
   UpdateMcpIntegration,
 } from './record.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
 import { Identifier, Name, orNull, Place, strict } from '../shared/fields.ts';
 import type { McpIntegrationData } from '../../../core/ports/record-kinds.ts';
 import { namedWorkspaces, requireShared } from '../shared/workspace-access.ts';
+import { SecretMappingSchema, showMapping } from '../integrations/record.ts';
+
+/** An MCP integration in the API. */
+const McpIntegrationReply = Type.Object({
+  id: Type.String(),
+  slug: Type.String(),
+  name: Type.String(),
+  description: orNull(Type.String()),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  type: Type.Union([Type.Literal('workspace'), Type.Literal('organisation')]),
+  url: Type.String(),
+  auth_type: McpAuthType,
+  transport: McpTransport,
+  configurations: McpConfigurationsReply,
+  secret_mappings: Type.Array(SecretMappingSchema),
+  global_workspace_access: Type.Object(
+    { enabled: Type.Boolean() },
+    { description: 'Access of workspaces that are not listed.' },
+  ),
+  workspaces_count: Type.Integer({ description: 'Workspaces that are listed and allowed.' }),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  owner_id: Type.String({ description: 'Key or user that created it.' }),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  object: Type.Literal('mcp-integration'),
+});
+
+/** Converts an MCP integration with opened secrets to the API's shape, with the secrets masked. */
+function showMcpIntegration(record: McpIntegration, plain: PlainSecrets): Static<typeof McpIntegrationReply> {
+  const { data, workspaceId } = record;
+  return {
+    id: record.id,
+    slug: record.slug,
+    name: record.name,
+    description: data.description === '' ? null : data.description,
+    organisation_id: record.organisationId,
+    workspace_id: workspaceId ?? null,
+    type: workspaceId === undefined ? 'organisation' : 'workspace',
+    url: data.url,
+    auth_type: data.authType,
+    transport: data.transport,
+    configurations: showMcpConfigurations(data, plain),
+    secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
+    global_workspace_access: { enabled: data.globalAccess.enabled },
+    workspaces_count:
+      workspaceId === undefined ? Object.values(data.workspaces).filter(({ enabled }) => enabled).length : 1,
+    status: record.status,
+    owner_id: record.createdBy,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    object: 'mcp-integration',
+  };
+}
+
+/** For the reference. */
+export const mcpIntegrationExample: Static<typeof McpIntegrationReply> = {
+  id: '6b1f0f8e-2f0a-4d57-8a53-51c1d0d6a7e4',
+  slug: 'tickets',
+  name: 'Tickets',
+  description: null,
+  organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11',
+  workspace_id: null,
+  type: 'organisation',
+  url: 'https://tickets.example.com/mcp',
+  auth_type: 'headers',
+  transport: 'http',
+  configurations: { custom_headers: { 'x-api-key': 'tk…9Q' } },
+  secret_mappings: [],
+  global_workspace_access: { enabled: true },
+  workspaces_count: 0,
+  status: 'active',
+  owner_id: '9f5a4d7c-6c0b-4b0e-8a53-6f0f4c1f2b13',
+  object: 'mcp-integration',
+  created_at: '2026-11-22T09:00:00.000Z',
+  last_updated_at: '2026-11-22T09:00:00.000Z',
+};
 
 const path = '/mcp-integrations';
 

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { reachOf } from '../../../core/access/scopes.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { RecordFilter, StoredRecord } from '../../../core/ports/records.ts';
-import type { ResourcesReader } from '../../../core/ports/resources.ts';
+import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
 import type { Page } from '../../../core/ports/page.ts';
 import {
   changeRecord,
@@ -17,23 +17,167 @@ import {
   visibleWorkspace,
 } from '../shared/records.ts';
 import { endConnections, revokeEnded } from './connections.ts';
-import { openSecrets } from '../shared/sealed-secrets.ts';
-import { mcpIntegrationAccess } from '../mcp-integrations/record.ts';
+import { openSecrets, type PlainSecrets } from '../shared/sealed-secrets.ts';
 import {
-  integrationOf,
-  McpServerDetail,
-  mcpServerExample,
-  McpServerReply,
-  showMcpServer,
-  showWholeMcpServer,
-  visibleServer,
-  wholeMcpServerExample,
-} from './record.ts';
+  McpAuthType,
+  McpConfigurationsReply,
+  mcpIntegrationAccess,
+  McpTransport,
+  showMcpConfigurations,
+} from '../mcp-integrations/record.ts';
+import { mcpIntegrationExample } from '../mcp-integrations/routes.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';
 import { Identifier, Name, orNull, Place, strict } from '../shared/fields.ts';
 import { requireNoVirtualServer } from '../mcp-virtual-servers/routes.ts';
 import { isUsableIn } from '../../../core/access/integration-access.ts';
-import { type Handshake, shakeHands, withReferences } from '../mcp-integrations/connection.ts';
+import { integrationOf, type ServerWithIntegration, visibleServer } from './record.ts';
+
+const shared = {
+  id: Type.String(),
+  slug: Type.String(),
+  name: Type.String(),
+  description: orNull(Type.String()),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  status: Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
+    description: '`disabled`: the workspace may no longer use the integration.',
+  }),
+  mcp_integration_id: Type.String(),
+  url: orNull(Type.String({ description: 'URL of the server, below `server.public_url`; null without it.' })),
+  owner_id: Type.String({ description: 'Key or user that created it.' }),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  object: Type.Literal('mcp-server'),
+};
+
+/** An MCP server in a list. */
+const McpServerReply = Type.Object({
+  ...shared,
+  mcp_integration_slug: orNull(Type.String()),
+  mcp_integration_url: orNull(Type.String()),
+  auth_type: McpAuthType,
+  workspace_name: orNull(Type.String()),
+  workspace_slug: orNull(Type.String()),
+});
+
+/** One MCP server. */
+const McpServerDetail = Type.Object({
+  ...shared,
+  mcp_integration_details: Type.Object({
+    id: Type.String(),
+    slug: Type.String(),
+    status: Type.String(),
+    configurations: McpConfigurationsReply,
+    url: Type.String(),
+    transport: McpTransport,
+    auth_type: McpAuthType,
+  }),
+});
+
+function showShared(found: ServerWithIntegration, publicUrl: string | undefined) {
+  const { server, integration } = found;
+  const { description } = server.data;
+  return {
+    id: server.id,
+    slug: server.slug,
+    name: server.name,
+    description: description === '' ? null : description,
+    organisation_id: server.organisationId,
+    workspace_id: server.workspaceId ?? null,
+    status: serverStatus(found),
+    mcp_integration_id: integration.id,
+    url: publicUrl === undefined ? null : `${publicUrl.replace(/\/+$/, '')}/${server.slug}/mcp`,
+    owner_id: server.createdBy,
+    created_at: new Date(server.createdAt).toISOString(),
+    last_updated_at: new Date(server.updatedAt).toISOString(),
+    object: 'mcp-server' as const,
+  };
+}
+
+/** Converts an MCP server to its shape in lists. */
+function showMcpServer(
+  found: ServerWithIntegration,
+  workspace: WorkspaceRecord | undefined,
+  publicUrl: string | undefined,
+): Static<typeof McpServerReply> {
+  const { slug, data } = found.integration;
+  return {
+    ...showShared(found, publicUrl),
+    mcp_integration_slug: slug,
+    mcp_integration_url: data.url,
+    auth_type: data.authType,
+    workspace_name: workspace?.name ?? null,
+    workspace_slug: workspace?.slug ?? null,
+  };
+}
+
+/** Converts one MCP server with its integration's opened secrets to the API's shape, with the secrets masked. */
+function showWholeMcpServer(
+  found: ServerWithIntegration,
+  plain: PlainSecrets,
+  publicUrl: string | undefined,
+): Static<typeof McpServerDetail> {
+  const { id, slug, status, data } = found.integration;
+  return {
+    ...showShared(found, publicUrl),
+    mcp_integration_details: {
+      id,
+      slug,
+      status,
+      configurations: showMcpConfigurations(data, plain),
+      url: data.url,
+      transport: data.transport,
+      auth_type: data.authType,
+    },
+  };
+}
+
+const sharedExample = {
+  id: '2c7f8a90-6a0e-4f4b-9a41-9d8f4f1b6e22',
+  slug: 'tickets',
+  name: 'Tickets',
+  description: null,
+  organisation_id: mcpIntegrationExample.organisation_id,
+  mcp_integration_id: mcpIntegrationExample.id,
+  workspace_id: '5a5b1f38-9a4f-4b40-8f1c-2b7d8a3c9d12',
+  status: 'active' as const,
+  url: 'https://weir.example.com/tickets/mcp',
+  owner_id: mcpIntegrationExample.owner_id,
+  created_at: '2026-11-22T09:00:00.000Z',
+  last_updated_at: '2026-11-22T09:00:00.000Z',
+  object: 'mcp-server' as const,
+};
+
+/** For the reference. */
+const mcpServerExample: Static<typeof McpServerReply> = {
+  ...sharedExample,
+  mcp_integration_slug: 'tickets',
+  auth_type: 'headers',
+  mcp_integration_url: 'https://tickets.example.com/mcp',
+  workspace_name: 'Research',
+  workspace_slug: 'ws-research',
+};
+
+/** For the reference. */
+const wholeMcpServerExample: Static<typeof McpServerDetail> = {
+  ...sharedExample,
+  mcp_integration_details: {
+    id: mcpIntegrationExample.id,
+    slug: 'tickets',
+    status: 'active',
+    transport: 'http',
+    configurations: { custom_headers: { 'x-api-key': 'tk…9Q' } },
+    auth_type: 'headers',
+    url: 'https://tickets.example.com/mcp',
+  },
+};
+
+/** Status of a server: `disabled` while its workspace may not use the integration. */
+function serverStatus({ server, integration }: ServerWithIntegration): 'active' | 'disabled' {
+  return server.status === 'active' && isUsableIn(integration, server.workspaceId ?? '')
+    ? 'active'
+    : 'disabled';
+}
 
 const path = '/mcp-servers';
 const onePath = `${path}/{mcpServerId}`;
@@ -266,76 +410,6 @@ function deleteRoute(scope: Scope): RouteDefinition {
       });
       await revokeEnded(scope, ended);
       return {};
-    },
-  });
-}
-
-/** `POST /mcp-servers/{mcpServerId}/test`: tests whether the server answers. */
-export function mcpServerTestRoute(scope: Scope): RouteDefinition {
-  const { clock, mcp } = scope;
-  return defineRoute({
-    id: 'mcp_server_test.run',
-    method: 'POST',
-    path: '/mcp-servers/{mcpServerId}/test',
-    summary:
-      'Tests the handshake with an MCP server; a failed handshake is also a successful answer of this route',
-    scope: 'mcp_servers.read',
-    // Changes nothing.
-    audit: null,
-    params: Type.Object({ mcpServerId: Identifier }),
-    body: Type.Object({}, strict),
-    reply: Type.Object({
-      success: Type.Boolean(),
-      status_code: orNull(Type.Integer({ description: 'HTTP status of its answer, if there was one.' })),
-      response_time_ms: orNull(Type.Integer()),
-      url: Type.String(),
-      server_name: Type.String({
-        description: 'Name that the server reports; the name of the record if the handshake fails.',
-      }),
-      error: orNull(Type.String()),
-    }),
-    examples: {
-      request: {},
-      response: {
-        success: true,
-        status_code: 200,
-        response_time_ms: 87,
-        server_name: 'tickets',
-        error: null,
-        url: 'https://tickets.example.com/mcp',
-      },
-    },
-    async handle({ params, key, read }) {
-      const { server, integration } = await read(async (reader) => {
-        const { server, integration } = await visibleServer(reader, key, { idOrSlug: params.mcpServerId });
-        return { server, integration: await withReferences(reader, integration) };
-      });
-      const workspaceId = server.workspaceId ?? '';
-      const { url } = integration.record.data;
-      const startedAt = clock.monotonic();
-      const greeting: Handshake<{ readonly serverName: string }> = isUsableIn(integration.record, workspaceId)
-        ? await shakeHands(scope, integration, workspaceId, (address) => mcp.greet(address))
-        : { failure: 'The workspace may not use the MCP integration any more.', status: undefined };
-      const response_time_ms = Math.round(clock.monotonic() - startedAt);
-      if ('value' in greeting) {
-        const { serverName } = greeting.value;
-        return {
-          success: true,
-          status_code: 200,
-          response_time_ms,
-          url,
-          server_name: serverName,
-          error: null,
-        };
-      }
-      return {
-        success: false,
-        status_code: greeting.status ?? null,
-        response_time_ms,
-        url,
-        server_name: server.name,
-        error: greeting.failure,
-      };
     },
   });
 }

@@ -1,44 +1,319 @@
-import type { RouteDefinition, RouteInput } from '../../../core/pipeline/define-route.ts';
+import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import {
-  type CheckPhase,
-  defineRoute,
-  type Scope,
-  type Static,
-  Type,
-} from '../../../core/pipeline/plugin.ts';
-import {
+  defaultSecurity,
   defaultSettings,
-  type OrganisationDefaults,
   type OrganisationSettings,
+  type SecuritySettings,
+  type SettingsCategory,
+  type UserKeyRules,
   type WorkspaceSettings,
 } from '../../../core/ports/organisation-settings.ts';
-import type { ResourcesWriter } from '../../../core/ports/resources.ts';
-import {
-  changedOverrides,
-  changedSecurity,
-  GivenCategories,
-  GivenLogging,
-  GivenSecurity,
-  GivenUserKeys,
-  OrganisationDefaultsReply,
-  OrganisationSettingsReply,
-  Overridable,
-  shownDefaults,
-  showOrganisationDefaults,
-  showOrganisationSettings,
-  showWorkspaceSettings,
-  WorkspaceSettingsReply,
-} from './record.ts';
-import { requireActive, requireOrganisation, staleVersion, visibleWorkspace } from '../shared/records.ts';
-import { Identifier, Metadata, Name, orNull, refusedBody, strict } from '../shared/fields.ts';
-import { type DefaultNames, namesOfOrganisation } from '../configs/uses.ts';
-import {
-  changedGuardrails,
-  guardrailDefaults,
-  readDefaults,
-  type WorkspacePlace,
-  workspacePlaces,
-} from '../workspaces/record.ts';
+import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
+import { Identifier, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { type WorkspacePlace, workspacePlaces } from '../shared/workspace-access.ts';
+import { ChangedAt, changedAt, changeSettings, organisationDefaultsRoutes } from './defaults.ts';
+import { settingsIn } from '../../../core/organisation/settings-in.ts';
+import type { Features } from '../../../core/access/features.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
+
+const flag = (description: string) => Type.Boolean({ description });
+/** Upper bound of days, within the range of dates. */
+const maxDays = 36_500;
+
+const dataVisibility = {
+  membersViewAllData: flag('If false, members see only logs and analytics of their own keys.'),
+  managersViewAllData: flag('If false, managers see only logs and analytics of their own keys.'),
+  membersViewAnalytics: flag('Members may view analytics.'),
+  managersViewAnalytics: flag('Managers may view analytics.'),
+};
+const prompts = {
+  membersViewPrompts: flag('Members may view prompts.'),
+  membersWritePrompts: flag('Members may edit prompts.'),
+  managersViewPrompts: flag('Managers may view prompts.'),
+  managersWritePrompts: flag('Managers may edit prompts.'),
+};
+const configs = {
+  membersViewConfigs: flag('Members may view configs.'),
+  membersWriteConfigs: flag('Members may edit configs.'),
+  managersViewConfigs: flag('Managers may view configs.'),
+  managersWriteConfigs: flag('Managers may edit configs.'),
+};
+
+const MostKeys = Type.Integer({
+  minimum: 0,
+  maximum: 1_000_000,
+  description: 'Most user keys in each workspace, without expired ones; null for no limit.',
+});
+const DefaultDays = Type.Integer({
+  minimum: 1,
+  maximum: maxDays,
+  description: 'Default lifetime of a key in days; null for `max_days`.',
+});
+const MostDays = Type.Integer({
+  minimum: 1,
+  maximum: maxDays,
+  description: 'Longest lifetime of a key in days, from its creation; null for no limit.',
+});
+const RotationDays = Type.Integer({
+  minimum: 1,
+  maximum: 365,
+  description:
+    'Secrets of keys are replaced every so many days, or more often where their rotation_policy says so; null: only there.',
+});
+const userKeys = {
+  max_per_workspace: orNull(MostKeys),
+  default_days: orNull(DefaultDays),
+  max_days: orNull(MostDays),
+  rotation_days: orNull(RotationDays),
+};
+
+const logging = {
+  mode: Type.Union([Type.Literal('full'), Type.Literal('metadata')], {
+    description:
+      '`full`: bodies of requests and answers are also logged, unless the request, its key or the configuration prevents it. `metadata`: bodies are never logged.',
+  }),
+};
+
+const all = { ...dataVisibility, ...prompts, ...configs };
+
+/** The twelve settings of an organisation, by their names there. */
+const Security = Type.Object(all);
+/** A subset of them. */
+const GivenSecurity = Type.Partial(Type.Object(all), strict);
+/** Limits of user keys. */
+const UserKeys = Type.Object(userKeys);
+/** A subset of them. */
+const GivenUserKeys = Type.Partial(Type.Object(userKeys), strict);
+
+/** Settings of request logging. */
+const Logging = Type.Object(logging);
+/** A subset of them. */
+const GivenLogging = Type.Partial(Type.Object(logging), strict);
+
+/** Settings by category. */
+const Categories = {
+  data_visibility: Type.Object(dataVisibility),
+  prompts: Type.Object(prompts),
+  configs: Type.Object(configs),
+  user_api_keys: UserKeys,
+  logging: Logging,
+};
+/** Subsets of the settings by category; null removes the override. */
+const GivenCategories = Type.Object(
+  {
+    data_visibility: Type.Optional(orNull(Type.Partial(Categories.data_visibility, strict))),
+    prompts: Type.Optional(orNull(Type.Partial(Categories.prompts, strict))),
+    configs: Type.Optional(orNull(Type.Partial(Categories.configs, strict))),
+    user_api_keys: Type.Optional(orNull(GivenUserKeys)),
+    logging: Type.Optional(orNull(GivenLogging)),
+  },
+  strict,
+);
+
+/** Categories that workspaces may override. */
+const Overridable = Type.Array(
+  Type.Union([
+    Type.Literal('data_visibility'),
+    Type.Literal('prompts'),
+    Type.Literal('configs'),
+    Type.Literal('user_api_keys'),
+    Type.Literal('logging'),
+  ]),
+  { maxItems: 5, uniqueItems: true, description: 'Categories that workspaces may override.' },
+);
+
+/** An organisation's settings in the API. */
+const OrganisationSettingsReply = Type.Object({
+  object: Type.Literal('organisation-settings'),
+  security: Security,
+  user_api_keys: UserKeys,
+  logging: Logging,
+  allow_workspace_overrides: Overridable,
+  retention: Type.Object(
+    { logs_days: Type.Integer(), metrics_days: Type.Integer() },
+    {
+      description:
+        'Retention of logs and metrics in days, 0 for no end: `retention` of the configuration, unless the operator sets another value to show.',
+    },
+  ),
+  last_updated_at: ChangedAt,
+});
+
+/** A workspace's settings in the API. */
+const WorkspaceSettingsReply = Type.Object({
+  object: Type.Literal('workspace-settings'),
+  workspace_id: Type.String(),
+  overrides: Type.Object(
+    {
+      data_visibility: orNull(Categories.data_visibility),
+      prompts: orNull(Categories.prompts),
+      configs: orNull(Categories.configs),
+      user_api_keys: orNull(Categories.user_api_keys),
+      logging: orNull(Categories.logging),
+    },
+    { description: 'Settings of the workspace itself; null if it has none.' },
+  ),
+  effective: Type.Object(Categories, { description: 'Effective settings in the workspace.' }),
+  allow_workspace_overrides: Overridable,
+  last_updated_at: ChangedAt,
+});
+
+/** Converts an organisation's settings to the API's shape. */
+function showOrganisationSettings(
+  { security, overridable, updatedAt, version }: OrganisationSettings,
+  { logRetentionDays, metricsRetentionDays }: Features,
+): Static<typeof OrganisationSettingsReply> {
+  return {
+    object: 'organisation-settings',
+    security: { ...security.data_visibility, ...security.prompts, ...security.configs },
+    user_api_keys: showRules(security.user_api_keys),
+    logging: { ...security.logging },
+    allow_workspace_overrides: [...overridable],
+    retention: { logs_days: logRetentionDays, metrics_days: metricsRetentionDays },
+    last_updated_at: changedAt(updatedAt, version),
+  };
+}
+
+/** Converts a workspace's settings to the API's shape. */
+function showWorkspaceSettings(
+  { workspaceId, overrides, updatedAt, version }: WorkspaceSettings,
+  organisation: Pick<OrganisationSettings, 'security' | 'overridable'>,
+): Static<typeof WorkspaceSettingsReply> {
+  const { user_api_keys: rules } = overrides;
+  return {
+    object: 'workspace-settings',
+    workspace_id: workspaceId,
+    overrides: {
+      data_visibility: overrides.data_visibility ?? null,
+      prompts: overrides.prompts ?? null,
+      configs: overrides.configs ?? null,
+      user_api_keys: rules === undefined ? null : showRules(rules),
+      logging: overrides.logging ?? null,
+    },
+    effective: showSecurity(settingsIn(organisation, overrides)),
+    allow_workspace_overrides: [...organisation.overridable],
+    last_updated_at: changedAt(updatedAt, version),
+  };
+}
+
+/** For the examples of the reference. */
+const shownDefaults = showSecurity(defaultSecurity);
+
+function showSecurity(security: SecuritySettings) {
+  return { ...security, user_api_keys: showRules(security.user_api_keys) };
+}
+
+function showRules(rules: UserKeyRules): Static<typeof UserKeys> {
+  const { maxPerWorkspace, defaultDays, maxDays, rotationDays } = rules;
+  return {
+    max_per_workspace: maxPerWorkspace ?? null,
+    default_days: defaultDays ?? null,
+    max_days: maxDays ?? null,
+    rotation_days: rotationDays ?? null,
+  };
+}
+
+/** Settings of an organisation in a body. */
+interface GivenSettings {
+  readonly security?: Static<typeof GivenSecurity>;
+  readonly user_api_keys?: Static<typeof GivenUserKeys>;
+  readonly logging?: Static<typeof GivenLogging>;
+}
+
+/** The settings after the change by the body; absent ones stay. Throws `invalid_request` for contradictory limits. */
+function changedSecurity(
+  { security = {}, user_api_keys: userKeys = {}, logging = {} }: GivenSettings,
+  before: SecuritySettings,
+): SecuritySettings {
+  return {
+    data_visibility: { ...before.data_visibility, ...only(before.data_visibility, security) },
+    prompts: { ...before.prompts, ...only(before.prompts, security) },
+    configs: { ...before.configs, ...only(before.configs, security) },
+    user_api_keys: withRules(before.user_api_keys, userKeys, '/user_api_keys'),
+    logging: { ...before.logging, ...logging },
+  };
+}
+
+/**
+ * The overrides of a workspace after the change by the body. A new override of a category starts from the
+ * organisation's values. Throws `resource_conflict` for categories that may not be overridden, `invalid_request` for
+ * contradictory limits.
+ */
+function changedOverrides(
+  given: Static<typeof GivenCategories>,
+  before: WorkspaceSettings['overrides'],
+  { security, overridable }: Pick<OrganisationSettings, 'security' | 'overridable'>,
+): WorkspaceSettings['overrides'] {
+  const names = Object.keys(given) as SettingsCategory[];
+  const refused = names.filter((name) => given[name] !== null && !overridable.includes(name));
+  if (refused.length > 0) throw notOverridable(refused);
+  const rules = given.user_api_keys;
+  return present({
+    data_visibility: override(security.data_visibility, before.data_visibility, given.data_visibility),
+    prompts: override(security.prompts, before.prompts, given.prompts),
+    configs: override(security.configs, before.configs, given.configs),
+    logging: override(security.logging, before.logging, given.logging),
+    user_api_keys: rules
+      ? withRules(before.user_api_keys ?? security.user_api_keys, rules, '/overrides/user_api_keys')
+      : override(security.user_api_keys, before.user_api_keys, rules),
+  });
+}
+
+function present(overrides: WorkspaceSettings['overrides']): WorkspaceSettings['overrides'] {
+  return Object.fromEntries(Object.entries(overrides).filter(([, one]) => one !== undefined));
+}
+
+/** Override of a category: the given members over the previous ones; null removes the override. */
+function override<C extends object>(
+  organisation: C,
+  before: C | undefined,
+  given: Partial<C> | null | undefined,
+): C | undefined {
+  if (given === undefined) return before;
+  return given === null ? undefined : { ...(before ?? organisation), ...given };
+}
+
+/** The members of `given` that belong to the category. */
+function only<C extends object>(category: C, given: object): Partial<C> {
+  return Object.fromEntries(Object.entries(given).filter(([name]) => name in category)) as Partial<C>;
+}
+
+function withRules(before: UserKeyRules, given: Static<typeof GivenUserKeys>, pointer: string): UserKeyRules {
+  const { max_per_workspace: most, default_days: usual, max_days: longest, rotation_days: rotation } = given;
+  const rotationDays = rotation === undefined ? before.rotationDays : (rotation ?? undefined);
+  const rules = {
+    maxPerWorkspace: most === undefined ? before.maxPerWorkspace : (most ?? undefined),
+    defaultDays: usual === undefined ? before.defaultDays : (usual ?? undefined),
+    maxDays: longest === undefined ? before.maxDays : (longest ?? undefined),
+    ...(rotationDays !== undefined && { rotationDays }),
+  };
+  const { defaultDays, maxDays } = rules;
+  if (defaultDays === undefined || maxDays === undefined || defaultDays <= maxDays) return rules;
+  const field = usual === undefined ? 'max_days' : 'default_days';
+  const message = `would leave a default of ${defaultDays} days and a maximum of ${maxDays}; the default must not be longer`;
+  throw refusedBody([{ path: `${pointer}/${field}`, message }]);
+}
+
+function notOverridable(names: readonly SettingsCategory[]): GatewayError {
+  const named = names.map((name) => `"${name}"`).join(', ');
+  return new GatewayError(
+    'resource_conflict',
+    `The organisation does not let its workspaces override ${named}. Put it into allow_workspace_overrides of the organisation's settings first.`,
+    { param: `/overrides/${names[0] ?? ''}` },
+  );
+}
+
+/** Effective settings of a workspace, read in the transaction; the directory may lag by a second. */
+export async function settingsInForce(
+  { settings }: Pick<ResourcesReader, 'settings'>,
+  organisationId: string,
+  workspaceId: string,
+): Promise<SecuritySettings> {
+  const organisation = await settings.ofOrganisation(organisationId);
+  const { overrides } = await settings.ofWorkspace(organisationId, workspaceId);
+  return settingsIn(organisation, overrides);
+}
 
 const Params = Type.Object({ workspaceId: Identifier });
 
@@ -126,226 +401,6 @@ function updateOverridesRoute({ clock }: Scope, { path, suffix }: WorkspacePlace
   });
 }
 
-/** Changes the settings of the caller's organisation and sends the new version. Throws for an outdated version. */
-async function changeSettings(
-  {
-    key,
-    write,
-    requireVersion,
-    sendVersion,
-  }: Pick<RouteInput<unknown, unknown, unknown>, 'key' | 'write' | 'requireVersion' | 'sendVersion'>,
-  clock: Scope['clock'],
-  change: (
-    before: OrganisationSettings,
-    writer: ResourcesWriter,
-  ) => Partial<OrganisationSettings> | Promise<Partial<OrganisationSettings>>,
-): Promise<OrganisationSettings> {
-  const changed = await write(async (writer) => {
-    const before = await writer.settings.ofOrganisation(key.organisationId);
-    requireVersion(before.version);
-    const stamp = { updatedAt: clock.now(), version: before.version + 1 };
-    const after: OrganisationSettings = { ...before, ...(await change(before, writer)), ...stamp };
-    if (!(await writer.settings.replaceOrganisation(after))) throw staleVersion();
-    return { id: key.organisationId, result: after };
-  });
-  sendVersion(changed.version);
-  return changed;
-}
-
-const defaultsPath = '/admin/organisation/defaults';
-
-const DefaultsBody = Type.Object(
-  {
-    metadata: Type.Optional(orNull(Metadata)),
-    config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
-    ...guardrailDefaults,
-  },
-  strict,
-);
-
-const defaultsExample: Static<typeof OrganisationDefaultsReply> = {
-  object: 'organisation-defaults',
-  metadata: { team: 'research' },
-  config_id: 'main',
-  input_guardrails: ['guard_no-secrets'],
-  output_guardrails: [],
-  last_updated_at: '2026-11-21T09:00:00.000Z',
-};
-
-/** Defaults of the organisation's requests: `GET` and `PUT /admin/organisation/defaults`. */
-function organisationDefaultsRoutes(scope: Scope): readonly RouteDefinition[] {
-  return [getDefaultsRoute(), updateDefaultsRoute(scope)];
-}
-
-function getDefaultsRoute(): RouteDefinition {
-  return defineRoute({
-    id: 'organisation_defaults.get',
-    method: 'GET',
-    path: defaultsPath,
-    summary: 'Defaults of requests of the organisation',
-    scope: 'organisation_settings.read',
-    // Reads only.
-    audit: null,
-    reply: OrganisationDefaultsReply,
-    examples: { response: defaultsExample },
-    async handle({ key, read, sendVersion }) {
-      const found = await read(({ settings }) => settings.ofOrganisation(key.organisationId));
-      sendVersion(found.version);
-      return showOrganisationDefaults(found);
-    },
-  });
-}
-
-function updateDefaultsRoute({ clock, router }: Scope): RouteDefinition {
-  return defineRoute({
-    id: 'organisation_defaults.update',
-    method: 'PUT',
-    path: defaultsPath,
-    summary: 'Updates the defaults of requests of the organisation; omitted fields stay unchanged',
-    scope: 'organisation_settings.update',
-    audit: 'update',
-    body: DefaultsBody,
-    reply: OrganisationDefaultsReply,
-    examples: {
-      request: { metadata: defaultsExample.metadata, config_id: 'main' },
-      response: defaultsExample,
-    },
-    async handle(call) {
-      const names = namesOfOrganisation(router, call.key.organisationId);
-      const changed = await changeSettings(call, clock, ({ defaults }) => ({
-        defaults: changedDefaults(call.body, defaults, names),
-      }));
-      return showOrganisationDefaults(changed);
-    },
-  });
-}
-
-function changedDefaults(
-  body: Static<typeof DefaultsBody>,
-  before: OrganisationDefaults,
-  names: DefaultNames,
-): OrganisationDefaults {
-  const metadata = body.metadata === undefined ? before.metadata : (body.metadata ?? undefined);
-  // An unchanged config is not checked again: it may no longer exist, and is not part of this change.
-  const { configId: given } = readDefaults({ config_id: body.config_id ?? null }, names, '');
-  const configId = body.config_id === undefined ? before.configId : given;
-  const { excludedWorkspaces } = before;
-  return {
-    ...(metadata !== undefined && { metadata }),
-    ...(configId !== undefined && { configId }),
-    ...changedGuardrails(body, before, { names, pointer: '' }),
-    ...(excludedWorkspaces !== undefined && { excludedWorkspaces }),
-  };
-}
-
-/** Upper bound of workspaces excluded from the organisation's guardrails. */
-const maxExcluded = 1000;
-
-const ExclusionsBody = Type.Object(
-  {
-    organisation_id: Type.Optional(Name('Default: the organisation of the key.')),
-    workspaces: Type.Array(
-      Type.Object({ workspace_id: Name('Id or slug.'), excluded: Type.Boolean() }, strict),
-      { maxItems: maxExcluded },
-    ),
-    override_existing: Type.Optional(
-      Type.Boolean({
-        default: false,
-        description: 'Excluded workspaces; workspaces that are not listed are judged again.',
-      }),
-    ),
-  },
-  strict,
-);
-const ExclusionsReply = Type.Object({
-  object: Type.Literal('workspace-exclusions'),
-  organisation_id: Type.String(),
-  workspaces: Type.Array(Type.Object({ workspace_id: Type.String(), excluded: Type.Literal(true) })),
-});
-const exclusionsExample: Static<typeof ExclusionsReply> = {
-  object: 'workspace-exclusions',
-  organisation_id: 'default',
-  workspaces: [{ workspace_id: workspaceExample.workspace_id, excluded: true }],
-};
-
-function showExclusions({ organisationId, defaults }: OrganisationSettings, phase: CheckPhase) {
-  return {
-    object: 'workspace-exclusions' as const,
-    organisation_id: organisationId,
-    workspaces: (defaults.excludedWorkspaces?.[phase] ?? []).map((id) => ({
-      workspace_id: id,
-      excluded: true as const,
-    })),
-  };
-}
-
-/** Routes of the workspaces excluded from the organisation's guardrails, for requests or for answers. */
-function exclusionRoutes({ clock }: Scope, phase: CheckPhase): readonly RouteDefinition[] {
-  const path = `/workspace-exclusions/${phase}-guardrails`;
-  const judged = phase === 'input' ? 'requests' : 'answers';
-  return [
-    defineRoute({
-      id: `workspace_exclusions.${phase}.list`,
-      method: 'GET',
-      path,
-      summary: `Workspaces whose ${judged} the guardrails of the organisation do not judge`,
-      scope: 'organisation_exclusions.list',
-      // Reads only.
-      audit: null,
-      query: Type.Object(
-        { organisation_id: Type.Optional(Name('Default: the organisation of the key.')) },
-        strict,
-      ),
-      reply: ExclusionsReply,
-      examples: { response: exclusionsExample },
-      async handle({ query, key, read, sendVersion }) {
-        requireOrganisation(key, query.organisation_id);
-        const found = await read(({ settings }) => settings.ofOrganisation(key.organisationId));
-        sendVersion(found.version);
-        return showExclusions(found, phase);
-      },
-    }),
-    defineRoute({
-      id: `workspace_exclusions.${phase}.update`,
-      method: 'PUT',
-      path,
-      summary: `Updates the workspaces whose ${judged} the guardrails of the organisation do not judge`,
-      scope: 'organisation_exclusions.update',
-      audit: 'update',
-      body: ExclusionsBody,
-      reply: ExclusionsReply,
-      examples: {
-        request: { workspaces: [{ workspace_id: 'ws-laboratory', excluded: true }] },
-        response: exclusionsExample,
-      },
-      async handle(call) {
-        const { body, key } = call;
-        requireOrganisation(key, body.organisation_id);
-        const changed = await changeSettings(call, clock, async ({ defaults }, { workspaces }) => {
-          const { input, output } = defaults.excludedWorkspaces ?? { input: [], output: [] };
-          const kept = body.override_existing === true ? [] : phase === 'input' ? input : output;
-          const ids = new Set(kept);
-          for (const [index, { workspace_id: named, excluded }] of body.workspaces.entries()) {
-            const found = await workspaces.find(key.organisationId, named);
-            if (found === undefined)
-              throw refusedBody([{ path: `/workspaces/${index}/workspace_id`, message: noWorkspace(named) }]);
-            if (excluded) ids.add(found.id);
-            else ids.delete(found.id);
-          }
-          if (ids.size > maxExcluded)
-            throw refusedBody([{ path: '/workspaces', message: `would exclude more than ${maxExcluded}` }]);
-          return { defaults: { ...defaults, excludedWorkspaces: { input, output, [phase]: [...ids] } } };
-        });
-        return showExclusions(changed, phase);
-      },
-    }),
-  ];
-}
-
-function noWorkspace(named: string): string {
-  return `there is no workspace ${JSON.stringify(named)}; GET /workspaces lists them`;
-}
-
 const path = '/admin/organisation/settings';
 
 const Body = Type.Object(
@@ -364,8 +419,6 @@ export function settingsRoutes(scope: Scope): readonly RouteDefinition[] {
     getRoute(scope),
     updateRoute(scope),
     ...organisationDefaultsRoutes(scope),
-    ...exclusionRoutes(scope, 'input'),
-    ...exclusionRoutes(scope, 'output'),
     ...workspaceSettingsRoutes(scope),
   ];
 }

@@ -136,3 +136,16 @@ export async function namedWorkspaces<T extends { readonly id: string }>(
   }
   return said;
 }
+
+/** Path of the routes of workspaces, with the suffix of their operation ids. */
+export interface WorkspacePlace {
+  readonly path: '/admin/workspaces' | '/workspaces';
+  /** Suffix of the operation ids. */
+  readonly suffix: '' | '_plain';
+}
+
+/** Both paths of workspaces and their members, settings and so on. */
+export const workspacePlaces: readonly WorkspacePlace[] = [
+  { path: '/admin/workspaces', suffix: '' },
+  { path: '/workspaces', suffix: '_plain' },
+];

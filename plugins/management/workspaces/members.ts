@@ -1,5 +1,5 @@
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
-import { defineRoute, GatewayError, type Scope, Type } from '../../../core/pipeline/plugin.ts';
+import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type {
   Member,
   MemberFilter,
@@ -7,20 +7,78 @@ import type {
   UserRecord,
   WorkspaceRole,
 } from '../../../core/ports/people.ts';
-import { memberExample, MemberReply, showMember, type WorkspacePlace, workspacePlaces } from './record.ts';
+import { type WorkspacePlace, workspacePlaces } from '../shared/workspace-access.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
 import {
   GivenWorkspaceRole,
   namedUsers,
+  OrganisationRoleSchema,
   readWorkspaceRole,
   requireGrant,
   requireNotAboveActor,
   requireSamePath,
   visibleMember,
+  WorkspaceRoleSchema,
 } from '../users/record.ts';
 import { Identifier, Name, Person, strict } from '../shared/fields.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
+
+/** A member of a workspace in the API. */
+export const MemberReply = Type.Object({
+  object: Type.Literal('workspace-user'),
+  id: Type.String({ description: 'The id of the user.' }),
+  first_name: Type.String(),
+  last_name: Type.String(),
+  email: Type.String(),
+  org_role: OrganisationRoleSchema,
+  role: WorkspaceRoleSchema,
+  status: Type.Literal('active'),
+  scopes: Type.Array(Type.String(), {
+    description:
+      'Always empty: only keys have scopes. The rights of users follow from `role` and `org_role`.',
+  }),
+  settings: Type.Null({ description: 'Always empty: members have no settings of their own.' }),
+  workspace_id: Type.String(),
+  created_at: Type.String({ description: 'Start of the membership.' }),
+  last_updated_at: Type.String(),
+});
+
+/** Converts a stored member to the API's shape. */
+export function showMember({ member, user }: Member): Static<typeof MemberReply> {
+  return {
+    object: 'workspace-user',
+    id: user.id,
+    first_name: user.firstName,
+    last_name: user.lastName,
+    email: user.email,
+    org_role: user.role,
+    role: member.role,
+    status: 'active',
+    scopes: [],
+    settings: null,
+    workspace_id: member.workspaceId,
+    created_at: new Date(member.createdAt).toISOString(),
+    last_updated_at: new Date(member.updatedAt).toISOString(),
+  };
+}
+
+/** Example for the reference. */
+const memberExample: Static<typeof MemberReply> = {
+  object: 'workspace-user',
+  id: '0198a1c2-7b3e-7c4d-8e5f-6a7b8c9d0e1f',
+  first_name: 'Ann',
+  last_name: 'Lee',
+  email: 'ann@example.com',
+  org_role: 'member',
+  role: 'manager',
+  status: 'active',
+  scopes: [],
+  settings: null,
+  workspace_id: '0198a1c2-8c4f-7d5e-9f60-7b8c9d0e1f2a',
+  created_at: '2026-11-21T09:00:00.000Z',
+  last_updated_at: '2026-11-21T09:00:00.000Z',
+};
 
 /** Upper bound of members added by one request. */
 const maxMembers = 100;

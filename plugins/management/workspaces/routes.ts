@@ -5,28 +5,174 @@ import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../
 import type { KeyRecord } from '../../../core/ports/directory.ts';
 import type { Member } from '../../../core/ports/people.ts';
 import type { ResourcesReader, WorkspaceFilter, WorkspaceRecord } from '../../../core/ports/resources.ts';
-import { insertMembers } from './members.ts';
+import { insertMembers, MemberReply, showMember } from './members.ts';
 import { type DefaultNames, namesIn, namesOfOrganisation } from '../configs/uses.ts';
 import { newSlug, requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
-import { Identifier, Name, strict } from '../shared/fields.ts';
+import {
+  AllowedModelNames,
+  Description,
+  Identifier,
+  ManagedBy,
+  Metadata,
+  Name,
+  orNull,
+  strict,
+} from '../shared/fields.ts';
 import { namedUsers } from '../users/record.ts';
 import {
   changedGuardrails,
-  CreateWorkspace,
+  guardrailDefaults,
   readDefaults,
-  resetWorkspaceUsage,
-  shownMembers,
-  showWithUsers,
-  showWorkspace,
-  UpdateWorkspace,
-  type WorkspacePlace,
-  workspacePlaces,
-  WorkspaceReply,
-  WorkspaceWithUsers,
-} from './record.ts';
+  showGuardrails,
+  shownModels,
+} from './defaults.ts';
 import type { Paged } from '../../../core/ports/page.ts';
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
-import { readRateLimits, readUsageLimits } from '../shared/limits.ts';
+import {
+  readRateLimits,
+  readUsageLimits,
+  ResetTimes,
+  ResetUsage,
+  resetUsed,
+  showResetTimes,
+  showUsedLimit,
+  UsageLimitSchema,
+} from '../shared/limits.ts';
+import { workspaceBudgetKey } from '../../../core/access/limit-charges.ts';
+import { RateLimits } from '../../../core/organisation/limits.ts';
+import { type WorkspacePlace, workspacePlaces } from '../shared/workspace-access.ts';
+
+const fields = {
+  description: Type.Optional(orNull(Description)),
+  icon: Type.Optional(orNull(Type.String({ maxLength: 255 }))),
+  defaults: Type.Optional(
+    Type.Object(
+      {
+        metadata: Type.Optional(Metadata),
+        config_id: Type.Optional(orNull(Name('A config of this gateway.'))),
+        allowed_models: Type.Optional(orNull(AllowedModelNames)),
+        ...guardrailDefaults,
+      },
+      strict,
+    ),
+  ),
+  usage_limits: Type.Optional(orNull(Type.Array(UsageLimitSchema, { maxItems: 10 }))),
+  rate_limits: Type.Optional(orNull(RateLimits)),
+};
+
+const WorkspaceName = Name('Unique in the organisation.');
+
+/** Body that creates a workspace. */
+const CreateWorkspace = Type.Object(
+  {
+    name: WorkspaceName,
+    ...fields,
+    users: Type.Optional(
+      Type.Array(Name('Id or e-mail address of a user of the organisation.'), {
+        maxItems: 100,
+        description: 'Initial members, with the role `member`.',
+      }),
+    ),
+  },
+  strict,
+);
+
+/** Body that changes a workspace; absent members stay unchanged, and lists are replaced as a whole. */
+const UpdateWorkspace = Type.Object(
+  { name: Type.Optional(WorkspaceName), ...fields, reset_usage: ResetUsage },
+  strict,
+);
+
+/** A workspace in the API. */
+const WorkspaceReply = Type.Object({
+  id: Type.String(),
+  slug: Type.String(),
+  name: Type.String(),
+  description: Type.String(),
+  icon: Type.String(),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  defaults: Type.Object({
+    metadata: Metadata,
+    config_id: orNull(Type.String()),
+    allowed_models: orNull(AllowedModelNames),
+    input_guardrails: Type.Array(Type.String()),
+    output_guardrails: Type.Array(Type.String()),
+    is_default: Type.Integer({ description: '1 for the workspace that the gateway created itself.' }),
+    object: Type.Literal('workspace'),
+  }),
+  usage_limits: Type.Array(UsageLimitSchema),
+  ...ResetTimes,
+  rate_limits: RateLimits,
+  managed_by: ManagedBy,
+  object: Type.Literal('workspace'),
+});
+
+/** Upper bound of members in an answer about one workspace. */
+const shownMembers = 100;
+
+/** One workspace with its members. */
+const WorkspaceWithUsers = Type.Object({
+  ...WorkspaceReply.properties,
+  users: Type.Optional(
+    Type.Array(MemberReply, {
+      description: `The first ${shownMembers} members, for keys with the scope \`workspace_users.list\`.`,
+    }),
+  ),
+});
+
+/** Converts a stored workspace with its members, unless undefined, to the API's shape. */
+function showWithUsers(
+  record: WorkspaceRecord,
+  members: readonly Member[] | undefined,
+  scope: Pick<Scope, 'budgets' | 'clock'>,
+): Static<typeof WorkspaceWithUsers> {
+  return {
+    ...showWorkspace(record, scope),
+    ...(members !== undefined && { users: members.map((member) => showMember(member)) }),
+  };
+}
+
+/** Budget of a workspace's usage limits. */
+function budgetOf({ id, organisationId, createdAt }: WorkspaceRecord) {
+  return { prefix: workspaceBudgetKey(organisationId, id), organisationId, createdAt };
+}
+
+/** Resets the usage counted against a workspace's usage limits. */
+function resetWorkspaceUsage(record: WorkspaceRecord, { budgets }: Pick<Scope, 'budgets'>): Promise<void> {
+  return resetUsed(record.usageLimits, budgetOf(record), budgets);
+}
+
+/** Converts a stored workspace to the API's shape. */
+function showWorkspace(
+  record: WorkspaceRecord,
+  scope: Pick<Scope, 'budgets' | 'clock'>,
+): Static<typeof WorkspaceReply> {
+  return {
+    id: record.id,
+    slug: record.slug,
+    name: record.name,
+    description: record.description,
+    icon: record.icon,
+    status: record.status,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    defaults: {
+      metadata: { ...record.defaults.metadata },
+      config_id: record.defaults.configId ?? null,
+      allowed_models: shownModels(record.defaults),
+      ...showGuardrails(record.defaults),
+      is_default: record.isDefault ? 1 : 0,
+      object: 'workspace',
+    },
+    usage_limits: record.usageLimits.map((limit) => showUsedLimit(limit, budgetOf(record), scope.budgets)),
+    ...showResetTimes(record.usageLimits, budgetOf(record), scope),
+    rate_limits: record.rateLimits.map(({ type, unit, value }) => ({ type, unit, value })),
+    managed_by: record.managedBy ?? 'api',
+    object: 'workspace',
+  };
+}
 
 const statuses = ['active', 'archived'] as const;
 

@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { childArguments } from '../../storage/embedded/supervised-child.ts';
 
 /** A process of the bench, in a process group of its own. */
@@ -93,15 +92,4 @@ export async function announced(child: Child, pattern: RegExp, name: string, ms:
 function indented(output: string): string {
   const lines = output.trim().split('\n').slice(-20);
   return output.trim() === '' ? '' : `\n${lines.map((line) => `  ${line}`).join('\n')}`;
-}
-
-/** A port of loopback that is free now. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject).listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' ? (address?.port ?? 0) : 0));
-    });
-  });
 }

@@ -6,7 +6,8 @@ import { promisify } from 'node:util';
 import type { PeerName } from '../../core/administration/cli/bench-arguments.ts';
 import { messageOf } from '../../core/errors/gateway-error.ts';
 import { ask } from './load.ts';
-import { type Child, freePort, launch } from './child.ts';
+import { type Child, launch } from './child.ts';
+import { createServer } from 'node:net';
 
 /** Another gateway, as a row of data: configured as the start page of its documentation does it, with one provider. */
 interface Peer {
@@ -278,4 +279,15 @@ async function onPath(name: string, versionArgs?: readonly string[]): Promise<Pr
     versionArgs && (await run(program, [...versionArgs], { timeout: versionMs }).catch(() => undefined));
   const version = /\d+\.\d+[0-9A-Za-z.+-]*/.exec(`${told?.stdout ?? ''} ${told?.stderr ?? ''}`)?.[0];
   return { program, args: [], version };
+}
+
+/** A port of loopback that is free now. */
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject).listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' ? (address?.port ?? 0) : 0));
+    });
+  });
 }

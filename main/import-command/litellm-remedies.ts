@@ -256,43 +256,6 @@ export const deploymentRemedies: Readonly<Record<string, string>> = {
   vector_store_ids: 'vector stores are not searched for chats',
 };
 
-/** Checks of other vendors, with the check of the gateway to write instead. */
-export const checkRemedies: Readonly<Record<string, string>> = {
-  aporia: 'aporia.validateProject, with the id of the project',
-  'azure/prompt_shield': 'azure.shieldPrompt',
-  'azure/text_moderations': 'azure.contentSafety',
-  openai_moderation: 'default.judge, or mistral.moderateContent',
-  pangea: 'pangea.textGuard',
-  lasso: 'lasso.classify',
-  panw_prisma_airs: 'panw-prisma-airs.intercept',
-  pillar: 'pillar.scanPrompt and pillar.scanResponse',
-  aim: 'default.webhook',
-  guardrails_ai: 'default.webhook',
-  generic_guardrail_api: 'default.webhook',
-  llm_as_a_judge: 'default.judge',
-  tool_permission: 'allow of plugins.mcp.servers, or the plugin of examples/plugins/tool-allow-list.ts',
-};
-
-/** Settings of MCP servers. */
-export const serverRemedies: Readonly<Record<string, string>> = {
-  mcp_info: 'is text for people, and prices of tools, which the gateway does not count',
-  description: 'is text for people; servers of the administration API have one',
-  alias: 'rename the server under plugins.mcp.servers',
-  enabled: 'a server in the file is on',
-  authentication_token: 'see auth_type',
-  access_groups: 'workspaces of the server say who may use it',
-  mcp_access_groups: 'workspaces of the server say who may use it',
-  disallowed_tools: 'tools.NAME.enabled: false of the server',
-  allow_all_keys: 'a key needs the scope mcp.invoke',
-  extra_headers: 'identity_headers of the server tell it who calls (docs/mcp.md)',
-  oauth2_flow: 'oauth of the server (docs/mcp.md)',
-  client_id: 'oauth.client_id of the server (docs/mcp.md)',
-  client_secret: 'oauth.client_secret of the server (docs/mcp.md)',
-  authorization_url: 'oauth.authorization_endpoint of the server (docs/mcp.md)',
-  token_url: 'oauth.token_endpoint of the server (docs/mcp.md)',
-  scopes: 'oauth.scope of the server (docs/mcp.md)',
-};
-
 /** Members of `model_info` that clients are told. */
 export const shownInfo: ReadonlySet<string> = new Set([
   'max_tokens',

@@ -10,7 +10,7 @@ import {
 import type { AnswerFacts } from '../../core/dialects/dialect.ts';
 import type { Cache, Similar } from '../../core/ports/cache.ts';
 import { type HeaderList, headerValue } from '../../core/ports/header-list.ts';
-import { AnswerStore, headersToKeep, type StoredAnswer, wholeJson, wholeStream } from './stored-answer.ts';
+import { AnswerStore, headersToKeep, type StoredAnswer } from './stored-answer.ts';
 import { cacheKey, namespaceOf, rememberBody } from './cache-key.ts';
 import { CollectingBudget, collectStream, replay, streamTypeOf } from './replay.ts';
 import type { CacheArea } from '../../core/base/cache-namespace.ts';
@@ -18,6 +18,7 @@ import type { Clock } from '../../core/ports/clock.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { type Question, questionOf, type SimilarQuestions } from './similar-questions.ts';
 import { PassingMap } from '../../core/base/recent-map.ts';
+import { chatEndpoints, type EndpointId } from '../../core/dialects/endpoint.ts';
 
 /** Requests that may wait for one answer; the others make their own call. */
 const maxFollowers = 256;
@@ -409,4 +410,44 @@ interface Answered {
   readonly body: Buffer;
   /** Undefined for an answer that must not be cached. */
   readonly found: AnswerFacts | undefined;
+}
+
+/** Finish reasons of failed answers. */
+const broken: ReadonlySet<string> = new Set(['error', 'failed', 'cancelled']);
+
+/**
+ * Facts of a JSON answer that may be cached: complete and without an error. Undefined for any other. `known` holds the
+ * facts that are parsed already.
+ */
+function wholeJson(
+  { dialect, endpoint }: AttemptContext,
+  body: Buffer,
+  known: AnswerFacts | undefined,
+): AnswerFacts | undefined {
+  const facts = known ?? dialect.scanAnswer(endpoint.id, body);
+  // Facts are found only in what can be parsed; an answer without any still has to prove that it is JSON.
+  if (facts.usage === undefined && facts.finishReason === undefined && !isJsonObject(body)) return undefined;
+  return isCacheable(endpoint.id, facts) ? facts : undefined;
+}
+
+/** The same for the bytes of a stream: it must have come to its own end marker. */
+function wholeStream({ dialect, endpoint }: AttemptContext, bytes: Buffer): AnswerFacts | undefined {
+  const scanner = dialect.streamScanner(endpoint.id);
+  scanner.scan(bytes);
+  return scanner.ended && isCacheable(endpoint.id, scanner.facts) ? scanner.facts : undefined;
+}
+
+function isCacheable(endpoint: EndpointId, { errorMessage, finishReason }: AnswerFacts): boolean {
+  if (errorMessage !== undefined) return false;
+  if (finishReason === undefined) return !chatEndpoints.has(endpoint);
+  return !finishReason.split(',').some((reason) => broken.has(reason));
+}
+
+function isJsonObject(body: Buffer): boolean {
+  try {
+    const value: unknown = JSON.parse(body.toString('utf8'));
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
 }

@@ -4,49 +4,6 @@ import type { Cache, CachedValue } from '../../core/ports/cache.ts';
 import { type CacheArea, invalidationKey } from '../../core/base/cache-namespace.ts';
 import type { Clock } from '../../core/ports/clock.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
-import type { AnswerFacts } from '../../core/dialects/dialect.ts';
-import { chatEndpoints, type EndpointId } from '../../core/dialects/endpoint.ts';
-import type { AttemptContext } from '../../core/pipeline/context.ts';
-
-/** Finish reasons of failed answers. */
-const broken: ReadonlySet<string> = new Set(['error', 'failed', 'cancelled']);
-
-/**
- * Facts of a JSON answer that may be cached: complete and without an error. Undefined for any other. `known` holds the
- * facts that are parsed already.
- */
-export function wholeJson(
-  { dialect, endpoint }: AttemptContext,
-  body: Buffer,
-  known: AnswerFacts | undefined,
-): AnswerFacts | undefined {
-  const facts = known ?? dialect.scanAnswer(endpoint.id, body);
-  // Facts are found only in what can be parsed; an answer without any still has to prove that it is JSON.
-  if (facts.usage === undefined && facts.finishReason === undefined && !isJsonObject(body)) return undefined;
-  return isCacheable(endpoint.id, facts) ? facts : undefined;
-}
-
-/** The same for the bytes of a stream: it must have come to its own end marker. */
-export function wholeStream({ dialect, endpoint }: AttemptContext, bytes: Buffer): AnswerFacts | undefined {
-  const scanner = dialect.streamScanner(endpoint.id);
-  scanner.scan(bytes);
-  return scanner.ended && isCacheable(endpoint.id, scanner.facts) ? scanner.facts : undefined;
-}
-
-function isCacheable(endpoint: EndpointId, { errorMessage, finishReason }: AnswerFacts): boolean {
-  if (errorMessage !== undefined) return false;
-  if (finishReason === undefined) return !chatEndpoints.has(endpoint);
-  return !finishReason.split(',').some((reason) => broken.has(reason));
-}
-
-function isJsonObject(body: Buffer): boolean {
-  try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
-    return typeof value === 'object' && value !== null && !Array.isArray(value);
-  } catch {
-    return false;
-  }
-}
 
 type MaybePromise<T> = T | Promise<T>;
 

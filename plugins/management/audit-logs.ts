@@ -102,8 +102,13 @@ const Entry = Type.Object({
   error: Type.String({ description: 'Reason for the refusal; empty if the attempt was not refused.' }),
 });
 
+/** The routes of the audit trail. */
+export function auditLogRoutes(): readonly RouteDefinition[] {
+  return [auditLogsRoute(), auditVerificationRoute()];
+}
+
 /** `GET /audit-logs`: changes and refused attempts, with their actors. */
-export function auditLogsRoute(): RouteDefinition {
+function auditLogsRoute(): RouteDefinition {
   const { object, total } = listReply;
   return defineRoute({
     id: 'audit_logs.list',
@@ -140,7 +145,7 @@ export function auditLogsRoute(): RouteDefinition {
 }
 
 /** `GET /audit-logs/verification`: whether the chain is as it was written, a thousand entries at a time. */
-export function auditVerificationRoute(): RouteDefinition {
+function auditVerificationRoute(): RouteDefinition {
   return defineRoute({
     id: 'audit_logs.verify',
     method: 'GET',

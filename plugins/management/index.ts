@@ -2,7 +2,7 @@ import { definePlugin, defineRoute, GatewayError, type Scope, Type } from '../..
 import { compileRedaction, redactionFaults } from '../../core/redaction/redaction.ts';
 import { redactionRules } from '../../core/redaction/redaction-options.ts';
 import { apiKeyRoutes } from './api-keys/routes.ts';
-import { auditLogsRoute, auditVerificationRoute, DeniedAttempts } from './audit-logs.ts';
+import { auditLogRoutes, DeniedAttempts } from './audit-logs.ts';
 import { callerRoute } from './api-keys/access.ts';
 import { cacheSummaryRoute, graphRoutes } from './analytics/routes.ts';
 import { configFileRoutes } from './config-file.ts';
@@ -16,15 +16,15 @@ import { groupMappingRoutes } from './users/group-mappings.ts';
 import { groupRoutes, namedGroupRoutes } from './analytics/groups.ts';
 import { guardrailChecksRoute, guardrailRoutes } from './guardrails/routes.ts';
 import { insertLogsRoute } from './logs/reported.ts';
-import { integrationRoutes, providerKindsRoute } from './integrations/routes.ts';
+import { integrationRoutes } from './integrations/routes.ts';
+import { modelPricingRoute, providerKindsRoute } from './integrations/models.ts';
 import { inviteRoutes } from './invites/routes.ts';
 import { litellmRoutes } from './litellm/routes.ts';
 import { labelRoutes } from './prompts/labels.ts';
 import { memberRoutes } from './workspaces/members.ts';
-import { modelPricingRoute } from './integrations/models.ts';
 import { otelRoutes } from './telemetry/routes.ts';
 import { promptPartialRoutes } from './prompts/partials.ts';
-import { promptRoutes, renderPromptRoute } from './prompts/routes.ts';
+import { promptRoutes } from './prompts/routes.ts';
 import { settingsRoutes } from './settings/routes.ts';
 import { secretReferenceRoutes } from './secret-references/routes.ts';
 import { rateLimitPolicyRoutes } from './policies/rate-limits.ts';
@@ -40,7 +40,7 @@ import {
   mcpIntegrationCapabilityRoutes,
   mcpServerCapabilityRoutes,
 } from './mcp-integrations/capabilities.ts';
-import { mcpIntegrationRoutes, mcpIntegrationWorkspaceRoutes } from './mcp-integrations/routes.ts';
+import { mcpIntegrationRoutes } from './mcp-integrations/routes.ts';
 import { mcpMetadataRoutes, mcpServerTestRoute } from './mcp-integrations/metadata.ts';
 import { mcpServerConnectionRoutes } from './mcp-servers/connections.ts';
 import { mcpServerRoutes } from './mcp-servers/routes.ts';
@@ -108,8 +108,7 @@ export default definePlugin({
       ...virtualKeyRoutes(scope),
       ...configRoutes(scope),
       ...secretReferenceRoutes(scope),
-      auditLogsRoute(),
-      auditVerificationRoute(),
+      ...auditLogRoutes(),
       ...rateLimitPolicyRoutes(scope),
       ...usageLimitPolicyRoutes(scope),
       ...guardrailRoutes(scope),
@@ -123,7 +122,6 @@ export default definePlugin({
       ...labelRoutes(scope),
       ...promptPartialRoutes(scope),
       ...promptRoutes(scope),
-      renderPromptRoute(scope),
       ...mcpRoutes(scope),
       ...(litellm ? litellmRoutes(scope) : []),
     ];
@@ -138,7 +136,6 @@ export default definePlugin({
 function mcpRoutes(scope: Scope): readonly RouteDefinition[] {
   return [
     ...mcpIntegrationRoutes(scope),
-    ...mcpIntegrationWorkspaceRoutes(scope),
     ...mcpIntegrationCapabilityRoutes(scope),
     ...mcpServerRoutes(scope),
     mcpServerTestRoute(scope),

@@ -8,9 +8,30 @@ import { type RpcId, textOf } from './messages.ts';
 import type { Account } from './oauth/connections.ts';
 import { elicitsUrls, type ServerLinks } from './server-link.ts';
 import type { ChangeMessage, ServerAnswer } from './server-answer.ts';
-import type { Selection } from './selection.ts';
 import type { McpServer } from './servers.ts';
 import type { Session } from './sessions.ts';
+
+/** A tool that a virtual server shows. */
+interface ChosenTool {
+  readonly server: McpServer;
+  /** Name at the server. */
+  readonly name: string;
+  /** Name for clients. */
+  readonly shown: string;
+  readonly description: string | undefined;
+}
+
+/** Servers, or tools of them, that are served as one. */
+export interface Selection {
+  /** Of the virtual server; empty for all servers. */
+  readonly slug: string;
+  readonly servers: readonly McpServer[];
+  /** Undefined: all tools of the servers, under the slugs of these. */
+  readonly chosen: readonly ChosenTool[] | undefined;
+  readonly mode: 'list' | 'search';
+  /** For the model, in the handshake. */
+  readonly instructions: string | undefined;
+}
 
 /** One request for several servers together. */
 export interface Gathering {

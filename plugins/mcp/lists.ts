@@ -6,7 +6,7 @@ import { textOf } from './messages.ts';
 import type { McpServer } from './servers.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import type { KeyRecord } from '../../core/ports/directory.ts';
-import { tellsCallers } from './oauth/server-identity.ts';
+import { type ServerIdentity, takesTokens } from './oauth/server-identity.ts';
 import type { Asked, ServerLinks } from './server-link.ts';
 
 /** Methods of lists. */
@@ -190,4 +190,11 @@ export function matchesTemplate(uri: string, template: string): boolean {
   }
   const last = parts.at(-1) ?? '';
   return last === '' ? parts.length > 1 || at === uri.length : uri.endsWith(last);
+}
+
+/** Requests to the server depend on who calls: by the token that is sent, or by headers. */
+function tellsCallers(server: ServerIdentity): boolean {
+  const { authType, oauth, identityHeaders } = server;
+  const isTokenOfCallers = authType === 'oauth_auto' || oauth.token_exchange !== undefined;
+  return (takesTokens(server) && isTokenOfCallers) || Object.keys(identityHeaders).length > 0;
 }

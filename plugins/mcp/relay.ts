@@ -17,8 +17,8 @@ import { Approvals } from './approvals.ts';
 import { recordAnswer, recordMessages, recordMethod, recordOpenStream } from './call-record.ts';
 import { matchesTemplate, OfferFilter, offerLists } from './lists.ts';
 import { readMessages, refusedCapability, type RpcMessage, textOf } from './messages.ts';
-import { type Answered, type Asked, greetingResult, type ServerLinks } from './server-link.ts';
-import { ChangedEvents, type ChangeMessage, changedBody, messagesIn, PassedStream } from './server-answer.ts';
+import type { Answered, Asked, ServerLinks } from './server-link.ts';
+import { changedBody, ChangedEvents, type ChangeMessage, messagesIn, PassedStream } from './server-answer.ts';
 import type { McpServer } from './servers.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -441,4 +441,11 @@ class ListenStream extends PassedStream {
     this.#over();
     super.fail(error, told);
   }
+}
+
+/** The parts of a handshake's result that the gateway needs. */
+function greetingResult(messages: readonly JsonObject[], id: JsonObject[string] | undefined) {
+  const answer = messages.find((message) => message['id'] === id && 'result' in message);
+  const result = answer?.['result'];
+  return isJsonObject(result) ? { version: textOf(result, 'protocolVersion') ?? '', result } : undefined;
 }

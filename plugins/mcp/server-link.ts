@@ -301,13 +301,6 @@ export class ServerLinks {
   }
 }
 
-/** The parts of a handshake's result that the gateway needs. */
-export function greetingResult(messages: readonly JsonObject[], id: JsonObject[string] | undefined) {
-  const answer = messages.find((message) => message['id'] === id && 'result' in message);
-  const result = answer?.['result'];
-  return isJsonObject(result) ? { version: textOf(result, 'protocolVersion') ?? '', result } : undefined;
-}
-
 const versionForm = /^[\w.-]{1,32}$/;
 
 /** Throws `mcp_message_invalid` for a header that cannot be a version; the server says which ones it knows. */

@@ -3,8 +3,7 @@ import {
   showOptions,
 } from '../../../core/organisation/integration-configurations.ts';
 import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { UsageLimit } from '../../../core/ports/budgets.ts';
-import type { IntegrationAccess, SecretMapping } from '../../../core/ports/record-kinds.ts';
+import type { SecretMapping } from '../../../core/ports/record-kinds.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import { headersOf } from '../../../core/organisation/mcp-address.ts';
 import {
@@ -14,9 +13,7 @@ import {
   unmasked,
   unmaskedConfigurations,
 } from '../shared/sealed-secrets.ts';
-import { showUsageLimit } from '../../../core/organisation/limits.ts';
-import { shownRateLimits, ShownRateLimits, UsageLimitSchema } from '../shared/limits.ts';
-import { ManagedBy, Name, nearest, orNull, refusedBody, strict } from '../shared/fields.ts';
+import { Name, nearest, refusedBody, strict } from '../shared/fields.ts';
 import {
   changedContent,
   type IntegrationContent,
@@ -25,7 +22,6 @@ import {
   type MappableFields,
   newIntegrationFields,
   PricingAdjustments,
-  showAdjustments,
   SecretMappings,
   SecretMappingSchema,
   Slug,
@@ -233,83 +229,6 @@ function asGivenConfigurations({ data, plain }: IntegrationContent): GivenConfig
   return given;
 }
 
-/** An integration in a list. */
-export const IntegrationReply = Type.Object({
-  id: Type.String(),
-  slug: Type.String(),
-  organisation_id: Type.String(),
-  workspace_id: orNull(Type.String()),
-  type: Type.Union([Type.Literal('workspace'), Type.Literal('organisation')]),
-  ai_provider_id: Type.String(),
-  name: Type.String(),
-  description: Type.String(),
-  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
-  created_at: Type.String(),
-  last_updated_at: Type.String(),
-  managed_by: ManagedBy,
-  object: Type.Literal('integration'),
-});
-
-/** Access of workspaces to an integration, in answers. */
-export const AccessReply = Type.Object({
-  enabled: Type.Boolean(),
-  usage_limits: orNull(Type.Array(UsageLimitSchema)),
-  rate_limits: ShownRateLimits,
-});
-
-/** One integration. */
-export const IntegrationDetail = Type.Object({
-  ...IntegrationReply.properties,
-  masked_key: Type.String({ description: 'First and last characters of the key; empty without a key.' }),
-  configurations: Type.Record(Type.String(), Type.Unknown(), { description: 'Secrets masked.' }),
-  global_workspace_access_settings: AccessReply,
-  allow_all_models: Type.Boolean(),
-  workspace_count: Type.Integer({ description: 'Workspaces that are listed and allowed.' }),
-  secret_mappings: Type.Array(SecretMappingSchema),
-  pricing_adjustments: PricingAdjustments,
-});
-
-/** Converts a stored integration to its shape in lists. */
-export function showIntegration(record: StoredRecord<'integration'>): Static<typeof IntegrationReply> {
-  return {
-    id: record.id,
-    slug: record.slug,
-    organisation_id: record.organisationId,
-    workspace_id: record.workspaceId ?? null,
-    type: record.workspaceId === undefined ? 'organisation' : 'workspace',
-    ai_provider_id: record.data.aiProviderId,
-    name: record.name,
-    description: record.data.description,
-    status: record.status,
-    created_at: new Date(record.createdAt).toISOString(),
-    last_updated_at: new Date(record.updatedAt).toISOString(),
-    managed_by: record.managedBy ?? 'api',
-    object: 'integration',
-  };
-}
-
-/** Converts one integration with opened secrets to the API's shape, with the secrets masked. */
-export function showWholeIntegration(
-  record: StoredRecord<'integration'>,
-  plain: PlainSecrets,
-): Static<typeof IntegrationDetail> {
-  const { data } = record;
-  const { workspaces } = data;
-  return {
-    ...showIntegration(record),
-    masked_key: plain['key'] === undefined ? '' : maskOf(plain['key']),
-    configurations: shownConfigurations(record, plain),
-    global_workspace_access_settings: showAccess(data.globalAccess),
-    allow_all_models: data.allowAllModels,
-    workspace_count:
-      record.workspaceId === undefined
-        ? Object.values(workspaces).filter(({ enabled }) => enabled).length
-        : 1,
-    secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
-    pricing_adjustments: showAdjustments(data),
-  };
-}
-
 /** The settings of an integration with masked secrets. */
 export function shownConfigurations(
   { data }: StoredRecord<'integration'>,
@@ -322,47 +241,6 @@ export function shownConfigurations(
   }
   return shown;
 }
-
-/** Converts an access to the API's shape. */
-export function showAccess(
-  access: IntegrationAccess,
-  show: (limit: UsageLimit) => Static<typeof UsageLimitSchema> = showUsageLimit,
-): Static<typeof AccessReply> {
-  return {
-    enabled: access.enabled,
-    usage_limits: access.usageLimits.length === 0 ? null : access.usageLimits.map((limit) => show(limit)),
-    rate_limits: shownRateLimits(access.rateLimits),
-  };
-}
-
-/** An integration for the reference. */
-export const integrationExample: Static<typeof IntegrationReply> = {
-  id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10',
-  slug: 'openai-prod',
-  name: 'OpenAI, production',
-  organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11',
-  workspace_id: null,
-  type: 'organisation',
-  ai_provider_id: 'openai',
-  description: '',
-  status: 'active',
-  managed_by: 'api',
-  created_at: '2026-11-21T09:00:00.000Z',
-  last_updated_at: '2026-11-21T09:00:00.000Z',
-  object: 'integration',
-};
-
-/** The same for the answer about one integration. */
-export const wholeIntegrationExample: Static<typeof IntegrationDetail> = {
-  ...integrationExample,
-  masked_key: 'sk…9Q',
-  configurations: { openai_project: 'proj-1' },
-  global_workspace_access_settings: { enabled: true, usage_limits: null, rate_limits: null },
-  allow_all_models: true,
-  workspace_count: 0,
-  secret_mappings: [],
-  pricing_adjustments: { multiplier: { default: 1 } },
-};
 
 /** A change of an integration, with the secrets that the body gives unmasked. */
 interface SecretsChange {

@@ -1,5 +1,10 @@
 import { reachOf } from '../../../core/access/scopes.ts';
-import { emptyIntegration } from '../../../core/organisation/integrations.ts';
+import {
+  emptyIntegration,
+  PricingAdjustments,
+  SecretMappingSchema,
+  showAdjustments,
+} from '../../../core/organisation/integrations.ts';
 import type { RouteDefinition } from '../../../core/pipeline/define-route.ts';
 import { defineRoute, type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { Page } from '../../../core/ports/page.ts';
@@ -16,28 +21,28 @@ import {
   workspaceOfBody,
 } from '../shared/records.ts';
 import {
-  AccessReply,
   changedIntegration,
   CreateIntegration,
   GivenSlug,
-  IntegrationDetail,
-  integrationExample,
-  IntegrationReply,
   integrationScopes,
   providerRow,
   requireIntegrationScope,
   seenIntegrations,
-  showAccess,
-  showIntegration,
-  showWholeIntegration,
+  showMapping,
+  shownConfigurations,
   UpdateIntegration,
   visibleIntegration,
-  wholeIntegrationExample,
 } from './record.ts';
 import { integrationModelRoutes } from './models.ts';
-import { openSecrets, sealSecrets, shownSecrets } from '../shared/sealed-secrets.ts';
+import {
+  maskOf,
+  openSecrets,
+  type PlainSecrets,
+  sealSecrets,
+  shownSecrets,
+} from '../shared/sealed-secrets.ts';
 import { addDefaultProvider, requireUnused } from '../providers/routes.ts';
-import { Identifier, Name, orNull, Place, strict } from '../shared/fields.ts';
+import { Identifier, ManagedBy, Name, orNull, Place, strict } from '../shared/fields.ts';
 import { accessTo } from '../../../core/access/integration-access.ts';
 import { integrationBudgetKey } from '../../../core/access/limit-charges.ts';
 import { accessLimits } from '../../../core/organisation/providers.ts';
@@ -48,17 +53,134 @@ import {
   ResetTimes,
   ResetUsage,
   resetUsed,
+  shownRateLimits,
+  ShownRateLimits,
   showResetTimes,
   showUsedLimit,
   usageLimitOfBody,
+  UsageLimitSchema,
 } from '../shared/limits.ts';
 import { namedWorkspaces, requireShared } from '../shared/workspace-access.ts';
-import {
-  configurationNames,
-  ConfigurationsSchema,
-} from '../../../core/organisation/integration-configurations.ts';
-import { providerFields, templateFields } from '../../../core/providers/provider-fields.ts';
-import { listReply } from '../shared/replies.ts';
+import type { UsageLimit } from '../../../core/ports/budgets.ts';
+import { showUsageLimit } from '../../../core/organisation/limits.ts';
+
+/** An integration in a list. */
+const IntegrationReply = Type.Object({
+  id: Type.String(),
+  slug: Type.String(),
+  organisation_id: Type.String(),
+  workspace_id: orNull(Type.String()),
+  type: Type.Union([Type.Literal('workspace'), Type.Literal('organisation')]),
+  ai_provider_id: Type.String(),
+  name: Type.String(),
+  description: Type.String(),
+  status: Type.Union([Type.Literal('active'), Type.Literal('archived')]),
+  created_at: Type.String(),
+  last_updated_at: Type.String(),
+  managed_by: ManagedBy,
+  object: Type.Literal('integration'),
+});
+
+/** Access of workspaces to an integration, in answers. */
+const AccessReply = Type.Object({
+  enabled: Type.Boolean(),
+  usage_limits: orNull(Type.Array(UsageLimitSchema)),
+  rate_limits: ShownRateLimits,
+});
+
+/** One integration. */
+const IntegrationDetail = Type.Object({
+  ...IntegrationReply.properties,
+  masked_key: Type.String({ description: 'First and last characters of the key; empty without a key.' }),
+  configurations: Type.Record(Type.String(), Type.Unknown(), { description: 'Secrets masked.' }),
+  global_workspace_access_settings: AccessReply,
+  allow_all_models: Type.Boolean(),
+  workspace_count: Type.Integer({ description: 'Workspaces that are listed and allowed.' }),
+  secret_mappings: Type.Array(SecretMappingSchema),
+  pricing_adjustments: PricingAdjustments,
+});
+
+/** Converts a stored integration to its shape in lists. */
+function showIntegration(record: StoredRecord<'integration'>): Static<typeof IntegrationReply> {
+  return {
+    id: record.id,
+    slug: record.slug,
+    organisation_id: record.organisationId,
+    workspace_id: record.workspaceId ?? null,
+    type: record.workspaceId === undefined ? 'organisation' : 'workspace',
+    ai_provider_id: record.data.aiProviderId,
+    name: record.name,
+    description: record.data.description,
+    status: record.status,
+    created_at: new Date(record.createdAt).toISOString(),
+    last_updated_at: new Date(record.updatedAt).toISOString(),
+    managed_by: record.managedBy ?? 'api',
+    object: 'integration',
+  };
+}
+
+/** Converts one integration with opened secrets to the API's shape, with the secrets masked. */
+function showWholeIntegration(
+  record: StoredRecord<'integration'>,
+  plain: PlainSecrets,
+): Static<typeof IntegrationDetail> {
+  const { data } = record;
+  const { workspaces } = data;
+  return {
+    ...showIntegration(record),
+    masked_key: plain['key'] === undefined ? '' : maskOf(plain['key']),
+    configurations: shownConfigurations(record, plain),
+    global_workspace_access_settings: showAccess(data.globalAccess),
+    allow_all_models: data.allowAllModels,
+    workspace_count:
+      record.workspaceId === undefined
+        ? Object.values(workspaces).filter(({ enabled }) => enabled).length
+        : 1,
+    secret_mappings: data.secretMappings.map((mapping) => showMapping(mapping)),
+    pricing_adjustments: showAdjustments(data),
+  };
+}
+
+/** Converts an access to the API's shape. */
+function showAccess(
+  access: IntegrationAccess,
+  show: (limit: UsageLimit) => Static<typeof UsageLimitSchema> = showUsageLimit,
+): Static<typeof AccessReply> {
+  return {
+    enabled: access.enabled,
+    usage_limits: access.usageLimits.length === 0 ? null : access.usageLimits.map((limit) => show(limit)),
+    rate_limits: shownRateLimits(access.rateLimits),
+  };
+}
+
+/** An integration for the reference. */
+const integrationExample: Static<typeof IntegrationReply> = {
+  id: '3f0c8f2e-7a0d-4b62-9f3c-2f3f6f9d7a10',
+  slug: 'openai-prod',
+  name: 'OpenAI, production',
+  organisation_id: '0b0ad9c2-5d0c-4d8a-a6d0-5b6d1a2f8c11',
+  workspace_id: null,
+  type: 'organisation',
+  ai_provider_id: 'openai',
+  description: '',
+  status: 'active',
+  managed_by: 'api',
+  created_at: '2026-11-21T09:00:00.000Z',
+  last_updated_at: '2026-11-21T09:00:00.000Z',
+  object: 'integration',
+};
+
+/** The same for the answer about one integration. */
+const wholeIntegrationExample: Static<typeof IntegrationDetail> = {
+  ...integrationExample,
+  masked_key: 'sk…9Q',
+  configurations: { openai_project: 'proj-1' },
+  global_workspace_access_settings: { enabled: true, usage_limits: null, rate_limits: null },
+  allow_all_models: true,
+  workspace_count: 0,
+  secret_mappings: [],
+  pricing_adjustments: { multiplier: { default: 1 } },
+};
 
 const path = '/integrations/{slug}/workspaces';
 const Params = Type.Object({ slug: Identifier });
@@ -360,68 +482,4 @@ export async function removeIntegration(
 ): Promise<void> {
   await removeProviders(writer, record);
   if (!(await writer.records.remove('integration', record.organisationId, record.id))) throw staleVersion();
-}
-
-const Field = Type.Object({
-  name: Type.String({ description: 'Its name in `configurations` of an integration.' }),
-  description: Type.String(),
-  secret: Type.Boolean({ description: 'Stored encrypted, and shown masked.' }),
-  required: Type.Boolean({
-    description: 'The address of the provider cannot be told without it, unless `custom_host` is given.',
-  }),
-});
-
-const KindReply = Type.Object({
-  id: Type.String({ description: '`ai_provider_id` of integrations.' }),
-  dialect: Type.String({ description: 'Wire format of the host.' }),
-  address: orNull(Type.String({ description: 'Null for software of your own: it needs `custom_host`.' })),
-  credentials: Type.String({
-    description: 'How the key is sent: `bearer`, `x-api-key`, `sigv4` …; `none` for hosts that need no key.',
-  }),
-  fields: Type.Array(Field),
-});
-
-const secretFields: ReadonlySet<string> = new Set([
-  ...providerFields.filter(({ secret }) => secret).map(({ name }) => name),
-  'custom_headers',
-]);
-const described = ConfigurationsSchema.properties as Readonly<
-  Record<string, { readonly description?: string }>
->;
-
-/** `GET /provider-kinds`: the providers that integrations can be made for, with the settings that each takes. */
-export function providerKindsRoute({ router }: Pick<Scope, 'router'>): RouteDefinition {
-  const kind = (id: string): Static<typeof KindReply> => {
-    const row = router.providers.get(id) ?? {};
-    const address = row.base_url ?? null;
-    const needed = templateFields(address ?? '');
-    return {
-      ...{ id, address, dialect: row.dialect ?? 'openai-chat', credentials: row.credentials ?? 'bearer' },
-      fields: configurationNames(id).map((name) => ({
-        name,
-        description: described[name]?.description ?? '',
-        secret: secretFields.has(name),
-        required: needed.includes(name) || (address === null && name === 'custom_host'),
-      })),
-    };
-  };
-  return defineRoute({
-    id: 'provider_kinds.list',
-    method: 'GET',
-    path: '/provider-kinds',
-    summary: 'The providers that integrations can be made for, with the settings that each takes',
-    scope: [
-      ...integrationScopes('list'),
-      ...integrationScopes('create'),
-      'virtual_keys.list',
-      'virtual_keys.create',
-    ],
-    // Reads only.
-    audit: null,
-    reply: Type.Object({ ...listReply, data: Type.Array(KindReply) }),
-    handle() {
-      const data = [...router.providers.keys()].sort((a, b) => a.localeCompare(b)).map(kind);
-      return { object: 'list' as const, total: data.length, data };
-    },
-  });
 }

@@ -110,7 +110,7 @@ export const mcpIntegrationExample: Static<typeof McpIntegrationReply> = {
 
 const path = '/mcp-integrations';
 
-/** The routes of MCP integrations: external servers of the Model Context Protocol. */
+/** The routes of MCP integrations: external servers of the Model Context Protocol, and the workspaces that may use them. */
 export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
   const { secrets } = scope;
   const integrations = new RecordResource(scope, {
@@ -185,6 +185,7 @@ export function mcpIntegrationRoutes(scope: Scope): readonly RouteDefinition[] {
         requireNoUsers(`The ${mcpIntegrationNoun} "${name}"`, users, 'Delete them first.');
       },
     }),
+    ...mcpIntegrationWorkspaceRoutes(scope),
   ];
 }
 
@@ -275,7 +276,7 @@ const example: ShownWorkspace = {
 };
 
 /** Routes for the access of workspaces to an MCP integration of the organisation. */
-export function mcpIntegrationWorkspaceRoutes(scope: Scope): readonly RouteDefinition[] {
+function mcpIntegrationWorkspaceRoutes(scope: Scope): readonly RouteDefinition[] {
   return [listWorkspacesRoute(), updateRoute(scope)];
 }
 

@@ -11,7 +11,7 @@ import type { UserRecord } from '../../../core/ports/people.ts';
 import type { Page, Paged } from '../../../core/ports/page.ts';
 import type { StoredRecord } from '../../../core/ports/records.ts';
 import type { ResourcesReader, ResourcesWriter } from '../../../core/ports/resources.ts';
-import { withReferences } from '../mcp-integrations/connection.ts';
+import { withReferences } from '../mcp-integrations/metadata.ts';
 import { Identifier, Name, strict } from '../shared/fields.ts';
 import { eachRecord, everyRecord } from '../shared/records.ts';
 import { longList, longListReply, longPageOf, longPageQuery } from '../shared/replies.ts';

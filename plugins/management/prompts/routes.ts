@@ -67,7 +67,7 @@ const emptyVersion: PromptData = {
 const ofThePath = ['promptID', 'prompt_id', 'promptId', 'prompt_i_d'];
 
 /** `POST /prompts/{promptId}/render`: the body that `/completions` would send to the provider. */
-export function renderPromptRoute({ directory }: Scope): RouteDefinition {
+function renderPromptRoute({ directory }: Scope): RouteDefinition {
   return defineRoute({
     id: 'prompts.render',
     method: 'POST',
@@ -274,6 +274,7 @@ export function promptRoutes(scope: Scope): readonly RouteDefinition[] {
     }),
     getVersionRoute(scope),
     labelRoute(scope),
+    renderPromptRoute(scope),
   ];
 }
 

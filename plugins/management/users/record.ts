@@ -1,9 +1,8 @@
 import { GatewayError, type Static, Type } from '../../../core/pipeline/plugin.ts';
-import type { Member, OrganisationRole, UserRecord, WorkspaceRole } from '../../../core/ports/people.ts';
+import type { OrganisationRole, UserRecord, WorkspaceRole } from '../../../core/ports/people.ts';
 import type { KeyRecord } from '../../../core/ports/directory.ts';
-import type { ResourcesReader, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import type { ResourcesReader } from '../../../core/ports/resources.ts';
 import { refusedBody } from '../shared/fields.ts';
-import { visibleWorkspace } from '../shared/records.ts';
 import { mayGrant, type Role } from '../../../core/access/scopes.ts';
 import type { Mistake } from '../../../core/base/json.ts';
 
@@ -129,32 +128,6 @@ export async function namedUsers(
   return [...found.values()];
 }
 
-/** Path parameters of a member. */
-interface MemberPath {
-  readonly workspaceId: string;
-  readonly userId: string;
-}
-
-/**
- * The member, by id or e-mail address, with its workspace. Throws `resource_not_found`, with the same message for an
- * unknown workspace and for one out of reach, and for a user of another organisation and for one who is not a member.
- */
-export async function visibleMember(
-  reader: Pick<ResourcesReader, 'workspaces' | 'members' | 'users'>,
-  key: KeyRecord,
-  { workspaceId, userId }: MemberPath,
-): Promise<Member & { readonly workspace: WorkspaceRecord }> {
-  const workspace = await visibleWorkspace(reader, key, workspaceId);
-  const { organisationId, id } = workspace;
-  const user = userId.includes('@') ? await findUser(reader, organisationId, userId) : undefined;
-  const found = await reader.members.find(organisationId, id, user?.id ?? userId);
-  if (found !== undefined) return { workspace, member: found.member, user: found.user };
-  throw new GatewayError(
-    'resource_not_found',
-    `The workspace "${workspace.name}" has no member "${userId.slice(0, 64)}". Check the id of the user, or the e-mail address.`,
-  );
-}
-
 /**
  * Some clients repeat a path parameter in the body (`workspace_id`) or in the query (`workspaceId`). Throws
  * `invalid_request` when the values differ.
@@ -167,14 +140,6 @@ export function requireSamePath(said: object, path: Readonly<Record<string, stri
       param: `/${name}`,
     });
   }
-}
-
-/**
- * Throws `scope_missing` when the user's role in the organisation is above the actor's: a manager may neither add such
- * users to a workspace nor change their role there.
- */
-export function requireNotAboveActor(actor: Role, { role }: Pick<UserRecord, 'role'>): void {
-  if (role !== 'member') requireGrant(actor, role);
 }
 
 /** Throws `scope_missing` when the role `actor` may not give, change or revoke the other role. */

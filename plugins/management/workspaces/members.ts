@@ -11,18 +11,19 @@ import { type WorkspacePlace, workspacePlaces } from '../shared/workspace-access
 import { listReply, pageOf, pageQuery } from '../shared/replies.ts';
 import { requireActive, staleVersion, visibleWorkspace } from '../shared/records.ts';
 import {
+  findUser,
   GivenWorkspaceRole,
   namedUsers,
   OrganisationRoleSchema,
   readWorkspaceRole,
   requireGrant,
-  requireNotAboveActor,
   requireSamePath,
-  visibleMember,
   WorkspaceRoleSchema,
 } from '../users/record.ts';
 import { Identifier, Name, Person, strict } from '../shared/fields.ts';
 import type { ResourcesReader, ResourcesWriter, WorkspaceRecord } from '../../../core/ports/resources.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { Role } from '../../../core/access/scopes.ts';
 
 /** A member of a workspace in the API. */
 export const MemberReply = Type.Object({
@@ -318,4 +319,38 @@ function removeRoute({ path, suffix }: WorkspacePlace): RouteDefinition {
       return {};
     },
   });
+}
+
+/** Path parameters of a member. */
+interface MemberPath {
+  readonly workspaceId: string;
+  readonly userId: string;
+}
+
+/**
+ * The member, by id or e-mail address, with its workspace. Throws `resource_not_found`, with the same message for an
+ * unknown workspace and for one out of reach, and for a user of another organisation and for one who is not a member.
+ */
+async function visibleMember(
+  reader: Pick<ResourcesReader, 'workspaces' | 'members' | 'users'>,
+  key: KeyRecord,
+  { workspaceId, userId }: MemberPath,
+): Promise<Member & { readonly workspace: WorkspaceRecord }> {
+  const workspace = await visibleWorkspace(reader, key, workspaceId);
+  const { organisationId, id } = workspace;
+  const user = userId.includes('@') ? await findUser(reader, organisationId, userId) : undefined;
+  const found = await reader.members.find(organisationId, id, user?.id ?? userId);
+  if (found !== undefined) return { workspace, member: found.member, user: found.user };
+  throw new GatewayError(
+    'resource_not_found',
+    `The workspace "${workspace.name}" has no member "${userId.slice(0, 64)}". Check the id of the user, or the e-mail address.`,
+  );
+}
+
+/**
+ * Throws `scope_missing` when the user's role in the organisation is above the actor's: a manager may neither add such
+ * users to a workspace nor change their role there.
+ */
+function requireNotAboveActor(actor: Role, { role }: Pick<UserRecord, 'role'>): void {
+  if (role !== 'member') requireGrant(actor, role);
 }

@@ -5,13 +5,12 @@ import type { Answer, RequestContext, Scope } from '../../../core/pipeline/plugi
 import type { OauthTokens } from '../../../core/ports/oauth.ts';
 import { Clients, isRegistered, placeOf } from './clients.ts';
 import { cookieName, setCookie } from '../../../core/base/cookies.ts';
-import { cookieOf, isOwnForm, redirect, Stopped } from '../../../core/pipeline/browser.ts';
+import { cookieOf, isOwnForm, redirect, shortBody, Stopped } from '../../../core/pipeline/browser.ts';
 import type { AuthorizationClientOptions, AuthorizationOptions } from '../options.ts';
 import { consentPage, endPage } from '../pages.ts';
 import { randomName } from '../../../core/base/envelope.ts';
 import { Seals } from '../../../core/pipeline/seals.ts';
-import { bodyOf, jsonAnswer, oauthError, OauthRefusal, Parameters } from './oauth-requests.ts';
-import { OrganisationProvider } from './organisation-provider.ts';
+import { OauthRefusal, OrganisationProvider } from './organisation-provider.ts';
 
 /** Lifetimes in milliseconds. */
 const consentMs = 600_000;
@@ -376,4 +375,53 @@ function backTo(
   if (state !== undefined) url.searchParams.set('state', state);
   url.searchParams.set('iss', origin);
   return redirect(url);
+}
+
+const maxBodyBytes = 32_768;
+
+/** Lets pages of any origin use what has no cookies. */
+const forPages = ['access-control-allow-origin', '*'];
+
+/** Parameters of a query or a form: each once (RFC 6749, 3.1). */
+class Parameters {
+  readonly #given: URLSearchParams;
+  readonly #refuse: (why: string) => Error;
+
+  constructor(text: string, refuse: (why: string) => Error) {
+    this.#given = new URLSearchParams(text);
+    this.#refuse = refuse;
+  }
+
+  /** Undefined when it is missing or empty. */
+  take(name: string): string | undefined {
+    const [value, ...more] = this.#given.getAll(name);
+    if (more.length > 0) throw this.#refuse(`The parameter ${name} is given more than once.`);
+    return value === '' ? undefined : value;
+  }
+
+  need(name: string): string {
+    const value = this.take(name);
+    if (value === undefined) throw this.#refuse(`The parameter ${name} is missing.`);
+    return value;
+  }
+}
+
+/** The body as text. Throws an `OauthRefusal` for one that is too long. */
+async function bodyOf(context: RequestContext): Promise<string> {
+  const text = await shortBody(context, maxBodyBytes);
+  if (text !== undefined) return text;
+  throw new OauthRefusal(
+    'invalid_request',
+    `Send at most ${maxBodyBytes} bytes, with a Content-Length.`,
+    413,
+  );
+}
+
+function jsonAnswer(status: number, value: object): Answer {
+  const headers = [...forPages, 'content-type', 'application/json', 'cache-control', 'no-store'];
+  return { status, headers, body: Buffer.from(JSON.stringify(value)) };
+}
+
+function oauthError({ code, message, status }: OauthRefusal): Answer {
+  return jsonAnswer(status, { error: code, error_description: message });
 }

@@ -1,15 +1,26 @@
 import { oauthClientOf, oauthMistakes, secretsOfOauth } from '../../../core/organisation/mcp-oauth.ts';
 import { GatewayError, type OptionFault, type Scope } from '../../../core/pipeline/plugin.ts';
 import {
-  oauthErrorOf,
   type OauthClient,
+  oauthErrorOf,
   type OauthServer,
   type OauthTokens,
 } from '../../../core/ports/oauth.ts';
 import type { McpOauthSettings } from '../../../core/ports/record-kinds.ts';
 import { Stopped } from '../../../core/pipeline/browser.ts';
 import type { AuthorizationClientOptions, McpOptions } from '../options.ts';
-import { OauthRefusal } from './oauth-requests.ts';
+
+/** Refusal of a request without a browser (RFC 6749, 5.2; RFC 7591, 3.2.2). */
+export class OauthRefusal extends Error {
+  readonly code: string;
+  readonly status: number;
+
+  constructor(code: string, message: string, status = 400) {
+    super(message);
+    this.code = code;
+    this.status = status;
+  }
+}
 
 /** Age in milliseconds from which the metadata is read again, and pause after a failure. */
 const metadataMs = 600_000;

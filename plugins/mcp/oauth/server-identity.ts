@@ -33,13 +33,6 @@ export function takesTokens({ authType }: Pick<ServerIdentity, 'authType'>): boo
   return authType === 'oauth_auto' || authType === 'oauth_client_credentials';
 }
 
-/** Requests to the server depend on who calls: by the token that is sent, or by headers. */
-export function tellsCallers(server: ServerIdentity): boolean {
-  const { authType, oauth, identityHeaders } = server;
-  const isTokenOfCallers = authType === 'oauth_auto' || oauth.token_exchange !== undefined;
-  return (takesTokens(server) && isTokenOfCallers) || Object.keys(identityHeaders).length > 0;
-}
-
 /** A request that is passed on to a server. */
 export interface Caller {
   readonly key: KeyRecord;

@@ -16,6 +16,7 @@ try {
       part: 'scripts/bench/part.ts',
       'mcp-upstream': 'scripts/bench/mcp-upstream.ts',
       asker: 'scripts/bench/asker.ts',
+      'window-asker': 'scripts/bench/window-asker.ts',
     },
     placeOf: (file) => pathToFileURL(file).href,
   });

@@ -1,15 +1,13 @@
-import { writeFile } from 'node:fs/promises';
-import path from 'node:path';
 import type { CDPSession, Page } from 'playwright-core';
-import { load } from '../../main/bench-command/load.ts';
-import { browserProgram, buildConsole, closeBrowser, openWindow } from '../../tests/browser/console-kit.ts';
+import { buildConsole, closeBrowser, openWindow } from '../../tests/browser/console-kit.ts';
 import { analyticsConfig, seededStore, type SeededStore } from './analytics/store.ts';
+import { type BesideConsoles, besideConsoles, windows } from './beside-consoles.ts';
 import { median } from './cpu.ts';
 import { removeFolder, startUpstream, startWeir } from './subject.ts';
-import { benchKey, requestBytes } from './workload.ts';
+import { benchKey } from './workload.ts';
 
 /** Figures of the console in a real browser. */
-interface ConsoleFigures {
+interface ConsoleFigures extends BesideConsoles {
   readonly rows: number;
   /** At a quarter of the processor's speed, with nothing in the browser's cache, milliseconds. */
   readonly first_paint_ms: number;
@@ -27,15 +25,10 @@ interface ConsoleFigures {
   /** From an interaction to the next paint, 75th percentile, milliseconds. */
   readonly interaction_p75_ms: number;
   readonly interactions: number;
-  /** p99 of requests with ten consoles open / without. */
-  readonly beside_ratio: number;
 }
 
 const slowness = 4;
 const dayMs = 86_400_000;
-const requestsPerSecond = 500;
-const connections = 32;
-const windows = 10;
 
 type Closers = (() => Promise<void>)[];
 
@@ -70,11 +63,8 @@ export async function measureConsole(quick: boolean): Promise<ConsoleFigures> {
     const filter = await inWindow(logsOf(store), (page) => filterTimes(page, quick ? 8 : 24));
     const scroll = await inWindow(logsOf(store), scrolling);
     const interaction = await inWindow(logsOf(store), interactions);
-    // In operation browsers run on machines of their own. Here they yield to the gateway: their requests are what is measured.
-    await closeBrowser();
-    process.env['WEIR_BROWSER'] = await yieldingBrowser(store.folder);
     const beside = await besideConsoles(weir.port, open, quick);
-    return { rows, ...paint, ...scripts, ...filter, ...scroll, ...interaction, beside_ratio: beside };
+    return { rows, ...paint, ...scripts, ...filter, ...scroll, ...interaction, ...beside };
   } finally {
     for (const close of closers) await close();
     await closeBrowser();
@@ -230,45 +220,6 @@ async function interactions(page: Page) {
   };
 }
 
-/**
- * A program that starts the browser with the lowest priority, and in the class of idle work: a low priority alone keeps a
- * processor for some milliseconds from a request that arrives.
- */
-async function yieldingBrowser(folder: string): Promise<string> {
-  const file = path.join(folder, 'yielding-browser.sh');
-  await writeFile(file, `#!/bin/sh\nexec chrt --idle 0 nice -n 19 '${browserProgram()}' "$@"\n`, {
-    mode: 0o700,
-  });
-  return file;
-}
-
-/** p99 of requests in turns alone and while ten consoles show the home page and follow the log. */
-async function besideConsoles(
-  port: number,
-  open: (place: string) => Promise<Page>,
-  quick: boolean,
-): Promise<number> {
-  const rounds = quick ? 3 : 7;
-  const requests = requestsPerSecond * (quick ? 4 : 10);
-  const bytes = requestBytes(port, false);
-  await load(port, bytes, 20_000, connections);
-  const pages: Page[] = [];
-  for (let number = 0; number < windows; number += 1)
-    pages.push(await open(number % 2 === 0 ? '/console' : '/console/logs?live=true'));
-  const asleep = async (sleeping: boolean): Promise<void> => {
-    for (const page of pages) await page.context().setOffline(sleeping);
-  };
-  const ratios: number[] = [];
-  for (let round = 0; round < rounds; round += 1) {
-    await asleep(true);
-    const alone = await load(port, bytes, requests, connections, requestsPerSecond);
-    await asleep(false);
-    const beside = await load(port, bytes, requests, connections, requestsPerSecond);
-    ratios.push(beside.p99Ms / alone.p99Ms);
-  }
-  return median(ratios);
-}
-
 function debuggerOf(page: Page): Promise<CDPSession> {
   return page.context().newCDPSession(page);
 }
@@ -301,4 +252,7 @@ export function printConsole(
     200,
   );
   verdict(`p99 of requests with ${windows} consoles open / alone`, figures.beside_ratio, 1.1);
+  console.log(
+    `     the consoles keep ${figures.beside_streams} streams and make ${figures.beside_calls} calls in twelve seconds`,
+  );
 }

@@ -13,6 +13,7 @@ const parts = {
   part: new URL('./part.ts', import.meta.url),
   'mcp-upstream': new URL('./mcp-upstream.ts', import.meta.url),
   asker: new URL('./asker.ts', import.meta.url),
+  'window-asker': new URL('./window-asker.ts', import.meta.url),
 };
 
 /** Arguments of Node that run it. */
@@ -68,6 +69,11 @@ export async function startAsker(
       return counted.then(Number);
     },
   };
+}
+
+/** A process that asks what open windows of the console ask; see `window-asker.ts`. */
+export function startWindowAsker(): ChildProcess {
+  return launch(partArguments('window-asker'));
 }
 
 /** Start options that all kinds of subjects share. */

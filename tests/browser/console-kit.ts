@@ -63,7 +63,7 @@ export function findBrowserProgram(): string | undefined {
 }
 
 /** The same; throws when there is none. */
-export function browserProgram(): string {
+function browserProgram(): string {
   const program = findBrowserProgram();
   assert.ok(program, 'No Chromium is installed: apt-get install chromium, or name one in WEIR_BROWSER.');
   return program;

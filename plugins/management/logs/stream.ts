@@ -263,7 +263,7 @@ export class LogFeeds {
 }
 
 const maxStreams = 20;
-const maxStreamsPerKey = 3;
+const maxStreamsPerKey = 10;
 
 /** Counts open streams, in total and by key. */
 class StreamPlaces {

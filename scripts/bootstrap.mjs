@@ -3,7 +3,7 @@
 // the lock file when node_modules is missing or stale.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +11,7 @@ import { bundleModules, isBundled, runEnvironment } from './bundle-modules.mjs';
 import { denoArguments, denoProgram } from './deno-command.mjs';
 import { runtimeFlags } from './runtime-flags.mjs';
 import { supervise } from './supervise.mjs';
-import { filesAlone, groups, runnerArguments, runOfSuite, suites } from './test-groups.mjs';
+import { filesAlone, groups, newerNodes, runnerArguments, runOfSuite, suites } from './test-groups.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const modules = path.join(root, 'node_modules');
@@ -35,6 +35,7 @@ if (command === 'start')
 else if (command === 'start:deno')
   supervise(deno(), [...denoArguments, 'main.ts', 'start', ...rest], serving);
 else if (command === 'test') test(rest.length > 0 ? rest : allTests());
+else if (command === 'test:node') testOnNewerNodes(rest);
 else if (command === 'test:chaos' && rest.every((word) => !word.endsWith('.test.ts')))
   run([...tsx, 'scripts/chaos.ts', ...rest]);
 else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('test:'.length))) {
@@ -55,7 +56,7 @@ else if (command === 'soak') run([...tsx, 'scripts/soak/main.ts', ...rest]);
 else if (command === 'seed:demo') run([...tsx, 'scripts/seed-demo.ts', ...rest]);
 else
   fail(
-    `Unknown command "${command}". Use start, start:deno, test, ${Object.keys(suites)
+    `Unknown command "${command}". Use start, start:deno, test, test:node, ${Object.keys(suites)
       .map((suite) => `test:${suite}`)
       .join(', ')}, check, check:deployment, bench, fuzz, soak or seed:demo.`,
   );
@@ -107,6 +108,40 @@ function test(files, env = process.env, suite = undefined) {
   const isBrowser =
     suite === 'browser' || files.every((file) => suites.browser.test(file.replaceAll('\\', '/')));
   run([...runnerArguments, ...(isBrowser ? ['--test-concurrency=2'] : []), ...files], { env });
+}
+
+/** Tests on each newer release of Node, one after the other; fails at the end when one of them had a failure. */
+function testOnNewerNodes(files) {
+  const isBounded = files[0] === '--bounded';
+  const ran = isBounded ? newerNodes.bounded : files.length > 0 ? files : allTests();
+  const failed = newerNodes.releases.filter((release) => {
+    const bin = nodeOf(release);
+    console.error(`Tests on Node ${release} …`);
+    const done = spawnSync(path.join(bin, 'node'), [...runnerArguments, ...ran], {
+      cwd: root,
+      stdio: 'inherit',
+      env: {
+        ...(isBounded && { WEIR_PROPERTY_RUNS: '6', WEIR_TEST_BOUNDED: '1' }),
+        ...process.env,
+        ...runEnvironment,
+        PATH: `${bin}${path.delimiter}${process.env.PATH}`,
+      },
+    });
+    return done.status !== 0;
+  });
+  if (failed.length > 0) fail(`Tests failed on Node ${failed.join(' and ')}.`);
+}
+
+/** The folder of a release's program, which npm's package `node` brings. */
+function nodeOf(release) {
+  const folder = path.join(modules, '.cache', `node-${release}`);
+  const bin = path.join(folder, 'node_modules', 'node', 'bin');
+  if (existsSync(path.join(bin, 'node'))) return bin;
+  mkdirSync(folder, { recursive: true });
+  const options = ['--prefix', folder, '--no-audit', '--no-fund', '--loglevel=error'];
+  const done = spawnSync('npm', ['install', ...options, `node@${release}`], { stdio: ['ignore', 2, 2] });
+  if (done.status !== 0) fail(`Node ${release} could not be installed; the lines above say why.`);
+  return bin;
 }
 
 /** Runs a child process, forwards signals, and ends with its exit status. */

@@ -21,3 +21,7 @@ export declare const unbounded: Readonly<Record<'deno' | 'postgres', RegExp>>;
 export declare const runnerArguments: readonly string[];
 export declare function hasOwnCommand(file: string): boolean;
 export declare function testFiles(root: string): string[];
+export declare const newerNodes: {
+  readonly releases: readonly string[];
+  readonly bounded: readonly string[];
+};

@@ -74,6 +74,18 @@ export const unbounded = {
 };
 
 /**
+ * `npm run test:node`: the newer releases of Node, of npm's package `node`, and what `-- --bounded` runs on each, as in CI:
+ * what meets the runtime. Without it all of `npm test` runs.
+ */
+export const newerNodes = {
+  releases: ['22.23.3', '24.21.0'],
+  bounded: [
+    ...['core', 'journal', 'sdk'].map((group) => `tests/groups/${group}.ts`),
+    'tests/runtime/node.test.ts',
+  ],
+};
+
+/**
  * Files of those suites that share processes: how many, each with every nth file. Those of the administration ask one
  * store in the name of organisations of their own; those of the console have a gateway each and share the browser.
  */

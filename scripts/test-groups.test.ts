@@ -7,6 +7,7 @@ import {
   groupFiles,
   groups,
   hasOwnCommand,
+  newerNodes,
   runOfSuite,
   sharedFiles,
   suites,
@@ -68,6 +69,7 @@ test('CI runs every suite, and npm knows its command', () => {
     assert.match(ci, new RegExp(`^suite npm run test:${name}(?: -- --bounded)?$`, 'm'));
     assert.equal(scripts[`test:${name}`], `node scripts/bootstrap.mjs test:${name}`);
   }
+  assert.match(ci, /^suite npm run test:node -- --bounded$/m);
 });
 
 test('the bounded suite of Deno leaves out some files of other suites, and none of its own', () => {
@@ -86,6 +88,14 @@ test('the bounded suite of Deno leaves out some files of other suites, and none 
     ),
     [],
   );
+});
+
+test('the suite of newer releases of Node has files that are there', () => {
+  assert.deepEqual(
+    newerNodes.releases.map((release) => Number.parseInt(release, 10)),
+    [22, 24],
+  );
+  for (const file of newerNodes.bounded) assert.ok(existsSync(path.join(root, file)), file);
 });
 
 test('the bounded suite of PostgreSQL leaves out two files', () => {

@@ -14,7 +14,9 @@ let collect: Collect | undefined;
  */
 export function collectGarbage(options?: Parameters<Collect>[0]): void {
   collect ??= findCollect();
-  collect(options);
+  // Since Node 22 an argument of `undefined` collects the young generation alone.
+  if (options === undefined) collect();
+  else collect(options);
 }
 
 function findCollect(): Collect {

@@ -231,7 +231,7 @@ describe('operational pages', () => {
 
 /** What a browser sends whose user signed in with this key. */
 function browserOf(key: string): Record<string, string> {
-  const { headers, session } = sessions.begin(key, 'http://127.0.0.1', 60_000);
+  const { headers, session } = sessions.begin(key, 'http://127.0.0.1', 3_600_000);
   return { cookie: headers[1]?.split(';')[0] ?? '', 'x-service-csrf': session.csrf };
 }
 

@@ -1,10 +1,5 @@
-import type { ChatAnswer, Finish, FinishReason } from '../../../core/dialects/canonical/chat-answer.ts';
-import type { DecodeContext } from '../../../core/dialects/canonical/chat-codec.ts';
-import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
-import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
-import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { asArray, asCount, asObject, asText, type JsonObject, parseExactObject } from '../json-reading.ts';
-import { answerToolName, decodeBlock, dialectName } from './content-blocks.ts';
+import type { Finish, FinishReason } from '../../../core/dialects/canonical/chat-answer.ts';
+import { asCount, asObject, asText, type JsonObject } from '../json-reading.ts';
 import type { Usage } from '../../../core/dialects/usage.ts';
 
 export const calls = ['tool_use', 'server_tool_use', 'mcp_tool_use'];
@@ -15,12 +10,6 @@ const tiers: Readonly<Record<string, string>> = {
   priority: 'priority',
   batch: 'batch',
 };
-
-/** The service tier of an answer, in the terms of OpenAI, which the canonical form uses. */
-export function decodeTier(value: unknown): string | undefined {
-  const tier = asText(value);
-  return tier === 'standard' ? 'default' : tier;
-}
 
 /**
  * An Anthropic `usage` object: `input_tokens` exclude tokens read from and written to the cache. `details` are members
@@ -48,7 +37,7 @@ export function encodeAnthropicUsage(
   return encoded;
 }
 
-const meanings: Readonly<Record<string, FinishReason>> = {
+export const meanings: Readonly<Record<string, FinishReason>> = {
   end_turn: 'stop',
   stop_sequence: 'stop',
   max_tokens: 'length',
@@ -76,13 +65,6 @@ interface MessageTraits {
   readonly hasRefusal: boolean;
 }
 
-/** A `stop_reason` in the canonical form. `tool_use` without a call for the client is an ordinary end. */
-export function finishOf(raw: string, stopSequence: string | undefined, hasCall: boolean): Finish {
-  const meaning = Object.hasOwn(meanings, raw) ? (meanings[raw] as FinishReason) : 'unknown';
-  const reason = meaning === 'tool-calls' && !hasCall ? 'stop' : meaning;
-  return stopSequence === undefined ? { reason, raw } : { reason, raw, stopSequence };
-}
-
 /** The `stop_reason` of a finish; the provider's own word where it is one of this wire and means the same. */
 export function stopReasonOf(finish: Finish, { hasCall, hasRefusal }: MessageTraits): string {
   const { reason, raw, stopSequence } = finish;
@@ -93,112 +75,6 @@ export function stopReasonOf(finish: Finish, { hasCall, hasRefusal }: MessageTra
     if (stopSequence !== undefined) return 'stop_sequence';
   }
   return words[reason];
-}
-
-/** Members of a message that the canonical form holds. */
-const messageMembers = new Set([
-  'id',
-  'type',
-  'role',
-  'model',
-  'content',
-  'stop_reason',
-  'stop_sequence',
-  'usage',
-]);
-
-/** Members of a usage that the canonical form holds. */
-const usageMembers = new Set([
-  'input_tokens',
-  'output_tokens',
-  'cache_read_input_tokens',
-  'cache_creation_input_tokens',
-  'output_tokens_details',
-  'service_tier',
-]);
-
-/** A complete message. Throws `upstream_invalid` for anything else. */
-export function decodeAnswer(body: Buffer, { request }: DecodeContext): ChatAnswer {
-  const message = parseExactObject(body.toString('utf8'));
-  if (message === undefined || !Array.isArray(message.content)) throw noMessage(message);
-  const blocks = asArray(message.content).flatMap<JsonObject>((value) => asObject(value) ?? []);
-  const calls = new CallReading(request);
-  const parts = blocks.map(decodeBlock).map((part) => calls.read(part));
-  const usage = decodeAnthropicUsage(message.usage);
-  const tier = decodeTier(asObject(message.usage)?.service_tier);
-  const extras = messageExtras(message, asObject(message.usage) ?? {});
-  return {
-    id: asText(message.id) ?? '',
-    model: asText(message.model) ?? '',
-    choices: [
-      {
-        index: 0,
-        parts,
-        finish: finishOf(asText(message.stop_reason) ?? '', asText(message.stop_sequence), calls.hasCall),
-      },
-    ],
-    ...(usage === undefined ? {} : { usage }),
-    ...(tier === undefined ? {} : { serviceTier: tier }),
-    ...(extras === undefined ? {} : { extras: { [dialectName]: extras } }),
-  };
-}
-
-function noMessage(message: JsonObject | undefined): GatewayError {
-  const said = message === undefined ? undefined : anthropicErrorMessage(message);
-  const why = said === undefined ? 'it is no message with content' : `it reports an error: ${said}`;
-  return new GatewayError('upstream_invalid', `The provider's answer cannot be read: ${why}.`, {
-    source: 'provider',
-  });
-}
-
-/** Members of a message and of its usage that only this wire has; undefined when there are none. */
-export function messageExtras(message: JsonObject, usage: JsonObject): JsonObject | undefined {
-  const extras = unknownMembers(message, messageMembers);
-  const details = unknownMembers(usage, usageMembers);
-  if (Object.keys(details).length > 0) extras.usage = details;
-  return Object.keys(extras).length === 0 ? undefined : extras;
-}
-
-function unknownMembers(object: JsonObject, known: ReadonlySet<string>): JsonObject {
-  const rest: JsonObject = {};
-  for (const [name, value] of Object.entries(object)) {
-    if (!known.has(name) && value !== null && name !== '__proto__') rest[name] = value;
-  }
-  return rest;
-}
-
-/** Maps the helper calls of an encoded request back to the part that the client asked for. One per answer. */
-export class CallReading {
-  private readonly answerName: string | undefined;
-  private readonly customNames: ReadonlySet<string>;
-  /** A call that the client must answer was read. */
-  hasCall = false;
-
-  constructor(request: ChatRequest) {
-    this.answerName = answerToolName(request);
-    this.customNames = new Set(request.tools.flatMap((tool) => (tool.type === 'custom' ? [tool.name] : [])));
-  }
-
-  /** Meaning of a call with this name. */
-  kindOf(name: string): 'answer' | 'custom' | 'function' {
-    if (name === this.answerName) return 'answer';
-    return this.customNames.has(name) ? 'custom' : 'function';
-  }
-
-  /** The part as the client expects it. */
-  read(part: ChatPart): ChatPart {
-    if (part.type !== 'tool-call') return part;
-    const kind = this.kindOf(part.name);
-    if (kind === 'answer') return { type: 'text', text: part.arguments };
-    this.hasCall = true;
-    return kind === 'custom' ? { ...part, kind, arguments: freeText(part.arguments) } : part;
-  }
-}
-
-/** The free text of a custom tool's call, taken from the object that wraps it. */
-export function freeText(text: string): string {
-  const input = parseExactObject(text)?.input;
-  return typeof input === 'string' ? input : text;
 }
 
 /**

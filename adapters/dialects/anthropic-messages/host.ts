@@ -1,21 +1,15 @@
+import type { ChatRequest } from '../../../core/dialects/canonical/chat-request.ts';
 import type { ProviderDialect } from '../../../core/dialects/dialect.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
+import { GatewayError } from '../../../core/errors/gateway-error.ts';
 import { passOn, refusedPlan, translated } from '../host-endpoints.ts';
-import { decodeBlock, decodeCitation, dialectName } from './content-blocks.ts';
+import { decodeBlock, decodeCitation, dialectName, answerToolName } from './content-blocks.ts';
 import type {
   ChatEventReader,
   ChatProviderCodec,
   DecodeContext,
 } from '../../../core/dialects/canonical/chat-codec.ts';
-import {
-  CallReading,
-  decodeAnswer,
-  decodeAnthropicUsage,
-  decodeTier,
-  finishOf,
-  freeText,
-  messageExtras,
-} from './answer.ts';
+import { decodeAnthropicUsage, meanings, calls, anthropicErrorMessage } from './answer.ts';
 import { decodeError, streamError } from './errors.ts';
 import { type AnthropicHostForm, encodeRequest } from './encode-request.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';
@@ -31,7 +25,12 @@ import {
   stringifyExact,
 } from '../json-reading.ts';
 import type { ChatPart } from '../../../core/dialects/canonical/chat-part.ts';
-import type { ProviderError } from '../../../core/dialects/canonical/chat-answer.ts';
+import type {
+  ProviderError,
+  Finish,
+  FinishReason,
+  ChatAnswer,
+} from '../../../core/dialects/canonical/chat-answer.ts';
 
 /**
  * A content block of a stream between its start and its stop. Texts, thoughts and arguments are emitted as they arrive;
@@ -378,3 +377,122 @@ export const anthropicHost: ProviderDialect = {
     return translated(call, anthropicProvider) ?? passOn(call);
   },
 };
+
+/** The service tier of an answer, in the terms of OpenAI, which the canonical form uses. */
+function decodeTier(value: unknown): string | undefined {
+  const tier = asText(value);
+  return tier === 'standard' ? 'default' : tier;
+}
+
+/** A `stop_reason` in the canonical form. `tool_use` without a call for the client is an ordinary end. */
+function finishOf(raw: string, stopSequence: string | undefined, hasCall: boolean): Finish {
+  const meaning = Object.hasOwn(meanings, raw) ? (meanings[raw] as FinishReason) : 'unknown';
+  const reason = meaning === 'tool-calls' && !hasCall ? 'stop' : meaning;
+  return stopSequence === undefined ? { reason, raw } : { reason, raw, stopSequence };
+}
+
+/** Members of a message that the canonical form holds. */
+const messageMembers = new Set([
+  'id',
+  'type',
+  'role',
+  'model',
+  'content',
+  'stop_reason',
+  'stop_sequence',
+  'usage',
+]);
+
+/** Members of a usage that the canonical form holds. */
+const usageMembers = new Set([
+  'input_tokens',
+  'output_tokens',
+  'cache_read_input_tokens',
+  'cache_creation_input_tokens',
+  'output_tokens_details',
+  'service_tier',
+]);
+
+/** A complete message. Throws `upstream_invalid` for anything else. */
+function decodeAnswer(body: Buffer, { request }: DecodeContext): ChatAnswer {
+  const message = parseExactObject(body.toString('utf8'));
+  if (message === undefined || !Array.isArray(message.content)) throw noMessage(message);
+  const blocks = asArray(message.content).flatMap<JsonObject>((value) => asObject(value) ?? []);
+  const calls = new CallReading(request);
+  const parts = blocks.map(decodeBlock).map((part) => calls.read(part));
+  const usage = decodeAnthropicUsage(message.usage);
+  const tier = decodeTier(asObject(message.usage)?.service_tier);
+  const extras = messageExtras(message, asObject(message.usage) ?? {});
+  return {
+    id: asText(message.id) ?? '',
+    model: asText(message.model) ?? '',
+    choices: [
+      {
+        index: 0,
+        parts,
+        finish: finishOf(asText(message.stop_reason) ?? '', asText(message.stop_sequence), calls.hasCall),
+      },
+    ],
+    ...(usage === undefined ? {} : { usage }),
+    ...(tier === undefined ? {} : { serviceTier: tier }),
+    ...(extras === undefined ? {} : { extras: { [dialectName]: extras } }),
+  };
+}
+
+function noMessage(message: JsonObject | undefined): GatewayError {
+  const said = message === undefined ? undefined : anthropicErrorMessage(message);
+  const why = said === undefined ? 'it is no message with content' : `it reports an error: ${said}`;
+  return new GatewayError('upstream_invalid', `The provider's answer cannot be read: ${why}.`, {
+    source: 'provider',
+  });
+}
+
+/** Members of a message and of its usage that only this wire has; undefined when there are none. */
+function messageExtras(message: JsonObject, usage: JsonObject): JsonObject | undefined {
+  const extras = unknownMembers(message, messageMembers);
+  const details = unknownMembers(usage, usageMembers);
+  if (Object.keys(details).length > 0) extras.usage = details;
+  return Object.keys(extras).length === 0 ? undefined : extras;
+}
+
+function unknownMembers(object: JsonObject, known: ReadonlySet<string>): JsonObject {
+  const rest: JsonObject = {};
+  for (const [name, value] of Object.entries(object)) {
+    if (!known.has(name) && value !== null && name !== '__proto__') rest[name] = value;
+  }
+  return rest;
+}
+
+/** Maps the helper calls of an encoded request back to the part that the client asked for. One per answer. */
+class CallReading {
+  private readonly answerName: string | undefined;
+  private readonly customNames: ReadonlySet<string>;
+  /** A call that the client must answer was read. */
+  hasCall = false;
+
+  constructor(request: ChatRequest) {
+    this.answerName = answerToolName(request);
+    this.customNames = new Set(request.tools.flatMap((tool) => (tool.type === 'custom' ? [tool.name] : [])));
+  }
+
+  /** Meaning of a call with this name. */
+  kindOf(name: string): 'answer' | 'custom' | 'function' {
+    if (name === this.answerName) return 'answer';
+    return this.customNames.has(name) ? 'custom' : 'function';
+  }
+
+  /** The part as the client expects it. */
+  read(part: ChatPart): ChatPart {
+    if (part.type !== 'tool-call') return part;
+    const kind = this.kindOf(part.name);
+    if (kind === 'answer') return { type: 'text', text: part.arguments };
+    this.hasCall = true;
+    return kind === 'custom' ? { ...part, kind, arguments: freeText(part.arguments) } : part;
+  }
+}
+
+/** The free text of a custom tool's call, taken from the object that wraps it. */
+function freeText(text: string): string {
+  const input = parseExactObject(text)?.input;
+  return typeof input === 'string' ? input : text;
+}

@@ -18,8 +18,7 @@ import { assembleAnswer, disassembleAnswer } from './replay-answer.ts';
 import { decodeConversation, decodeRequest } from './decode-request.ts';
 import { createFrameReader, createUsageStripper, rewriteFrame } from './frames.ts';
 import type { ChatClientCodec } from '../../../core/dialects/canonical/chat-codec.ts';
-import { encodeAnswer } from './answer.ts';
-import { OpenAiChatEventWriter } from './event-writer.ts';
+import { OpenAiChatEventWriter, encodeAnswer } from './encode-answer.ts';
 
 /**
  * Bounds of a number in a request. A custom keyword, because `type: integer` refuses the BigInt of an integer beyond

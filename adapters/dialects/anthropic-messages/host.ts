@@ -9,7 +9,7 @@ import type {
   ChatProviderCodec,
   DecodeContext,
 } from '../../../core/dialects/canonical/chat-codec.ts';
-import { decodeAnthropicUsage, meanings, calls, anthropicErrorMessage } from './answer.ts';
+import { decodeAnthropicUsage, meanings, anthropicErrorMessage } from './answer.ts';
 import { decodeError, streamError } from './errors.ts';
 import { type AnthropicHostForm, encodeRequest } from './encode-request.ts';
 import { ChatEventBuilder, cutShort } from '../../../core/dialects/canonical/chat-event-builder.ts';

@@ -55,6 +55,13 @@ const insertSettings: ClickHouseSettings = {
   input_format_json_throw_on_bad_escape_sequence: 0,
   date_time_input_format: 'best_effort',
 };
+/**
+ * Building the index of the search costs as much as everything else about an insert of bodies, and each merge builds it
+ * anew: merges alone do. Parts without one, some seconds of rows each, are read by a search.
+ */
+const ownSettings: Readonly<Partial<Record<JournalTable, ClickHouseSettings>>> = {
+  bodies: { materialize_skip_indexes_on_insert: 0 },
+};
 const inserts: Readonly<Record<JournalTable, string>> = {
   requests: 'INSERT INTO requests FORMAT JSONEachRow',
   bodies: 'INSERT INTO bodies FORMAT JSONEachRow',
@@ -117,7 +124,11 @@ export class ClickHouseAnalytics implements Analytics {
     deduplicationToken: string,
   ): Promise<void> {
     if ((rows instanceof Uint8Array ? rows.length : rows.end - rows.from) === 0) return;
-    const settings = { ...this.#insertSettings, insert_deduplication_token: deduplicationToken };
+    const settings = {
+      ...this.#insertSettings,
+      ...ownSettings[table],
+      insert_deduplication_token: deduplicationToken,
+    };
     if (this.#shards !== undefined) {
       const shard = await this.#shardOf(table, rows, deduplicationToken, this.#shards);
       Object.assign(settings, intoShard(shard));

@@ -163,4 +163,48 @@ describe('retention', { skip: chdbMissing }, () => {
     }
     assert.equal(told.length, 2, told.join());
   });
+
+  test('an insert of bodies leaves the index of the search out, a merge builds it, and both find the same rows', async () => {
+    const { url, username, password } = engine;
+    const database = `merged_${randomUUID().replaceAll('-', '')}`;
+    const client = createClient({ url, username, password, database });
+    const store = await createAnalytics({ url, username, password, database, log: recordingLog() });
+    try {
+      const organisation_id = randomUUID();
+      const rows = [1, 2, 3].map(() => requestRow({ organisation_id }));
+      const window = { from: Date.parse(`${rows[0]?.created_at}Z`) - dayMs, to: Date.now() + dayMs };
+      await client.command({ query: 'SYSTEM STOP MERGES bodies' });
+      for (const [index, row] of rows.entries()) {
+        await store.insert('requests', ndjson([row]), randomUUID());
+        const body = bodyRow(row, { request: JSON.stringify({ said: `Zanzibar ${index % 2}` }) });
+        await store.insert('bodies', ndjson([body]), randomUUID());
+      }
+      const found = async (text: string): Promise<string[]> => {
+        const query = { visibility: { organisationId: organisation_id }, window, order: 'newest' as const };
+        const logs = await store.logs({ ...query, limit: 10, filter: { text } });
+        return logs.map(({ request }) => request.id).sort();
+      };
+      const indexBytes = async (): Promise<number> => {
+        const query =
+          "SELECT toFloat64(data_compressed_bytes) AS bytes FROM system.data_skipping_indices WHERE database = currentDatabase() AND table = 'bodies' AND name = 'text_filter'";
+        const result = await client.query({ query, format: 'JSONEachRow' });
+        return (await result.json<{ bytes: number }>())[0]?.bytes ?? NaN;
+      };
+      const ids = (some: readonly { readonly id: string }[]): string[] => some.map(({ id }) => id).sort();
+      const right = async (): Promise<void> => {
+        assert.deepEqual(await found('zanzibar'), ids(rows));
+        assert.deepEqual(await found('Zanzibar 1'), ids(rows.slice(1, 2)));
+        assert.deepEqual(await found('Zanzibar 2'), []);
+      };
+      assert.equal(await indexBytes(), 0);
+      await right();
+      await client.command({ query: 'SYSTEM START MERGES bodies' });
+      await client.command({ query: 'OPTIMIZE TABLE bodies FINAL' });
+      assert.ok((await indexBytes()) > 0);
+      await right();
+    } finally {
+      await client.close();
+      await store.close();
+    }
+  });
 });

@@ -234,7 +234,8 @@ const cacheSettings = {
  * are removed within seconds: a part that waits for it takes 27 KB, and hundreds that are removed at once leave pages
  * half empty. Writing wide rows takes memory for every column: parts of an insert are compact, buffers start small, and
  * merges use small blocks, column after column, few at the same time. A finished thread stays, with memory kept for the
- * next one: pools are small, not up to 128 threads each.
+ * next one: pools are small, not up to 128 threads each. A merge of bodies builds the index of their search anew: merges
+ * take many parts at once, so that a row is in few of them.
  */
 const configXml = ({ caches, maxMergeBytes }: EngineConfig): string => `<clickhouse>
 ${Object.entries(cacheSettings)
@@ -257,6 +258,7 @@ ${Object.entries(cacheSettings)
     <vertical_merge_algorithm_min_rows_to_activate>16384</vertical_merge_algorithm_min_rows_to_activate>
     <merge_max_block_size>2048</merge_max_block_size>
     <merge_max_block_size_bytes>4194304</merge_max_block_size_bytes>
+    <merge_selector_base>10</merge_selector_base>
     <max_bytes_to_merge_at_max_space_in_pool>${maxMergeBytes}</max_bytes_to_merge_at_max_space_in_pool>
     <number_of_free_entries_in_pool_to_lower_max_size_of_merge>1</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
     <number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>

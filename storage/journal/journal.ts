@@ -91,7 +91,7 @@ export interface JournalOptions {
   readonly whenFull?: JournalPolicy;
   /** Longest wait of a request for room (`block`). Default 10 s. */
   readonly blockMs?: number;
-  /** Size at which a segment is sealed, and the longest row in characters. Default 8 MiB. */
+  /** Size at which a segment is sealed. Default 16 MiB. A row has at most so many characters, or 8 Mi. */
   readonly maxSegmentBytes?: number;
   /** Bound on the characters waiting for the disk. Default 64 Mi. */
   readonly maxUnflushed?: number;
@@ -102,7 +102,7 @@ export interface JournalOptions {
  * cannot be read or written.
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
-  const { directory, clock, log, insert, minFreeBytes, maxSegmentBytes = 8 * mebibyte } = options;
+  const { directory, clock, log, insert, minFreeBytes, maxSegmentBytes = 16 * mebibyte } = options;
   const { sync = 'interval', syncMs = 1000 } = options;
   const folder = new SegmentFolder(directory, { syncsRows: sync !== 'none' });
   await folder.prepare();
@@ -120,7 +120,8 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   const found = await recoverSegments(folder, quarantine, log);
   const { maxUnflushed = 64 * mebibyte } = options;
   const { whenFull: policy = 'shed', blockMs = 10_000 } = options;
-  const bounds = new Bounds({ maxBytes, maxUnflushed, maxRow: maxSegmentBytes, policy }, log);
+  const maxRow = Math.min(maxSegmentBytes, 8 * mebibyte);
+  const bounds = new Bounds({ maxBytes, maxUnflushed, maxRow, policy }, log);
   const admission = policy === 'block' ? new Admission({ bounds, clock, log, blockMs }) : undefined;
   const { shipMs } = options;
   // With `block`, accepted rows are never dropped.

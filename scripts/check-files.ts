@@ -14,7 +14,8 @@ export function checkFileRules(sources: readonly Source[]): readonly string[] {
   return sources.flatMap(({ file, text }) => {
     const problems: string[] = [];
     const test = file.endsWith('.test.ts') || file.startsWith('tests/');
-    const lines = text.split('\n').length;
+    // The last line ends with a line feed.
+    const lines = text.split('\n').length - 1;
     if (lines > maxLines && !exempt.test(file) && !test)
       problems.push(`${file}: ${lines} lines; split it (at most ${maxLines})`);
     if (!/^[a-z0-9.-]+$/.test(file.split('/').pop() ?? '')) problems.push(`${file}: name it in kebab-case`);

@@ -33,8 +33,8 @@ const firstRequests = 5;
 const secondsOfRound = 2;
 const mostRounds = 3;
 /** Seconds of warm-up for each second of a measure. */
-const warmingPerSecond = 2;
-const mostWarmSeconds = 20;
+const warmingPerSecond = 4;
+const mostWarmSeconds = 30;
 
 /** Runs the command; the exit code, or undefined in a part, which serves until its parent goes. */
 export async function runBenchCommand(command: BenchCommand, parts: BenchParts): Promise<number | undefined> {

@@ -55,8 +55,8 @@ export const benchUsage = `weir bench: cost of your configuration on this machin
 
   --config FILE       default: gateway.config.yaml or WEIR_CONFIG. It is not changed: a copy with the provider
                       "weir-bench" is written beside it, and removed at the end
-  --seconds N         load for each gateway and measure (${defaults.seconds}; ${bounds.seconds.join(' to ')}); the default takes a minute and
-                      a half, and half a minute more for each other gateway
+  --seconds N         load for each gateway and measure (${defaults.seconds}; ${bounds.seconds.join(' to ')}); the default takes about
+                      two minutes, and one more for each other gateway
   --rate N            requests per second of the comparison at one rate (${defaults.rate}; at most ${bounds.rate[1]})
   --connections N     connections at the same time (${defaults.connections}; at most ${bounds.connections[1]})
   --no-streams        leaves streamed answers out

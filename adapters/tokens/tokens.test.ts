@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { exportJWK, SignJWT, UnsecuredJWT } from 'jose';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { systemClock } from '../../core/ports/clock.ts';
-import { tokenAlgorithms, type TokenVerifierOptions } from '../../core/ports/token-verifier.ts';
+import { tokenAlgorithms, type TokenVerifierOptions } from '../../core/ports/oauth.ts';
 import { recordingLog, type Line } from '../../core/lifecycle/recording-services.test-support.ts';
 import { createGuardedFetch } from '../guarded-fetch/guarded-fetch.ts';
 import {

@@ -9,7 +9,7 @@ import type {
   TokenVerifier,
   TokenVerifierOptions,
   VerifiedToken,
-} from '../../core/ports/token-verifier.ts';
+} from '../../core/ports/oauth.ts';
 
 type Rules = Pick<TokenVerifierOptions, 'issuers' | 'audiences' | 'clockToleranceMs'>;
 

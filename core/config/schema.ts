@@ -1,6 +1,6 @@
 import { canaryRules } from '../organisation/canary-rules.ts';
 import type { AnalyticsServerSettings } from '../ports/analytics.ts';
-import type { CanaryRules } from '../ports/config-canary.ts';
+import type { CanaryRules } from '../ports/config-file.ts';
 import { type Static, Type } from 'typebox';
 import { providerAliasProperties, providerFieldProperties } from '../providers/provider-fields.ts';
 import { ProviderRowSchema } from '../providers/provider-row.ts';

@@ -19,8 +19,8 @@ import type {
   CanaryRules,
   CanaryState,
   ConfigCanaries,
-} from '../ports/config-canary.ts';
-import type { ConfigDraftText } from '../ports/config-file.ts';
+  ConfigDraftText,
+} from '../ports/config-file.ts';
 import type { AuditEntry } from '../ports/resources.ts';
 import type { Log } from '../ports/log.ts';
 import type { MainFileEditor } from './config-file-editor.ts';

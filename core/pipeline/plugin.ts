@@ -24,7 +24,7 @@ import type { Prices } from '../ports/prices.ts';
 import type { Resources } from '../ports/resources.ts';
 import type { SecretBox, SecretManagers } from '../ports/secret-managers.ts';
 import type { Router } from './router.ts';
-import type { Tokens } from '../ports/token-verifier.ts';
+import type { Tokens } from '../ports/oauth.ts';
 import type { Dialect } from '../dialects/dialect.ts';
 import type { DialectName, EndpointId } from '../dialects/endpoint.ts';
 import type { Guards } from '../organisation/guardrails.ts';

@@ -291,3 +291,13 @@ export interface RateLimit {
   readonly unit: 'rps' | 'rpm' | 'rph' | 'rpd' | 'rpw';
   readonly value: number;
 }
+
+/** Budgets of which a part can be lent. Whole units. See `LendableWindows`. */
+export interface LendableBudgets {
+  /** Amount that is neither used nor reserved nor lent. 0 where budgets are not enforced. */
+  leftOf(budget: Budget): number;
+  /** Lends: the amount is reserved. */
+  lend(budget: Budget, amount: number): void;
+  /** Ends a part of a loan, with what `requests` settled requests have used together; 0 requests: nothing is learnt. */
+  repay(budget: Budget, amount: number, used: number, requests: number): void;
+}

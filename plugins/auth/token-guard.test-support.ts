@@ -6,7 +6,7 @@ import { GatewayError } from '../../core/errors/gateway-error.ts';
 import { RecordingMetrics } from '../../core/lifecycle/recording-services.test-support.ts';
 import { callerKey } from '../../core/pipeline/keys.ts';
 import type { Directory } from '../../core/ports/directory.ts';
-import type { TokenVerifier } from '../../core/ports/token-verifier.ts';
+import type { TokenVerifier } from '../../core/ports/oauth.ts';
 import { TestClock, TestContext, testKey, testScope, testStart } from '../../tests/kit/plugin-kit.ts';
 import auth from './index.ts';
 import type { TokenOptions } from './token-options.ts';

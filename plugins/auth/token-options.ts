@@ -1,5 +1,5 @@
 import { Type, type Static } from '../../core/pipeline/plugin.ts';
-import { tokenAlgorithms, type TokenAlgorithm } from '../../core/ports/token-verifier.ts';
+import { tokenAlgorithms, type TokenAlgorithm } from '../../core/ports/oauth.ts';
 import { needs } from '../../core/organisation/fields.ts';
 
 const strict = { additionalProperties: false };

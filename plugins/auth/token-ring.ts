@@ -7,7 +7,7 @@ import type { Directory, KeyRecord } from '../../core/ports/directory.ts';
 import type { Counter } from '../../core/ports/metrics.ts';
 import { RecentMap } from '../../core/base/recent-map.ts';
 import { sha256, isStorable } from '../../core/base/bytes.ts';
-import type { TokenVerifier, VerifiedToken } from '../../core/ports/token-verifier.ts';
+import type { TokenVerifier, VerifiedToken } from '../../core/ports/oauth.ts';
 
 import { defaultAlgorithms, defaultClaims, type TokenOptions } from './token-options.ts';
 import type { ApiKeyDefaults } from '../../core/ports/resources.ts';

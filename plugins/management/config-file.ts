@@ -1,7 +1,11 @@
 import type { RouteDefinition, RouteInput } from '../../core/pipeline/define-route.ts';
 import { defineRoute, GatewayError, type Scope, type Static, Type } from '../../core/pipeline/plugin.ts';
-import type { ConfigFileEditor } from '../../core/ports/config-file.ts';
-import type { CanaryFigures, CanaryState, ConfigCanaries } from '../../core/ports/config-canary.ts';
+import type {
+  CanaryFigures,
+  CanaryState,
+  ConfigCanaries,
+  ConfigFileEditor,
+} from '../../core/ports/config-file.ts';
 import { canaryRules } from '../../core/organisation/canary-rules.ts';
 import { strict } from './shared/fields.ts';
 

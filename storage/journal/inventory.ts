@@ -7,7 +7,7 @@ import {
   type JournalVerdict,
   type RowFault,
   type TableInventory,
-} from '../../core/ports/journal-inspection.ts';
+} from '../../core/ports/journal.ts';
 import { hasCode } from './back-off.ts';
 import { linesOf, readRow } from './recover.ts';
 import { byAge, parseSegmentName, sealedFile, type SegmentName } from './segment.ts';

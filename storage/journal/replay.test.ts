@@ -3,8 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import type { JournalTable } from '../../core/ports/journal.ts';
-import type { FindStored } from '../../core/ports/journal-inspection.ts';
+import type { FindStored, JournalTable } from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { DeduplicatingStore } from '../../tests/conformance/deduplicating-store.ts';
 import { ManualClock } from '../../tests/conformance/manual-clock.ts';

@@ -15,7 +15,7 @@ import {
   wholeUnits,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { LendableBudgets } from '../../core/ports/lending.ts';
+import type { LendableBudgets } from '../../core/ports/budgets.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { acceptedBeforeMs, Count } from './budget-count.ts';
 

@@ -1,6 +1,12 @@
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Counters, Decision, Window, WindowRefusal, WindowState } from '../../core/ports/counters.ts';
-import type { LendableWindows } from '../../core/ports/lending.ts';
+import type {
+  Counters,
+  Decision,
+  LendableWindows,
+  Window,
+  WindowRefusal,
+  WindowState,
+} from '../../core/ports/counters.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { SlidingWindow } from './sliding-window.ts';
 

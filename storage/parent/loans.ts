@@ -1,8 +1,15 @@
 /** The parent's side of loans: limits of which its workers hold a part. */
-import type { Budget, Budgets, ExpectedUse } from '../../core/ports/budgets.ts';
+import type { Budget, Budgets, ExpectedUse, LendableBudgets } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { Admission, Charges, Counters, Decision, Limiter, Window } from '../../core/ports/counters.ts';
-import type { LendableBudgets, LendableWindows } from '../../core/ports/lending.ts';
+import type {
+  Admission,
+  Charges,
+  Counters,
+  Decision,
+  LendableWindows,
+  Limiter,
+  Window,
+} from '../../core/ports/counters.ts';
 import type { Grant, LoanReport, Wish } from './parent-calls.ts';
 
 /** Longest wait for a worker that is to give back. */

@@ -8,7 +8,7 @@ import type {
   ReplayReport,
   ReplaySource,
   RowFault,
-} from '../../ports/journal-inspection.ts';
+} from '../../ports/journal.ts';
 import type { JournalCommand } from './command-arguments.ts';
 import { alignColumns } from './in-columns.ts';
 import { messageOf } from '../../errors/gateway-error.ts';

@@ -4,7 +4,7 @@ import { isPublicAddress } from '../../../core/base/host-rules.ts';
 import { isJsonObject, parseJson, writeJson } from '../../../core/base/json.ts';
 import type { EndpointId } from '../../../core/dialects/endpoint.ts';
 import { GatewayError } from '../../../core/errors/gateway-error.ts';
-import { type TokenAlgorithm, tokenAlgorithms } from '../../../core/ports/token-verifier.ts';
+import { type TokenAlgorithm, tokenAlgorithms } from '../../../core/ports/oauth.ts';
 import type { GuardedAnswer, GuardedRequest } from '../../../core/ports/transport.ts';
 import {
   type AnyCheck,

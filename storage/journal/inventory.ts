@@ -1,9 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type JournalTable, journalTables } from '../../core/ports/journal.ts';
 import {
   type JournalInventory,
+  type JournalTable,
+  journalTables,
   type JournalVerdict,
   type RowFault,
   type TableInventory,

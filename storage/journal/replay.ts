@@ -1,7 +1,12 @@
 import { readdir, stat, unlink } from 'node:fs/promises';
 import type { Clock } from '../../core/ports/clock.ts';
-import { type JournalTable, journalTables as tables } from '../../core/ports/journal.ts';
-import { type FindStored, type ReplayReport, type ReplaySource } from '../../core/ports/journal.ts';
+import {
+  type FindStored,
+  type JournalTable,
+  journalTables as tables,
+  type ReplayReport,
+  type ReplaySource,
+} from '../../core/ports/journal.ts';
 import { acceptanceOf, FaultList, ifPresent, standingSegments, tableOf } from './inventory.ts';
 import { hasCode } from './back-off.ts';
 import { linesOf, readRow } from './recover.ts';

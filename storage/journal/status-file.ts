@@ -1,8 +1,13 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../../core/ports/clock.ts';
-import { type Journal, type JournalTable, journalTables, shedReasons } from '../../core/ports/journal.ts';
-import { type JournalStatus } from '../../core/ports/journal.ts';
+import {
+  type Journal,
+  type JournalStatus,
+  type JournalTable,
+  journalTables,
+  shedReasons,
+} from '../../core/ports/journal.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { hasCode, sentenceOf } from './back-off.ts';
 

@@ -1,21 +1,21 @@
 import {
-  rateCrossingPrefix,
   type Budget,
   type BudgetAmounts,
   type BudgetRefusal,
   type BudgetReservation,
   type BudgetUsage,
   type ExpectedUse,
+  type LendableBudgets,
   type LocalBudgets,
+  rateCrossingPrefix,
   shownUnits,
-  type UsageDelta,
-  type UsageLedger,
   type UsageAlerts,
   type UsageCrossing,
+  type UsageDelta,
+  type UsageLedger,
   wholeUnits,
 } from '../../core/ports/budgets.ts';
 import type { Clock } from '../../core/ports/clock.ts';
-import type { LendableBudgets } from '../../core/ports/budgets.ts';
 import type { Log } from '../../core/ports/log.ts';
 import { acceptedBeforeMs, Count } from './budget-count.ts';
 

@@ -1,5 +1,3 @@
-import type { TimeWindow } from './analytics.ts';
-
 /** Tables that the journal ships to; each has its own stream of segments. */
 export const journalTables = ['requests', 'bodies', 'feedback'] as const;
 /** One of them. */
@@ -150,7 +148,7 @@ export interface ReplaySource {
 export type FindStored = (
   table: JournalTable,
   ids: readonly string[],
-  window: TimeWindow,
+  window: { readonly from: number; readonly to: number },
 ) => Promise<ReadonlySet<string>>;
 
 /** Result of a replay. */

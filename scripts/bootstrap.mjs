@@ -23,6 +23,9 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exit(1);
 }
 
+/** Environment of tests with `--bounded`. */
+const bounded = { WEIR_PROPERTY_RUNS: '6', WEIR_TEST_BOUNDED: '1' };
+
 const [command, ...rest] = process.argv.slice(2);
 // A serving gateway needs no packages of tests, checks and benchmarks.
 install(command === 'start' ? ['--omit=dev'] : []);
@@ -42,7 +45,7 @@ else if (command?.startsWith('test:') && Object.hasOwn(suites, command.slice('te
   const suite = command.slice('test:'.length);
   const isBounded = rest[0] === '--bounded';
   const env = {
-    ...(isBounded && { WEIR_PROPERTY_RUNS: '6', WEIR_TEST_BOUNDED: '1' }),
+    ...(isBounded && bounded),
     ...process.env,
     ...(suite === 'deno' && { WEIR_TEST_RUNTIME: 'deno' }),
   };
@@ -121,7 +124,7 @@ function testOnNewerNodes(files) {
       cwd: root,
       stdio: 'inherit',
       env: {
-        ...(isBounded && { WEIR_PROPERTY_RUNS: '6', WEIR_TEST_BOUNDED: '1' }),
+        ...(isBounded && bounded),
         ...process.env,
         ...runEnvironment,
         PATH: `${bin}${path.delimiter}${process.env.PATH}`,

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import zlib from 'node:zlib';
-import { codingOf } from '../ports/header-list.ts';
-import { createDecoder, decodeWhole } from './content-encoding.ts';
+import { createDecoder, decodeWhole, codingOf } from './content-encoding.ts';
 
 const text = 'some text '.repeat(500);
 const encoded = {

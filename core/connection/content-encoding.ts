@@ -1,16 +1,24 @@
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
-import type { Coding } from '../ports/header-list.ts';
 
 const gunzip = promisify(zlib.gunzip);
-
 const inflate = promisify(zlib.inflate);
-
 const brotli = promisify(zlib.brotliDecompress);
 
 /** Some runtimes accept a truncated brotli body as complete. */
 const noticesTornBrotli = refusesBeginning();
+
+/** Supported encodings. `identity` and an absent header need no decoding. */
+export type Coding = 'gzip' | 'deflate' | 'br';
+
+/** Parses a `content-encoding` header: its coding, `identity`, or `unknown` for an unsupported one. */
+export function codingOf(header: string | undefined): Coding | 'identity' | 'unknown' {
+  const name = header?.trim().toLowerCase() ?? '';
+  if (name === '' || name === 'identity') return 'identity';
+  if (name === 'gzip' || name === 'x-gzip') return 'gzip';
+  return name === 'deflate' || name === 'br' ? name : 'unknown';
+}
 
 /** Most decoded bodies are shorter, and are decoded in one pass. */
 const shortBytes = 262_144;

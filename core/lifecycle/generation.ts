@@ -6,7 +6,8 @@ import type { GatewayConfig, PipelineConfig, PluginBreakerInput } from '../confi
 import type { HookRuntime, PluginInstance } from '../pipeline/call-hook.ts';
 import type { Outcome, RequestContext, RequestTracer } from '../pipeline/context.ts';
 import type { PluginBreakers, PluginBreakerSettings } from '../pipeline/plugin-breaker.ts';
-import { type Clock, bounded } from '../ports/clock.ts';
+import { bounded } from '../base/deadline.ts';
+import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import { problemAt } from './problem-at.ts';
 import { describeThrown, frameWithin } from './plugin-errors.ts';

@@ -1,4 +1,5 @@
-import { type Clock, bounded } from '../ports/clock.ts';
+import { bounded } from '../base/deadline.ts';
+import type { Clock } from '../ports/clock.ts';
 import type { MaybePromise } from '../pipeline/context.ts';
 
 /** Undoes one step of a construction. */

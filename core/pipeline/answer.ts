@@ -2,9 +2,9 @@ import type { AnswerFacts } from '../dialects/dialect.ts';
 import type { DialectName } from '../dialects/endpoint.ts';
 import { joinChunks } from '../base/bytes.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { HeaderList, Coding } from '../ports/header-list.ts';
+import type { HeaderList } from '../ports/header-list.ts';
 import type { Duplex } from 'node:stream';
-import { createDecoder } from '../connection/content-encoding.ts';
+import { createDecoder, type Coding } from '../connection/content-encoding.ts';
 import type { RequestFacts } from './facts.ts';
 
 /** Where streamed bytes go. */

@@ -1,7 +1,8 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { codecFor } from '../dialects/dialect.ts';
 import { type EngineRuntime, sendHead, settle } from './settle.ts';
-import { type HeaderList, headerValue, withoutHeader, codingOf } from '../ports/header-list.ts';
+import { codingOf } from '../connection/content-encoding.ts';
+import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
 import { type Answer, clientLeft, decodedSource, type StreamSource, type StreamTarget } from './answer.ts';
 import type { TapStep } from './compile.ts';
 import type { MaybePromise } from './context.ts';

@@ -1,6 +1,7 @@
 import { isJsonType, parseJson } from '../base/json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type HeaderList, headerValue, withoutHeader, codingOf } from '../ports/header-list.ts';
+import { codingOf } from '../connection/content-encoding.ts';
+import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
 import { type Answer, collectSource, isStreamSource, ReplayedStream } from './answer.ts';
 import type {
   AttemptContext,

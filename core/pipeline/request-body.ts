@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { decodeWhole } from '../connection/content-encoding.ts';
-import { type Coding, codingOf } from '../ports/header-list.ts';
+import { decodeWhole, type Coding, codingOf } from '../connection/content-encoding.ts';
 import {
   type AttemptBody,
   type JsonPath,

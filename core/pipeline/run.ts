@@ -24,7 +24,8 @@ import {
 import type { Exchange } from './exchange.ts';
 import { callerKey } from './keys.ts';
 import { isJsonType } from '../base/json.ts';
-import { type HeaderList, headerValue, withoutHeader, codingOf } from '../ports/header-list.ts';
+import { codingOf } from '../connection/content-encoding.ts';
+import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
 import { atTurnEnd, type Waiting, isPromise } from '../base/turns.ts';
 import { deliverStream } from './deliver-stream.ts';
 import { EditableResponse } from './held-answer.ts';

@@ -8,8 +8,8 @@ import type { Exchange } from './exchange.ts';
 import { rpcError } from '../errors/rpc-error.ts';
 import type { Answer } from './answer.ts';
 import { bearerChallenge, rpcRequestId } from './keys.ts';
-import { type HeaderList, withoutHeader, type codingOf } from '../ports/header-list.ts';
-import { decodeWhole } from '../connection/content-encoding.ts';
+import { type HeaderList, withoutHeader } from '../ports/header-list.ts';
+import { decodeWhole, type codingOf } from '../connection/content-encoding.ts';
 
 /** Dependencies of the pipeline for running and settling requests; one object per generation. */
 export interface EngineRuntime extends HookRuntime {

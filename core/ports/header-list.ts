@@ -29,14 +29,3 @@ export function withoutHeader(headers: HeaderList, name: string): string[] {
   }
   return kept;
 }
-
-/** Supported encodings. `identity` and an absent header need no decoding. */
-export type Coding = 'gzip' | 'deflate' | 'br';
-
-/** Parses a `content-encoding` header: its coding, `identity`, or `unknown` for an unsupported one. */
-export function codingOf(header: string | undefined): Coding | 'identity' | 'unknown' {
-  const name = header?.trim().toLowerCase() ?? '';
-  if (name === '' || name === 'identity') return 'identity';
-  if (name === 'gzip' || name === 'x-gzip') return 'gzip';
-  return name === 'deflate' || name === 'br' ? name : 'unknown';
-}

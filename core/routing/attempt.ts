@@ -157,8 +157,7 @@ function send(
   const { stripUsage } = outgoing;
   const translated = translation === undefined ? undefined : { streams: translation.streams };
   const sending = { exchange, options, transport, clock, request, stripUsage, translated };
-  const isBatchOutput = exchange.endpoint.id === 'batches' && isBatchOutputRequest(exchange);
-  const answering = isBatchOutput
+  const answering = isBatchOutputRequest(exchange)
     ? batchOutput(exchange, outgoing.request, (asked) => sendSigned(sending, asked, target.credentials))
     : sendRequest(sending);
   if (translation === undefined && !judged && pipeline.attempted.length === 0) return answering;

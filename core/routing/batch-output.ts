@@ -27,9 +27,9 @@ const ofOneFile =
 /** Sends a request to the target of the attempt. */
 type AskTarget = (request: UpstreamRequest) => Promise<Answer>;
 
-/** Whether a request of the endpoint `batches` asks for the output of one. */
-export function isBatchOutputRequest({ method, path }: Exchange): boolean {
-  return method === 'GET' && outputPath.test(path);
+/** Whether the request asks for the output of a batch. */
+export function isBatchOutputRequest({ endpoint, method, path }: Exchange): boolean {
+  return endpoint.id === 'batches' && method === 'GET' && outputPath.test(path);
 }
 
 /**

@@ -36,8 +36,8 @@ interface ModelsCall {
 const modelsPath = /^(\/v1(?:alpha|beta)\d*)?\/models(?:\/(.+))?$/;
 
 /** Whether a request of the endpoint `models` is `GET /models` or `/v1beta/models`, for all models or for one. */
-export function isModelListRequest({ method, path }: Exchange): boolean {
-  return method === 'GET' && modelsPath.test(path);
+export function isModelListRequest({ endpoint, method, path }: Exchange): boolean {
+  return endpoint.id === 'models' && method === 'GET' && modelsPath.test(path);
 }
 
 /**

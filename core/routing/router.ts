@@ -222,7 +222,7 @@ class GenerationRouter implements Router {
     { isOwn, allowed }: { readonly isOwn: boolean; readonly allowed: AllowedModels | undefined },
   ): MaybePromise<Answer> {
     exchange.guardrails = this.guardrails.of(exchange);
-    if (asksForModels(exchange) && this.wantsAll(exchange, options))
+    if (isModelListRequest(exchange) && this.wantsAll(exchange, options))
       return this.catalogue.answer(exchange, this.openDefault(options.defaultProvider), allowed);
     const key = exchange.get(callerKey);
     const byDefault = defaultConfigOf(key, this.defaults);
@@ -320,7 +320,7 @@ class GenerationRouter implements Router {
       guardrails: undefined,
       judged: false,
     };
-    if (!asksForModels(exchange)) return runAttempt(parts, run);
+    if (!isModelListRequest(exchange)) return runAttempt(parts, run);
     return this.catalogue
       .ofTarget(exchange, target, attemptOptions)
       .then((listed) => listed ?? runAttempt(parts, run));
@@ -330,7 +330,7 @@ class GenerationRouter implements Router {
     exchange.facts.config = config.slug ?? 'inline';
     if (config.version !== undefined) exchange.facts.configVersion = String(config.version);
     if (exchange.trace !== undefined) exchange.trace.config(config.slug ?? config.id);
-    const isReady = config.isComplete && !mustLoad(exchange, config) && !asksForModels(exchange);
+    const isReady = config.isComplete && !mustLoad(exchange, config) && !isModelListRequest(exchange);
     return isReady
       ? new PlanRun(exchange, config, options, this.run).run()
       : this.preparedPlan(exchange, config, options);
@@ -345,7 +345,7 @@ class GenerationRouter implements Router {
     if (mustLoad(exchange, config)) await exchange.body.load();
     if (!config.isComplete && !namesProvider(exchange)) await takeAddress(exchange, this.rules);
     const [first] = config.leaves;
-    if (asksForModels(exchange) && first !== undefined) {
+    if (isModelListRequest(exchange) && first !== undefined) {
       const target = await this.targetOf(exchange, first, { config, options });
       const listed = await this.catalogue.ofTarget(
         exchange,
@@ -490,8 +490,4 @@ function mayOverride(key: KeyRecord | undefined): boolean {
 /** Whether the header `fetch-integrated-models` asks for the models of all providers. */
 function wantsCatalogue(exchange: Exchange): boolean {
   return exchange.service('fetch-integrated-models')?.toLowerCase() === 'true';
-}
-
-function asksForModels(exchange: Exchange): boolean {
-  return exchange.endpoint.id === 'models' && isModelListRequest(exchange);
 }

@@ -23,7 +23,7 @@ import type { Exchange } from '../pipeline/exchange.ts';
 import { keptAnswer } from '../pipeline/keys.ts';
 import { ownTurn } from '../base/turns.ts';
 import type { LargeChat, LargeTranslation } from '../ports/large-translation.ts';
-import { decodeWhole } from '../connection/content-encoding.ts';
+import { decodeWhole, codingOf } from '../connection/content-encoding.ts';
 import {
   type Answer,
   decodedSource,
@@ -32,7 +32,7 @@ import {
   type StreamTarget,
 } from '../pipeline/answer.ts';
 import type { Clock } from '../ports/clock.ts';
-import { type HeaderList, headerValue, codingOf } from '../ports/header-list.ts';
+import { type HeaderList, headerValue } from '../ports/header-list.ts';
 import { learnFacts, noteAnswer } from './collected-answer.ts';
 import type { ChatEvent } from '../dialects/canonical/chat-event.ts';
 

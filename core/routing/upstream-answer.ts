@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { createDecoder, decodeWhole } from '../connection/content-encoding.ts';
+import { createDecoder, decodeWhole, type Coding, codingOf } from '../connection/content-encoding.ts';
 import {
   type Answer,
   clientLeft,
@@ -9,7 +9,7 @@ import {
 } from '../pipeline/answer.ts';
 import type { Exchange } from '../pipeline/exchange.ts';
 import type { Clock } from '../ports/clock.ts';
-import { type HeaderList, headerValue, withoutHeader, type Coding, codingOf } from '../ports/header-list.ts';
+import { type HeaderList, headerValue, withoutHeader } from '../ports/header-list.ts';
 import { joinChunks } from '../base/bytes.ts';
 import type {
   FailureFacts,

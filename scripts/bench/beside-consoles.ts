@@ -1,11 +1,10 @@
 import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Page, Request } from 'playwright-core';
 import { load } from '../../main/bench-command/load.ts';
 import { closeBrowser } from '../../tests/browser/console-kit.ts';
 import { median } from './cpu.ts';
-import { startWindowAsker } from './subject.ts';
+import { nextMessage, startWindowAsker } from './subject.ts';
 import { requestBytes } from './workload.ts';
 
 const requestsPerSecond = 500;
@@ -77,7 +76,7 @@ export async function besideConsoles(
 }
 
 async function told(asker: ChildProcess): Promise<void> {
-  const [answer] = (await once(asker, 'message')) as unknown[];
+  const answer = await nextMessage(asker);
   if (answer !== 'done') throw new Error(`A call in place of the windows failed: ${String(answer)}`);
 }
 

@@ -54,13 +54,8 @@ export async function startAsker(
   paths: readonly string[],
 ): Promise<{ stop(): Promise<number> }> {
   const child = launch([...partArguments('asker'), `http://127.0.0.1:${port}`, benchKey, ...paths]);
-  const told = (): Promise<unknown> =>
-    new Promise((resolve, reject) => {
-      child.once('message', resolve);
-      child.once('exit', (code) => reject(new Error(`The asking process ended with ${String(code)}.`)));
-    });
-  await told();
-  const counted = told();
+  await nextMessage(child);
+  const counted = nextMessage(child);
   // It may reject before `stop` awaits it.
   counted.catch(() => undefined);
   return {
@@ -69,6 +64,19 @@ export async function startAsker(
       return counted.then(Number);
     },
   };
+}
+
+/** What the process says next; rejects when it ends instead. */
+export function nextMessage(child: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const ended = (code: number | null): void =>
+      reject(new Error(`The asking process ended with ${String(code)}.`));
+    child.once('exit', ended);
+    child.once('message', (message) => {
+      child.off('exit', ended);
+      resolve(message);
+    });
+  });
 }
 
 /** A process that asks what open windows of the console ask; see `window-asker.ts`. */

@@ -106,29 +106,12 @@ export function createResources({ database, clock, log }: ResourcesOptions): Res
   };
 }
 
-/** Few transactions read or write people and keys: the parts for these are made at their first use. */
 function readerOf(statements: Statements): ResourcesReader {
-  let people: ReturnType<typeof peopleReader> | undefined;
-  let apiKeys: ResourcesReader['apiKeys'] | undefined;
-  const peopleOf = () => (people ??= peopleReader(statements));
   return {
     organisations: organisationsReader(statements),
     workspaces: workspacesReader(statements),
-    get apiKeys() {
-      return (apiKeys ??= apiKeysReader(statements));
-    },
-    get users() {
-      return peopleOf().users;
-    },
-    get members() {
-      return peopleOf().members;
-    },
-    get invites() {
-      return peopleOf().invites;
-    },
-    get groupMappings() {
-      return peopleOf().groupMappings;
-    },
+    apiKeys: apiKeysReader(statements),
+    ...peopleReader(statements),
     settings: settingsReader(statements),
     records: recordsReader(statements),
     audit: auditReader(statements),
@@ -137,27 +120,11 @@ function readerOf(statements: Statements): ResourcesReader {
 }
 
 function writerOf(statements: Statements, held: HeldCounters, clock: Clock): ResourcesWriter {
-  let people: ReturnType<typeof peopleWriter> | undefined;
-  let apiKeys: ResourcesWriter['apiKeys'] | undefined;
-  const peopleOf = () => (people ??= peopleWriter(statements, held));
   return {
     organisations: { ...organisationsReader(statements), ...organisationsWriter(statements, held) },
     workspaces: { ...workspacesReader(statements), ...workspacesWriter(statements, held) },
-    get apiKeys() {
-      return (apiKeys ??= { ...apiKeysReader(statements), ...apiKeysWriter(statements, held, clock) });
-    },
-    get users() {
-      return peopleOf().users;
-    },
-    get members() {
-      return peopleOf().members;
-    },
-    get invites() {
-      return peopleOf().invites;
-    },
-    get groupMappings() {
-      return peopleOf().groupMappings;
-    },
+    apiKeys: { ...apiKeysReader(statements), ...apiKeysWriter(statements, held, clock) },
+    ...peopleWriter(statements, held),
     settings: { ...settingsReader(statements), ...settingsWriter(statements, held) },
     records: { ...recordsReader(statements), ...recordsWriter(statements, held, clock) },
     audit: { ...auditReader(statements), ...auditWriter(statements, held) },

@@ -1,7 +1,8 @@
 /** One thing that is fuzzed: values for it, and what must hold for each of them. */
 import fc from 'fast-check';
 import { GatewayError, messageOf } from '../../core/errors/gateway-error.ts';
-import { systemClock as clock, bounded } from '../../core/ports/clock.ts';
+import { bounded } from '../../core/base/deadline.ts';
+import { systemClock as clock } from '../../core/ports/clock.ts';
 import type { Closing } from '../kit/postgres-kit.ts';
 
 /** The values of a target, and its property: `check` throws, or rejects, when a value breaks it. */

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { type Clock, bounded } from '../../ports/clock.ts';
+import { bounded } from '../../base/deadline.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Directory, DirectorySnapshots, DirectoryStanding, KeyRecord } from '../../ports/directory.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';

@@ -118,7 +118,7 @@ class EmbeddedStore {
       this.#engine = await startEngine(this.#options);
       this.#options.started?.(this.#engine);
       const { url, username, password } = this.#engine;
-      return await createAnalytics({ url, username, password, readsFiles: true, log, ...rulesOf(config) });
+      return await createAnalytics({ url, username, password, isEmbedded: true, log, ...rulesOf(config) });
     } catch (error) {
       await this.#engine?.close();
       this.#engine = undefined;

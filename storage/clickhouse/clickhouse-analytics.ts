@@ -79,7 +79,7 @@ const readBytes = 256 * 1024;
 
 /** Properties of a store other than its address. */
 interface StoreTraits {
-  readonly readsFiles?: boolean | undefined;
+  readonly isEmbedded?: boolean | undefined;
   readonly queryBounds?: QueryBounds | undefined;
   /** Retention of request rows, milliseconds; Infinity (the default): unlimited. Roll-ups are kept longer. */
   readonly rawKeptMs?: number | undefined;
@@ -94,23 +94,25 @@ interface StoreTraits {
 export class ClickHouseAnalytics implements Analytics {
   readonly #client: ClickHouseClient;
   readonly #select: Select;
-  readonly #readsFiles: boolean;
+  readonly #isEmbedded: boolean;
   readonly #rawKeptMs: number;
   readonly #rolledUpFrom: number;
   readonly #insertSettings: ClickHouseSettings;
   readonly #layout: TableLayout;
   readonly #shards: Shards | undefined;
+  /** Replaced whenever an insert of requests begins or ends. */
+  #state = {};
 
   /**
-   * `client` has a database whose schema is up to date. `readsFiles`: the other side reads the files of `StoredRows`
-   * itself (the embedded engine), so that their bytes need not pass through this process.
+   * `client` has a database whose schema is up to date. `isEmbedded`: the engine serves this process alone. It reads the
+   * files of `StoredRows` itself, so that their bytes need not pass through this process, and no other process inserts.
    */
   constructor(client: ClickHouseClient, traits: StoreTraits = {}) {
-    const { readsFiles = false, queryBounds, rawKeptMs = Infinity, rolledUpFrom = Infinity } = traits;
+    const { isEmbedded = false, queryBounds, rawKeptMs = Infinity, rolledUpFrom = Infinity } = traits;
     const { layout = oneServer, shards } = traits;
     this.#client = client;
     this.#select = selectOf(client, queryBounds);
-    this.#readsFiles = readsFiles;
+    this.#isEmbedded = isEmbedded;
     this.#rawKeptMs = rawKeptMs;
     this.#rolledUpFrom = rolledUpFrom;
     this.#insertSettings = { ...insertSettings, ...quorumSettings(layout) };
@@ -134,13 +136,16 @@ export class ClickHouseAnalytics implements Analytics {
       Object.assign(settings, intoShard(shard));
     }
     const query = inserts[table];
+    if (table === 'requests') this.#state = {};
     try {
       if (rows instanceof Uint8Array)
         await this.#post(query, settings, Readable.from([rows], { objectMode: false }));
-      else if (this.#readsFiles) await this.#post(query, { ...settings, ...fileParameters(rows) });
+      else if (this.#isEmbedded) await this.#post(query, { ...settings, ...fileParameters(rows) });
       else await this.#post(query, settings, Readable.from(bytesOf(rows), { objectMode: false }));
     } catch (error) {
       throw insertError(error, table);
+    } finally {
+      if (table === 'requests') this.#state = {};
     }
   }
 
@@ -200,7 +205,7 @@ export class ClickHouseAnalytics implements Analytics {
 
   repricing(): Promise<Repricing> {
     // The embedded engine ends with its command, and only one process uses its folder.
-    const graceMs = this.#readsFiles ? 0 : repricingGraceMs;
+    const graceMs = this.#isEmbedded ? 0 : repricingGraceMs;
     const place = { client: this.#client, select: this.#select, layout: this.#layout, shards: this.#shards };
     return Promise.resolve(repricingOf({ ...place, graceMs }));
   }
@@ -230,7 +235,7 @@ export class ClickHouseAnalytics implements Analytics {
   }
 
   newLogs(query: NewLogsQuery): Promise<NewLogs> {
-    return newLogs(this.#select, query);
+    return newLogs(this.#select, query, this.#isEmbedded ? this.#state : undefined);
   }
 
   trace(traceId: string, window: TimeWindow, visibility: Visibility): Promise<readonly RequestRow[]> {

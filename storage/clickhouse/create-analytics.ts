@@ -169,10 +169,10 @@ export interface ClickHouseOptions {
   readonly layout?: TableLayout;
   readonly log: Log;
   /**
-   * True when the other side reads the files of `StoredRows` itself: the embedded engine, never a server. Default
-   * false.
+   * True for the embedded engine, never a server: it reads the files of `StoredRows` itself, and serves this process
+   * alone. Default false.
    */
-  readonly readsFiles?: boolean;
+  readonly isEmbedded?: boolean;
   /** Limits of one query. */
   readonly queryBounds?: QueryBounds | undefined;
   /** Retention of rows. Default: existing tables keep theirs, new ones have no limit. */
@@ -235,7 +235,7 @@ async function prepare(client: ClickHouseClient, options: ClickHouseOptions): Pr
   await migrate(schemaOf(client, layout), await readMigrations(layout), log);
   if (retention !== undefined) await applyRetention(client, retention, options);
   await applyTextIndex(client, options);
-  if (options.readsFiles === true) await warnOfBrokenParts(client, database, log);
+  if (options.isEmbedded === true) await warnOfBrokenParts(client, database, log);
 }
 
 /** The same for the tables of all shards, and the Distributed tables on them. */

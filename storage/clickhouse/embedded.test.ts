@@ -2,25 +2,26 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createClient } from '@clickhouse/client';
 import { GatewayError } from '../../core/errors/gateway-error.ts';
-import type { Analytics } from '../../core/ports/analytics.ts';
+import type { Analytics, LogPlace } from '../../core/ports/analytics.ts';
 import { analyticsConformance, type OpenedAnalytics } from '../../tests/conformance/analytics.ts';
 import { storesRowsOfFiles } from '../../tests/conformance/analytics-files.ts';
-import { bodyRow, dayStart, ndjson, requestRow } from '../../tests/conformance/analytics-rows.ts';
+import { bodyRow, dayStart, ndjson, requestRow, storedTime } from '../../tests/conformance/analytics-rows.ts';
 import { chdbMissing, recordingLog, startTestChdb, temporaryFolder } from '../embedded/chdb-fixture.ts';
 import type { EmbeddedChdb } from '../embedded/start-chdb.ts';
 import { createAnalytics } from './create-analytics.ts';
 import { AnalyticsStartError } from './store-errors.ts';
 
 const hasCode = (code: string) => (error: unknown) => GatewayError.is(error) && error.code === code;
-const open = ({ url, username, password }: EmbeddedChdb, readsFiles = false): Promise<Analytics> =>
-  createAnalytics({ url, username, password, log: recordingLog(), readsFiles });
+const open = ({ url, username, password }: EmbeddedChdb, isEmbedded = false): Promise<Analytics> =>
+  createAnalytics({ url, username, password, log: recordingLog(), isEmbedded });
 
 /** The engine with a folder of rows, which it reads itself or gets sent. */
-async function openWithFolder(readsFiles: boolean): Promise<OpenedAnalytics> {
+async function openWithFolder(isEmbedded: boolean): Promise<OpenedAnalytics> {
   const folder = await temporaryFolder();
-  const { engine, close } = await startTestChdb(readsFiles ? [folder.path] : []);
-  const analytics = await open(engine, readsFiles);
+  const { engine, close } = await startTestChdb(isEmbedded ? [folder.path] : []);
+  const analytics = await open(engine, isEmbedded);
   return {
     analytics,
     folder: folder.path,
@@ -46,6 +47,51 @@ describe('rows of files that are sent, as to a server', { skip: chdbMissing }, (
     () => opened.analytics,
     () => opened.folder,
   );
+});
+
+test('the engine is asked for new entries only when some may have come', { skip: chdbMissing }, async (t) => {
+  const { engine, close } = await startTestChdb();
+  t.after(close);
+  const analytics = await open(engine, true);
+  const client = createClient({ url: engine.url, username: engine.username, password: engine.password });
+  t.after(async () => {
+    await client.close();
+    await analytics.close();
+  });
+  const row = requestRow({ organisation_id: randomUUID(), created_at: storedTime(Date.now()) });
+  const insert = (one: typeof row) => analytics.insert('requests', ndjson([one]), randomUUID());
+  const visibility = { organisationId: row.organisation_id };
+  const ask = (since?: LogPlace) => analytics.newLogs({ since, visibility, limit: 10 });
+  /** Statements that read, with this one. */
+  const reads = async (): Promise<number> => {
+    const query = "SELECT toFloat64(value) AS reads FROM system.events WHERE event = 'SelectQuery'";
+    const [counted] = await (await client.query({ query, format: 'JSONEachRow' })).json<{ reads: number }>();
+    return counted?.reads ?? 0;
+  };
+
+  const first = await ask();
+  const before = await reads();
+  let { since } = first;
+  for (let time = 0; time < 5; time += 1) ({ since } = await ask(since));
+  assert.equal((await reads()) - before, 1);
+
+  await insert(row);
+  const told = await ask(since);
+  assert.deepEqual(
+    told.records.map(({ request }) => request.id),
+    [row.id],
+  );
+  const answered = await reads();
+  assert.deepEqual((await ask(told.since)).records, []);
+  assert.equal((await reads()) - answered, 1);
+  // Another question has to be asked, whatever this one knows.
+  const narrow = await analytics.newLogs({
+    since: told.since,
+    visibility: { ...visibility, apiKeyId: 'k' },
+    limit: 10,
+  });
+  assert.deepEqual(narrow.records, []);
+  assert.equal((await reads()) - answered, 3);
 });
 
 describe('analytics on an engine that fails', { skip: chdbMissing }, () => {

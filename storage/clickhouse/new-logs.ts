@@ -60,6 +60,9 @@ export class Mark {
   /** Of this process, milliseconds since the epoch: the last look for growth, and the last arrival. */
   readonly lookedAt: number;
   readonly arrivedAt: number;
+  /** State of the store before the read and before the last look, where it is known; see `newLogs`. */
+  readonly asOf: object | undefined;
+  readonly lookedAsOf: object | undefined;
 
   constructor(newest: number, known: Partial<Omit<Mark, 'newest'>> = {}) {
     this.newest = newest;
@@ -70,6 +73,8 @@ export class Mark {
     this.counted = known.counted ?? '';
     this.lookedAt = known.lookedAt ?? 0;
     this.arrivedAt = known.arrivedAt ?? 0;
+    this.asOf = known.asOf;
+    this.lookedAsOf = known.lookedAsOf;
   }
 }
 
@@ -83,22 +88,45 @@ export function markOf(place: LogPlace): Mark {
 
 /**
  * See `Analytics.newLogs`. Rows carry the start time of their insert, and inserts end in another order: every read
- * repeats the last seconds before the newest known row, and skips rows already returned.
+ * repeats the last seconds before the newest known row, and skips rows already returned. `state` is replaced whenever
+ * an insert of requests begins or ends, where no other process inserts any: while it is the same, the store need not be
+ * asked. Undefined: it is not known.
  */
-export async function newLogs(select: Select, query: NewLogsQuery): Promise<NewLogs> {
+export async function newLogs(
+  select: Select,
+  query: NewLogsQuery,
+  state: object | undefined,
+): Promise<NewLogs> {
   const { since, limit, preview, filter = {} } = query;
   checkRange('limit', limit, maxNewRows);
   if (preview !== undefined) checkRange('preview', preview, maxPreview);
   // An insert may have more of them later: such rows are known by their ids alone.
   const isSearch = Object.keys(filter).some((name) => searched.has(name));
-  if (since !== undefined)
-    return isSearch ? found(select, query, markOf(since)) : arrived(select, query, markOf(since));
+  if (since !== undefined) {
+    const mark = markOf(since);
+    if (isSearch) return found(select, query, mark);
+    return isUpToDate(query, mark, state) ? nothingSince(mark) : arrived(select, query, mark, state);
+  }
   const [row] = await select<{ now: number }>('SELECT toUnixTimestamp64Milli(now64(3)) AS now', {});
-  const mark = new Mark(row?.now ?? 0);
+  const mark = new Mark(row?.now ?? 0, { asOf: state, lookedAsOf: state });
   const next = isSearch
     ? new Mark(mark.newest, { told: idsOf((await candidates(select, query, mark)).seen) })
     : await beginning(select, query, mark);
-  return { records: [], since: next, resume: String(next.newest), left: undefined };
+  return nothingSince(next);
+}
+
+function nothingSince(mark: Mark): NewLogs {
+  return { records: [], since: mark, resume: String(mark.newest), left: undefined };
+}
+
+function isUpToDate(query: NewLogsQuery, mark: Mark, state: object | undefined): boolean {
+  return (
+    state !== undefined &&
+    mark.asOf === state &&
+    mark.counted === countedBy(query) &&
+    mark.waiting.size === 0 &&
+    !mayHaveGrown(mark, state)
+  );
 }
 
 /** The mark with the inserts of the last seconds, whose rows are not told. */
@@ -106,7 +134,8 @@ async function beginning(select: Select, query: NewLogsQuery, mark: Mark): Promi
   const looked = await inserts(select, query, { storedFrom: mark.newest - keptMs });
   const arrivals = new Map(looked.map(({ stamp, rows }) => [stamp, { rows, ids: new Set<string>() }]));
   const now = Date.now();
-  return new Mark(mark.newest, { arrivals, counted: countedBy(query), lookedAt: now, arrivedAt: now });
+  const counted = countedBy(query);
+  return new Mark(mark.newest, { ...mark, arrivals, counted, lookedAt: now, arrivedAt: now });
 }
 
 function countedBy({ visibility, filter = {} }: NewLogsQuery): string {
@@ -131,9 +160,14 @@ const searched: ReadonlySet<string> = new Set<keyof RequestFilter>(['text', 'wei
 type ReadRow = RequestRow & { readonly read_stamp: number; readonly read_now: number };
 
 /** Rows behind a mark: those of other inserts, and those that waited. */
-async function arrived(select: Select, query: NewLogsQuery, given: Mark): Promise<NewLogs> {
+async function arrived(
+  select: Select,
+  query: NewLogsQuery,
+  given: Mark,
+  state: object | undefined,
+): Promise<NewLogs> {
   const { limit } = query;
-  const grown = await withGrowth(select, query, markFor(query, given));
+  const grown = await withGrowth(select, query, markFor(query, given), state);
   const { mark } = grown;
   const rows = await readRows(select, query, grown);
   const kept = rows.slice(0, limit);
@@ -147,8 +181,7 @@ async function arrived(select: Select, query: NewLogsQuery, given: Mark): Promis
   const lefts = [...grown.left];
   const beyond = rows[limit];
   if (beyond !== undefined) {
-    const before = Math.max(...rows.map(({ read_stamp: stamp }) => stamp));
-    for (const one of await inserts(select, query, { ...unknownOf(grown), before })) {
+    for (const one of await unknownInserts(select, query, grown, rows)) {
       const ofIt = counts.get(one.stamp) ?? 0;
       counts.set(one.stamp, Math.max(one.rows, ofIt));
       if (one.rows <= ofIt) continue;
@@ -171,6 +204,7 @@ async function arrived(select: Select, query: NewLogsQuery, given: Mark): Promis
     records,
     since: new Mark(newest, {
       ...{ arrivals, waiting, counted: mark.counted, lookedAt: mark.lookedAt },
+      ...{ asOf: state, lookedAsOf: mark.lookedAsOf },
       arrivedAt: counts.size > 0 ? Date.now() : mark.arrivedAt,
       ...(newest < mark.toldUntil && { told: mark.told, toldUntil: mark.toldUntil }),
     }),
@@ -196,27 +230,66 @@ interface Grown {
   readonly again: ReadonlySet<number>;
   /** Rows that cannot be told from earlier ones of their insert. */
   readonly left: readonly LeftOut[];
+  /** Inserts with new rows that the look has seen, and the number of those rows. Undefined: it did not look. */
+  readonly seen?: readonly Insert[];
 }
 
-/** Looks whether inserts have grown, once in a while after the last arrival. */
-async function withGrowth(select: Select, query: NewLogsQuery, mark: Mark): Promise<Grown> {
+/** Whether to look if inserts have grown, which is done once in a while after the last arrival. */
+function mayHaveGrown(
+  { arrivals, lookedAt, arrivedAt, lookedAsOf }: Mark,
+  state: object | undefined,
+): boolean {
+  const isLate = lookedAt > arrivedAt + overlapMs;
+  const isSame = state !== undefined && lookedAsOf === state;
+  return arrivals.size > 0 && !isLate && !isSame && Date.now() - lookedAt >= growthMs;
+}
+
+async function withGrowth(
+  select: Select,
+  query: NewLogsQuery,
+  mark: Mark,
+  state: object | undefined,
+): Promise<Grown> {
   const again = new Set<number>();
   const left: LeftOut[] = [];
-  const now = Date.now();
-  const isLate = mark.lookedAt > mark.arrivedAt + overlapMs;
-  if (mark.arrivals.size === 0 || isLate || now - mark.lookedAt < growthMs) return { mark, again, left };
+  if (!mayHaveGrown(mark, state)) return { mark, again, left };
+  const lookedAt = Date.now();
   const arrivals = new Map(mark.arrivals);
+  const seen: Insert[] = [];
   const { told } = mark;
   for (const one of await inserts(select, query, { storedFrom: mark.newest - keptMs, told })) {
     const known = arrivals.get(one.stamp);
+    if (known === undefined) seen.push(one);
     if (known === undefined || one.rows <= known.rows) continue;
-    if (known.ids.size === known.rows) again.add(one.stamp);
-    else {
+    if (known.ids.size === known.rows) {
+      again.add(one.stamp);
+      seen.push({ ...one, rows: one.rows - known.rows });
+    } else {
       left.push({ count: one.rows - known.rows, window: { from: one.from, to: one.to + 1 } });
       arrivals.set(one.stamp, { ...known, rows: one.rows });
     }
   }
-  return { mark: new Mark(mark.newest, { ...mark, arrivals, lookedAt: now }), again, left };
+  return {
+    mark: new Mark(mark.newest, { ...mark, arrivals, lookedAt, lookedAsOf: state }),
+    again,
+    left,
+    seen,
+  };
+}
+
+/** Inserts with new rows, as the look has seen them if it saw all that have been read since. */
+function unknownInserts(
+  select: Select,
+  query: NewLogsQuery,
+  grown: Grown,
+  rows: readonly ReadRow[],
+): readonly Insert[] | Promise<readonly Insert[]> {
+  const { seen, mark } = grown;
+  const stamps = new Set(seen?.map(({ stamp }) => stamp));
+  const hasSeenAll = rows.every(({ read_stamp: stamp }) => stamps.has(stamp));
+  if (seen !== undefined && hasSeenAll && mark.waiting.size === 0) return seen;
+  const before = Math.max(...rows.map(({ read_stamp: stamp }) => stamp));
+  return inserts(select, query, { ...unknownOf(grown), before });
 }
 
 /** Conditions on rows by the time of their insert and by what is known. */

@@ -28,7 +28,7 @@ async function openStore(t: TestContext) {
   const folder = await temporaryFolder();
   const { engine, close } = await startTestChdb([folder.path]);
   const { url, username, password } = engine;
-  const analytics = await createAnalytics({ url, username, password, log: recordingLog(), readsFiles: true });
+  const analytics = await createAnalytics({ url, username, password, log: recordingLog(), isEmbedded: true });
   t.after(async () => {
     await analytics.close();
     await close();

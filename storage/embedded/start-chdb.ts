@@ -21,7 +21,7 @@ interface ChdbOptions {
   /** Concurrent queries; default 2. Inserts and pings do not count. */
   readonly queries?: number | undefined;
   /**
-   * Absolute folders whose files inserts may name (`readsFiles` of `createAnalytics`), so that the engine's process
+   * Absolute folders whose files inserts may name (`isEmbedded` of `createAnalytics`), so that the engine's process
    * reads them itself. They may be created later. Default: none.
    */
   readonly rowFolders?: readonly string[];

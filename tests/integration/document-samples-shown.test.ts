@@ -179,7 +179,7 @@ frontend gateways
     };
     const page = 'docs/clickhouse.md';
     try {
-      const place = { url, username, password, log: recordingLog(), readsFiles: true };
+      const place = { url, username, password, log: recordingLog(), isEmbedded: true };
       const [create = '', ...grants] = (await block(page, 'CREATE USER weir')).split(/;\n?/);
       await say(create);
       await (await createAnalytics(place)).close();

@@ -12,7 +12,7 @@ export async function openJournalStore(
   const directory = join(home.path, 'journal');
   const { engine, close } = await startTestChdb([directory]);
   const { url, username, password } = engine;
-  const analytics = await createAnalytics({ url, username, password, readsFiles: true, log: recordingLog() });
+  const analytics = await createAnalytics({ url, username, password, isEmbedded: true, log: recordingLog() });
   t.after(async () => {
     await analytics.close();
     await close();

@@ -18,7 +18,7 @@ import type { Clock } from '../../../core/ports/clock.ts';
 
 const pollMs = 1000;
 /** Between two polls of a log of which entries were left out: nobody reads that many. */
-const busyPollMs = 2000;
+const busyPollMs = 5000;
 const firstRetryMs = 2000;
 const longestRetryMs = 30_000;
 /** Upper bound of entries per poll; in a log that is too fast to read, of its newest: each costs the gateway time. */

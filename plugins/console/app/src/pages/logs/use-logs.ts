@@ -70,8 +70,8 @@ const mostFetched = 1000;
 /** The gateway says something every 15 seconds. */
 const silenceMs = 40_000;
 const retryMs = 3000;
-/** A log that leaves entries out again within this time is too fast to be followed: they are counted. */
-const busyMs = 5000;
+/** A log that leaves entries out again within this time, in which it is asked twice, is too fast to be followed: they are counted. */
+const busyMs = 12_000;
 
 interface Tail {
   readonly entries: readonly LogEntry[];

@@ -71,6 +71,36 @@ describe('the playground', () => {
     assert.ok(trail.records.some((one: any) => one.method === 'POST' && one.uri === '/v1/prompts'));
   });
 
+  test('a request is sent with Explain, and its log entry shows why its target was taken', async (t) => {
+    const targets = [
+      { provider: 'mock', override_params: { model: 'mock:status=503' } },
+      { provider: 'mock' },
+    ];
+    const { data } = await gateway.api('POST', '/configs', {
+      ...{ name: 'Explained', workspace_id: gateway.workspace },
+      config: { strategy: { mode: 'fallback' }, targets },
+    });
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/playground?config=${data.slug}`);
+    await page.getByLabel('Text 1').fill('Explain yourself');
+    await page.getByLabel('Model').fill('mock-gpt');
+    const explain = page.getByLabel('Explain', { exact: true });
+    assert.ok(!(await explain.isChecked()));
+    await explain.check();
+    await page.getByRole('button', { name: 'Run' }).click();
+    await page.getByText('Log entry').waitFor();
+    await page.getByRole('definition').getByRole('link').click();
+    await page.getByRole('tab', { name: /Attempts/ }).click();
+    await page.getByRole('heading', { name: 'Decisions' }).waitFor();
+    await page.getByText('fallback').first().waitFor();
+    // It is on for what is sent again from there.
+    await page.getByRole('link', { name: 'Open in the playground' }).click();
+    await page.getByText('This conversation comes from a log entry.').waitFor();
+    assert.ok(await explain.isChecked());
+    await page.getByRole('button', { name: 'Copy as code' }).click();
+    await page.getByRole('region', { name: 'curl' }).getByText('x-service-explain: true').waitFor();
+  });
+
   test('tools are defined with their faults shown; a call is answered with a typed result, and the model goes on', async (t) => {
     const page = await openWindow(t, gateway);
     await page.goto('/console/playground');

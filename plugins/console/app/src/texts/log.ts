@@ -101,7 +101,7 @@ export const log = {
     skipped: 'skipped',
     aborted: 'broken off',
     explain:
-      'Send a request with the header x-service-explain: true, and the reasons of each decision stand here.',
+      'Send a request with the header x-service-explain: true, or with Explain in the playground, and the reasons of each decision stand here.',
     plan: 'Decisions',
     candidates: 'Candidates',
     hooks: 'Plugins',

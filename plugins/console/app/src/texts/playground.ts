@@ -34,6 +34,8 @@ export const playground = {
   temperature: 'Temperature',
   maxTokens: 'Most tokens',
   stream: 'Stream',
+  explain: 'Explain',
+  explainHelp: 'The log entry of the request tells why each target was taken.',
   answer: 'Answer',
   notRun: 'The answer comes here.',
   waiting: 'Waiting for the first byte',

@@ -8,7 +8,14 @@ import { classes } from '@/lib/classes';
 import { count, duration, money } from '@/lib/format';
 import { useWorkspaceNames } from '@/lib/names';
 import { type Message, sentMessages } from '@/pages/playground/messages';
-import { codeOf, type Column, hasVariables, type Request, type Run } from '@/pages/playground/requests';
+import {
+  codeOf,
+  type Column,
+  explainScope,
+  hasVariables,
+  type Request,
+  type Run,
+} from '@/pages/playground/requests';
 import { ToolCalls } from '@/pages/playground/tool-calls';
 import { common } from '@/texts/common';
 import { playground as texts } from '@/texts/playground';
@@ -176,6 +183,14 @@ export function AnswerColumn(props: AnswerColumnProps) {
           checked={column.stream}
           onChange={(event) => onColumn({ stream: event.target.checked })}
         />
+        {may(explainScope) && (
+          <Checkbox
+            label={texts.explain}
+            title={texts.explainHelp}
+            checked={column.explain}
+            onChange={(event) => onColumn({ explain: event.target.checked })}
+          />
+        )}
       </div>
       <Answer run={run} tools={tools} canGoOn={kind !== 'prompt'} onUse={onUse} />
       <Dialog

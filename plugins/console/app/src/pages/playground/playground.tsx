@@ -11,6 +11,7 @@ import { ConversationEditor } from '@/pages/playground/conversation-editor';
 import { conversationOf, firstMessages, isSaid, type Message, withAnswer } from '@/pages/playground/messages';
 import {
   type Column,
+  explainScope,
   firstColumn,
   hasVariables,
   requestOf,
@@ -33,6 +34,7 @@ interface Side {
 /** One conversation, answered in one to four columns. */
 export default function Playground() {
   const { search } = useAddress();
+  const { may } = useSession();
   const log = textOf(search['log']);
   const config = textOf(search['config']);
   const prompt = textOf(search['prompt']);
@@ -53,6 +55,7 @@ export default function Playground() {
   const choices = useChoices();
   const replay = useReplay(log);
   const told = useMemo(() => toolsOf(tools), [tools]);
+  const mayExplain = may(explainScope);
 
   useEffect(() => {
     if (!replay.found) return;
@@ -60,9 +63,11 @@ export default function Playground() {
     setMessages(before.length === 0 ? firstMessages : before);
     setTools(used);
     setSides((all) =>
-      all.map((side, index) => (index > 0 ? side : { ...side, column: { ...side.column, ...column } })),
+      all.map((side, index) =>
+        index > 0 ? side : { ...side, column: { ...side.column, ...column, explain: mayExplain } },
+      ),
     );
-  }, [replay.found]);
+  }, [replay.found, mayExplain]);
   useEffect(() => {
     const all = running.current;
     return () => all.forEach((one) => one.abort());

@@ -16,11 +16,13 @@ export interface Column {
   readonly temperature: string;
   readonly maxTokens: string;
   readonly stream: boolean;
+  /** Its log entry tells why each target was taken. */
+  readonly explain: boolean;
 }
 
 export const firstColumn: Column = {
   ...{ kind: 'model', provider: '', model: '', config: '', prompt: '' },
-  ...{ variables: '{}', temperature: '', maxTokens: '', stream: true },
+  ...{ variables: '{}', temperature: '', maxTokens: '', stream: true, explain: false },
 };
 
 /** A request as the gateway takes it. */
@@ -46,6 +48,9 @@ export interface Run {
   readonly traceId: string;
 }
 
+/** The gateway refuses `explain` to callers without it. */
+export const explainScope = 'logs.view';
+
 /** Longest answer that is shown, in characters. */
 const mostText = 1_000_000;
 const mostCalls = 64;
@@ -61,11 +66,12 @@ export function requestOf(column: Column, messages: readonly Message[], tools: r
     ...(column.temperature !== '' && { temperature: Number(column.temperature) }),
     ...(column.maxTokens !== '' && { max_tokens: Number(column.maxTokens) }),
   };
+  const explained = column.explain && { [`${facts.prefix}-explain`]: 'true' };
   const streamed = stream && { stream: true, stream_options: { include_usage: true } };
   if (kind === 'prompt')
     return {
       path: `/prompts/${encodeURIComponent(prompt)}/completions`,
-      headers: {},
+      headers: { ...explained },
       body: { variables: objectOf(column.variables) ?? {}, ...numbers, ...streamed },
     };
   return {
@@ -73,6 +79,7 @@ export function requestOf(column: Column, messages: readonly Message[], tools: r
     headers: {
       ...(kind === 'config' && config !== '' && { [`${facts.prefix}-config`]: config }),
       ...(kind === 'model' && provider !== '' && { [`${facts.prefix}-provider`]: provider }),
+      ...explained,
     },
     body: {
       ...(model !== '' && { model }),

@@ -3,13 +3,16 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import type { Usage } from '../../core/dialects/usage.ts';
 import type { Log } from '../../core/ports/log.ts';
-import type {
-  DatedTokenPrice,
-  OwnPrice,
-  Price,
-  PricedModels,
-  Prices,
-  TokenRates,
+import {
+  type CostKind,
+  costKinds,
+  type CostPart,
+  type DatedTokenPrice,
+  type OwnPrice,
+  type Price,
+  type PricedModels,
+  type Prices,
+  type TokenRates,
 } from '../../core/ports/prices.ts';
 import {
   type ExactPrice,
@@ -63,9 +66,14 @@ const zeros = '000000000000';
  * rounded half up.
  */
 export function formatAmount(amount: number | bigint): string {
-  const digits = String(typeof amount === 'number' ? amount : (amount + 500_000n) / 1_000_000n);
+  const digits = String(typeof amount === 'number' ? amount : rounded(amount));
   if (digits.length <= 12) return `0.${zeros.slice(digits.length)}${digits}`;
   return `${digits.slice(0, -12)}.${digits.slice(-12)}`;
+}
+
+/** An amount of 10⁻¹⁸ dollars in 10⁻¹² dollars, rounded half up. */
+function rounded(amount: bigint): bigint {
+  return (amount + 500_000n) / 1_000_000n;
 }
 
 const nothing = '0.000000000000';
@@ -127,24 +135,37 @@ export function createPrices({
       lists.set(price, (list = integrationPrices(price.requestToken, price.responseToken)));
     return list;
   };
+  const chosen = (provider: string | PricedModels, model: string, at: number): ChosenPrices => {
+    const isPlain = typeof provider === 'string';
+    const said = isPlain ? undefined : ofIntegration(provider, at);
+    const known = said === undefined ? knownOf(provider, model) : undefined;
+    return {
+      list: said ?? (known && pricesAt(known.prices, at)),
+      factor: factorAt(known, at),
+      multiplier: isPlain ? 1 : multiplierAt(provider, at),
+    };
+  };
+  const priceBy = (usage: Usage | undefined, by: ChosenPrices): Price => {
+    if (usage === undefined) return none;
+    const { list } = by;
+    const cost = list === undefined ? undefined : tokenCost(usage, list);
+    if (cost === undefined) return usesTokens(usage) ? unpriced : none;
+    return {
+      cost: formatAmount(scaled(cost, by)),
+      status: 'priced',
+      version: list?.isOwn === true ? 'file' : version,
+    };
+  };
   return {
     price(usage: Usage | undefined, provider: string | PricedModels, model: string, at: number): Price {
-      if (usage === undefined) return none;
-      const isPlain = typeof provider === 'string';
-      const said = isPlain ? undefined : ofIntegration(provider, at);
-      const known = said === undefined ? knownOf(provider, model) : undefined;
-      const list = said ?? (known && pricesAt(known.prices, at));
-      const cost = list === undefined ? undefined : tokenCost(usage, list);
-      if (cost === undefined) return usesTokens(usage) ? unpriced : none;
-      const amount = multiplied(
-        multiplied(cost, factorAt(known, at)),
-        isPlain ? 1 : multiplierAt(provider, at),
-      );
-      return {
-        cost: formatAmount(amount),
-        status: 'priced',
-        version: list?.isOwn === true ? 'file' : version,
-      };
+      return usage === undefined ? none : priceBy(usage, chosen(provider, model, at));
+    },
+    parts(usage, provider, model, at) {
+      if (usage === undefined) return undefined;
+      const by = chosen(provider, model, at);
+      const price = priceBy(usage, by);
+      if (by.list === undefined || price.status !== 'priced') return undefined;
+      return { price, parts: costParts(usage, by.list, by) };
     },
     rates(provider, model, at) {
       const known = find(provider, model);
@@ -163,6 +184,19 @@ export function createPrices({
       find = rememberedPrices(log, current);
     },
   };
+}
+
+/** Prices of a request, and the factors on them. */
+interface ChosenPrices {
+  readonly list: PriceList | undefined;
+  /** Of the configuration; 1 for none. */
+  readonly factor: number;
+  /** Of the integration; 1 for none. */
+  readonly multiplier: number;
+}
+
+function scaled(amount: number | bigint, by: Omit<ChosenPrices, 'list'>): number | bigint {
+  return multiplied(multiplied(amount, by.factor), by.multiplier);
 }
 
 /** The factor of the integration in effect at `at`. */
@@ -290,7 +324,7 @@ export function tokenCost(usage: Usage, prices: PriceList): number | bigint | un
 
 /** Adds up amounts. */
 interface Tally {
-  add(count: number, price: ExactPrice, picos: number): void;
+  add(count: number, price: ExactPrice, picos: number, kind: CostKind): void;
 }
 
 /**
@@ -313,9 +347,40 @@ class ExactTally implements Tally {
   }
 }
 
+/** Notes amounts one by one. */
+class PartsTally implements Tally {
+  readonly charged: { readonly kind: CostKind; readonly count: number; readonly price: ExactPrice }[] = [];
+
+  add(count: number, price: ExactPrice, _picos: number, kind: CostKind): void {
+    if (kind !== 'request' || price > 0n) this.charged.push({ kind, count, price });
+  }
+}
+
+/**
+ * Parts of the cost that `tokenCost` and `scaled` give. Each sum of the first parts is rounded, and not each part: so they add
+ * up to the whole, and none is further from its own amount than one unit of the last digit.
+ */
+function costParts(usage: Usage, list: PriceList, by: Omit<ChosenPrices, 'list'>): CostPart[] {
+  const tally = new PartsTally();
+  chargeAll(tally, usage, list);
+  const order = (kind: CostKind): number => costKinds.indexOf(kind);
+  let sum = 0n;
+  let told = 0n;
+  return tally.charged
+    .sort((one, other) => order(one.kind) - order(other.kind))
+    .map(({ kind, count, price }) => {
+      sum += BigInt(count) * price;
+      const upTo = rounded(BigInt(scaled(sum, by)));
+      const cost = formatAmount((upTo - told) * 1_000_000n);
+      told = upTo;
+      if (kind === 'request') return { kind, tokens: 0, perMillion: undefined, cost };
+      return { kind, tokens: count, perMillion: Number(`${scaled(price, by)}e-12`), cost };
+    });
+}
+
 function chargeAll(tally: Tally, usage: Usage, prices: PriceList): void {
   const input = count(usage.promptTokens);
-  tally.add(1, prices.request, prices.requestPicos);
+  tally.add(1, prices.request, prices.requestPicos, 'request');
   chargeInput(tally, usage, prices, input);
   chargeOutput(tally, usage, prices, input);
 }
@@ -332,11 +397,12 @@ function chargeInput(tally: Tally, usage: Usage, prices: PriceList, input: numbe
   const written = prices.cacheWrite === undefined ? 0 : count(usage.cacheWriteTokens);
   // An excess over the input was counted twice: audio from the cache.
   const cachedAudio = Math.min(Math.max(0, audio + cached + written - input), audio, cached);
-  charge(tally, share(cachedAudio), prices.cacheAudioRead ?? prices.cacheRead, input);
-  charge(tally, share(cached - cachedAudio), prices.cacheRead, input);
-  charge(tally, share(written), prices.cacheWrite, input);
-  charge(tally, share(audio - cachedAudio), prices.inputAudio, input);
-  charge(tally, share(input), prices.input, input);
+  const cacheAudioRead = prices.cacheAudioRead ?? prices.cacheRead;
+  charge(tally, 'cached_input_audio', share(cachedAudio), cacheAudioRead, input);
+  charge(tally, 'cached_input', share(cached - cachedAudio), prices.cacheRead, input);
+  charge(tally, 'cache_write', share(written), prices.cacheWrite, input);
+  charge(tally, 'input_audio', share(audio - cachedAudio), prices.inputAudio, input);
+  charge(tally, 'input', share(input), prices.input, input);
 }
 
 /** `input` is the size of the whole input, which selects the tier. */
@@ -345,9 +411,9 @@ function chargeOutput(tally: Tally, usage: Usage, prices: PriceList, input: numb
   const share = shares(output);
   const audio = prices.outputAudio === undefined ? 0 : count(usage.outputAudioTokens);
   const reasoning = prices.reasoning === undefined ? 0 : count(usage.reasoningTokens);
-  charge(tally, share(audio), prices.outputAudio, input);
-  charge(tally, share(reasoning), prices.reasoning, input);
-  charge(tally, share(output), prices.output, input);
+  charge(tally, 'output_audio', share(audio), prices.outputAudio, input);
+  charge(tally, 'reasoning', share(reasoning), prices.reasoning, input);
+  charge(tally, 'output', share(output), prices.output, input);
 }
 
 /** Allocates parts of `whole`, never more than the remainder. */
@@ -361,13 +427,19 @@ function shares(whole: number): (wanted: number) => number {
 }
 
 /** `context` is the size of the whole input, which selects the tier. */
-function charge(tally: Tally, tokens: number, price: TokenPrice | undefined, context: number): void {
+function charge(
+  tally: Tally,
+  kind: CostKind,
+  tokens: number,
+  price: TokenPrice | undefined,
+  context: number,
+): void {
   if (tokens === 0 || price === undefined) return;
   let { base: rate, picos } = price;
   for (const tier of price.tiers) {
     if (context > tier.above) ({ price: rate, picos } = tier);
   }
-  tally.add(tokens, rate, picos);
+  tally.add(tokens, rate, picos, kind);
 }
 
 /** Sanitises a provider's number: an integer, not negative, finite. */

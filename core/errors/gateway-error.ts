@@ -170,3 +170,13 @@ export function withoutFullStop(text: string): string {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** The value, or undefined when a `GatewayError` keeps it from being made. */
+export function unlessRefused<Value>(make: () => Value): Value | undefined {
+  try {
+    return make();
+  } catch (error) {
+    if (GatewayError.is(error)) return undefined;
+    throw error;
+  }
+}

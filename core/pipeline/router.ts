@@ -234,6 +234,15 @@ export interface Router {
    * its secrets were stored for another origin, sign each request, or are missing.
    */
   credentialFor(wanted: WantedCredential): MaybePromise<HeaderList>;
+  /**
+   * Prices of a model at the stored provider of this slug, for `Prices`; undefined where the place has none that can be
+   * used, or the gateway stores no providers. Never throws.
+   */
+  storedPrices(
+    place: WantedCredential['place'],
+    slug: string,
+    model: string,
+  ): string | PricedModels | undefined;
   /** The built-in hosts by name, for integrations. */
   readonly providers: ProviderTable;
 }

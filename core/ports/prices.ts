@@ -73,6 +73,43 @@ export interface TokenRates {
   readonly request: number;
 }
 
+/**
+ * Kinds of tokens that have prices of their own, and `request` for the price of each request, in the order in which they
+ * are told.
+ */
+export const costKinds = [
+  'input',
+  'cached_input',
+  'cache_write',
+  'input_audio',
+  'cached_input_audio',
+  'output',
+  'reasoning',
+  'output_audio',
+  'request',
+] as const;
+
+/** One of them. */
+export type CostKind = (typeof costKinds)[number];
+
+/** Tokens of one kind in the cost of a request. A token is in one part only. */
+export interface CostPart {
+  readonly kind: CostKind;
+  /** Tokens at this price; 0 for `request`. */
+  readonly tokens: number;
+  /** US dollars per million tokens after all factors, at the size of this request; undefined for `request`. */
+  readonly perMillion: number | undefined;
+  /** US dollars with 12 digits after the point. */
+  readonly cost: string;
+}
+
+/** A price with its parts, whose costs add up to it to the last digit. */
+export interface PriceParts {
+  readonly price: Price;
+  /** In the order of `costKinds`, without kinds that were not used. */
+  readonly parts: readonly CostPart[];
+}
+
 /** Prices of models. Pure: the same arguments give the same answer. */
 export interface Prices {
   /**
@@ -80,6 +117,13 @@ export interface Prices {
    * change over time).
    */
   price(usage: Usage | undefined, provider: string | PricedModels, model: string, at: number): Price;
+  /** The same price and what it is made of; undefined unless its status is `priced`. For a look, not for each request. */
+  parts(
+    usage: Usage | undefined,
+    provider: string | PricedModels,
+    model: string,
+    at: number,
+  ): PriceParts | undefined;
   /** Rates of a model at a time, by kind of provider; undefined when no price is known. */
   rates(provider: string, model: string, at: number): TokenRates | undefined;
 }

@@ -1,3 +1,5 @@
+import type { Usage } from '../dialects/usage.ts';
+
 /**
  * One row of the `requests` table: one client request, wide on purpose. Field names are column names. Unknown strings
  * are empty and unknown numbers zero; times are milliseconds with fractions.
@@ -104,6 +106,32 @@ export interface RequestRow {
    * Where the row comes from: empty for a request that was proxied, `api` for one that was reported, `otel` for a span.
    */
   source: '' | 'api' | 'otel';
+}
+
+/** The tokens of a row as a usage. */
+export function usageOfRow(
+  row: Pick<
+    RequestRow,
+    | 'prompt_tokens'
+    | 'completion_tokens'
+    | 'total_tokens'
+    | 'cached_tokens'
+    | 'cache_write_tokens'
+    | 'reasoning_tokens'
+    | 'input_audio_tokens'
+    | 'output_audio_tokens'
+  >,
+): Usage {
+  return {
+    promptTokens: row.prompt_tokens,
+    completionTokens: row.completion_tokens,
+    totalTokens: row.total_tokens,
+    cachedTokens: row.cached_tokens,
+    cacheWriteTokens: row.cache_write_tokens,
+    reasoningTokens: row.reasoning_tokens,
+    inputAudioTokens: row.input_audio_tokens,
+    outputAudioTokens: row.output_audio_tokens,
+  };
 }
 
 /** One row of the `bodies` table, which has its own, shorter retention. */

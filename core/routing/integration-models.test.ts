@@ -78,6 +78,7 @@ describe('the models of an integration', () => {
             priced.push(by);
             return { cost: '0', status: 'none', version: '' };
           },
+          parts: () => undefined,
           rates: () => undefined,
         },
       },

@@ -55,7 +55,7 @@ import {
 import { runAttempt } from './attempt.ts';
 import { StoredProviders } from './stored-providers.ts';
 import { compileTargets, type KnownProvider } from './targets.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { GatewayError, unlessRefused } from '../errors/gateway-error.ts';
 import { attemptOptionsOf } from './forward-headers.ts';
 import {
   RequestGuardrails,
@@ -378,9 +378,18 @@ class GenerationRouter implements Router {
     return this.rules.stored.credentialFor(wanted);
   }
 
+  storedPrices(
+    place: WantedCredential['place'],
+    slug: string,
+    model: string,
+  ): string | PricedModels | undefined {
+    return unlessRefused(() => this.rules.stored?.pricesOf(place, slug, model));
+  }
+
   expectedPrice(context: RequestContext): ExpectedPrice | undefined {
     const exchange = asExchange(context);
-    try {
+    // Routing refuses the request for an error later.
+    return unlessRefused(() => {
       const config = this.expectedConfig(exchange);
       const leaf = config?.leaves[0];
       const provider = leaf?.provider ?? this.namedProvider(exchange);
@@ -389,11 +398,7 @@ class GenerationRouter implements Router {
       const plain = addressedModel(model, this.rules, exchange.get(callerKey))?.model ?? model;
       const isOneOfSeveral = config !== undefined && config.leaves.length > 1;
       return { provider: this.serviceOf({ provider }, exchange, plain), model: plain, isOneOfSeveral };
-    } catch (error) {
-      // Routing refuses the request for that later.
-      if (GatewayError.is(error)) return undefined;
-      throw error;
-    }
+    });
   }
 
   /** The config that will probably route the request; undefined for none. */

@@ -21,6 +21,7 @@ describe("the plugin for clients of LiteLLM's proxy", () => {
       server: { header_aliases: ['x-litellm'] },
       prices: {
         price: () => ({ cost: '0', status: 'unpriced', version: 'file' }),
+        parts: () => undefined,
         rates: (provider, model) =>
           provider === 'openai' ? rates(model === 'gpt-large' ? 0.000002 : 0.000001) : undefined,
       },
@@ -122,6 +123,7 @@ describe("the plugin for clients of LiteLLM's proxy", () => {
       keys: { [secret]: testKey() },
       prices: {
         price: () => ({ cost: '0.000120000000', status: 'priced', version: 'file' }),
+        parts: () => undefined,
         rates: () => undefined,
       },
       plugins: [auth, litellm, providerPlugin({ default: 'mock' })],

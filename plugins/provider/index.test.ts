@@ -22,6 +22,7 @@ function notingRouter() {
     checkConfig: () => undefined,
     explainConfig: () => Promise.reject(new Error('not asked')),
     credentialFor: () => [],
+    storedPrices: () => undefined,
     providers: new Map(),
   };
   return { router, asked };

@@ -17,6 +17,7 @@ import type {
   UnpricedQuery,
   UnpricedRequest,
 } from '../../core/ports/prices.ts';
+import { usageOfRow } from '../../core/ports/request-row.ts';
 import { inWindow, moments } from './filter-sql.ts';
 import { type Select } from './select.ts';
 import { intoShard, quoted, type Shards } from './shards.ts';
@@ -169,16 +170,7 @@ async function unpriced(
     isReported: row.origin !== '',
     requested: row.asked,
     model: row.answered,
-    usage: {
-      promptTokens: row.prompt_tokens,
-      completionTokens: row.completion_tokens,
-      totalTokens: row.total_tokens,
-      cachedTokens: row.cached_tokens,
-      cacheWriteTokens: row.cache_write_tokens,
-      reasoningTokens: row.reasoning_tokens,
-      inputAudioTokens: row.input_audio_tokens,
-      outputAudioTokens: row.output_audio_tokens,
-    },
+    usage: usageOfRow(row),
   }));
 }
 

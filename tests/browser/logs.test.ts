@@ -110,6 +110,23 @@ describe('the log in the console', () => {
     await page.getByText('Waiting for the first byte').waitFor();
   });
 
+  test('the cost of a request is shown with its parts', async (t) => {
+    const page = await openWindow(t, gateway);
+    await openLogs(page);
+    await open(page, 'mock-needle');
+    const parts = page.getByRole('table', { name: 'Parts of the cost' });
+    const told = await parts.getByRole('row').allInnerTexts();
+    assert.deepEqual(
+      told.map((row) => row.split(/\s+/).filter((word) => /^[A-Z]|^\$0\.[16]/.test(word))),
+      [
+        ['Part', 'Tokens', 'Per', 'Cost'],
+        ['Input', '$0.150'],
+        ['Output', '$0.600'],
+      ],
+    );
+    await assertAccessible(page);
+  });
+
   test('why was it slow, when an attempt had failed before', async (t) => {
     const page = await openWindow(t, gateway);
     await openLogs(page);

@@ -195,6 +195,7 @@ export async function startTestGateway(t: Closing, options: TestGatewayOptions =
     clock,
     prices: options.prices ?? {
       price: () => ({ cost: '0', status: 'none', version: '' }),
+      parts: () => undefined,
       rates: () => undefined,
     },
     hookTimes: options.hookTimes,

@@ -181,7 +181,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
     cache: createMemoryCache({ clock, maxBytes: 1_000_000, maxValueBytes: 100_000 }),
     guardedFetch: { fetch: absent },
     metrics: new RecordingMetrics(),
-    prices: { price: absent, rates: absent },
+    prices: { price: absent, parts: () => undefined, rates: absent },
     directory: {
       keyByHash: (hash) => Object.entries(keys).find(([secret]) => sha256(secret) === hash)?.[1],
       ...withoutStore,
@@ -211,6 +211,7 @@ export function testScope(overrides: Partial<Scope> & { keys?: Readonly<Record<s
       checkConfig: absent,
       explainConfig: absent,
       credentialFor: absent,
+      storedPrices: () => undefined,
       providers: new Map(),
     },
     mcpServers: new ConfiguredMcpServers(),

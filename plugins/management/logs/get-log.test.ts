@@ -3,8 +3,14 @@ import { describe, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { Static } from '../../../core/pipeline/plugin.ts';
+import { createPrices } from '../../../adapters/pricing/genai-prices.ts';
+import { noUsage } from '../../../core/dialects/usage.ts';
+import type { Router } from '../../../core/pipeline/router.ts';
 import type { LogRecord } from '../../../core/ports/analytics.ts';
+import type { KeyRecord } from '../../../core/ports/directory.ts';
+import type { PricedModels, Prices } from '../../../core/ports/prices.ts';
 import type { BodyRow, RequestRow, StoredCall } from '../../../core/ports/request-row.ts';
+import { recordingLog } from '../../../core/lifecycle/recording-services.test-support.ts';
 import {
   TestContext,
   testAnalytics,
@@ -51,10 +57,21 @@ function record(body: Partial<BodyRow> | null, row: Partial<RequestRow> = {}): L
   return { request, body: body === null ? undefined : full };
 }
 
-/** Asks for the entry while the store gives these answers, one after another, and so many rows are on their way. */
+/** What a test says beside the answers of the store. */
+interface Situation {
+  /** Rows on their way. */
+  readonly requests?: number;
+  readonly bodies?: number;
+  readonly key?: KeyRecord;
+  readonly prices?: Prices;
+  /** The provider `@priced` has these prices. */
+  readonly stored?: PricedModels;
+}
+
+/** Asks for the entry while the store gives these answers, one after another. */
 async function getLog(
   answers: (LogRecord | undefined)[],
-  { requests = 0, bodies = 0, key = testKey() } = {},
+  { requests = 0, bodies = 0, key = testKey(), prices, stored }: Situation = {},
 ) {
   const asked: unknown[][] = [];
   const analytics = testAnalytics({
@@ -63,7 +80,10 @@ async function getLog(
       return Promise.resolve(answers[asked.length - 1]);
     },
   });
-  const { scope, journal } = testScope({ analytics });
+  const { scope: plain, journal } = testScope({ analytics, ...(prices && { prices }) });
+  const storedPrices: Router['storedPrices'] = (place, slug, model) =>
+    place.workspaceId === 'ws-1' && slug === 'priced' && model === 'asked' ? stored : undefined;
+  const scope = { ...plain, router: { ...plain.router, storedPrices } };
   journal.pending = { requests, bodies, feedback: 0 };
   const route = getLogRoute(scope);
   const input = testRouteInput({ params: { id }, key });
@@ -125,6 +145,7 @@ test('an entry in the shape of the API', async () => {
       transformedRequest: null,
       originalResponse: null,
       metrics: undefined,
+      cost_parts: null,
       tries: null,
       guardrails: null,
       decision: null,
@@ -196,6 +217,55 @@ test('what existing clients know columns by', async () => {
   assert.deepEqual([reply.guardrails, metrics.limits], [[{ check: 'pii' }], ['daily']]);
   const failed = (await getLog([record(null, { ...row, option: '', retries: -1, is_success: false })])).reply;
   assert.deepEqual([failed.metrics.last_used_option_index, failed.metrics.retry_success_count], [null, 0]);
+});
+
+describe('the parts of a cost', () => {
+  const own = [{ provider: 'house', model: 'm', input: 2, cache_read: 0.5, output: 8 }];
+  const prices = createPrices({ log: recordingLog([]), own });
+  const stored: PricedModels = {
+    service: 'house',
+    model: '',
+    own: [{ requestToken: 0.000001, responseToken: 0.000004 }],
+    multiplier: 1,
+  };
+  // As a store gives it: without zeros at the end.
+  const priced: Partial<RequestRow> = {
+    ...{ organisation_id: 'org-1', workspace_id: 'ws-1', ai_service: 'house', provider: 'house', model: 'm' },
+    ...{ prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500, cached_tokens: 400 },
+    ...{ reasoning_tokens: 100, cost: '0.0054', pricing: 'priced', price_version: 'file' },
+  };
+  const partsOf = async (row: Partial<RequestRow>, situation: Situation = {}) =>
+    (await getLog([record(null, { ...priced, ...row })], { prices, ...situation })).reply.cost_parts;
+
+  test('at the prices of the time of the request', async () => {
+    assert.deepEqual(await partsOf({}), [
+      { kind: 'input', tokens: 600, price_per_million: 2, cost: 0.0012 },
+      { kind: 'cached_input', tokens: 400, price_per_million: 0.5, cost: 0.0002 },
+      { kind: 'output', tokens: 500, price_per_million: 8, cost: 0.004 },
+    ]);
+  });
+
+  test('at those of the integration, where they give the cost, and otherwise at those of the kind of provider', async () => {
+    const row = { provider: 'priced', model_requested: 'asked' };
+    const { version } = prices.price(noUsage, stored, 'm', testStart);
+    assert.deepEqual(await partsOf({ ...row, cost: '0.003', price_version: version }, { stored }), [
+      { kind: 'input', tokens: 1000, price_per_million: 1, cost: 0.001 },
+      { kind: 'output', tokens: 500, price_per_million: 4, cost: 0.002 },
+    ]);
+    assert.equal((await partsOf(row, { stored }))?.[0]?.price_per_million, 2);
+  });
+
+  const unknown: [string, Partial<RequestRow>][] = [
+    ['the prices are of another edition', { price_version: '0.0.1' }],
+    ['they do not add up to the cost', { cost: '0.005400000001' }],
+    ['the cost was reported', { price_version: 'reported' }],
+    ['there is no price any more', { model: 'gone' }],
+    ['there was none', { pricing: 'unpriced', cost: '0' }],
+  ];
+  for (const [name, row] of unknown)
+    test(`are not told where ${name}`, async () => {
+      assert.equal(await partsOf(row), null);
+    });
 });
 
 test('the only attempt of a request, with a config or without, and none where nobody was asked', async () => {

@@ -1,6 +1,12 @@
-import { type Static, Type } from '../../../core/pipeline/plugin.ts';
+import { type Scope, type Static, Type } from '../../../core/pipeline/plugin.ts';
 import type { LogRecord } from '../../../core/ports/analytics.ts';
-import type { RequestRow, StoredCall, StoredCallBody } from '../../../core/ports/request-row.ts';
+import { costKinds } from '../../../core/ports/prices.ts';
+import {
+  type RequestRow,
+  type StoredCall,
+  type StoredCallBody,
+  usageOfRow,
+} from '../../../core/ports/request-row.ts';
 import { isoTime } from '../shared/replies.ts';
 import { orNull } from '../shared/fields.ts';
 
@@ -212,6 +218,27 @@ const LoggedAttempt = Type.Object({
   skipped: Type.Optional(Type.String({ description: 'Reason why the target was skipped.' })),
 });
 
+const CostParts = Type.Array(
+  Type.Object({
+    kind: Type.Enum([...costKinds], {
+      description:
+        'Kind of tokens, each without those of the others; `request` for the price of each request. Kinds without a price of their own are in the one that includes them: cached input in `input`, reasoning in `output`.',
+    }),
+    tokens: Type.Integer({ description: '0 for `request`.' }),
+    price_per_million: orNull(
+      Type.Number({
+        description:
+          'US dollars per million tokens, at the time and the size of the request, after all factors; null for `request`.',
+      }),
+    ),
+    cost: Type.Number({ description: 'US dollars.' }),
+  }),
+  {
+    description:
+      'Parts of `metrics.cost`, which add up to it to the twelfth digit after the point. Null without a price, and where the prices of `metrics.price_version` are not known any more or do not give this cost.',
+  },
+);
+
 /** One log entry in the API. */
 export const LogReply = Type.Object({
   id: Type.String(),
@@ -266,6 +293,7 @@ export const LogReply = Type.Object({
     ),
   ),
   metrics: LogMetrics,
+  cost_parts: orNull(CostParts),
   tries: Type.Union([Type.Array(LoggedAttempt), Type.Null()], {
     description: 'Attempts, in the order in which they ended; null if no provider was called.',
   }),
@@ -276,8 +304,14 @@ export const LogReply = Type.Object({
   }),
 });
 
+/** What a request's cost is made of. */
+export interface PriceSources {
+  readonly prices: Pick<Scope['prices'], 'parts'>;
+  readonly router: Pick<Scope['router'], 'storedPrices'>;
+}
+
 /** Converts a stored record to the API's shape. */
-export function logReply(record: LogRecord): Static<typeof LogReply> {
+export function logReply(record: LogRecord, sources: PriceSources): Static<typeof LogReply> {
   const { tries, decision, guardrails, ...row } = record.request;
   const bodies = bodiesOf(record);
   return {
@@ -294,10 +328,39 @@ export function logReply(record: LogRecord): Static<typeof LogReply> {
     },
     ...callOf(record, bodies.request),
     metrics: metricsOf(row, metricNames),
+    cost_parts: costPartsOf(row, sources),
     tries: tries === '' ? onlyAttempt(row) : (JSON.parse(tries) as Static<typeof LoggedAttempt>[]),
     guardrails: guardrails === '' ? null : JSON.parse(guardrails),
     decision: decision === '' ? null : JSON.parse(decision),
   };
+}
+
+/**
+ * The parts of a row's cost, by the prices that are known now for the time of its request. A row does not tell whether its
+ * price was one of the provider's integration: the first that gives its cost to the last digit is the one.
+ */
+function costPartsOf(row: Row, { prices, router }: PriceSources): Static<typeof LogReply>['cost_parts'] {
+  if (row.pricing !== 'priced') return null;
+  const { organisation_id: organisationId, workspace_id: workspaceId, provider: slug } = row;
+  const stored = router.storedPrices({ organisationId, workspaceId }, slug, row.model_requested);
+  for (const by of [stored, row.ai_service]) {
+    if (by === undefined) continue;
+    const found = prices.parts(usageOfRow(row), by, row.model, Date.parse(isoTime(row.created_at)));
+    if (found?.price.version !== row.price_version || !isSameAmount(found.price.cost, row.cost)) continue;
+    return found.parts.map(({ kind, tokens, perMillion = null, cost }) => ({
+      kind,
+      tokens,
+      price_per_million: perMillion,
+      cost: Number(cost),
+    }));
+  }
+  return null;
+}
+
+/** Stores leave out zeros at the end. */
+function isSameAmount(one: string, other: string): boolean {
+  const [[whole, rest = ''], [otherWhole, otherRest = '']] = [one.split('.'), other.split('.')];
+  return whole === otherWhole && rest.padEnd(12, '0') === otherRest.padEnd(12, '0');
 }
 
 function headersOf({ body }: LogRecord): Record<string, string> | null {

@@ -61,7 +61,14 @@ const settleMs = 2_000;
 const freshMs = 10_000;
 
 /** `GET /logs/{id}`: one request with its bodies. Also finds a request that has just ended. */
-export function getLogRoute({ analytics, clock, directory, journal }: Scope): RouteDefinition {
+export function getLogRoute({
+  analytics,
+  clock,
+  directory,
+  journal,
+  prices,
+  router,
+}: Scope): RouteDefinition {
   function mayBeOnItsWay(record: LogRecord | undefined): boolean {
     if (record === undefined) return journal.state('requests').pending > 0;
     if (record.body !== undefined || journal.state('bodies').pending === 0) return false;
@@ -93,7 +100,7 @@ export function getLogRoute({ analytics, clock, directory, journal }: Scope): Ro
         await journal.settle(settleMs);
         record = await find();
       }
-      if (record !== undefined) return logReply(record);
+      if (record !== undefined) return logReply(record, { prices, router });
       throw new GatewayError(
         'resource_not_found',
         `No log entry "${params.id}" is visible to this key. Check the id; entries end with their retention.`,

@@ -55,6 +55,7 @@ const prices: Prices = {
           status: 'priced',
           version: `${typeof provider === 'string' ? provider : ''}/${model}`,
         },
+  parts: () => undefined,
   rates: () => undefined,
 };
 

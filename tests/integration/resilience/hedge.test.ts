@@ -52,6 +52,7 @@ describe('a hedge', () => {
         status: 'priced',
         version: '1',
       }),
+      parts: () => undefined,
       rates: () => undefined,
     };
     const scenes = { a: [up.silent()], b: [up.chat('from b')] };

@@ -128,7 +128,7 @@ function Properties({ entry }: { readonly entry: LogDetail }) {
   );
 }
 
-function Cost({ entry: { metrics: m } }: { readonly entry: LogDetail }) {
+function Cost({ entry: { metrics: m, cost_parts: parts } }: { readonly entry: LogDetail }) {
   const { cost } = texts;
   const tokens = (name: string, value: number): readonly [string, ReactNode] | false =>
     value > 0 && [name, count(value)];
@@ -146,7 +146,45 @@ function Cost({ entry: { metrics: m } }: { readonly entry: LogDetail }) {
   return (
     <Card title={cost.title}>
       <Rows rows={rows.filter((row) => row !== false)} />
+      {parts !== null && parts.length > 0 && <CostParts parts={parts} />}
+      {parts === null && m.cost > 0 && (
+        <p className="px-4 pb-4 text-soft">
+          {m.price_version === 'reported' ? cost.noPartsReported : cost.noParts}
+        </p>
+      )}
     </Card>
+  );
+}
+
+function CostParts({ parts }: { readonly parts: NonNullable<LogDetail['cost_parts']> }) {
+  const { cost } = texts;
+  return (
+    <div className="overflow-x-auto px-4 pb-4">
+      <table aria-label={cost.partsLabel} className="w-full text-right tabular-nums">
+        <thead className="text-soft">
+          <tr>
+            <th className="py-1 text-left font-normal">{cost.part}</th>
+            <th className="py-1 pl-3 font-normal">{cost.partTokens}</th>
+            <th className="py-1 pl-3 font-normal">{cost.perMillion}</th>
+            <th className="py-1 pl-3 font-normal">{cost.cost}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {parts.map((part) => (
+            <tr key={part.kind}>
+              <th scope="row" className="py-1 text-left font-normal">
+                {cost.parts[part.kind]}
+              </th>
+              <td className="py-1 pl-3">{part.kind !== 'request' && count(part.tokens)}</td>
+              <td className="py-1 pl-3">
+                {part.price_per_million !== null && money(part.price_per_million)}
+              </td>
+              <td className="py-1 pl-3">{money(part.cost)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 

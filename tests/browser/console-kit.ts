@@ -176,6 +176,18 @@ export class ConsoleGateway {
     return this.api('POST', '/api-keys/workspace/service', { name, scopes, workspace_id: this.workspace });
   }
 
+  /** Somebody of this first name comes by an invite, and is a member of a workspace. Default: the default one. */
+  async join(first: string, workspace = this.workspace): Promise<{ readonly id: string }> {
+    const email = `${first.toLowerCase()}@example.com`;
+    const { invite_link: link } = await this.api('POST', '/admin/users/invites', { email, role: 'member' });
+    const token = new URL(link).hash.slice(1);
+    const name = { first_name: first, last_name: 'Park' };
+    const { user } = await this.api('POST', '/invites/accept', { token, ...name });
+    const users = [{ id: user.id, role: 'member' }];
+    await this.api('POST', `/admin/workspaces/${workspace}/users`, { users });
+    return user;
+  }
+
   /** How many entries of the audit trail say that this was done, to one resource or any. */
   async audited(type: string, action: string, id?: string): Promise<number> {
     const one = id === undefined ? '' : `&resource_id=${id}`;

@@ -36,6 +36,7 @@ describe('the first request', () => {
     await page.getByRole('button', { name: 'Keep the key' }).click();
     await page.getByRole('button', { name: 'Make the key' }).waitFor();
     const kept = await gateway.api('GET', '/virtual-keys');
+    assert.equal(await gateway.audited('virtual_keys', 'create'), 1);
     assert.ok(!JSON.stringify(kept).includes('sk-planted-secret'));
     assert.ok(!(await page.content()).includes('sk-planted-secret'));
   });

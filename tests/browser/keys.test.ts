@@ -57,6 +57,7 @@ describe('keys and limits in the console', () => {
     await page.getByRole('button', { name: 'Reset usage' }).click();
     await page.getByRole('alertdialog').getByRole('button', { name: 'Reset usage' }).click();
     await page.getByText('Its count begins anew.').first().waitFor();
+    assert.equal(await gateway.audited('api_keys', 'update', id), 1);
     assert.equal((await gateway.chat('again', { key: secret })).status, 200);
   });
 

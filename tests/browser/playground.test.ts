@@ -176,7 +176,7 @@ describe('the playground', () => {
     await assertAccessible(page);
   });
 
-  test('the request as code holds a placeholder, never a key', async (t) => {
+  test('the request as code holds a placeholder, never a key, and its choices are saved as a config', async (t) => {
     const page = await openWindow(t, gateway);
     await page.goto('/console/playground');
     await page.getByLabel('Text 1').fill("It's");
@@ -186,5 +186,15 @@ describe('the playground', () => {
     for (const language of ['curl', 'Python', 'TypeScript'])
       await dialog.getByRole('region', { name: language }).getByText('YOUR_KEY').waitFor();
     assert.ok(!(await page.content()).includes(gateway.ownerKey));
+    await page.keyboard.press('Escape');
+    const before = await gateway.audited('configs', 'create');
+    await page.getByRole('button', { name: 'Save as a config' }).click();
+    const saving = page.getByRole('dialog', { name: 'Save as a config' });
+    await saving.getByLabel('Name', { exact: true }).fill('Tried here');
+    await saving.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('The config is saved.').first().waitFor();
+    assert.equal((await gateway.audited('configs', 'create')) - before, 1);
+    const { data } = await gateway.api('GET', '/configs');
+    assert.ok(data.some((one: { name: string }) => one.name === 'Tried here'));
   });
 });

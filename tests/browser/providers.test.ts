@@ -95,6 +95,7 @@ describe('integrations, providers, virtual keys and secrets in the console', () 
       .first()
       .check();
     await page.getByText('Saved.').first().waitFor();
+    assert.equal(await gateway.audited('integration_workspaces', 'update'), 1);
     await page.goto('/console/providers');
     await page.getByText('@shared').first().click();
     await page.getByRole('button', { name: 'Edit', exact: true }).click();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { openWindow, useConsole } from './console-kit.ts';
+import { type ConsoleGateway, openWindow, useConsole } from './console-kit.ts';
 
 /** A kind of records that is changed and taken away in its page. */
 interface Walk {
@@ -10,7 +10,7 @@ interface Walk {
   readonly place: string;
   /** In the API. */
   readonly path: string;
-  readonly body: (workspace: string) => object;
+  readonly body: (workspace: string, gateway: ConsoleGateway) => object | Promise<object>;
   readonly remove: 'Delete' | 'Archive' | 'Revoke';
   /** What is typed before it is taken away. */
   readonly typed?: string;
@@ -20,6 +20,18 @@ interface Walk {
 
 const secret = 'sk-0123456789abcdef';
 const rules = { conditions: [{ key: 'metadata.team', value: 'red' }], group_by: [{ key: 'api_key' }] };
+
+/** An integration that every workspace may use, with `/providers` or `/mcp-servers` made of it. */
+async function openToAll(
+  gateway: ConsoleGateway,
+  path: '/integrations' | '/mcp-integrations',
+  body: { readonly slug: string },
+): Promise<string> {
+  const { id } = await gateway.api('POST', path, { name: 'Behind', ...body });
+  await gateway.api('PUT', `${path}/${id}/workspaces`, { global_workspace_access: { enabled: true } });
+  return id;
+}
+
 const walks: readonly Walk[] = [
   {
     ...{ type: 'guardrails', place: '/guardrails?', path: '/guardrails', remove: 'Delete' },
@@ -29,6 +41,14 @@ const walks: readonly Walk[] = [
     ...{ type: 'integrations', place: '/integrations?', path: '/integrations', remove: 'Delete' },
     body: () => ({ slug: 'walked', ai_provider_id: 'openai', key: secret }),
     typed: 'walked',
+  },
+  {
+    ...{ type: 'providers', place: '/providers?', path: '/providers', remove: 'Delete' },
+    async body(workspace, gateway) {
+      const behind = { slug: 'behind-provider', ai_provider_id: 'openai', key: secret };
+      const integration = await openToAll(gateway, '/integrations', behind);
+      return { slug: 'walked-provider', integration_id: integration, workspace_id: workspace };
+    },
   },
   {
     ...{ type: 'virtual_keys', place: '/providers?view=keys&', path: '/virtual-keys', remove: 'Delete' },
@@ -54,6 +74,16 @@ const walks: readonly Walk[] = [
     remove: 'Delete',
   },
   {
+    ...{ type: 'mcp_servers', place: '/mcp?', path: '/mcp-servers', remove: 'Delete' },
+    async body(workspace, gateway) {
+      const integration = await openToAll(gateway, '/mcp-integrations', {
+        ...{ slug: 'behind-server', url: 'https://tickets.example.com/mcp', auth_type: 'none' },
+        ...{ transport: 'http' },
+      });
+      return { slug: 'walked-server', mcp_integration_id: integration, workspace_id: workspace };
+    },
+  },
+  {
     ...{ type: 'prompt_partials', place: '/prompts?view=partials&', path: '/prompts/partials' },
     body: (workspace) => ({ string: 'Be kind.', workspace_id: workspace }),
     remove: 'Delete',
@@ -65,6 +95,11 @@ const walks: readonly Walk[] = [
   {
     ...{ type: 'labels', place: '/prompts?view=labels&', path: '/labels', remove: 'Delete' },
     body: (workspace) => ({ workspace_id: workspace }),
+  },
+  {
+    ...{ type: 'usage_limit_policies', place: '/limits?show=usage&', path: '/policies/usage-limits' },
+    body: () => ({ ...rules, type: 'requests', credit_limit: 10, periodic_reset: 'monthly' }),
+    remove: 'Archive',
   },
   {
     ...{ type: 'rate_limit_policies', place: '/limits?show=rates&', path: '/policies/rate-limits' },
@@ -88,7 +123,8 @@ describe('what is changed in the console stands in the audit trail', () => {
 
   for (const { type, place, path, body, remove, typed, settled } of walks)
     test(type.replaceAll('_', ' '), async (t) => {
-      const { id } = await gateway.api('POST', path, { name: 'Walked', ...body(gateway.workspace) });
+      const own = await body(gateway.workspace, gateway);
+      const { id } = await gateway.api('POST', path, { name: 'Walked', ...own });
       const page = await openWindow(t, gateway, settled === undefined ? {} : { expected: /412/ });
       await page.goto(`/console${place}open=${id}`);
       if (settled !== undefined) await page.getByText(settled).first().waitFor();
@@ -163,27 +199,6 @@ describe('what is changed in the console stands in the audit trail', () => {
     assert.equal(await gateway.audited('configs', 'update', data.id), 1);
   });
 
-  test('an MCP server that is changed', async (t) => {
-    const made = await gateway.api('POST', '/mcp-integrations', {
-      ...{ name: 'Behind', slug: 'behind', url: 'https://tickets.example.com/mcp', auth_type: 'none' },
-      transport: 'http',
-    });
-    await gateway.api('PUT', `/mcp-integrations/${made.id}/workspaces`, {
-      global_workspace_access: { enabled: true },
-    });
-    const { id } = await gateway.api('POST', '/mcp-servers', {
-      ...{ name: 'Walked', slug: 'walked-server', mcp_integration_id: made.id },
-      workspace_id: gateway.workspace,
-    });
-    const page = await openWindow(t, gateway);
-    await page.goto(`/console/mcp?open=${id}`);
-    await page.getByRole('button', { name: 'Edit', exact: true }).click();
-    await page.getByLabel('Name', { exact: true }).fill('Changed');
-    await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await page.getByText('Saved.', { exact: true }).first().waitFor();
-    assert.equal(await gateway.audited('mcp_servers', 'update', id), 1);
-  });
-
   test('the defaults of the organisation', async (t) => {
     const page = await openWindow(t, gateway);
     await page.goto('/console/settings?show=defaults');
@@ -201,5 +216,122 @@ describe('what is changed in the console stands in the audit trail', () => {
     });
     await page.getByRole('link', { name: 'Who changed it' }).click();
     await page.getByRole('row', { name: /owner.*update/ }).waitFor();
+  });
+
+  test('a provider and a virtual key that are made by their forms, and the secret of the key', async (t) => {
+    const behind = { slug: 'behind-form', ai_provider_id: 'openai', key: secret };
+    await openToAll(gateway, '/integrations', behind);
+    const page = await openWindow(t, gateway);
+    const made = {
+      providers: await gateway.audited('providers', 'create'),
+      keys: await gateway.audited('virtual_keys', 'create'),
+    };
+    await page.goto('/console/providers?new=1');
+    await page.getByLabel('Name', { exact: true }).fill('Made here');
+    await page.getByRole('button', { name: /^Integration: / }).click();
+    await page
+      .getByRole('option', { name: /Behind/ })
+      .first()
+      .click();
+    await page.getByRole('button', { name: /^Workspace: / }).click();
+    await page.getByRole('option').first().click();
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('The provider is made.').first().waitFor();
+    assert.equal((await gateway.audited('providers', 'create')) - made.providers, 1);
+
+    await page.goto('/console/providers?view=keys&new=1');
+    await page.getByRole('button', { name: /^Provider: / }).click();
+    await page.getByPlaceholder('Type to search').fill('openai');
+    await page
+      .getByRole('option', { name: /^openai/ })
+      .first()
+      .click();
+    await page.getByLabel('Name', { exact: true }).fill('Made here too');
+    await page.getByRole('button', { name: /^Workspace: / }).click();
+    await page.getByRole('option').first().click();
+    await page.getByLabel('Secret key').fill(secret);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('The virtual key is made.').first().waitFor();
+    assert.equal((await gateway.audited('virtual_keys', 'create')) - made.keys, 1);
+    const changed = await gateway.audited('virtual_keys', 'update');
+    await page.getByRole('button', { name: 'Rotate the secret' }).click();
+    await page.getByLabel('New secret').fill('sk-fedcba9876543210');
+    await page.getByRole('button', { name: 'Rotate', exact: true }).click();
+    await page.getByText('The secret is now sk…10.').first().waitFor();
+    assert.equal((await gateway.audited('virtual_keys', 'update')) - changed, 1);
+  });
+
+  test('keys of a person and of the organisation', async (t) => {
+    await gateway.join('Ann');
+    const page = await openWindow(t, gateway);
+    for (const kind of ['workspace-user', 'organisation-service']) {
+      const before = await gateway.audited('api_keys', 'create');
+      await page.goto('/console/keys?new=1');
+      await page.getByLabel('Kind', { exact: true }).selectOption(kind);
+      await page.getByLabel('Name', { exact: true }).fill(`Made as ${kind}`);
+      if (kind === 'workspace-user') {
+        await page.getByRole('button', { name: /^Workspace: / }).click();
+        await page.locator('[cmdk-item]').filter({ hasText: 'Default' }).click();
+        await page.getByRole('button', { name: /^Person: / }).click();
+        await page.getByRole('option', { name: /Ann/ }).click();
+      }
+      await page.getByRole('button', { name: 'Create', exact: true }).click();
+      await page.getByText('never again').waitFor();
+      assert.equal((await gateway.audited('api_keys', 'create')) - before, 1, kind);
+      const { data } = await gateway.api('GET', '/api-keys?page_size=100');
+      const made = data.find(({ name }: { name: string }) => name === `Made as ${kind}`);
+      assert.equal(made.type, kind);
+      assert.equal(await gateway.audited('api_keys', 'create', made.id), 1, kind);
+    }
+  });
+
+  test('a workspace whose usage is reset, and whose member is taken out', async (t) => {
+    const { id } = await gateway.api('POST', '/admin/workspaces', {
+      name: 'Counted',
+      usage_limits: [{ type: 'requests', credit_limit: 10 }],
+    });
+    await gateway.join('Kim', id);
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/workspaces?open=${id}`);
+    await page.getByRole('button', { name: 'Reset usage' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Reset usage' }).click();
+    await page.getByText('The counts begin anew.').first().waitFor();
+    assert.equal(await gateway.audited('workspaces', 'update', id), 1);
+    const removed = await gateway.audited('workspace_users', 'delete');
+    await page.getByRole('button', { name: 'Members' }).click();
+    await page.getByRole('button', { name: 'Take out: Kim Park' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Take out' }).click();
+    await page.getByText('They are no member any more.').first().waitFor();
+    assert.deepEqual((await gateway.api('GET', `/admin/workspaces/${id}/users`)).data, []);
+    assert.equal((await gateway.audited('workspace_users', 'delete')) - removed, 1);
+  });
+
+  test('a usage policy that begins anew for one key', async (t) => {
+    const made = await gateway.makeKey('counted', ['completions.write']);
+    const { id } = await gateway.api('POST', '/policies/usage-limits', {
+      ...{ name: 'Ten each', type: 'requests', credit_limit: 10 },
+      conditions: [{ key: 'api_key', value: made.id }],
+      group_by: [{ key: 'api_key' }],
+    });
+    assert.equal((await gateway.chat('hi', { key: made.key })).status, 200);
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/limits?show=usage&open=${id}&tab=entities`);
+    await page.getByRole('button', { name: 'Reset counted' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Reset' }).click();
+    await page.getByText('The count begins anew.').first().waitFor();
+    assert.equal(await gateway.audited('usage_limit_policies', 'reset', id), 1);
+  });
+
+  test('a partial whose next version is served', async (t) => {
+    const { id } = await gateway.api('POST', '/prompts/partials', {
+      ...{ name: 'Tone', string: 'Be kind.', workspace_id: gateway.workspace },
+    });
+    await gateway.api('PUT', `/prompts/partials/${id}`, { string: 'Be brief.' });
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/prompts?view=partials&open=${id}&tab=versions`);
+    await page.getByRole('button', { name: 'Make default' }).click();
+    await page.getByText('Version 2 is served from now on.').first().waitFor();
+    assert.equal((await gateway.api('GET', `/prompts/partials/${id}`)).string, 'Be brief.');
+    assert.equal(await gateway.audited('prompt_partials', 'publish', id), 1);
   });
 });

@@ -5,7 +5,7 @@ import { usePreferences } from '@/lib/preferences';
 import type { FieldOf, FormField, Option, Situation } from '@/resource/declaration';
 import { type RateLimit, RatesEditor, UsageEditor, type UsageLimit } from '@/resource/limits';
 import { Reference } from '@/resource/reference';
-import { storedValue } from '@/resource/values';
+import { possibleScopes, storedValue } from '@/resource/values';
 import { resource as texts } from '@/texts/resource';
 import { Button, IconButton } from '@/ui/button';
 import { Checkbox, Field, Input, Select, Textarea } from '@/ui/fields';
@@ -321,8 +321,9 @@ interface ScopesProps<R extends object> extends Omit<ChoicesProps, 'options'> {
   readonly situation: Situation<R>;
 }
 
-function Scopes<R extends object>({ field, value, onChange, disabled, situation }: ScopesProps<R>) {
+function Scopes<R extends object>({ field, value: chosen, onChange, disabled, situation }: ScopesProps<R>) {
   const [filter, setFilter] = useState('');
+  const value = possibleScopes(field, chosen, situation);
   const all = [...new Set([...field.options(situation), ...value])].sort();
   const found = all.filter((scope) => scope.includes(filter.trim().toLowerCase()));
   const groups = [...new Set(found.map((scope) => scope.split('.')[0] ?? ''))].map(

@@ -1,5 +1,5 @@
 import type { Mistake } from '@/api/client';
-import type { FormField, Situation, Values } from '@/resource/declaration';
+import type { FieldOf, FormField, Situation, Values } from '@/resource/declaration';
 import { resource as texts } from '@/texts/resource';
 
 /** The value at a JSON pointer, or undefined. */
@@ -129,6 +129,17 @@ function isVoid(value: unknown): boolean {
   return typeof value === 'object' && Object.keys(value).length === 0;
 }
 
+/** Chosen scopes; of a new record without those that it cannot have, such as after another kind was chosen. */
+export function possibleScopes<R>(
+  field: FieldOf<R, 'scopes'>,
+  value: readonly string[],
+  situation: Situation<R>,
+): readonly string[] {
+  if (situation.record !== undefined) return value;
+  const offered = field.options(situation);
+  return value.filter((scope) => offered.includes(scope));
+}
+
 /** The body of a form, or the faults by field that keep it from being sent. */
 export function bodyOf<R extends object>(
   fields: readonly FormField<R>[],
@@ -145,7 +156,9 @@ export function bodyOf<R extends object>(
     given.filter((field) => isChanged(field, values, before)).map(({ path }) => first(path)),
   );
   for (const field of given) {
-    const value = values[field.path];
+    const chosen = values[field.path];
+    const value =
+      field.kind === 'scopes' ? possibleScopes(field, chosen as readonly string[], situation) : chosen;
     if (field.required === true && isVoid(value) && !(field.kind === 'secret' && !isNew)) {
       faults[field.path] = texts.fault.required;
       continue;

@@ -174,7 +174,7 @@ describe('configs in the console', () => {
       }
       await page.goto(`/console/configs/${id}?view=graph`);
       assert.equal(await page.locator('.cm-editor').count(), 0, 'nothing asked for the editor yet');
-      await page.getByRole('button', { name: /weight 3, Target, @steady/ }).focus();
+      await page.getByRole('button', { name: /@steady weight 3, Target/ }).focus();
       await page.keyboard.press('Enter');
       await page.locator('.cm-editor.cm-focused').waitFor();
     }

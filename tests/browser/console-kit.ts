@@ -311,7 +311,7 @@ export async function assertAccessible(page: Page): Promise<void> {
   await page.evaluate(`${axe}; undefined`);
   const found: { id: string; help: string; nodes: { html: string; failureSummary?: string }[] }[] =
     await page.evaluate(
-      `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] }).then((result) => result.violations)`,
+      `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }).then((result) => result.violations)`,
     );
   const shown = found.map(
     ({ id, help, nodes }) =>

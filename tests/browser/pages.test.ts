@@ -59,20 +59,38 @@ describe('every page of the console', () => {
     });
 
   describe('with names, prompts, answers and tools full of markup', () => {
-    /** Where one record, or its form, is open. */
-    const opened: string[] = [];
-    /** What shows a text full of markup. */
-    const shows = ['/logs', '/keys', '/configs', '/prompts', '/guardrails', '/integrations', '/secrets'];
+    /** Where one record, or its form, is open; and what no place leads to. */
+    const opened: string[] = [
+      ...['/configs/new', '/prompts/new', '/nowhere', '/guardrails?new=1', '/limits?show=usage&new=1'],
+      ...['/exports?new=1', '/settings?show=defaults', '/settings?show=workspace', '/workspaces?new=1'],
+      ...['/keys?new=1', '/mcp?view=servers&new=1', '/?by=user'],
+    ];
+    /** What shows a text full of markup, or the text itself that is seeded. */
+    const shows = new Map<string, string>(
+      [
+        ...['/logs', '/keys', '/configs', '/prompts', '/guardrails', '/integrations', '/secrets', '/people'],
+        ...['/workspaces', '/feedback', '/audit', '/mcp', '/mcp?view=integrations', '/limits', '/exports'],
+        ...['/limits?show=usage', '/limits?show=rates', '/providers', '/providers?view=keys'],
+        ...['/prompts?view=partials', '/prompts?view=labels', '/prompts?view=collections'],
+      ].map((path) => [path, markup]),
+    );
+    shows.set('/people?show=invites', 'bea@example.com');
+    shows.set('/nowhere', 'There is no such page');
 
     before(async () => {
       const { workspace } = gateway;
       const post = (path: string, body: object): Promise<any> => gateway.api('POST', path, body);
       const name = `Name ${markup}`;
-      const key = await gateway.makeKey(name, ['completions.write']);
-      await post('/admin/workspaces', { name, description: markup });
-      await post('/admin/users/invites', {
-        ...{ email: 'ann@example.com', role: 'member', workspaces: [{ id: workspace, role: 'member' }] },
+      const key = await post('/api-keys/workspace/service', {
+        ...{ name, workspace_id: workspace, scopes: ['completions.write', 'prompts.create'] },
+        usage_limits: { credit_limit: 5, type: 'cost' },
       });
+      await post('/admin/workspaces', { name, description: markup });
+      const ofMember = { role: 'member', workspaces: [{ id: workspace, role: 'member' }] };
+      await post('/admin/users/invites', { email: 'bea@example.com', ...ofMember });
+      const invite = await post('/admin/users/invites', { email: 'ann@example.com', ...ofMember });
+      const token = invite.invite_link.split('#')[1];
+      await post('/invites/accept', { token, first_name: markup, last_name: 'Lee' });
       const config = await post('/configs', {
         name,
         workspace_id: workspace,
@@ -83,7 +101,10 @@ describe('every page of the console', () => {
         string: JSON.stringify([{ role: 'user', content: `${markup} {{what}}` }]),
       });
       await post('/prompts/partials', { name, string: markup, workspace_id: workspace });
-      await post('/labels', { name: 'staging', description: markup, workspace_id: workspace });
+      // The audit trail names this key as the one that acts.
+      const label = { name: 'staging', description: markup, workspace_id: workspace };
+      await gateway.api('POST', '/labels', label, { 'x-service-api-key': key.key });
+      const collection = await post('/collections', { name, workspace_id: workspace });
       const guardrail = await post('/guardrails', {
         name,
         checks: [{ id: 'default.contains', parameters: { words: [markup], operator: 'none' } }],
@@ -91,6 +112,31 @@ describe('every page of the console', () => {
       });
       const integration = await post('/integrations', {
         ...{ name, slug: 'marked', ai_provider_id: 'openai', key: 'sk-0123456789', description: markup },
+      });
+      await gateway.api('PUT', `/integrations/${integration.id}/workspaces`, {
+        workspaces: [{ id: workspace, enabled: true }],
+      });
+      const virtualKey = await post('/virtual-keys', {
+        ...{ name, slug: 'old', provider: 'openai', key: 'sk-0123456789', workspace_id: workspace },
+      });
+      const rules = { conditions: [{ key: 'metadata.team', value: markup }], group_by: [{ key: 'api_key' }] };
+      const usage = await post('/policies/usage-limits', {
+        ...{ name, ...rules, type: 'cost', credit_limit: 50, workspace_id: workspace },
+      });
+      const rate = await post('/policies/rate-limits', {
+        ...{ name, ...rules, type: 'requests', unit: 'rpm', value: 100, workspace_id: workspace },
+      });
+      const tools = await post('/mcp-integrations', {
+        ...{ name, url: 'https://tickets.example.com/mcp', auth_type: 'none', transport: 'http' },
+      });
+      await gateway.api('PUT', `/mcp-integrations/${tools.id}/workspaces`, {
+        global_workspace_access: { enabled: true },
+      });
+      const server = await post('/mcp-servers', {
+        ...{ name, slug: 'marked-server', mcp_integration_id: tools.id, workspace_id: workspace },
+      });
+      await post('/logs/exports', {
+        ...{ workspace_id: workspace, filters: {}, description: markup, requested_data: ['id'] },
       });
       const secret = await post('/secret-references', {
         ...{ name, description: markup, manager_type: 'hashicorp_vault', secret_path: markup },
@@ -131,15 +177,12 @@ describe('every page of the console', () => {
         ...[`/prompts/${prompt.id}`, `/prompts/${prompt.id}?tab=versions`, `/prompts/${prompt.id}?tab=try`],
         ...[`/keys?open=${key.id}`, `/keys?open=${key.id}&edit=1`, `/guardrails?open=${guardrail.id}`],
         ...[`/guardrails?open=${guardrail.id}&edit=1`, `/integrations?open=${integration.id}`],
-        ...[`/secrets?open=${secret.id}`, '/prompts?view=partials', '/prompts?view=labels'],
-        ...[
-          '/people?show=invites',
-          '/?by=user',
-          '/workspaces?new=1',
-          '/keys?new=1',
-          '/mcp?view=servers&new=1',
-        ],
+        ...[`/secrets?open=${secret.id}`, `/limits?show=usage&open=${usage.id}`],
+        ...[`/limits?show=rates&open=${rate.id}`, `/mcp?view=servers&open=${server.id}`],
+        ...[`/providers?view=keys&open=${virtualKey.id}`, `/prompts?view=collections&open=${collection.id}`],
+        ...[...shows.keys()].filter((path) => !places.includes(path) && !opened.includes(path)),
       );
+      shows.set('/traces', trace);
     });
 
     for (const look of looks)
@@ -147,7 +190,9 @@ describe('every page of the console', () => {
         const page = await openWindow(t, gateway, { look });
         await eachPlace([...places, ...opened], async (path) => {
           await visit(page, path);
-          if (shows.includes(path)) await page.getByText(markup).filter({ visible: true }).first().waitFor();
+          const seeded = shows.get(path);
+          if (seeded !== undefined)
+            await page.getByText(seeded).filter({ visible: true }).first().waitFor({ timeout: 8000 });
           assert.equal(await page.locator('img[src="x"]').count(), 0, 'an image of the markup');
           assert.notEqual(await page.title(), 'owned');
           await assertAccessible(page);

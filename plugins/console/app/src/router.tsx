@@ -4,19 +4,19 @@ import { Layout, useVisiblePlaces } from '@/shell/layout';
 import { lazyPage } from '@/shell/lazy-page';
 import { places, type Place } from '@/shell/places';
 import { common } from '@/texts/common';
-import { Empty, Failed, Loading } from '@/ui/states';
+import { Page } from '@/ui/page';
+import { Failed, Loading } from '@/ui/states';
 
 const root = createRootRoute({
   component: Layout,
   notFoundComponent: () => (
-    <Empty
-      title={common.state.notFound}
-      action={
+    <Page title={common.state.notFound}>
+      <p>
         <Link to="/" className="text-accent underline">
           {common.state.home}
         </Link>
-      }
-    />
+      </p>
+    </Page>
   ),
 });
 
@@ -32,7 +32,9 @@ function guarded({ path, scopes }: Place, name: string, page: Place['page']) {
     if (scopes.length === 0 || may(...scopes)) return <Loaded />;
     if (path === '/' && first !== undefined) return <Navigate to={first.path} replace />;
     return (
-      <Empty title={common.state.forbidden} text={`${common.state.forbiddenHelp} ${scopes.join(', ')}`} />
+      <Page title={common.state.forbidden}>
+        <p className="max-w-prose">{`${common.state.forbiddenHelp} ${scopes.join(', ')}`}</p>
+      </Page>
     );
   }
   return Object.assign(Guarded, { preload: Loaded.preload });

@@ -124,9 +124,6 @@ function placed(root: Box): {
   return { boxes: boxes.sort((a, b) => (a.box.option < b.box.option ? -1 : 1)), rows, depth: deepest };
 }
 
-const cut = (value: string, most: number): string =>
-  value.length > most ? `${value.slice(0, most - 1)}…` : value;
-
 interface RoutingGraphProps {
   readonly config: unknown;
   readonly plan: Plan | undefined;
@@ -170,7 +167,9 @@ export function RoutingGraph({ config, plan, onReveal }: RoutingGraphProps) {
                 onReveal(box.option);
               }}
             >
-              <title>{`${box.option}: ${[box.reason, box.title, box.detail].filter(Boolean).join(', ')}`}</title>
+              <title
+                aria-hidden
+              >{`${box.option}: ${[box.reason, box.title, box.detail].filter(Boolean).join(', ')}`}</title>
               <rect
                 x={x}
                 y={y}
@@ -180,12 +179,12 @@ export function RoutingGraph({ config, plan, onReveal }: RoutingGraphProps) {
                 className={`${box.isBranch ? 'fill-raised' : 'fill-panel'} ${order.get(box.option) === 1 ? 'stroke-accent' : 'stroke-line'} group-focus-visible:stroke-accent`}
                 strokeWidth={order.get(box.option) === 1 ? 2 : 1.5}
               />
-              <text x={x + 10} y={y + 19} className="fill-ink text-xs font-medium">
-                {cut(order.has(box.option) ? `${order.get(box.option)} · ${box.title}` : box.title, 22)}
-              </text>
-              <text x={x + 10} y={y + 36} className="fill-soft text-[11px]">
-                {cut([box.reason, box.detail].filter(Boolean).join(' · '), 26)}
-              </text>
+              <foreignObject x={x + 10} y={y + 5} width={width - 20} height={height - 10}>
+                <div className="truncate text-xs leading-4 font-medium">
+                  {titleOf(box, order.get(box.option))}
+                </div>{' '}
+                <div className="text-soft truncate text-[11px] leading-4">{detailOf(box)}</div>
+              </foreignObject>
             </g>
           ))}
         </svg>
@@ -200,10 +199,18 @@ export function RoutingGraph({ config, plan, onReveal }: RoutingGraphProps) {
   );
 }
 
-function spoken({ title, detail, reason, isBranch }: Box, order: number | undefined): string {
-  return [...(order === undefined ? [] : [`${order}.`]), reason, isBranch ? '' : texts.target, title, detail]
-    .filter((one) => one !== '')
-    .join(', ');
+function titleOf({ title }: Box, order: number | undefined): string {
+  return order === undefined ? title : `${order} · ${title}`;
+}
+
+function detailOf({ reason, detail }: Box): string {
+  return [reason, detail].filter((one) => one !== '').join(' · ');
+}
+
+/** The name of a box begins with the words that are seen on it: they are what somebody says who speaks to the page. */
+function spoken(box: Box, order: number | undefined): string {
+  const seen = [titleOf(box, order), detailOf(box)].filter((one) => one !== '').join(' ');
+  return box.isBranch ? seen : `${seen}, ${texts.target}`;
 }
 
 function TextOf({ box }: { readonly box: Box }) {

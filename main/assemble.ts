@@ -154,7 +154,8 @@ interface Assembly {
 export function assembleGateway(options: AssemblyOptions): Assembly {
   const { file, config, data, environment: env, log, clock, metrics, features, secrets, opened } = options;
   const { reports, replay } = options;
-  const { counters, limiter, directory, fileRecords, owned, following, alerts, ...stores } = options.stores;
+  const { counters, limiter, directory, fileRecords, owned, following, alerts, jobs, ...stores } =
+    options.stores;
   const transport =
     replay?.providers ??
     new ProviderTransport(
@@ -360,7 +361,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
       invitePage: createInvitePage(config.server),
       draining: () => gateway.isDraining,
       status: async () => ({
-        ...status(reloader, gateway, { dependencies, following, work, pluginBreakers }),
+        ...status(reloader, gateway, { dependencies, following, jobs, work, pluginBreakers }),
         ...(await reports?.status()),
       }),
     }),
@@ -394,7 +395,11 @@ function settledOf(
   };
 }
 
-interface StatusParts extends Pick<Stores, 'following'> {
+function isoTime(at: number): string {
+  return new Date(at).toISOString();
+}
+
+interface StatusParts extends Pick<Stores, 'following' | 'jobs'> {
   readonly dependencies: Dependencies;
   readonly work: PluginWork;
   readonly pluginBreakers: PluginBreakers;
@@ -403,7 +408,7 @@ interface StatusParts extends Pick<Stores, 'following'> {
 function status(
   reloader: Reloader<unknown>,
   gateway: Gateway,
-  { dependencies, following, work, pluginBreakers }: StatusParts,
+  { dependencies, following, jobs, work, pluginBreakers }: StatusParts,
 ): Record<string, unknown> {
   const { known } = dependencies;
   const reasons = following?.unready() ?? [];
@@ -419,17 +424,25 @@ function status(
     buffered_bytes: gateway.bufferedBytes,
     retiring_generations: reloader.retiring,
     plugin_breakers: pluginBreakers.tripped,
-    loop_blocks: work.blocks.map(({ at, ...block }) => ({ ...block, at: new Date(at).toISOString() })),
+    loop_blocks: work.blocks.map(({ at, ...block }) => ({ ...block, at: isoTime(at) })),
+    jobs:
+      jobs?.runs().map(({ name, everyMs = null, attempts, failed, last, error }) => ({
+        ...{ name, every_ms: everyMs, attempts, failed },
+        last_run: last
+          ? { at: isoTime(last.at), outcome: last.outcome, took_ms: Math.round(last.tookMs) }
+          : null,
+        last_error: error ? { at: isoTime(error.at), message: error.message } : null,
+      })) ?? [],
     config_error: reloader.lastError
       ? {
-          at: new Date(reloader.lastError.at).toISOString(),
+          at: isoTime(reloader.lastError.at),
           problems: reloader.lastError.problems.map(formatProblem),
         }
       : null,
     restart_needed: reloader.restartNeeded ?? null,
     pipelines: shownPipelines(reloader.current.config.pipelines, reloader.current.source),
     reloads: reloader.history.map(({ at, outcome, reason, tookMs, generation, problems }) => ({
-      ...{ at: new Date(at).toISOString(), outcome, reason, took_ms: Math.round(tookMs), generation },
+      ...{ at: isoTime(at), outcome, reason, took_ms: Math.round(tookMs), generation },
       problems: problems.map(({ file, line, column, message }) => ({ file, line, column, message })),
     })),
   };

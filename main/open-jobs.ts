@@ -107,12 +107,14 @@ interface JobsStores {
   readonly analytics: Analytics;
 }
 
-/** Interfaces of the jobs, and their checks for `/readyz`. */
+/** Interfaces of the jobs, what has run, and their checks for `/readyz`. */
 interface OpenedJobs {
   /** Undefined when `storage.resources` is `none:`. */
   readonly exports: LogExports | undefined;
   /** Undefined when `storage.resources` is `none:`. */
   readonly alerts: OpenedAlerts | undefined;
+  /** Undefined when `storage.resources` is `none:`. */
+  readonly jobs: Pick<Jobs, 'runs'> | undefined;
   /** The store of exported files is not among them: requests are served without it. */
   readonly dependencies: readonly Dependency[];
 }
@@ -124,7 +126,7 @@ interface OpenedJobs {
 export async function openJobs(options: JobsOptions, stores: JobsStores): Promise<OpenedJobs> {
   const { resources, ledger, directory, analytics } = stores;
   if (resources === undefined || ledger === undefined)
-    return { exports: undefined, alerts: undefined, dependencies: [] };
+    return { exports: undefined, alerts: undefined, jobs: undefined, dependencies: [] };
   const { config, data, secrets, features, log, clock, metrics, opened } = options;
   const settings = config.exports;
   const blobs = await openBlobs({ settings, data, environment: process.env, clock });
@@ -149,7 +151,7 @@ export async function openJobs(options: JobsOptions, stores: JobsStores): Promis
   opened.push(() => alerts.close());
   reportJobs(metrics, jobs);
   await jobs.start();
-  return { exports, alerts, dependencies };
+  return { exports, alerts, jobs, dependencies };
 }
 
 async function openQueue({

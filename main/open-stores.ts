@@ -38,6 +38,7 @@ import { createResources } from '../storage/postgres/resources.ts';
 import { createUsageLedger } from '../storage/postgres/usage-ledger.ts';
 import { Loans } from '../storage/parent/loans.ts';
 import { openSharedStores } from '../storage/redis/open-shared-stores.ts';
+import type { Jobs } from '../core/ports/jobs.ts';
 import { type OpenedAlerts, openJobs } from './open-jobs.ts';
 import { openAnalytics } from './open-analytics.ts';
 import { openBudgets, openOwnLedger } from './open-budgets.ts';
@@ -110,6 +111,8 @@ export interface Stores {
   readonly exports: LogExports | undefined;
   /** Undefined when `storage.resources` is `none:`. They follow the active configuration. */
   readonly alerts: Pick<OpenedAlerts, 'use'> | undefined;
+  /** Jobs that this process has run; undefined where it runs none. */
+  readonly jobs: Pick<Jobs, 'runs'> | undefined;
   readonly dependencies: readonly Dependency[];
   /** Synchronisation state of `directory` with its store; undefined without a store. */
   readonly following: Pick<LiveDirectory, 'refresh' | 'unready' | 'status' | 'limitAge'> | undefined;
@@ -131,7 +134,12 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
   });
   const { max_bytes: maxBytes, max_value_bytes: maxValueBytes } = config.storage.cache;
   const { identity, resources, stored, owned, directory, fileRecords, following, ledger } = administration;
-  const { exports, alerts, ...jobs } = await openJobs(options, { resources, ledger, directory, analytics });
+  const { exports, alerts, jobs, ...ofJobs } = await openJobs(options, {
+    resources,
+    ledger,
+    directory,
+    analytics,
+  });
   const reader = resources ?? owned;
   const ownBudgets = await openBudgets({ ...options, ledger, alerts, analytics, journal, resources: reader });
   const ownCounters = createMemoryCounters({ clock, log });
@@ -164,11 +172,11 @@ export async function openStores(options: StoresOptions): Promise<Stores> {
     { name: 'analytics', check: checkOf(() => engines.analytics, analytics) },
     { name: 'journal', check: () => checkJournal(journal) },
     ...shared.dependencies,
-    ...jobs.dependencies,
+    ...ofJobs.dependencies,
   ];
   if (resources !== undefined)
     dependencies.push({ name: 'resources', check: checkOf(() => engines.resources, resources) });
-  const administered = { resources, stored, owned, ledger, directory, fileRecords, exports, alerts };
+  const administered = { resources, stored, owned, ledger, directory, fileRecords, exports, alerts, jobs };
   return {
     identity,
     analytics,

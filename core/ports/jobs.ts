@@ -34,6 +34,26 @@ export interface RepeatedJob {
   readonly everyMs: number;
 }
 
+/** Attempts at jobs of one name that this process has made since its start. */
+export interface JobRuns {
+  readonly name: string;
+  /** Interval of a repeated job in milliseconds; undefined for one that is added. */
+  readonly everyMs: number | undefined;
+  readonly attempts: number;
+  /** Attempts that failed, with or without another one after them. */
+  readonly failed: number;
+  /** The attempt that ended last. `at` is its start, milliseconds since the epoch. */
+  readonly last:
+    | {
+        readonly at: number;
+        readonly tookMs: number;
+        readonly outcome: 'done' | 'retried' | 'given_up' | 'interrupted';
+      }
+    | undefined;
+  /** The failure that came last, which later attempts may have mended. `at` is the start of its attempt. */
+  readonly error: { readonly at: number; readonly message: string } | undefined;
+}
+
 /**
  * Background work: runs at least once, even when the process is killed on the way. The id identifies a job; adding one
  * that already waits or runs does nothing. Data are plain JSON, 64 KiB at the most; at most 10,000 jobs wait.
@@ -53,6 +73,8 @@ export interface Jobs {
   add<T>(name: string, id: string, data: T, options?: { readonly delayMs?: number }): Promise<void>;
   /** Numbers of waiting, running and failed jobs, for metrics and `/readyz`. */
   counts(): Promise<{ readonly waiting: number; readonly running: number; readonly failed: number }>;
+  /** Of each defined job, by name. */
+  runs(): readonly JobRuns[];
   /** Starts no more jobs, waits for running ones (5 s at the most) and leaves the rest stored. */
   close(): Promise<void>;
 }

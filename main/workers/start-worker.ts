@@ -352,6 +352,7 @@ async function openWorkerStores(options: WorkerStoresOptions): Promise<WorkerSto
     analytics: createNoAnalytics(),
     exports: undefined,
     alerts: undefined,
+    jobs: undefined,
   };
 }
 

@@ -292,6 +292,10 @@ class LocalJobs implements Jobs {
     return Promise.resolve({ waiting: this.jobs.size - running, running, failed: this.givenUp.size });
   }
 
+  runs(): ReturnType<Jobs['runs']> {
+    return this.registry.runs();
+  }
+
   async close(): Promise<void> {
     if (this.state === 'closing' || this.state === 'closed') return;
     this.state = 'closing';

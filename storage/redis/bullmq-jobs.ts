@@ -307,6 +307,10 @@ class BullmqJobs implements SharedJobs {
     await this.connection.ask(() => this.connection.client.ping());
   }
 
+  runs(): ReturnType<Jobs['runs']> {
+    return this.registry.runs();
+  }
+
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;

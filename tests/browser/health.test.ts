@@ -51,6 +51,8 @@ describe('health and pipelines in the console', () => {
       await page.getByRole('link', { name: 'Health' }).click();
       await page.getByText('Serves').first().waitFor();
       await page.getByRole('table', { name: 'Stores and what they say' }).getByText('journal').waitFor();
+      const jobs = page.getByRole('table', { name: 'Jobs' });
+      await jobs.getByRole('row', { name: /^keys\.expire .* Done \d/ }).waitFor();
       await assertAccessible(page);
       await page.getByRole('link', { name: 'Pipelines' }).click();
       await page.getByRole('heading', { name: 'gateway' }).waitFor();

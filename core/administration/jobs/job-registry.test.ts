@@ -53,6 +53,45 @@ describe('how jobs are done', () => {
     assert.equal(lines[0]?.fields['job'], 'mail.other');
   });
 
+  test('of each job is known how its last attempt ended, how long it took, and the last error, without secrets', async () => {
+    const { registry, clock } = begin();
+    let refusal: string | undefined;
+    registry.define({
+      name: 'mail.send',
+      handle: () =>
+        new Promise((resolve, reject) => {
+          clock.after(20, () => (refusal === undefined ? resolve() : reject(new Error(refusal))));
+        }),
+    });
+    registry.define({ name: 'keys.expire', handle: () => Promise.resolve() });
+    registry.repeat({ name: 'keys.expire', everyMs: 60_000 });
+    const started = clock.now();
+    const attempt = async (attempt: number): Promise<void> => {
+      const ended = registry.attempt({ ...work, attempt });
+      await clock.pass(20);
+      await ended;
+    };
+    refusal = `https://u:pw@hooks.test/secret?key=k said no to ann@example.test; ${'x'.repeat(1000)}`;
+    await attempt(1);
+    refusal = undefined;
+    await attempt(2);
+    await registry.attempt({ ...work, name: 'mail.other' });
+    const [keys, mail, ...others] = registry.runs();
+    const never = { attempts: 0, failed: 0, last: undefined, error: undefined };
+    assert.deepEqual([keys, others], [{ name: 'keys.expire', everyMs: 60_000, ...never }, []]);
+    const message = mail?.error?.message ?? '';
+    assert.match(message, /^https:\/\/…@hooks\.test\/… said no to …@example\.test; x+$/);
+    assert.equal(message.length, 300);
+    assert.deepEqual(mail, {
+      name: 'mail.send',
+      everyMs: undefined,
+      attempts: 2,
+      failed: 1,
+      last: { at: started + 20, tookMs: 20, outcome: 'done' },
+      error: { at: started, message },
+    });
+  });
+
   test('at the end handlers are told, waited for 5 s at the most, and no attempt begins', async () => {
     const { registry, clock } = begin();
     const told: boolean[] = [];

@@ -1,5 +1,6 @@
 import type { Clock } from '../../ports/clock.ts';
-import type { JobDefinition, Jobs, RepeatedJob } from '../../ports/jobs.ts';
+import { clip } from '../../base/bytes.ts';
+import type { JobDefinition, JobRuns, Jobs, RepeatedJob } from '../../ports/jobs.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Counter, Metrics } from '../../ports/metrics.ts';
 
@@ -42,6 +43,7 @@ const shortestPeriodMs = 1000;
 const longestId = 255;
 const closingMs = 5000;
 const maxBytes = 65_536;
+const longestMessage = 300;
 
 /** Dependencies that every job store shares. */
 interface JobRegistryOptions {
@@ -50,6 +52,19 @@ interface JobRegistryOptions {
   readonly metrics?: Metrics | undefined;
   /** Wait after the first failed attempt; doubles up to the longest wait. Default 1,000 ms. */
   readonly firstWaitMs?: number;
+}
+
+const neverRan = { attempts: 0, failed: 0, last: undefined, error: undefined };
+
+/**
+ * The message for the pages of operators, without what may be a secret or name a person: paths and queries of addresses
+ * (webhooks), user names of addresses and of mail.
+ */
+function shownMessage({ message }: Error): string {
+  const plain = clip(message, 4 * longestMessage)
+    .replaceAll(/[^\s@<>"'/]+@/g, '…@')
+    .replaceAll(/(:\/\/[^\s/?#"'<>]+)[/?#][^\s"'<>)]*/g, '$1/…');
+  return clip(plain, longestMessage);
 }
 
 /** One attempt at a stored job. */
@@ -69,7 +84,7 @@ interface Attempt {
  * by the shutdown of the gateway and does not count.
  */
 export interface AttemptResult {
-  readonly outcome: 'done' | 'retried' | 'given_up' | 'interrupted';
+  readonly outcome: NonNullable<JobRuns['last']>['outcome'];
   readonly error?: Error;
 }
 
@@ -81,6 +96,7 @@ export class JobRegistry {
   private readonly options: JobRegistryOptions;
   private readonly definitions = new Map<string, JobDefinition<never>>();
   private readonly periods = new Map<string, RepeatedJob>();
+  private readonly ran = new Map<string, Omit<JobRuns, 'name' | 'everyMs'>>();
   private readonly stopping = new AbortController();
   private readonly total: ((labels: Record<'name' | 'outcome', string>) => Counter) | undefined;
   private sealed = false;
@@ -130,6 +146,15 @@ export class JobRegistry {
     return [...this.periods.values()];
   }
 
+  /** See `Jobs.runs`. */
+  runs(): readonly JobRuns[] {
+    return [...this.definitions.keys()].sort().map((name) => ({
+      name,
+      everyMs: this.periods.get(name)?.everyMs,
+      ...(this.ran.get(name) ?? neverRan),
+    }));
+  }
+
   /** Attempts in all for a job of this name. */
   attemptsOf(name: string): number {
     return this.definitions.get(name)?.attempts ?? defaultAttempts;
@@ -165,15 +190,36 @@ export class JobRegistry {
   async attempt(work: Attempt): Promise<AttemptResult> {
     // The gateway began to stop before this attempt started.
     if (this.stopping.signal.aborted) return { outcome: 'interrupted' };
+    const { clock } = this.options;
+    const [at, begun] = [clock.now(), clock.monotonic()];
+    const result = await this.resultOf(work);
+    this.note(work.name, result, { at, tookMs: clock.monotonic() - begun });
+    return this.ended(work, result);
+  }
+
+  private async resultOf(work: Attempt): Promise<AttemptResult> {
     try {
       await this.run(work);
-      return this.ended(work, { outcome: 'done' });
+      return { outcome: 'done' };
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-      if (this.stopping.signal.aborted) return this.ended(work, { outcome: 'interrupted', error });
+      if (this.stopping.signal.aborted) return { outcome: 'interrupted', error };
       const last = work.attempt >= (work.attempts ?? this.attemptsOf(work.name));
-      return this.ended(work, { outcome: last ? 'given_up' : 'retried', error });
+      return { outcome: last ? 'given_up' : 'retried', error };
     }
+  }
+
+  /** Undefined names come from a store and could be any number: they are not noted. */
+  private note(name: string, { outcome, error }: AttemptResult, time: { at: number; tookMs: number }): void {
+    if (!this.definitions.has(name)) return;
+    const { attempts, failed, error: before } = this.ran.get(name) ?? neverRan;
+    const hasFailed = outcome === 'retried' || outcome === 'given_up';
+    this.ran.set(name, {
+      attempts: attempts + 1,
+      failed: failed + Number(hasFailed),
+      last: { ...time, outcome },
+      error: hasFailed && error ? { at: time.at, message: shownMessage(error) } : before,
+    });
   }
 
   /** Aborts every running handler. False when they have not `ended` within 5 s. */

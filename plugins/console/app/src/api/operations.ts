@@ -24,6 +24,14 @@ export interface Status {
   readonly retiring_generations: number;
   readonly plugin_breakers: readonly unknown[];
   readonly loop_blocks: readonly Readonly<Record<string, unknown>>[];
+  readonly jobs: readonly {
+    readonly name: string;
+    readonly every_ms: number | null;
+    readonly attempts: number;
+    readonly failed: number;
+    readonly last_run: { readonly at: string; readonly outcome: string; readonly took_ms: number } | null;
+    readonly last_error: { readonly at: string; readonly message: string } | null;
+  }[];
   readonly config_error: { readonly at: string; readonly problems: readonly string[] } | null;
   readonly restart_needed: string | null;
   readonly workers?: unknown;

@@ -5,12 +5,12 @@ import { bytes, count, duration } from '@/lib/format';
 import { operations } from '@/texts/operations';
 import { type Columns, DataTable } from '@/ui/data-table';
 import { Card, Page } from '@/ui/page';
-import { Badge, Code } from '@/ui/small';
+import { Badge, Code, Time, type Tone } from '@/ui/small';
 import { Empty, Loaded } from '@/ui/states';
 
 const texts = operations.health;
 const wanted =
-  /^(weir_rows_(accepted_total|stored_total|pending|shed_total)|weir_plugin_(duration_seconds|hook_seconds)_(sum|count)|weir_plugin_errors_total|weir_jobs_total)$/;
+  /^(weir_rows_(accepted_total|stored_total|pending|shed_total)|weir_plugin_(duration_seconds|hook_seconds)_(sum|count)|weir_plugin_errors_total)$/;
 
 /** The gateway itself: what it does, and whether its parts are well. */
 export default function Health() {
@@ -52,8 +52,9 @@ export default function Health() {
                   </>
                 )}
               </Card>
-              <Card title={texts.jobs}>
-                <Loaded query={metrics}>{(samples) => <Jobs samples={samples} />}</Loaded>
+              <Card title={texts.jobs} className="lg:col-span-2">
+                <p className="text-soft px-4 pt-2 text-xs">{texts.jobsIntro}</p>
+                <Jobs jobs={found.jobs} />
               </Card>
               {Array.isArray(found.workers) && found.workers.length > 0 && (
                 <Card title={texts.workers}>
@@ -248,23 +249,56 @@ function Plugins({ samples, breakers }: PluginsProps) {
   return <DataTable label={texts.plugins} columns={columns} rows={rows} rowId={({ plugin }) => plugin} />;
 }
 
-function Jobs({ samples }: { readonly samples: Samples }) {
-  const rows = samples
-    .filter(({ name }) => name === 'weir_jobs_total')
-    .map(({ labels, value }) => {
-      const [first = '', ...rest] = Object.values(labels);
-      return { id: JSON.stringify(labels), job: first, rest, value };
-    });
-  const columns: Columns<(typeof rows)[number]> = [
-    { id: 'job', header: texts.job, cell: ({ row }) => row.original.job },
-    { id: 'outcome', header: texts.outcome, cell: ({ row }) => row.original.rest.join(', ') },
+const jobTones: Readonly<Record<string, Tone>> = { done: 'good', retried: 'warn', given_up: 'bad' };
+
+function Jobs({ jobs }: Pick<Status, 'jobs'>) {
+  const columns: Columns<Status['jobs'][number]> = [
+    { id: 'job', header: texts.job, cell: ({ row }) => row.original.name },
+    {
+      id: 'last',
+      header: texts.lastRun,
+      cell: ({ row: { original } }) =>
+        original.last_run === null ? texts.notYet : <Time iso={original.last_run.at} />,
+    },
+    {
+      id: 'outcome',
+      header: texts.outcome,
+      cell: ({ row: { original } }) =>
+        original.last_run !== null && (
+          <Badge tone={jobTones[original.last_run.outcome] ?? 'neutral'}>
+            {texts.outcomes[original.last_run.outcome] ?? original.last_run.outcome}
+          </Badge>
+        ),
+    },
+    {
+      id: 'took',
+      header: texts.took,
+      meta: { align: 'right' },
+      cell: ({ row: { original } }) => original.last_run !== null && duration(original.last_run.took_ms),
+    },
     {
       id: 'times',
       header: texts.times,
       meta: { align: 'right' },
-      cell: ({ row }) => count(row.original.value),
+      cell: ({ row: { original } }) => count(original.attempts),
+    },
+    {
+      id: 'failed',
+      header: texts.failed,
+      meta: { align: 'right' },
+      cell: ({ row: { original } }) => count(original.failed),
+    },
+    {
+      id: 'error',
+      header: texts.lastError,
+      cell: ({ row: { original } }) =>
+        original.last_error !== null && (
+          <span className="break-words">
+            <Time iso={original.last_error.at} />: {original.last_error.message}
+          </span>
+        ),
     },
   ];
-  if (rows.length === 0) return <Empty title={texts.noJobs} />;
-  return <DataTable label={texts.jobs} columns={columns} rows={rows} rowId={({ id }) => id} />;
+  if (jobs.length === 0) return <Empty title={texts.noJobs} />;
+  return <DataTable label={texts.jobs} columns={columns} rows={jobs} rowId={({ name }) => name} />;
 }

@@ -159,7 +159,7 @@ function Cost({ entry: { metrics: m, cost_parts: parts } }: { readonly entry: Lo
 function CostParts({ parts }: { readonly parts: NonNullable<LogDetail['cost_parts']> }) {
   const { cost } = texts;
   return (
-    <div className="overflow-x-auto px-4 pb-4">
+    <div className="px-4 pb-4">
       <table aria-label={cost.partsLabel} className="w-full text-right tabular-nums">
         <thead className="text-soft">
           <tr>

@@ -102,6 +102,28 @@ describe('the configuration file', () => {
     assert.deepEqual(reloads, []);
   });
 
+  test('is read where it may not be written, its secrets masked', async (t) => {
+    const { name, editor } = await editorOf(t);
+    const management = { config_writes: false };
+    const { tenant, call } = await startAdministration(t, resources, { configFile: editor, management });
+    const { owner } = await tenant('reader');
+    const references = text.replace('mock }', 'mock, api_key: "${MINE}" }');
+    await writeFile(name, `${references}# api_key: one-in-a-comment\n`);
+    const shown = (await call(owner, { path: file })).json();
+    assert.equal(shown.text, `${references.replace('a-literal-secret', '"***1***"')}# api_key: ***2***\n`);
+    assert.deepEqual([shown.writes, shown.reason, shown.masked], [false, null, 2]);
+    const { version } = shown;
+    for (const [method, place] of [
+      ['PUT', file],
+      ['POST', `${file}/check`],
+      ['POST', `${file}/canary`],
+    ] as const) {
+      const refused = await call(owner, { method, path: place, body: { text: shown.text, version } });
+      assert.equal(refused.status, 400);
+      assert.match(refused.text, /management: \{ config_writes: true \}/);
+    }
+  });
+
   test('is for owners alone, and says why it cannot be shown', async (t) => {
     const { name, editor } = await editorOf(t);
     const { tenant, call } = await startAdministration(t, resources, { configFile: editor });

@@ -36,7 +36,9 @@ const Fault = Type.Object({
 const object = Type.Literal('config-file');
 const Shown = Type.Object({
   object,
-  writes: Type.Boolean({ description: 'Whether `config_writes` lets owners read and write the text.' }),
+  writes: Type.Boolean({
+    description: 'Whether `config_writes` lets owners write the text; they read it in any case.',
+  }),
   name: Type.String(),
   text: Type.Union([Type.String(), Type.Null()], {
     description: 'Literal secrets are masks. Null: see `reason`.',
@@ -127,8 +129,12 @@ const fault: Static<typeof Fault> = {
 type Key = RouteInput<unknown, unknown, unknown>['key'];
 
 const off = 'Set the option of the plugin: management: { config_writes: true }.';
+const noFile = 'This gateway is not started from a configuration file.';
 
-/** The routes of the configuration file: its text is read, checked and written by owners, where the operator allows it. */
+/**
+ * The routes of the configuration file, for owners: its text is read, and checked and written where the operator allows it
+ * (`writes`).
+ */
 export function configFileRoutes({ configFile }: Scope, writes: boolean): readonly RouteDefinition[] {
   const canariesOf = (key: Key): ConfigCanaries => {
     const { canaries } = editable(key);
@@ -163,9 +169,10 @@ export function configFileRoutes({ configFile }: Scope, writes: boolean): readon
       },
       async handle({ key }) {
         requireOwner(key);
-        const none = { text: null, masked: 0, version: '' };
-        if (!writes || configFile === undefined)
-          return { object: 'config-file' as const, writes: false, name: '', reason: off, ...none };
+        if (configFile === undefined) {
+          const none = { name: '', text: null, masked: 0, version: '' };
+          return { object: 'config-file' as const, writes: false, reason: noFile, ...none };
+        }
         const { name, text: shown = null, reason = null, masked, version: now } = await configFile.read();
         return { object: 'config-file' as const, writes, name, text: shown, reason, masked, version: now };
       },

@@ -55,8 +55,8 @@ describe('health and pipelines in the console', () => {
       await jobs.getByRole('row', { name: /^keys\.expire .* Done \d/ }).waitFor();
       await assertAccessible(page);
       await page.getByRole('link', { name: 'Pipelines' }).click();
-      await page.getByRole('heading', { name: 'gateway' }).waitFor();
-      await page.getByText('bodies').waitFor();
+      await page.getByRole('heading', { name: 'gateway', exact: true }).waitFor();
+      await page.getByText('bodies', { exact: true }).waitFor();
       await page.getByRole('list', { name: 'Reloads' }).getByText('Started').waitFor();
       await assertAccessible(page);
     }
@@ -73,7 +73,7 @@ describe('health and pipelines in the console', () => {
   test('a broken reload is shown with its line, and the one that mends it', async (t) => {
     const page = await openWindow(t, gateway);
     await page.goto('/console/pipelines');
-    await page.getByRole('heading', { name: 'gateway' }).waitFor();
+    await page.getByRole('heading', { name: 'gateway', exact: true }).waitFor();
     const file = fileOf(gateway);
     const whole = await readFile(file, 'utf8');
     const line = whole.split('\n').findIndex((one) => one.includes('"bodies"')) + 1;
@@ -179,14 +179,44 @@ describe('health and pipelines in the console', () => {
     assert.equal(await gateway.audited('config_file', 'abort'), 2);
   });
 
-  test('where the operator does not allow it, the page says which option does', async (t) => {
+  test('where the operator does not allow it, the text is read, copied and folded, and the page says which option does', async (t) => {
     const file = fileOf(gateway);
-    await writeFile(
-      file,
-      (await readFile(file, 'utf8')).replace('"config_writes": true', '"config_writes": false'),
-    );
+    const yaml = `version: 1
+server: { operations: key }
+providers:
+  second:
+    service: mock
+    api_key: a-literal-secret
+  third: { service: mock, api_key: "\${HOME}" } # a reference
+pipelines:
+- name: admin
+  match: { routes: contributed }
+  plugins: [auth, management]
+- { name: console, match: { path: /console/** }, plugins: [console] }
+- { name: gateway, match: { path: /** }, plugins: [auth, { provider: { default: mock } }] }
+storage: { resources: { url: "pglite:" }, journal: { ship_ms: 100 } }
+`;
     const page = await openWindow(t, gateway, { place: '/console/pipelines' });
+    await page.getByRole('button', { name: 'Edit the file' }).waitFor();
+    await writeFile(file, yaml);
     await page.getByText('management: { config_writes: true }').waitFor();
     assert.equal(await page.getByRole('button', { name: 'Edit the file' }).count(), 0);
+    const text = page.getByRole('textbox', { name: 'Text of the configuration file, read-only' });
+    await text.getByText('"***1***"').waitFor();
+    await assertAccessible(page);
+    await text.hover();
+    const line = (part: string) => page.locator('.cm-line').filter({ hasText: part });
+    await line('# a reference').getByText('"${HOME}"').waitFor();
+    assert.equal(await page.getByText('a-literal-secret').count(), 0);
+    await assertAccessible(page);
+    await text.press('Control+a');
+    await page.keyboard.type('owned');
+    assert.equal(await line('owned').count(), 0);
+    assert.match(String(await page.evaluate('String(getSelection())')), /ship_ms/);
+    await line('service: mock').first().waitFor();
+    await page.locator('.cm-foldGutter').getByTitle('Fold line', { exact: true }).first().click();
+    await line('third:').waitFor({ state: 'detached' });
+    await line('pipelines:').waitFor();
+    await page.getByRole('list', { name: 'Reloads' }).getByText('Serves').first().waitFor();
   });
 });

@@ -147,15 +147,15 @@ describe('the configuration file over the administration API', { timeout: 300_00
     assert.equal((await call('PUT', '', { text: 'version: 1', version: '' }, key)).status, 403);
   });
 
-  test('without the option there is no text and no writing', async () => {
+  test('without the option the text is only read, with its masks', async () => {
     const { version } = await read();
     await home.write('gateway.config.yaml', configuration('two', '{}'));
     await eventually(
       async () => saidBy((await gateway.ask({ stream: true })).text).includes('"two: ') || undefined,
     );
-    const { writes, text, reason } = await read();
-    assert.deepEqual([writes, text], [false, null]);
-    assert.match(reason ?? '', /config_writes/);
+    const { writes, text, reason, masked } = await read();
+    assert.deepEqual([writes, reason, masked], [false, null, 1]);
+    assert.equal(text, configuration('two', '{}', '"***1***"'));
     const refused = await call<{ error?: { message: string } }>('PUT', '', { text: 'version: 1', version });
     assert.equal(refused.status, 400);
     assert.match(JSON.stringify(refused.body), /config_writes/);

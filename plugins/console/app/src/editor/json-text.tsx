@@ -1,5 +1,6 @@
-import { lazy, Suspense, useImperativeHandle, useMemo, useRef, useState } from 'react';
+import { lazy, Suspense, useImperativeHandle, useRef, useState } from 'react';
 import type { EditorHandle, JsonEditorProps } from '@/editor/json-editor';
+import { Reader } from '@/editor/reader';
 
 const JsonEditor = lazy(() => import('@/editor/json-editor'));
 
@@ -33,6 +34,7 @@ export function JsonText({ handle, ...props }: JsonEditorProps) {
     <Reader
       label={props.label}
       text={props.value}
+      coloured={coloured}
       onWant={() => setWanted(true)}
       onFocus={(focused) => (hasFocus.current = focused)}
     />
@@ -45,45 +47,8 @@ export function JsonText({ handle, ...props }: JsonEditorProps) {
   );
 }
 
-interface ReaderProps {
-  readonly label: string;
-  readonly text: string;
-  readonly onWant: () => void;
-  readonly onFocus: (focused: boolean) => void;
-}
-
 /** Names, texts, and other values of a line of JSON. */
 const pieces = /("(?:[^"\\]|\\.)*"?)(\s*:)?|(-?\d[\d.eE+-]*|true|false|null)/g;
-
-/** The text in the looks of the editor. */
-function Reader({ label, text, onWant, onFocus }: ReaderProps) {
-  const lines = useMemo(() => text.split('\n'), [text]);
-  return (
-    <div
-      role="textbox"
-      aria-label={label}
-      aria-multiline
-      aria-readonly
-      tabIndex={0}
-      className="h-full overflow-auto py-1 font-mono text-[13px] leading-[1.6]"
-      onPointerEnter={onWant}
-      onFocus={() => {
-        onFocus(true);
-        onWant();
-      }}
-      onBlur={() => onFocus(false)}
-    >
-      {lines.map((line, index) => (
-        <div key={index} className="flex">
-          <span aria-hidden className="text-soft w-12 shrink-0 pr-5 text-right select-none">
-            {index + 1}
-          </span>
-          <code className="min-w-0 break-words whitespace-pre-wrap">{coloured(line)}</code>
-        </div>
-      ))}
-    </div>
-  );
-}
 
 function coloured(line: string) {
   const shown = [];

@@ -1,17 +1,18 @@
 import { useEffect, useImperativeHandle, useRef, type Ref } from 'react';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
-import { bracketMatching, indentUnit } from '@codemirror/language';
+import { bracketMatching, foldGutter, foldKeymap, foldService, indentUnit } from '@codemirror/language';
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
-import { RangeSetBuilder, type Text } from '@codemirror/state';
+import { EditorState, RangeSetBuilder, type Text } from '@codemirror/state';
 import {
   Decoration,
   type DecorationSet,
-  type EditorView,
+  EditorView,
   keymap,
   ViewPlugin,
   type ViewUpdate,
 } from '@codemirror/view';
 import { type EditorProps, useEditor } from '@/editor/use-editor';
+import { yamlPartsOf } from '@/editor/yaml-parts';
 
 /** A fault at its line and column, both from 1; 0 when the place is unknown. */
 export interface PlacedFault {
@@ -27,35 +28,46 @@ export interface YamlEditorHandle {
   reveal(line: number, column: number): void;
 }
 
-interface YamlEditorProps extends EditorProps {
+interface YamlEditorProps extends Omit<EditorProps, 'onChange'> {
+  /** The text is shown to be read: it takes no changes. */
+  readonly readOnly?: boolean;
+  readonly onChange?: (text: string) => void;
   /** The gateway's faults of this text. */
-  readonly faults: readonly PlacedFault[];
-  readonly onSave: () => void;
+  readonly faults?: readonly PlacedFault[];
+  readonly onSave?: () => void;
   readonly handle?: Ref<YamlEditorHandle>;
 }
 
+const noFaults: readonly PlacedFault[] = [];
+const ignore = (): void => undefined;
+
 /** A text of YAML whose faults are the gateway's. It grows with its box. */
 export default function YamlEditor(props: YamlEditorProps) {
-  const { label, faults, handle } = props;
+  const { label, readOnly = false, faults = noFaults, onChange = ignore, handle } = props;
   const save = useRef(props.onSave);
   save.current = props.onSave;
-  const { box, view } = useEditor(props, () => [
+  const { box, view } = useEditor({ ...props, onChange }, () => [
+    EditorState.readOnly.of(readOnly),
+    // Otherwise a browser would put in what is typed, before it is taken back.
+    EditorView.editable.of(!readOnly),
     keymap.of([
       {
         key: 'Mod-s',
         preventDefault: true,
         run: () => {
-          save.current();
+          save.current?.();
           return true;
         },
       },
     ]),
     history(),
-    keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
+    keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, ...foldKeymap]),
     bracketMatching(),
     indentUnit.of('  '),
     colours,
-    lintGutter(),
+    foldByIndent,
+    foldGutter(),
+    readOnly ? [] : lintGutter(),
   ]);
 
   useEffect(() => {
@@ -111,16 +123,34 @@ function offsetOf(doc: Text, line: number, column: number): number {
   return Math.min(found.from + Math.max(0, column - 1), found.to);
 }
 
+/** A line folds what is indented deeper below it, with the items of a list that stand under its name. */
+const foldByIndent = foldService.of(({ doc }, from, to) => {
+  const text = doc.sliceString(from, to);
+  if (/^\s*(?:#|$)/.test(text)) return null;
+  const indent = indentOf(text);
+  const isName = /:\s*(?:#.*)?$/.test(text) && !/^\s*-\s/.test(text);
+  let end = to;
+  for (let number = doc.lineAt(from).number + 1; number <= doc.lines; number += 1) {
+    const line = doc.line(number);
+    if (line.text.trim() === '') continue;
+    const isDeeper = indentOf(line.text) > indent;
+    const isItem = isName && indentOf(line.text) === indent && /^\s*-(?:\s|$)/.test(line.text);
+    if (!isDeeper && !isItem) break;
+    end = line.to;
+  }
+  return end > to ? { from: to, to: end } : null;
+});
+
+function indentOf(text: string): number {
+  return text.length - text.trimStart().length;
+}
+
 const looks = {
   name: Decoration.mark({ class: 'weir-name' }),
   text: Decoration.mark({ class: 'weir-text' }),
   value: Decoration.mark({ class: 'weir-value' }),
   comment: Decoration.mark({ class: 'weir-comment' }),
 } as const;
-/** Comments, texts in quotes, names before a colon, numbers and words of YAML. Blocks of text are not told apart. */
-const parts =
-  /(?<comment>(?:^|\s)#.*$)|(?<name>(?:"[^"]*"|'[^']*'|[\w$./@*-]+)(?=\s*:(?:\s|$)))|(?<text>"(?:[^"\\]|\\.)*"|'[^']*')|(?<value>(?<![\w.-])(?:\d+(?:\.\d+)?|true|false|null)(?![\w.-]))/g;
-
 const colours = ViewPlugin.fromClass(
   class {
     decorations: DecorationSet;
@@ -139,10 +169,8 @@ function coloured({ state: { doc }, visibleRanges }: EditorView): DecorationSet 
   for (const { from, to } of visibleRanges)
     for (let at = from; at <= to;) {
       const line = doc.lineAt(at);
-      for (const { index, 0: found, groups = {} } of line.text.matchAll(parts))
-        for (const kind of ['comment', 'name', 'text', 'value'] as const)
-          if (groups[kind] !== undefined)
-            builder.add(line.from + index, line.from + index + found.length, looks[kind]);
+      for (const { kind, from: start, to: end } of yamlPartsOf(line.text))
+        builder.add(line.from + start, line.from + end, looks[kind]);
       at = line.to + 1;
     }
   return builder.finish();

@@ -123,10 +123,14 @@ export const operations = {
       refusals: 'Refused',
       median: 'Median time',
     },
+    file: {
+      text: 'Text of the configuration file, read-only',
+      masks: 'The file on disk; literal secrets are masked.',
+      off: 'It cannot be changed here, since the operator has not switched that on with the option',
+      option: 'management: { config_writes: true }',
+    },
     edit: {
       open: 'Edit the file',
-      off: 'It can be edited here when the operator allows it:',
-      option: 'management: { config_writes: true }',
       title: (name: string) => `Edit ${name}`,
       intro:
         'Nothing changes until you write it. A text with faults is not written, and one that does not start is taken back.',

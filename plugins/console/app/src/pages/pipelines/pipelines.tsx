@@ -1,9 +1,10 @@
-import { lazy, Suspense } from 'react';
+import { lazy, Suspense, useEffect } from 'react';
 import { useQuery } from '@tanstack/react-query';
 import { FilePen } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import { type Status, useStatus } from '@/api/operations';
 import { useSession } from '@/api/session';
+import { YamlText } from '@/editor/yaml-text';
 import { useAddress } from '@/lib/address';
 import { duration } from '@/lib/format';
 import { CanaryCard } from '@/pages/pipelines/canary';
@@ -32,8 +33,13 @@ export default function Pipelines() {
     refetchOnWindowFocus: false,
   });
   const { data: loaded } = file;
+  const isEditing = search['edit'] !== undefined;
+  const lastReload = status.data?.reloads[0]?.at;
+  useEffect(() => {
+    if (isOwner && !isEditing && lastReload !== undefined) void file.refetch();
+  }, [lastReload]);
   const close = (): void => change({ edit: undefined });
-  if (search['edit'] !== undefined && typeof loaded?.text === 'string')
+  if (isEditing && loaded?.writes === true && typeof loaded.text === 'string')
     return (
       <Suspense fallback={<Loading lines={12} />}>
         <EditPage loaded={{ ...loaded, text: loaded.text }} onClose={close} />
@@ -44,7 +50,8 @@ export default function Pipelines() {
       title={texts.title}
       intro={texts.intro}
       actions={
-        typeof loaded?.text === 'string' && (
+        loaded?.writes === true &&
+        typeof loaded.text === 'string' && (
           <Button
             onClick={() => {
               void file.refetch().then(() => change({ edit: 1 }));
@@ -56,12 +63,7 @@ export default function Pipelines() {
         )
       }
     >
-      {loaded?.writes === false && (
-        <p className="text-soft flex flex-wrap items-center gap-2">
-          {texts.edit.off} <Code text={texts.edit.option} />
-        </p>
-      )}
-      {loaded?.writes === true && loaded.reason !== null && (
+      {typeof loaded?.reason === 'string' && (
         <p role="alert" className="bg-warn-wash text-warn rounded p-2">
           {loaded.reason}
         </p>
@@ -83,6 +85,7 @@ export default function Pipelines() {
                 <Pipeline key={pipeline.name} pipeline={pipeline} />
               ))}
             </div>
+            {typeof loaded?.text === 'string' && <FileCard file={{ ...loaded, text: loaded.text }} />}
             <Card title={texts.reloads}>
               <p className="text-soft px-4 pt-2 text-xs">{texts.reloadsIntro}</p>
               <Reloads reloads={found.reloads} />
@@ -91,6 +94,26 @@ export default function Pipelines() {
         )}
       </Loaded>
     </Page>
+  );
+}
+
+interface FileCardProps {
+  readonly file: { readonly name: string; readonly text: string; readonly writes: boolean };
+}
+
+/** The text of the configuration file, to read; and which option lets it be written where nothing does. */
+function FileCard({ file: { name, text, writes } }: FileCardProps) {
+  return (
+    <Card title={name} actions={<span className="text-soft text-xs">{texts.file.masks}</span>}>
+      {!writes && (
+        <p className="text-soft border-line flex flex-wrap items-center gap-2 border-b px-4 py-2">
+          {texts.file.off} <Code text={texts.file.option} />
+        </p>
+      )}
+      <div className="h-[28rem] min-h-0">
+        <YamlText label={texts.file.text} value={text} />
+      </div>
+    </Card>
   );
 }
 

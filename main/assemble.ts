@@ -213,6 +213,7 @@ export function assembleGateway(options: AssemblyOptions): Assembly {
   const configFile: ConfigFileEditor = {
     canaries,
     read: () => editor.read(),
+    schema: () => editor.schema(),
     check: (draft) => editor.check(draft),
     write: (draft, written) => editor.write(draft, written),
   };

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { basename, resolve } from 'node:path';
 import { replaceText } from '../base/durable-file.ts';
+import { configJsonSchema } from '../config/json-schema.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { type MaskedText, maskText, unmaskText } from '../config/masked-text.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
@@ -39,6 +40,7 @@ interface Unmasked {
 export class MainFileEditor implements ConfigFileEditor {
   readonly #options: EditorOptions;
   #tail: Promise<unknown> = Promise.resolve();
+  #schema: Readonly<Record<string, unknown>> | undefined;
 
   constructor(options: EditorOptions) {
     this.#options = options;
@@ -60,6 +62,11 @@ export class MainFileEditor implements ConfigFileEditor {
       masked: masked?.secrets.length ?? 0,
       version: versionOf(read.text),
     };
+  }
+
+  schema(): Readonly<Record<string, unknown>> {
+    this.#schema ??= configJsonSchema([...this.#options.sources.builtIns.values()]);
+    return this.#schema;
   }
 
   async check(draft: ConfigDraftText): Promise<readonly ConfigFault[]> {

@@ -49,6 +49,8 @@ export interface ConfigFileEditor {
   /** Lets a text serve some of the requests before it is written. Absent: nothing does. */
   readonly canaries?: ConfigCanaries;
   read(): Promise<ConfigText>;
+  /** The JSON Schema (draft 2020-12) of the file, with the options of the plugins that come with the gateway. */
+  schema(): Readonly<Record<string, unknown>>;
   /**
    * Every fault of the text with the files that it includes; masks stand for the secrets of the file. Code of plugins that
    * do not come with the gateway is not run. Throws `version_mismatch` when the file has changed since.

@@ -112,6 +112,9 @@ describe('the configuration file', () => {
     const shown = (await call(owner, { path: file })).json();
     assert.equal(shown.text, `${references.replace('a-literal-secret', '"***1***"')}# api_key: ***2***\n`);
     assert.deepEqual([shown.writes, shown.reason, shown.masked], [false, null, 2]);
+    const schema = (await call(owner, { path: `${file}/schema` })).json();
+    assert.match(schema.properties.server.properties.port.description, /port/i);
+    assert.ok('config_writes' in schema.$defs.management.properties);
     const { version } = shown;
     for (const [method, place] of [
       ['PUT', file],
@@ -135,6 +138,7 @@ describe('the configuration file', () => {
     });
     for (const [method, place] of [
       ['GET', file],
+      ['GET', `${file}/schema`],
       ['POST', `${file}/check`],
       ['PUT', file],
       ['GET', `${file}/canary`],

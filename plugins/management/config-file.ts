@@ -178,6 +178,22 @@ export function configFileRoutes({ configFile }: Scope, writes: boolean): readon
       },
     }),
     defineRoute({
+      id: 'config_file.schema',
+      method: 'GET',
+      path: `${path}/schema`,
+      summary:
+        'The JSON Schema of the configuration file, with the options of the plugins that come with the gateway; for owners',
+      scope: 'organisation_settings.update',
+      // Reads only.
+      audit: null,
+      reply: Type.Record(Type.String(), Type.Unknown()),
+      handle({ key }) {
+        requireOwner(key);
+        if (configFile === undefined) throw new GatewayError('not_supported', noFile);
+        return Promise.resolve({ ...configFile.schema() });
+      },
+    }),
+    defineRoute({
       id: 'config_file.check',
       method: 'POST',
       path: `${path}/check`,

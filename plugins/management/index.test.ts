@@ -292,6 +292,7 @@ describe('management: the routes', () => {
         ['cache.delete', 'DELETE', '/cache', 'cache.delete', 'delete'],
         ['caller.get', 'GET', '/me', [], null],
         ['config_file.get', 'GET', '/admin/config-file', 'organisation_settings.update', null],
+        ['config_file.schema', 'GET', '/admin/config-file/schema', 'organisation_settings.update', null],
         ['config_file.check', 'POST', '/admin/config-file/check', 'organisation_settings.update', null],
         ['config_file.update', 'PUT', '/admin/config-file', 'organisation_settings.update', 'update'],
         ['config_file.canary.get', 'GET', '/admin/config-file/canary', 'organisation_settings.update', null],

@@ -179,6 +179,45 @@ describe('health and pipelines in the console', () => {
     assert.equal(await gateway.audited('config_file', 'abort'), 2);
   });
 
+  test('names and values of the file are completed, and said under the pointer', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/pipelines' });
+    await page.getByRole('button', { name: 'Edit the file' }).click();
+    const text = page.getByRole('textbox', { name: 'Text of the configuration file' });
+    const schema = page.waitForResponse((answer) => answer.url().endsWith('/admin/config-file/schema'));
+    await text.click();
+    await schema;
+    const options = page.getByRole('listbox', { name: 'Completions' }).getByRole('option');
+    /** Replaces the whole text, the caret at its end, and asks for completion. */
+    const completedAt = async (yaml: string): Promise<void> => {
+      await text.press('Control+a');
+      await text.press('Delete');
+      await page.keyboard.insertText(yaml);
+      await page.keyboard.press('Control+Space');
+      await options.first().waitFor();
+    };
+    await completedAt('server:\n  port: 1\n  ');
+    await options.getByText('operations:', { exact: true }).waitFor();
+    assert.equal(await options.getByText('port:', { exact: true }).count(), 0);
+    await page.keyboard.insertText('operati');
+    await options.getByText('operations:').waitFor();
+    // A completion is taken only after it has been there for a moment.
+    await page.waitForTimeout(200);
+    await page.keyboard.press('Enter');
+    await page.locator('.cm-line', { hasText: /^ {2}operations: $/ }).waitFor();
+    await page.keyboard.press('Control+Space');
+    await options.getByText('key', { exact: true }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('.weir-name').getByText('operations').hover();
+    await page
+      .locator('.weir-hover')
+      .getByText(/\/metrics/)
+      .waitFor();
+    await completedAt('pipelines:\n  - name: x\n    plugins: [auth, { management: { config');
+    await options.getByText('config_writes:').waitFor();
+    await completedAt('pipelines:\n  - plugins:\n      - manage');
+    await options.getByText('management', { exact: true }).waitFor();
+  });
+
   test('where the operator does not allow it, the text is read, copied and folded, and the page says which option does', async (t) => {
     const file = fileOf(gateway);
     const yaml = `version: 1

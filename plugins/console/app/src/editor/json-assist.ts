@@ -27,6 +27,7 @@ import {
   schemasAt,
   valuesAt,
 } from '@/editor/json-schema';
+import { descriptionTooltip } from '@/editor/use-editor';
 import { checks } from '@/texts/checks';
 
 /** A fault that somebody else found, at a JSON pointer. */
@@ -283,15 +284,5 @@ function hovered(view: EditorView, position: number, schema: Schema | undefined)
   const node = syntaxTree(view.state).resolveInner(position, 1);
   if (node.name !== 'PropertyName' && node.name !== 'String') return null;
   const text = descriptionAt(schema, placeOf(view.state, node));
-  if (text === '') return null;
-  return {
-    pos: node.from,
-    end: node.to,
-    create() {
-      const dom = document.createElement('div');
-      dom.className = 'weir-hover';
-      dom.textContent = text;
-      return { dom };
-    },
-  };
+  return text === '' ? null : descriptionTooltip(node.from, node.to, text);
 }

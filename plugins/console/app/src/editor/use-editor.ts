@@ -1,6 +1,12 @@
 import { useEffect, useRef, type RefObject } from 'react';
 import { EditorState, type Extension } from '@codemirror/state';
-import { drawSelection, EditorView, highlightSpecialChars, lineNumbers } from '@codemirror/view';
+import {
+  drawSelection,
+  EditorView,
+  highlightSpecialChars,
+  lineNumbers,
+  type Tooltip,
+} from '@codemirror/view';
 
 /** What every editor is given. */
 export interface EditorProps {
@@ -63,6 +69,20 @@ export function useEditor({ label, value, onChange, takesFocus }: EditorProps, o
   }, [value]);
 
   return { box, view };
+}
+
+/** What a word of the text means, shown beside it. */
+export function descriptionTooltip(pos: number, end: number, text: string): Tooltip {
+  return {
+    pos,
+    end,
+    create() {
+      const dom = document.createElement('div');
+      dom.className = 'weir-hover';
+      dom.textContent = text;
+      return { dom };
+    },
+  };
 }
 
 const tooltip = {

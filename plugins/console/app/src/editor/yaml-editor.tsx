@@ -1,8 +1,9 @@
-import { useEffect, useImperativeHandle, useRef, type Ref } from 'react';
+import { useEffect, useImperativeHandle, useRef, useState, type Ref } from 'react';
+import { useQuery } from '@tanstack/react-query';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { bracketMatching, foldGutter, foldKeymap, foldService, indentUnit } from '@codemirror/language';
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
-import { EditorState, RangeSetBuilder, type Text } from '@codemirror/state';
+import { Compartment, EditorState, RangeSetBuilder, type Text } from '@codemirror/state';
 import {
   Decoration,
   type DecorationSet,
@@ -11,6 +12,7 @@ import {
   ViewPlugin,
   type ViewUpdate,
 } from '@codemirror/view';
+import { api, dataOf } from '@/api/client';
 import { type EditorProps, useEditor } from '@/editor/use-editor';
 import { yamlPartsOf } from '@/editor/yaml-parts';
 
@@ -41,12 +43,27 @@ interface YamlEditorProps extends Omit<EditorProps, 'onChange'> {
 const noFaults: readonly PlacedFault[] = [];
 const ignore = (): void => undefined;
 
-/** A text of YAML whose faults are the gateway's. It grows with its box. */
+/**
+ * The text of the configuration file, whose faults are the gateway's: completion while it is written, and what its names
+ * mean under the pointer. It grows with its box.
+ */
 export default function YamlEditor(props: YamlEditorProps) {
   const { label, readOnly = false, faults = noFaults, onChange = ignore, handle } = props;
   const save = useRef(props.onSave);
   save.current = props.onSave;
+  // The schema and what reads it come with the first focus or pointer.
+  const [isUsed, setUsed] = useState(false);
+  const { data: found } = useQuery({
+    queryKey: ['config-file-schema'],
+    queryFn: ({ signal }) => dataOf(api.GET('/admin/config-file/schema', { signal })),
+    enabled: isUsed,
+    staleTime: Infinity,
+  });
+  const schema = useRef(found);
+  schema.current = found;
+  const assisted = useRef(new Compartment());
   const { box, view } = useEditor({ ...props, onChange }, () => [
+    assisted.current.of([]),
     EditorState.readOnly.of(readOnly),
     // Otherwise a browser would put in what is typed, before it is taken back.
     EditorView.editable.of(!readOnly),
@@ -71,6 +88,18 @@ export default function YamlEditor(props: YamlEditorProps) {
   ]);
 
   useEffect(() => {
+    if (!isUsed) return;
+    import('@/editor/yaml-assist').then(
+      ({ assist }) =>
+        view.current?.dispatch({
+          effects: assisted.current.reconfigure(assist(() => schema.current, readOnly)),
+        }),
+      // The next focus tries again; meanwhile the text can be read and written.
+      () => setUsed(false),
+    );
+  }, [isUsed, readOnly]);
+
+  useEffect(() => {
     const current = view.current;
     if (current === null) return;
     const shown = faults.map((fault) => diagnosticOf(fault, current.state.doc));
@@ -89,7 +118,16 @@ export default function YamlEditor(props: YamlEditorProps) {
     },
   }));
 
-  return <div ref={box} role="group" aria-label={label} className="h-full min-h-0 min-w-0 overflow-hidden" />;
+  return (
+    <div
+      ref={box}
+      role="group"
+      aria-label={label}
+      className="h-full min-h-0 min-w-0 overflow-hidden"
+      onFocus={() => setUsed(true)}
+      onPointerMove={() => setUsed(true)}
+    />
+  );
 }
 
 const meant = /unknown key "([^"]+)".*did you mean "([^"]+)"\?/;

@@ -46,7 +46,11 @@ describe('the playground', () => {
   test('runs a saved config, replays a logged request, and saves what was tried', async (t) => {
     const body = { name: 'Tried', config: { provider: 'mock', override_params: { model: 'mock-gpt' } } };
     const { data } = await gateway.api('POST', '/configs', { ...body, workspace_id: gateway.workspace });
-    const answer = await gateway.chat('From the log', { headers: { 'x-service-config': data.slug } });
+    const own = { type: 'function', function: { name: 'find', parameters: { type: 'object' } } };
+    const answer = await gateway.chat('From the log', {
+      headers: { 'x-service-config': data.slug },
+      body: { temperature: 0.5, max_tokens: 70, top_p: 0.9, tools: [own], tool_choice: 'none' },
+    });
     await answer.text();
     const id = answer.headers.get('x-service-request-id') ?? '';
     await eventually(async () => {
@@ -58,6 +62,17 @@ describe('the playground', () => {
     await page.getByText('This conversation comes from a log entry.').waitFor();
     assert.equal(await page.getByLabel('Text 1').inputValue(), 'From the log');
     assert.equal(await page.getByLabel('Config').inputValue(), data.slug);
+    assert.equal(await page.getByLabel('Temperature').inputValue(), '0.5');
+    assert.equal(await page.getByLabel('Most tokens').inputValue(), '70');
+    const others = page.getByLabel('Other parameters as JSON');
+    assert.deepEqual(JSON.parse(await others.inputValue()), { top_p: 0.9, tool_choice: 'none' });
+    await others.fill('{ "top_p": ');
+    await page.getByRole('alert').getByText('This is no JSON object.').waitFor();
+    assert.ok(await page.getByRole('button', { name: 'Run' }).isDisabled());
+    await others.fill('{ "top_p": 0.8, "tool_choice": "none" }');
+    await page.getByRole('button', { name: 'Copy as code' }).click();
+    await page.getByRole('region', { name: 'curl' }).getByText('"top_p": 0.8').waitFor();
+    await page.keyboard.press('Escape');
     await page.getByRole('button', { name: 'Run' }).click();
     await page.getByRole('button', { name: 'Go on with this answer' }).waitFor();
     await page.getByRole('button', { name: 'Save as a prompt' }).click();
@@ -66,9 +81,43 @@ describe('the playground', () => {
     await dialog.getByRole('button', { name: 'Save', exact: true }).click();
     await page.getByText('The prompt is saved.').first().waitFor();
     const prompts = await gateway.api('GET', '/prompts');
-    assert.ok(prompts.data.some((one: { name: string }) => one.name === 'From the playground'));
+    const saved = prompts.data.find((one: { name: string }) => one.name === 'From the playground');
+    const prompt = await gateway.api('GET', `/prompts/${saved.slug}`);
+    assert.deepEqual(prompt.parameters, { top_p: 0.8, temperature: 0.5, max_tokens: 70 });
+    assert.deepEqual(prompt.tools, [own]);
+    assert.equal(prompt.tool_choice, 'none');
+    await page.getByText('Log entry').waitFor();
+    const { data: sent } = await gateway.api('GET', '/logs?include=bodies&page_size=50');
+    const again = sent.find(
+      (one: { request: { body: { top_p?: unknown } | null } }) => one.request.body?.top_p === 0.8,
+    );
+    const { temperature, max_tokens, tool_choice, tools } = again.request.body;
+    assert.deepEqual([temperature, max_tokens, tool_choice, tools], [0.5, 70, 'none', [own]]);
     const trail = await gateway.api('GET', '/audit-logs');
     assert.ok(trail.records.some((one: any) => one.method === 'POST' && one.uri === '/v1/prompts'));
+  });
+
+  test('a request of another format is replayed with temperature and most tokens, and the page says so', async (t) => {
+    const answer = await fetch(`${gateway.url}/v1/messages`, {
+      method: 'POST',
+      headers: { 'x-service-api-key': gateway.ownerKey, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...{ model: 'mock-gpt', max_tokens: 60, temperature: 0.25, top_k: 5 },
+        messages: [{ role: 'user', content: 'Another format' }],
+      }),
+    });
+    await answer.text();
+    const id = answer.headers.get('x-service-request-id') ?? '';
+    await eventually(async () => {
+      const { data } = await gateway.api('GET', '/logs');
+      return data.some((one: { id: string }) => one.id === id) || undefined;
+    });
+    const page = await openWindow(t, gateway);
+    await page.goto(`/console/playground?log=${id}`);
+    await page.getByText('only temperature and most tokens are taken over').waitFor();
+    assert.equal(await page.getByLabel('Temperature').inputValue(), '0.25');
+    assert.equal(await page.getByLabel('Most tokens').inputValue(), '60');
+    assert.equal(await page.getByLabel('Other parameters as JSON').inputValue(), '');
   });
 
   test('a request is sent with Explain, and its log entry shows why its target was taken', async (t) => {
@@ -180,11 +229,14 @@ describe('the playground', () => {
     const page = await openWindow(t, gateway);
     await page.goto('/console/playground');
     await page.getByLabel('Text 1').fill("It's");
+    const list = await page.getByLabel('Provider').getAttribute('list');
+    await page.locator(`datalist[id="${list}"] option[value="mock"]`).waitFor({ state: 'attached' });
     await page.getByLabel('Model').fill('mock-gpt');
     await page.getByRole('button', { name: 'Copy as code' }).click();
     const dialog = page.getByRole('dialog', { name: 'Copy as code' });
     for (const language of ['curl', 'Python', 'TypeScript'])
-      await dialog.getByRole('region', { name: language }).getByText('YOUR_KEY').waitFor();
+      for (const part of ['YOUR_KEY', `${new URL(page.url()).origin}/v1/chat/completions`])
+        await dialog.getByRole('region', { name: language }).getByText(part).waitFor();
     assert.ok(!(await page.content()).includes(gateway.ownerKey));
     await page.keyboard.press('Escape');
     const before = await gateway.audited('configs', 'create');

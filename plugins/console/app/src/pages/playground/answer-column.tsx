@@ -6,13 +6,16 @@ import { api, dataOf } from '@/api/client';
 import { useSession } from '@/api/session';
 import { classes } from '@/lib/classes';
 import { count, duration, money } from '@/lib/format';
+import { isObject } from '@/lib/json';
 import { useWorkspaceNames } from '@/lib/names';
 import { type Message, sentMessages } from '@/pages/playground/messages';
 import {
   codeOf,
   type Column,
   explainScope,
+  hasParameters,
   hasVariables,
+  parametersOf,
   type Request,
   type Run,
 } from '@/pages/playground/requests';
@@ -27,6 +30,7 @@ import { useToast } from '@/ui/toast';
 
 /** Names to choose from. */
 export interface Choices {
+  readonly providers: readonly string[];
   readonly models: readonly string[];
   readonly configs: readonly (readonly [slug: string, name: string])[];
   readonly prompts: readonly (readonly [slug: string, name: string])[];
@@ -52,6 +56,7 @@ export function AnswerColumn(props: AnswerColumnProps) {
   const { may } = useSession();
   const [showsCode, setShowsCode] = useState(false);
   const [saving, setSaving] = useState<'prompt' | 'config'>();
+  const providers = useId();
   const models = useId();
   const { kind } = column;
   const listed = kind === 'config' ? choices.configs : choices.prompts;
@@ -108,13 +113,21 @@ export function AnswerColumn(props: AnswerColumnProps) {
         {kind === 'model' && (
           <Field label={texts.provider}>
             {(control) => (
-              <Input
-                {...control}
-                placeholder="@slug"
-                title={texts.providerHelp}
-                value={column.provider}
-                onChange={(event) => onColumn({ provider: event.target.value.trim() })}
-              />
+              <>
+                <Input
+                  {...control}
+                  list={providers}
+                  placeholder="@slug"
+                  title={texts.providerHelp}
+                  value={column.provider}
+                  onChange={(event) => onColumn({ provider: event.target.value.trim() })}
+                />
+                <datalist id={providers}>
+                  {choices.providers.map((one) => (
+                    <option key={one} value={one} />
+                  ))}
+                </datalist>
+              </>
             )}
           </Field>
         )}
@@ -140,7 +153,7 @@ export function AnswerColumn(props: AnswerColumnProps) {
         {kind === 'prompt' && (
           <Field
             label={texts.variables}
-            fault={hasVariables(column) ? undefined : texts.variablesFault}
+            fault={hasVariables(column) ? undefined : texts.noObject}
             className="col-span-2"
           >
             {(control) => (
@@ -175,6 +188,23 @@ export function AnswerColumn(props: AnswerColumnProps) {
               step={1}
               value={column.maxTokens}
               onChange={(event) => onColumn({ maxTokens: event.target.value })}
+            />
+          )}
+        </Field>
+        <Field
+          label={texts.parameters}
+          help={texts.parametersHelp}
+          fault={hasParameters(column) ? undefined : texts.noObject}
+          className="col-span-2"
+        >
+          {(control) => (
+            <Textarea
+              {...control}
+              spellCheck={false}
+              rows={Math.min(10, column.parameters.split('\n').length)}
+              className="min-h-8 font-mono text-xs"
+              value={column.parameters}
+              onChange={(event) => onColumn({ parameters: event.target.value })}
             />
           )}
         </Field>
@@ -214,7 +244,13 @@ export function AnswerColumn(props: AnswerColumnProps) {
           </Button>
         </div>
       )}
-      <SaveAs what={saving} column={column} messages={messages} onClose={() => setSaving(undefined)} />
+      <SaveAs
+        what={saving}
+        column={column}
+        messages={messages}
+        tools={tools}
+        onClose={() => setSaving(undefined)}
+      />
     </section>
   );
 }
@@ -329,38 +365,39 @@ interface SaveAsProps {
   readonly what: 'prompt' | 'config' | undefined;
   readonly column: Column;
   readonly messages: readonly Message[];
+  readonly tools: readonly unknown[];
   readonly onClose: () => void;
 }
 
-/** Keeps the conversation as a prompt, or the choice of the column as a config. */
-function SaveAs({ what, column, messages, onClose }: SaveAsProps) {
+/** Keeps the conversation and its tools as a prompt, or the choice of the column as a config. */
+function SaveAs({ what, column, messages, tools, onClose }: SaveAsProps) {
   const say = useToast();
   const workspaces = useWorkspaceNames();
   const [name, setName] = useState('');
   const [chosen, setWorkspace] = useState('');
   const [first = ''] = workspaces.keys();
   const workspace = chosen || first;
-  const parameters = {
-    ...(column.temperature !== '' && { temperature: Number(column.temperature) }),
-    ...(column.maxTokens !== '' && { max_tokens: Number(column.maxTokens) }),
-  };
   const save = useMutation({
     mutationFn: async (): Promise<void> => {
       const place = workspace === '' ? {} : { workspace_id: workspace };
       const { model, provider } = column;
-      if (what === 'prompt')
+      const parameters = parametersOf(column);
+      if (what === 'prompt') {
+        const { tool_choice: choice, ...others } = parameters;
         await api.POST('/prompts', {
           body: {
             name,
             string: JSON.stringify(sentMessages(messages)),
-            parameters: {},
+            parameters: others,
+            tools: tools.filter(isObject),
+            ...((typeof choice === 'string' || isObject(choice)) && { tool_choice: choice }),
             ...(model !== '' && { model }),
             ...(provider.startsWith('@') && { virtual_key: provider.slice(1) }),
             ...place,
           },
         });
-      else {
-        const override = { ...(model !== '' && { model }), ...parameters };
+      } else {
+        const override = { ...parameters, ...(model !== '' && { model }) };
         const config = {
           ...(provider !== '' && { provider }),
           ...(Object.keys(override).length > 0 && { override_params: override }),

@@ -13,12 +13,14 @@ import {
   type Column,
   explainScope,
   firstColumn,
+  hasParameters,
   hasVariables,
   requestOf,
   type Run,
   runRequest,
 } from '@/pages/playground/requests';
 import { toolsOf } from '@/pages/playground/tools';
+import { useKinds } from '@/pages/providers/settings';
 import { playground as texts } from '@/texts/playground';
 import { Button } from '@/ui/button';
 import { Page } from '@/ui/page';
@@ -78,7 +80,7 @@ export default function Playground() {
   const busy = sides.some(({ run }) => run?.state === 'waiting' || run?.state === 'running');
   const ready =
     told.faults.length === 0 &&
-    sides.every(({ column }) => hasVariables(column)) &&
+    sides.every(({ column }) => hasVariables(column) && hasParameters(column)) &&
     (messages.some(isSaid) || sides.every(({ column }) => column.kind === 'prompt'));
 
   const start = useCallback(
@@ -139,6 +141,7 @@ export default function Playground() {
       {log !== undefined && replay.isKnown && (
         <p className="bg-raised text-soft rounded p-2" role="status">
           {replay.found ? texts.replay : texts.noReplay}
+          {replay.found?.isOtherWire === true && ` ${texts.otherWire}`}
         </p>
       )}
       <ConversationEditor
@@ -201,6 +204,15 @@ function useChoices(): Choices {
     enabled: may('configs.list'),
     retry: false,
   });
+  const providers = useQuery({
+    queryKey: ['providers', 'choice'],
+    queryFn: () => dataOf(api.GET('/providers', { params: { query: { page_size: 100 } } })),
+    enabled: may('providers.list'),
+    retry: false,
+  });
+  const kinds = useKinds(
+    may('organisation_integrations.list', 'workspace_integrations.list', 'virtual_keys.list'),
+  );
   const prompts = useQuery({
     queryKey: ['playground-prompts'],
     queryFn: ({ signal }) => dataOf(api.GET('/prompts', { params: { query: { page_size: 100 } }, signal })),
@@ -209,13 +221,17 @@ function useChoices(): Choices {
   });
   return useMemo(
     () => ({
+      providers: [
+        ...new Set((providers.data?.data ?? []).map(({ slug }) => `@${slug}`)),
+        ...(kinds.data ?? []).map(({ id }) => id),
+      ],
       models: (models.data?.data ?? [])
         .flatMap(({ id }) => (typeof id === 'string' ? [id] : []))
         .slice(0, 500),
       configs: (configs.data?.data ?? []).map(({ slug, name }) => [slug, name] as const),
       prompts: (prompts.data?.data ?? []).map(({ slug, name }) => [slug, name] as const),
     }),
-    [models.data, configs.data, prompts.data],
+    [providers.data, kinds.data, models.data, configs.data, prompts.data],
   );
 }
 
@@ -233,25 +249,72 @@ function useReplay(id: string | undefined) {
     const { request, log_format: format, metrics } = query.data;
     const told = conversationOf(request.body, format);
     const column = columnOf(metrics, request.body);
-    return told.messages.length === 0 && column.kind !== 'prompt' ? undefined : { ...told, column };
+    const isOtherWire = !hasChatParameters(metrics);
+    return told.messages.length === 0 && column.kind !== 'prompt'
+      ? undefined
+      : { ...told, column, isOtherWire };
   }, [query.data]);
   return { found, isKnown: query.data !== undefined || query.error !== null };
 }
 
-/** The provider, model and config of a logged request, to be asked again. */
-function columnOf(
-  {
-    config,
-    prompt,
-    provider,
-    model_requested: asked,
-    model,
-  }: Pick<LogDetail['metrics'], 'config' | 'prompt' | 'provider' | 'model_requested' | 'model'>,
-  body: unknown,
-): Partial<Column> {
-  const variables = isObject(body) ? body['variables'] : undefined;
+type Asked = Pick<
+  LogDetail['metrics'],
+  'config' | 'endpoint' | 'prompt' | 'provider' | 'model_requested' | 'model'
+>;
+
+/** Whether the parameters of a logged request are those of Chat Completions, which the playground sends. */
+function hasChatParameters({ endpoint, prompt }: Asked): boolean {
+  return prompt !== '' || endpoint === 'chat.completions';
+}
+
+/** The provider, model, config and parameters of a logged request, to be asked again. */
+function columnOf(metrics: Asked, kept: unknown): Partial<Column> {
+  const { config, prompt, provider, model_requested: asked, model } = metrics;
+  const body = isObject(kept) ? kept : {};
+  const { stream, stream_options: _, ...sent } = body;
+  const { variables } = sent;
   if (prompt !== '' && isObject(variables))
-    return { kind: 'prompt', prompt, variables: JSON.stringify(variables, null, 2) };
-  const own = { model: asked || model };
+    return {
+      ...{ kind: 'prompt', prompt, variables: JSON.stringify(variables, null, 2), stream: stream === true },
+      ...parameterFields(sent, ['variables']),
+    };
+  const own = {
+    model: asked || model,
+    ...(hasChatParameters(metrics)
+      ? { stream: stream === true, ...parameterFields(sent, ['model', 'messages', 'tools']) }
+      : foreignFields(body)),
+  };
   return config === '' || config === 'inline' ? { ...own, provider } : { ...own, kind: 'config', config };
+}
+
+/** Parameters of Chat Completions in the fields that show them, without those that the page shows elsewhere. */
+function parameterFields(
+  sent: Readonly<Record<string, unknown>>,
+  elsewhere: readonly string[],
+): Partial<Column> {
+  const others = Object.fromEntries(Object.entries(sent).filter(([name]) => !elsewhere.includes(name)));
+  const taken = (name: string): string => {
+    const value = others[name];
+    if (typeof value !== 'number') return '';
+    delete others[name];
+    return String(value);
+  };
+  return {
+    ...{ temperature: taken('temperature'), maxTokens: taken('max_tokens') },
+    parameters: Object.keys(others).length === 0 ? '' : JSON.stringify(others, null, 2),
+  };
+}
+
+/** Temperature and most tokens of a request of Messages, Responses, `generateContent` or `Converse`. */
+function foreignFields(body: Readonly<Record<string, unknown>>): Partial<Column> {
+  const inner = body['generationConfig'] ?? body['inferenceConfig'];
+  const from = isObject(inner) ? inner : body;
+  const number = (...names: readonly string[]): string => {
+    const found = names.map((name) => from[name]).find((value) => typeof value === 'number');
+    return found === undefined ? '' : String(found);
+  };
+  return {
+    temperature: number('temperature'),
+    maxTokens: number('max_tokens', 'max_output_tokens', 'maxOutputTokens', 'maxTokens'),
+  };
 }

@@ -1,5 +1,5 @@
 import { facts } from '@/api/facts';
-import { send } from '@/api/client';
+import { apiAddress, send } from '@/api/client';
 import { serverEvents } from '@/lib/events';
 import { isObject, objectOf } from '@/lib/json';
 import { type Message, sentMessages, type ToolCall } from '@/pages/playground/messages';
@@ -15,6 +15,8 @@ export interface Column {
   readonly variables: string;
   readonly temperature: string;
   readonly maxTokens: string;
+  /** JSON: what the body has beside the fields of the column. */
+  readonly parameters: string;
   readonly stream: boolean;
   /** Its log entry tells why each target was taken. */
   readonly explain: boolean;
@@ -22,7 +24,7 @@ export interface Column {
 
 export const firstColumn: Column = {
   ...{ kind: 'model', provider: '', model: '', config: '', prompt: '' },
-  ...{ variables: '{}', temperature: '', maxTokens: '', stream: true, explain: false },
+  ...{ variables: '{}', temperature: '', maxTokens: '', parameters: '', stream: true, explain: false },
 };
 
 /** A request as the gateway takes it. */
@@ -59,20 +61,30 @@ export function hasVariables({ variables }: Column): boolean {
   return objectOf(variables) !== undefined;
 }
 
-/** The request of a column. */
-export function requestOf(column: Column, messages: readonly Message[], tools: readonly unknown[]): Request {
-  const { kind, provider, model, config, prompt, stream } = column;
-  const numbers = {
+export function hasParameters({ parameters }: Column): boolean {
+  return objectOf(parameters) !== undefined;
+}
+
+/** The parameters that a column adds to the body of its request; its own fields win over the JSON. */
+export function parametersOf(column: Column): Readonly<Record<string, unknown>> {
+  return {
+    ...objectOf(column.parameters),
     ...(column.temperature !== '' && { temperature: Number(column.temperature) }),
     ...(column.maxTokens !== '' && { max_tokens: Number(column.maxTokens) }),
   };
+}
+
+/** The request of a column. */
+export function requestOf(column: Column, messages: readonly Message[], tools: readonly unknown[]): Request {
+  const { kind, provider, model, config, prompt, stream } = column;
+  const parameters = parametersOf(column);
   const explained = column.explain && { [`${facts.prefix}-explain`]: 'true' };
   const streamed = stream && { stream: true, stream_options: { include_usage: true } };
   if (kind === 'prompt')
     return {
       path: `/prompts/${encodeURIComponent(prompt)}/completions`,
       headers: { ...explained },
-      body: { variables: objectOf(column.variables) ?? {}, ...numbers, ...streamed },
+      body: { ...parameters, variables: objectOf(column.variables) ?? {}, ...streamed },
     };
   return {
     path: '/chat/completions',
@@ -82,10 +94,10 @@ export function requestOf(column: Column, messages: readonly Message[], tools: r
       ...explained,
     },
     body: {
+      ...parameters,
       ...(model !== '' && { model }),
       messages: sentMessages(messages),
       ...(tools.length > 0 && { tools }),
-      ...numbers,
       ...streamed,
     },
   };
@@ -183,14 +195,13 @@ function added(run: Run, value: unknown, member: 'delta' | 'message'): Partial<R
 
 /** The request as code, with a placeholder for the key. */
 export function codeOf(language: 'curl' | 'python' | 'typescript', { path, headers, body }: Request): string {
-  const url = `${location.origin}/v1`;
   const all = { [`${facts.prefix}-api-key`]: 'YOUR_KEY', ...headers };
   const text = JSON.stringify(body, null, 2);
   if (language === 'curl') {
     const lines = Object.entries({ 'content-type': 'application/json', ...all }).map(
       ([name, value]) => `  -H ${shell(`${name}: ${value}`)} \\`,
     );
-    return [`curl ${shell(url + path)} \\`, ...lines, `  -d ${shell(text)}`].join('\n');
+    return [`curl ${shell(apiAddress + path)} \\`, ...lines, `  -d ${shell(text)}`].join('\n');
   }
   if (language === 'python')
     return [
@@ -199,7 +210,7 @@ export function codeOf(language: 'curl' | 'python' | 'typescript', { path, heade
       '',
       `body = json.loads(${JSON.stringify(JSON.stringify(body))})`,
       'request = urllib.request.Request(',
-      `    ${JSON.stringify(url + path)},`,
+      `    ${JSON.stringify(apiAddress + path)},`,
       '    data=json.dumps(body).encode(),',
       `    headers=${JSON.stringify({ 'content-type': 'application/json', ...all })},`,
       ')',
@@ -208,7 +219,7 @@ export function codeOf(language: 'curl' | 'python' | 'typescript', { path, heade
       '        print(line.decode(), end="")',
     ].join('\n');
   return [
-    `const answer = await fetch(${JSON.stringify(url + path)}, {`,
+    `const answer = await fetch(${JSON.stringify(apiAddress + path)}, {`,
     "  method: 'POST',",
     `  headers: ${JSON.stringify({ 'content-type': 'application/json', ...all })},`,
     `  body: JSON.stringify(${text.replaceAll('\n', '\n  ')}),`,

@@ -6,8 +6,9 @@ import { Field, Input, Textarea } from '@/ui/fields';
 import { Loaded } from '@/ui/states';
 
 /** The kinds of providers, with the settings that each takes. */
-export function useKinds() {
+export function useKinds(enabled = true) {
   return useQuery({
+    enabled,
     queryKey: ['provider-kinds'],
     staleTime: 600_000,
     queryFn: readKinds,

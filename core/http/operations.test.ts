@@ -221,6 +221,19 @@ describe('operational pages', () => {
     assert.equal((await send(url, { path: 'http://any.example/healthz' })).status, 200);
   });
 
+  test('OPTIONS of a guarded page says whether the caller may read it, and refuses nobody', async (t) => {
+    const { url } = await operating(t, { server: { operations: 'key' } });
+    for (const [key, allow] of [
+      ['owner-key', 'GET, HEAD, OPTIONS'],
+      ['service-key', 'OPTIONS'],
+      ['', 'OPTIONS'],
+    ] as const) {
+      const headers = { 'x-service-api-key': key };
+      const answer = await send(url, { method: 'OPTIONS', path: '/status', headers });
+      assert.deepEqual([answer.status, answer.headers['allow'], answer.text], [204, allow, ''], key);
+    }
+  });
+
   test('they are reserved un-prefixed only', async (t) => {
     const gateway = await operating(t);
     const answer = await send(gateway.url, { path: '/v1/healthz' });

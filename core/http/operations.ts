@@ -94,14 +94,23 @@ interface OperationsSetup {
   readonly elsewhere?: ((request: IncomingMessage, response: ServerResponse) => unknown) | undefined;
 }
 
-/** The operational pages, un-prefixed and reserved. Returns false for any other path. */
+/**
+ * The operational pages, un-prefixed and reserved. Returns false for any other path. `OPTIONS` of a guarded one says in
+ * `Allow` whether this caller may read it, and is no refusal.
+ */
 export function createOperations(
   setup: OperationsSetup,
 ): (path: string, request: IncomingMessage, response: ServerResponse) => boolean {
   const app = new Hono<{ Bindings: { incoming: IncomingMessage } }>();
   const guarded = new Set(['/status', '/metrics', '/openapi.json', '/docs']);
   app.use('*', async (context, next) => {
-    const refusal = guarded.has(context.req.path) ? setup.refusal(context.env.incoming) : undefined;
+    if (!guarded.has(context.req.path)) return next();
+    const refusal = setup.refusal(context.env.incoming);
+    if (context.req.method === 'OPTIONS') {
+      // The console shows its pages for operators to those alone who may read them.
+      const allow = refusal === undefined ? 'GET, HEAD, OPTIONS' : 'OPTIONS';
+      return context.body(null, 204, { allow, 'cache-control': 'no-store' });
+    }
     if (refusal === undefined) return next();
     return context.json(
       { error: { message: refusal, type: 'authentication_error', param: null, code: 'key_missing' } },

@@ -62,12 +62,21 @@ describe('health and pipelines in the console', () => {
     }
   });
 
-  test('a key that may not see it is told so, and stays signed in', async (t) => {
+  test('a key that may not see it has no such place, is told so at a link to it, and stays signed in', async (t) => {
     const { key } = await gateway.makeKey('no owner', ['logs.list', 'analytics.view']);
     const page = await openWindow(t, gateway, { key, expected: /401/ });
-    await page.getByRole('link', { name: 'Health' }).click();
+    const told = await page.request.fetch('/status', { method: 'OPTIONS' });
+    assert.deepEqual([told.status(), told.headers()['allow']], [204, 'OPTIONS']);
+    const navigation = page.getByRole('navigation').first();
+    await navigation.getByRole('link', { name: 'Logs' }).waitFor();
+    for (const name of ['Health', 'Pipelines'])
+      assert.equal(await navigation.getByRole('link', { name }).count(), 0, name);
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('health');
+    await page.getByText('Nothing found').waitFor();
+    await page.goto('/console/health');
     await page.getByText('it is for holders of an owner’s key').waitFor();
-    await page.getByRole('navigation').first().waitFor();
+    await navigation.waitFor();
   });
 
   test('a broken reload is shown with its line, and the one that mends it', async (t) => {

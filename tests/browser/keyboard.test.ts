@@ -39,6 +39,23 @@ describe('the console by keyboard', () => {
       );
     });
 
+  test('on a narrow screen a button opens the navigation, and says so', async (t) => {
+    const page = await openWindow(t, gateway, { place: '/console/keys' });
+    await page.setViewportSize({ width: 600, height: 800 });
+    const menu = page.getByRole('button', { name: 'Menu', exact: true });
+    const link = page.getByRole('link', { name: 'Workspaces' });
+    assert.equal(await menu.getAttribute('aria-expanded'), 'false');
+    assert.equal(await link.isVisible(), false);
+    await menu.focus();
+    await page.keyboard.press('Enter');
+    await link.waitFor();
+    assert.equal(await menu.getAttribute('aria-expanded'), 'true');
+    await link.click();
+    await page.waitForURL(/workspaces/);
+    await link.waitFor({ state: 'hidden' });
+    assert.equal(await menu.getAttribute('aria-expanded'), 'false');
+  });
+
   test('/ goes to the search, or opens the palette where there is none; ⌘K goes anywhere', async (t) => {
     const page = await openWindow(t, gateway, { place: '/console/keys' });
     const palette = page.getByRole('dialog', { name: 'Go to or do' });

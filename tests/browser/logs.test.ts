@@ -383,6 +383,13 @@ describe('the log in the console', () => {
     await page.getByRole('link', { name: 'Only streams' }).click();
     await page.waitForURL(/ai_model=mock-stream/);
     await page.getByText('1 request, no more in this time').waitFor();
+    await page.getByRole('button', { name: 'Views' }).click();
+    await page.getByRole('button', { name: 'Delete the view Only streams' }).click();
+    await page.getByRole('link', { name: 'Only streams' }).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.reload();
+    await page.getByRole('button', { name: 'Views' }).click();
+    await page.getByRole('link', { name: 'Only streams' }).waitFor();
   });
 
   test('feedback is given and shown; the command for curl is copied without a secret', async (t) => {

@@ -79,6 +79,17 @@ describe('integrations, providers, virtual keys and secrets in the console', () 
     assert.equal(refused.status, 403, 'a model that is off is refused');
     // The model, the switch of all others, and the switch of this one.
     assert.equal(await gateway.audited('integration_models', 'update'), 3);
+    await page.getByRole('button', { name: 'Forget gpt-4o' }).click();
+    const confirm = page.getByRole('alertdialog', { name: 'Forget gpt-4o?' });
+    await confirm.getByText('Its own prices and its switch are lost').waitFor();
+    await assertAccessible(page);
+    await confirm.getByRole('button', { name: 'Cancel' }).click();
+    await confirm.waitFor({ state: 'detached' });
+    assert.equal(await gateway.audited('integration_models', 'delete'), 0);
+    await page.getByRole('button', { name: 'Forget gpt-4o' }).click();
+    await confirm.getByRole('button', { name: 'Forget it' }).click();
+    await page.getByText('Nothing is said of single models.').waitFor();
+    assert.equal(await gateway.audited('integration_models', 'delete'), 1);
   });
 
   test('a provider of the organisation is opened to a workspace, and limited', async (t) => {

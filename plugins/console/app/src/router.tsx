@@ -1,8 +1,8 @@
 import { createRootRoute, createRoute, createRouter, Link, Navigate } from '@tanstack/react-router';
 import { useSession } from '@/api/session';
-import { Layout, useVisiblePlaces } from '@/shell/layout';
+import { Layout } from '@/shell/layout';
 import { lazyPage } from '@/shell/lazy-page';
-import { places, type Place } from '@/shell/places';
+import { places, useVisiblePlaces, type Place } from '@/shell/places';
 import { common } from '@/texts/common';
 import { Page } from '@/ui/page';
 import { Failed, Loading } from '@/ui/states';

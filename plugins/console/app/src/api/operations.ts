@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
-import { ApiError, json, send } from '@/api/client';
+import { ApiError, ask, json, send } from '@/api/client';
+import { useSession } from '@/api/session';
 import { operations as texts } from '@/texts/operations';
 
 /** A fault of the configuration, at its place. */
@@ -68,6 +69,22 @@ export function useStatus() {
     queryFn: ({ signal }) => json<Status>('/status', { signal }).catch(refused),
     refetchInterval: everyMs,
   });
+}
+
+/** Whether the caller may read the gateway's own state (`server.operations`); false until the gateway has said so. */
+export function useOperationsAccess(): boolean {
+  const { caller, visit } = useSession();
+  const isOwner = caller?.type === 'owner' && !caller.is_token;
+  const { data } = useQuery({
+    queryKey: ['operations-access', visit],
+    queryFn: async ({ signal }) => {
+      const { headers } = await ask('/status', { method: 'OPTIONS', signal });
+      return headers.get('allow')?.includes('GET') === true;
+    },
+    enabled: caller !== null && !isOwner,
+    staleTime: Infinity,
+  });
+  return isOwner || data === true;
 }
 
 /** One line of the metrics. */

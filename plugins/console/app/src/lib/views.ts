@@ -26,11 +26,16 @@ function read(key: string): readonly SavedView[] {
   }
 }
 
+/** The views as they are now, by their key: also for who takes back a change after others. */
+const held = new Map<string, readonly SavedView[]>();
+
 /** Named views of a page, kept in the browser: at most 50. */
 export function useViews(page: string) {
   const key = `weir-views-${page}`;
-  const [views, setViews] = useState(() => read(key));
-  const write = (next: readonly SavedView[]): void => {
+  const [views, setViews] = useState(() => held.get(key) ?? read(key));
+  const write = (change: (now: readonly SavedView[]) => readonly SavedView[]): void => {
+    const next = change(held.get(key) ?? views);
+    held.set(key, next);
     setViews(next);
     try {
       localStorage.setItem(key, JSON.stringify(next));
@@ -41,7 +46,7 @@ export function useViews(page: string) {
   return {
     views,
     save: (view: SavedView) =>
-      write([...views.filter(({ name }) => name !== view.name), view].slice(-mostViews)),
-    remove: (name: string) => write(views.filter((view) => view.name !== name)),
+      write((now) => [...now.filter(({ name }) => name !== view.name), view].slice(-mostViews)),
+    remove: (name: string) => write((now) => now.filter((view) => view.name !== name)),
   };
 }

@@ -6,16 +6,10 @@ import { useSession } from '@/api/session';
 import { classes } from '@/lib/classes';
 import { usePreferences } from '@/lib/preferences';
 import { Palette } from '@/shell/palette';
-import { places, type Place } from '@/shell/places';
+import { useVisiblePlaces } from '@/shell/places';
 import { common } from '@/texts/common';
 import { Button, IconButton } from '@/ui/button';
 import { Boundary } from '@/ui/states';
-
-/** The places that the caller may see. */
-export function useVisiblePlaces(): readonly Place[] {
-  const { may } = useSession();
-  return places.filter(({ scopes }) => scopes.length === 0 || may(...scopes));
-}
 
 /** The frame around every page of a signed-in user. */
 export function Layout() {
@@ -50,6 +44,7 @@ export function Layout() {
         {common.skip}
       </a>
       <aside
+        id="navigation"
         className={classes(
           'border-line bg-panel z-30 w-56 shrink-0 flex-col border-r max-md:fixed max-md:inset-y-0',
           menu ? 'flex' : 'flex max-md:hidden',
@@ -59,7 +54,13 @@ export function Layout() {
       </aside>
       <div className="flex min-w-0 grow flex-col">
         <header className="border-line bg-panel flex h-12 shrink-0 items-center gap-2 border-b px-3">
-          <IconButton label={common.nav.groups.watch} className="md:hidden" onClick={() => setMenu(!menu)}>
+          <IconButton
+            label={common.nav.menu}
+            aria-expanded={menu}
+            aria-controls="navigation"
+            className="md:hidden"
+            onClick={() => setMenu(!menu)}
+          >
             {menu ? <X className="size-4" /> : <Menu className="size-4" />}
           </IconButton>
           <Button className="text-soft w-64 justify-start" onClick={() => setPalette(true)}>

@@ -4,7 +4,7 @@ import { Dialog } from 'radix-ui';
 import { useSession } from '@/api/session';
 import { useFocusReturn } from '@/lib/focus';
 import { usePreferences } from '@/lib/preferences';
-import { places } from '@/shell/places';
+import { useVisiblePlaces } from '@/shell/places';
 import { common } from '@/texts/common';
 
 interface PaletteProps {
@@ -16,7 +16,8 @@ interface PaletteProps {
 export function Palette({ open, onOpenChange }: PaletteProps) {
   const navigate = useNavigate();
   const focus = useFocusReturn();
-  const { may, signOut } = useSession();
+  const visible = useVisiblePlaces();
+  const { signOut } = useSession();
   const { isDark, setLook, zone, setZone } = usePreferences();
   const item =
     'flex items-center gap-2 rounded px-3 py-2 cursor-pointer data-[selected=true]:bg-accent-wash data-[selected=true]:text-accent';
@@ -42,19 +43,17 @@ export function Palette({ open, onOpenChange }: PaletteProps) {
             <Command.List className="max-h-80 overflow-y-auto p-1">
               <Command.Empty className="text-soft p-4 text-center">{common.palette.none}</Command.Empty>
               <Command.Group heading={common.palette.pages} className="text-soft text-xs">
-                {places
-                  .filter(({ scopes }) => scopes.length === 0 || may(...scopes))
-                  .map(({ path, text, words, icon: Icon }) => (
-                    <Command.Item
-                      key={path}
-                      value={`${text} ${words ?? ''}`}
-                      onSelect={run(() => navigate({ to: path }))}
-                      className={`${item} text-ink text-sm`}
-                    >
-                      <Icon className="size-4" aria-hidden />
-                      {text}
-                    </Command.Item>
-                  ))}
+                {visible.map(({ path, text, words, icon: Icon }) => (
+                  <Command.Item
+                    key={path}
+                    value={`${text} ${words ?? ''}`}
+                    onSelect={run(() => navigate({ to: path }))}
+                    className={`${item} text-ink text-sm`}
+                  >
+                    <Icon className="size-4" aria-hidden />
+                    {text}
+                  </Command.Item>
+                ))}
               </Command.Group>
               <Command.Group heading={common.palette.actions} className="text-soft text-xs">
                 <Command.Item

@@ -11,6 +11,8 @@ import {
   Workflow,
   type LucideIcon,
 } from 'lucide-react';
+import { useOperationsAccess } from '@/api/operations';
+import { useSession } from '@/api/session';
 import { buildPlaces } from '@/shell/build-places';
 import { accessPlaces } from '@/shell/access-places';
 import { watchPlaces } from '@/shell/watch-places';
@@ -25,7 +27,7 @@ export interface Place {
   readonly text: string;
   readonly group: keyof typeof common.nav.groups;
   readonly icon: LucideIcon;
-  /** Any one of them suffices to see it; none: everybody sees it. */
+  /** Any one of them suffices to see it; none: it shows the gateway itself (`server.operations`). */
   readonly scopes: readonly string[];
   /** Other words for it, for the palette. */
   readonly words?: string;
@@ -114,3 +116,10 @@ export const places: readonly Place[] = [
     page: () => import('@/pages/health/health'),
   },
 ];
+
+/** The places that the caller may see. */
+export function useVisiblePlaces(): readonly Place[] {
+  const { may } = useSession();
+  const operates = useOperationsAccess();
+  return places.filter(({ scopes }) => (scopes.length === 0 ? operates : may(...scopes)));
+}

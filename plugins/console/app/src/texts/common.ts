@@ -70,6 +70,7 @@ export const common = {
   },
   difference: { none: 'There is no difference.', added: 'Added:', removed: 'Removed:' },
   nav: {
+    menu: 'Menu',
     groups: { watch: 'Watch', build: 'Build', access: 'Access', govern: 'Govern', operate: 'Operate' },
     home: 'Home',
     logs: 'Logs',

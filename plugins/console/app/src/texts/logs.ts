@@ -42,6 +42,7 @@ export const logs = {
     label: 'Name of the view',
     none: 'A view keeps time, filters and search under a name.',
     remove: (name: string) => `Delete the view ${name}`,
+    removed: (name: string) => `The view “${name}” is deleted.`,
     slow: 'Slower than 5 seconds',
     failed: 'Failed requests',
     dear: 'Dearer than 1 cent',

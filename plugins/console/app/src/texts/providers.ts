@@ -78,6 +78,10 @@ export const providers = {
     outputPrice: 'US dollars for a million tokens of output',
     pricesHelp: 'Leave both empty for the known prices of this model.',
     remove: (slug: string) => `Forget ${slug}`,
+    removeTitle: (slug: string) => `Forget ${slug}?`,
+    removeText:
+      'Its own prices and its switch are lost: from the next request on, the known prices hold, and whether it may be used is decided as for every model that is not listed. It can be added again.',
+    removeAction: 'Forget it',
     saved: 'Saved. It holds from the next request on.',
   },
   workspaces: {

@@ -23,6 +23,7 @@ import { Card, Page } from '@/ui/page';
 import { RangePicker } from '@/ui/range-picker';
 import { Empty, Loaded } from '@/ui/states';
 import { Switch } from '@/ui/switch';
+import { useToast } from '@/ui/toast';
 
 const nothing: readonly LogEntry[] = [];
 
@@ -196,6 +197,7 @@ const shipped: readonly { readonly name: string; readonly search: Search }[] = [
 function Views() {
   const { search } = useAddress();
   const { views, save, remove } = useViews('logs');
+  const say = useToast();
   const [open, setOpen] = useState(false);
   const [name, setName] = useState('');
   const submit = (event: FormEvent): void => {
@@ -227,7 +229,13 @@ function Views() {
                   {view.name}
                 </Link>
                 {index < views.length && (
-                  <IconButton label={texts.views.remove(view.name)} onClick={() => remove(view.name)}>
+                  <IconButton
+                    label={texts.views.remove(view.name)}
+                    onClick={() => {
+                      remove(view.name);
+                      say({ text: texts.views.removed(view.name), undo: () => save(view) });
+                    }}
+                  >
                     <Trash2 className="size-4" />
                   </IconButton>
                 )}

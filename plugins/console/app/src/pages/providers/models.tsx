@@ -9,7 +9,7 @@ import { common } from '@/texts/common';
 import { providers as texts } from '@/texts/providers';
 import { Button, IconButton } from '@/ui/button';
 import { type Columns, DataTable } from '@/ui/data-table';
-import { Dialog } from '@/ui/dialog';
+import { Confirm, Dialog } from '@/ui/dialog';
 import { Field, Input, Switch } from '@/ui/fields';
 import { Empty, Loaded } from '@/ui/states';
 import { useToast } from '@/ui/toast';
@@ -37,6 +37,7 @@ export function Models({ id, workspace, editable }: IntegrationTabProps) {
   const queries = useQueryClient();
   const say = useToast();
   const [asked, setAsked] = useState<Model | 'new'>();
+  const [leaving, setLeaving] = useState<string>();
   const scope = workspace === null ? 'organisation_integrations.update' : 'workspace_integrations.update';
   const mayChange = editable && may(scope);
   const at = { path: { slug: id }, query: workspace === null ? {} : { workspace_id: workspace } };
@@ -114,7 +115,7 @@ export function Models({ id, workspace, editable }: IntegrationTabProps) {
             </Button>
             <IconButton
               label={texts.models.remove(original.slug)}
-              onClick={() => forget.mutate(original.slug)}
+              onClick={() => setLeaving(original.slug)}
             >
               <Trash2 className="size-4" />
             </IconButton>
@@ -148,6 +149,14 @@ export function Models({ id, workspace, editable }: IntegrationTabProps) {
               </Button>
             </div>
           )}
+          <Confirm
+            open={leaving !== undefined}
+            onOpenChange={() => setLeaving(undefined)}
+            title={texts.models.removeTitle(leaving ?? '')}
+            text={texts.models.removeText}
+            action={texts.models.removeAction}
+            onConfirm={() => forget.mutateAsync(leaving ?? '')}
+          />
           {asked !== undefined && (
             <ModelDialog
               model={asked === 'new' ? undefined : asked}

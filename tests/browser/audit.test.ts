@@ -24,6 +24,16 @@ describe('the audit trail, people and settings in the console', () => {
       .first()
       .waitFor();
     await assertAccessible(page);
+    // The link to an entry works wherever it stands in the list by then.
+    const link = new URL(page.url());
+    assert.ok(link.searchParams.get('at'));
+    for (const name of [...link.searchParams.keys()])
+      if (name !== 'open' && name !== 'at') link.searchParams.delete(name);
+    link.searchParams.set('action', 'rotate');
+    await page.goto(link.href);
+    await sheet.getByText('Changed by somebody').waitFor();
+    await page.goBack();
+    await sheet.getByText('Changed by somebody').waitFor();
     await page.keyboard.press('Escape');
     await page.getByLabel('Action').selectOption('create');
     await row.waitFor({ state: 'detached' });

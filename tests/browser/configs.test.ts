@@ -180,6 +180,23 @@ describe('configs in the console', () => {
     }
   });
 
+  test('more configs than stand on one page are reached page by page, and the address says which', async (t) => {
+    const path = '/configs?search=Of%20many&page_size=1';
+    for (let at = 0; at < 51; at += 1) await made(`Of many ${at}`);
+    assert.equal((await gateway.api('GET', path)).total, 51);
+    const page = await openWindow(t, gateway, { place: '/console/configs?search=Of%20many' });
+    await page.getByText('1–50 of 51').waitFor();
+    await page.getByRole('button', { name: 'Next' }).click();
+    await page.getByText('51–51 of 51').waitFor();
+    assert.ok(await page.getByRole('button', { name: 'Next' }).isDisabled());
+    assert.equal(new URL(page.url()).searchParams.get('page'), '2');
+    await page.reload();
+    await page.getByText('51–51 of 51').waitFor();
+    await page.getByRole('textbox', { name: 'Search' }).or(page.getByRole('searchbox')).fill('Of many 7');
+    await page.getByText('Of many 7', { exact: true }).waitFor();
+    assert.equal(new URL(page.url()).searchParams.get('page'), null);
+  });
+
   test('a key that may only read sees no button that changes something', async (t) => {
     const { id } = await made('For readers');
     const { key } = await gateway.makeKey('reader', ['configs.list', 'configs.read']);

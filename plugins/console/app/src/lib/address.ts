@@ -35,6 +35,11 @@ export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
+/** The page of a list that the address names, from 0: there it counts from 1, and without one it is the first. */
+export function pageOf(text: string | undefined): number {
+  return Math.max(0, Math.trunc(Number(text ?? '1') || 1) - 1);
+}
+
 type Texts = Readonly<Record<string, string | undefined>>;
 
 /** The parameters of the address as texts, and the function that changes some of them. */

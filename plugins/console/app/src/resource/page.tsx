@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import { isOfOrganisation, useSession } from '@/api/session';
-import { useAddressTexts } from '@/lib/address';
+import { pageOf, useAddressTexts } from '@/lib/address';
 import type { Listed, ListQuery, Resource } from '@/resource/declaration';
 import { NewRecord, RecordSheet } from '@/resource/sheet';
 import { resource as texts } from '@/texts/resource';
@@ -110,7 +110,7 @@ interface ListProps<R extends object, C, U> {
 function RecordList<R extends object, C, U>({ resource, create }: ListProps<R, C, U>) {
   const [address, change] = useAddressTexts();
   const search = useDeferredValue(address['search'] ?? '');
-  const page = Math.max(0, Math.trunc(Number(address['page'] ?? '1') || 1) - 1);
+  const page = pageOf(address['page']);
   const status = address['status'] ?? resource.statuses?.[0]?.[0] ?? '';
   const workspace = address['workspace'] ?? '';
   const asked: ListQuery = { page, size: pageSize, search: search.trim(), status, workspace };

@@ -17,7 +17,6 @@ export const configs = {
     none: 'No config fits this search',
     empty: 'There is no config yet',
     emptyText: 'Begin with one of the usual shapes; requests name it in the header x-service-config.',
-    count: (shown: number, all: number) => (shown === all ? `${all} configs` : `${shown} of ${all} configs`),
   },
   create: {
     button: 'New config',

@@ -31,6 +31,15 @@ export const start = {
     waiting: 'Waiting for your request …',
     here: 'Or send it from here',
     arrived: 'It arrived.',
+    failed: (status: number) => `It arrived, and failed with status ${status}.`,
+    fix: {
+      refused:
+        'The key that is kept for the provider, or the one that was made here, was refused. Load this page anew and give another one.',
+      unknown:
+        'The provider may not have this model: put one of its models into the request, and send it again.',
+      tooMany: 'Wait a moment, or look at the quota of the account at the provider, and send it again.',
+      other: 'Correct what the message says, and send it again.',
+    },
     open: 'Look at it',
     home: 'See the home page',
   },

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
-import { useAddressTexts } from '@/lib/address';
+import { pageOf, useAddressTexts } from '@/lib/address';
 import { usePreferences } from '@/lib/preferences';
 import { fromInput, toInput } from '@/lib/time-range';
 import { Chain } from '@/pages/audit/chain';
@@ -22,6 +22,8 @@ type Entry =
 type Query = NonNullable<operations['audit_logs.list']['parameters']['query']>;
 
 const pageSize = 50;
+/** As many as the API lists at once: those of one millisecond. */
+const mostAtOnce = 100;
 /** Kinds of records, as routes that change something name them. */
 const resources = [
   ...['api_keys', 'cache', 'collections', 'config_file', 'configs', 'deployments', 'guardrails'],
@@ -88,6 +90,7 @@ const columns: Columns<Entry> = [
 ];
 
 const names = ['resource', 'id', 'action', 'actor', 'from', 'to', 'kind', 'address'] as const;
+const closed = { open: undefined, at: undefined };
 const none = Object.fromEntries([...names, 'page'].map((name) => [name, undefined]));
 
 function queryOf(address: Readonly<Record<string, string | undefined>>, page: number): Query {
@@ -108,14 +111,26 @@ function queryOf(address: Readonly<Record<string, string | undefined>>, page: nu
 /** The list of changes with their authors. The filters stand in the address, so that each view is a link. */
 export default function Audit() {
   const [address, change] = useAddressTexts();
-  const page = Math.max(0, Math.trunc(Number(address['page'] ?? '1') || 1) - 1);
+  const page = pageOf(address['page']);
   const asked = queryOf(address, page);
   const query = useQuery({
     queryKey: ['audit', asked],
     queryFn: () => dataOf(api.GET('/audit-logs', { params: { query: asked } })),
     placeholderData: keepPreviousData,
   });
-  const opened = query.data?.records.find(({ id }) => id === address['open']);
+  const { open, at } = address;
+  const listed = query.data?.records.find(({ id }) => id === open);
+  // A link outlives the page of the list on which its entry stood.
+  const far = useQuery({
+    queryKey: ['audit', 'entry', open, at],
+    queryFn: async () => {
+      const one = { start_time: at ?? '', end_time: at ?? '', page_size: mostAtOnce };
+      const { records } = await dataOf(api.GET('/audit-logs', { params: { query: one } }));
+      return records.find(({ id }) => id === open) ?? null;
+    },
+    enabled: open !== undefined && at !== undefined && query.isSuccess && listed === undefined,
+  });
+  const opened = listed ?? (open === undefined ? undefined : (far.data ?? undefined));
   const filtered = names.some((name) => address[name] !== undefined);
   const clear = <Button onClick={() => change(none)}>{texts.clear}</Button>;
   return (
@@ -132,7 +147,7 @@ export default function Audit() {
                 columns={columns}
                 rows={records}
                 rowId={({ id }) => id}
-                onOpen={({ id }) => change({ open: id })}
+                onOpen={({ id, timestamp }) => change({ open: id, at: timestamp })}
                 footer={
                   <Pager
                     page={page}
@@ -241,11 +256,11 @@ function EntrySheet({ entry }: { readonly entry: Entry }) {
       place="side"
       title={`${entry.action} ${entry.resource_type.replaceAll('_', ' ')}`}
       onOpenChange={(open) => {
-        if (!open) change({ open: undefined });
+        if (!open) change(closed);
       }}
     >
       <div className="flex flex-wrap gap-2">
-        <Button onClick={() => change({ ...none, open: undefined, actor: entry.user_id })}>
+        <Button onClick={() => change({ ...none, ...closed, actor: entry.user_id })}>
           {words.sameActor}
         </Button>
         {entry.resource_id !== '' && (
@@ -253,7 +268,7 @@ function EntrySheet({ entry }: { readonly entry: Entry }) {
             onClick={() =>
               change({
                 ...none,
-                ...{ open: undefined, resource: auditKinds(entry.resource_type), id: entry.resource_id },
+                ...{ ...closed, resource: auditKinds(entry.resource_type), id: entry.resource_id },
               })
             }
           >

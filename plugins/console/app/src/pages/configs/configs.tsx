@@ -5,23 +5,24 @@ import { Plus } from 'lucide-react';
 import { api, dataOf } from '@/api/client';
 import type { operations } from '@/api/schema.gen';
 import { useSession } from '@/api/session';
-import { textOf, useAddress } from '@/lib/address';
+import { pageOf, textOf, useAddress } from '@/lib/address';
 import { useWorkspaceNames } from '@/lib/names';
 import { shapes, type Shape } from '@/pages/configs/shapes';
 import { configs as texts } from '@/texts/configs';
+import { resource } from '@/texts/resource';
 import { common } from '@/texts/common';
 import { Button } from '@/ui/button';
 import { type Columns, DataTable } from '@/ui/data-table';
 import { Dialog } from '@/ui/dialog';
 import { Checkbox, Input } from '@/ui/fields';
 import { Card, Page } from '@/ui/page';
+import { Pager } from '@/ui/pager';
 import { Badge, Time } from '@/ui/small';
 import { Empty, Loaded } from '@/ui/states';
 
 type Config = operations['configs.list']['responses'][200]['content']['application/json']['data'][number];
 
-/** As many as the API lists at once. */
-const mostShown = 100;
+const pageSize = 50;
 
 export default function Configs() {
   const { search, change } = useAddress();
@@ -29,16 +30,18 @@ export default function Configs() {
   const navigate = useNavigate();
   const words = textOf(search['search']);
   const archived = search['archived'] === true;
+  const page = pageOf(textOf(search['page']));
   const workspaces = useWorkspaceNames();
   const [choosing, setChoosing] = useState(false);
   const query = useQuery({
-    queryKey: ['configs', words, archived],
+    queryKey: ['configs', words, archived, page],
     queryFn: ({ signal }) =>
       dataOf(
         api.GET('/configs', {
           params: {
             query: {
-              page_size: mostShown,
+              current_page: page,
+              page_size: pageSize,
               status: archived ? 'archived' : 'active',
               ...(words !== undefined && { search: words }),
             },
@@ -100,13 +103,15 @@ export default function Configs() {
           aria-label={texts.list.search}
           placeholder={texts.list.search}
           defaultValue={words ?? ''}
-          onChange={(event) => change({ search: event.target.value || undefined }, { replace: true })}
+          onChange={(event) =>
+            change({ search: event.target.value || undefined, page: undefined }, { replace: true })
+          }
         />
         <Checkbox
           label={texts.list.archived}
           checked={archived}
           onChange={(event) =>
-            change({ archived: event.target.checked ? true : undefined }, { replace: true })
+            change({ archived: event.target.checked ? true : undefined, page: undefined }, { replace: true })
           }
         />
       </div>
@@ -114,7 +119,7 @@ export default function Configs() {
         <Loaded query={query}>
           {({ data, total }) =>
             data.length === 0 ? (
-              words !== undefined || archived ? (
+              words !== undefined || archived || page > 0 ? (
                 <Empty title={texts.list.none} />
               ) : (
                 <Empty title={texts.list.empty} text={texts.list.emptyText} action={create} />
@@ -126,7 +131,16 @@ export default function Configs() {
                 rows={data}
                 rowId={({ id }) => id}
                 onOpen={({ id }) => void navigate({ to: `/configs/${id}` })}
-                footer={<p className="text-soft px-3 py-2 text-xs">{texts.list.count(data.length, total)}</p>}
+                footer={
+                  <Pager
+                    page={page}
+                    isLast={(page + 1) * pageSize >= total}
+                    single={total <= pageSize && page === 0}
+                    onPage={(next) => change({ page: next === 0 ? undefined : next + 1 })}
+                  >
+                    {resource.shown(page * pageSize + 1, page * pageSize + data.length, total)}
+                  </Pager>
+                }
               />
             )
           }

@@ -5,6 +5,7 @@ import { TryGuardrail, UsedBy } from '@/pages/guardrails/try';
 import { workspaceField } from '@/resource/common-fields';
 import { type Resource, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
+import { common } from '@/texts/common';
 import { guardrails as texts } from '@/texts/guardrails';
 import { Checkbox, Field, Input, Select } from '@/ui/fields';
 import { Badge, Code, Time } from '@/ui/small';
@@ -59,7 +60,7 @@ const guardrails: Resource<Row, Create, Update> = {
       dataOf(api.PUT('/guardrails/{guardrailId}', { params: at(id), body, headers })),
   },
   remove: {
-    ...{ scopes: both('delete'), action: 'Delete', text: texts.removeText },
+    ...{ scopes: both('delete'), action: common.action.delete, text: texts.removeText },
     run: (id, headers) => dataOf(api.DELETE('/guardrails/{guardrailId}', { params: at(id), headers })),
   },
   sections: [

@@ -15,6 +15,7 @@ import { ResourcePage } from '@/resource/page';
 import { type Mapping, SecretMappings, ShownMappings } from '@/resource/secret-mappings';
 import { Tabs } from '@/resource/sheet';
 import { Facts } from '@/resource/shown';
+import { common } from '@/texts/common';
 import { mcp as texts } from '@/texts/mcp';
 import { Button } from '@/ui/button';
 import { Page } from '@/ui/page';
@@ -89,7 +90,7 @@ const integrations: Resource<
       dataOf(api.PUT('/mcp-integrations/{mcpIntegrationId}', { params: ofIntegration(id), body, headers })),
   },
   remove: {
-    ...{ scopes: both('delete'), action: 'Delete', text: texts.integrations.removeText },
+    ...{ scopes: both('delete'), action: common.action.delete, text: texts.integrations.removeText },
     run: (id, headers) =>
       dataOf(api.DELETE('/mcp-integrations/{mcpIntegrationId}', { params: ofIntegration(id), headers })),
   },
@@ -238,7 +239,7 @@ const servers: Resource<Server, Body<'mcp_servers.create'>, Body<'mcp_servers.up
       dataOf(api.PUT('/mcp-servers/{mcpServerId}', { params: ofServer(id), body, headers })),
   },
   remove: {
-    ...{ scopes: serverScopes('delete'), action: 'Delete', text: texts.servers.removeText },
+    ...{ scopes: serverScopes('delete'), action: common.action.delete, text: texts.servers.removeText },
     run: (id, headers) => dataOf(api.DELETE('/mcp-servers/{mcpServerId}', { params: ofServer(id), headers })),
   },
   sections: [
@@ -341,7 +342,7 @@ const virtual: Resource<Virtual, Body<'mcp_virtual_servers.create'>, Body<'mcp_v
       dataOf(api.PUT('/mcp-virtual-servers/{mcpVirtualServerId}', { params: ofVirtual(id), body, headers })),
   },
   remove: {
-    ...{ scopes: serverScopes('delete'), action: 'Delete', text: texts.virtual.removeText },
+    ...{ scopes: serverScopes('delete'), action: common.action.delete, text: texts.virtual.removeText },
     run: (id, headers) =>
       dataOf(api.DELETE('/mcp-virtual-servers/{mcpVirtualServerId}', { params: ofVirtual(id), headers })),
   },

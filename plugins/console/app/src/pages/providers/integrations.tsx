@@ -8,6 +8,7 @@ import { type Resource, type Tools, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
 import { type Mapping, ShownMappings } from '@/resource/secret-mappings';
 import { Facts } from '@/resource/shown';
+import { common } from '@/texts/common';
 import { providers as texts } from '@/texts/providers';
 import { Badge, Code, Time } from '@/ui/small';
 
@@ -71,7 +72,7 @@ const integrations: Resource<Row, Create, Update> = {
     run: (id, body, headers) => dataOf(api.PUT('/integrations/{slug}', { params: at(id), body, headers })),
   },
   remove: {
-    ...{ scopes: both('delete'), action: 'Delete', text: texts.integrations.removeText },
+    ...{ scopes: both('delete'), action: common.action.delete, text: texts.integrations.removeText },
     typed: ({ slug }) => slug,
     run: (id, headers) => dataOf(api.DELETE('/integrations/{slug}', { params: at(id), headers })),
   },

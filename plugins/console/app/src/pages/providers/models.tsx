@@ -113,10 +113,7 @@ export function Models({ id, workspace, editable }: IntegrationTabProps) {
             >
               {texts.models.price}
             </Button>
-            <IconButton
-              label={texts.models.remove(original.slug)}
-              onClick={() => setLeaving(original.slug)}
-            >
+            <IconButton label={texts.models.remove(original.slug)} onClick={() => setLeaving(original.slug)}>
               <Trash2 className="size-4" />
             </IconButton>
           </span>

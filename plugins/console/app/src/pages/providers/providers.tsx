@@ -9,6 +9,7 @@ import { type FormField, type Option, type Resource, versioned } from '@/resourc
 import { UsageBar } from '@/resource/limits';
 import { ResourcePage } from '@/resource/page';
 import { Tabs } from '@/resource/sheet';
+import { common } from '@/texts/common';
 import { providers as texts } from '@/texts/providers';
 import { Page } from '@/ui/page';
 import { Badge, Code, Time, type Tone } from '@/ui/small';
@@ -82,7 +83,7 @@ const providers: Resource<Provider, Body<'providers.create'>, Body<'providers.up
     run: (id, body, headers) => dataOf(api.PUT('/providers/{slug}', { params: at(id), body, headers })),
   },
   remove: {
-    ...{ scopes: ['providers.delete'], action: 'Delete', text: texts.providers.removeText },
+    ...{ scopes: ['providers.delete'], action: common.action.delete, text: texts.providers.removeText },
     run: (id, headers) => dataOf(api.DELETE('/providers/{slug}', { params: at(id), headers })),
   },
   sections: [
@@ -153,7 +154,7 @@ const virtualKeys: Resource<VirtualKey, Body<'virtual_keys.create'>, Body<'virtu
     run: (id, body, headers) => dataOf(api.PUT('/virtual-keys/{slug}', { params: at(id), body, headers })),
   },
   remove: {
-    ...{ scopes: ['virtual_keys.delete'], action: 'Delete', text: texts.keys.removeText },
+    ...{ scopes: ['virtual_keys.delete'], action: common.action.delete, text: texts.keys.removeText },
     run: (id, headers) => dataOf(api.DELETE('/virtual-keys/{slug}', { params: at(id), headers })),
   },
   sections: [

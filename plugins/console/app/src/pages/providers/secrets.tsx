@@ -4,6 +4,7 @@ import { findWorkspaces } from '@/resource/common-fields';
 import { type Resource, versioned } from '@/resource/declaration';
 import { ResourcePage } from '@/resource/page';
 import { Facts } from '@/resource/shown';
+import { common } from '@/texts/common';
 import { providers } from '@/texts/providers';
 import { Field, Input, Select } from '@/ui/fields';
 import { Badge, Code, Time } from '@/ui/small';
@@ -165,7 +166,7 @@ const secrets: Resource<Row, Create, Update> = {
       dataOf(api.PUT('/secret-references/{secretReferenceId}', { params: at(id), body, headers })),
   },
   remove: {
-    ...{ scopes: ['secret_references.delete'], action: 'Delete', text: texts.removeText },
+    ...{ scopes: ['secret_references.delete'], action: common.action.delete, text: texts.removeText },
     run: (id, headers) =>
       dataOf(api.DELETE('/secret-references/{secretReferenceId}', { params: at(id), headers })),
   },

@@ -7,6 +7,7 @@ import { facts } from '@/api/facts';
 import { useCaller } from '@/api/session';
 import { classes } from '@/lib/classes';
 import { snippetsFor } from '@/lib/snippets';
+import type { LogEntry } from '@/pages/logs/use-logs';
 import { start as texts } from '@/texts/start';
 import { Button } from '@/ui/button';
 import { Field, Input, Select } from '@/ui/fields';
@@ -33,10 +34,16 @@ const usual: readonly (readonly [id: string, name: string, model: string])[] = [
 
 const everyMs = 1000;
 
+/** The key that the second step has made. */
+interface MadeKey {
+  readonly id: string;
+  readonly key: string;
+}
+
 /** Leads an empty gateway to its first request, and shows it arrive. */
 export function FirstRun() {
   const [choice, setChoice] = useState<Choice>();
-  const [key, setKey] = useState<string>();
+  const [key, setKey] = useState<MadeKey>();
   const step = choice === undefined ? 0 : key === undefined ? 1 : 2;
   return (
     <div className="mx-auto grid w-full max-w-3xl gap-4">
@@ -51,7 +58,7 @@ export function FirstRun() {
         <MakeKey onKey={setKey} />
       </Step>
       <Step number={3} title={texts.steps.send} state={step === 2 ? 'now' : 'later'}>
-        {choice !== undefined && key !== undefined && <SendRequest choice={choice} secret={key} />}
+        {choice !== undefined && key !== undefined && <SendRequest choice={choice} made={key} />}
       </Step>
     </div>
   );
@@ -174,7 +181,7 @@ function ChooseProvider({ onChoice }: { readonly onChoice: (choice: Choice) => v
   );
 }
 
-function MakeKey({ onKey }: { readonly onKey: (secret: string) => void }) {
+function MakeKey({ onKey }: { readonly onKey: (made: MadeKey) => void }) {
   const { workspace_id } = useCaller();
   const [name, setName] = useState<string>(texts.key.initial);
   const make = useMutation({
@@ -184,7 +191,7 @@ function MakeKey({ onKey }: { readonly onKey: (secret: string) => void }) {
           body: { name, workspace_id, scopes: ['completions.write', 'logs.view', 'models.list'] },
         }),
       ),
-    onSuccess: (made) => onKey(made.key),
+    onSuccess: ({ id, key }) => onKey({ id, key }),
   });
   return (
     <form
@@ -208,23 +215,32 @@ function MakeKey({ onKey }: { readonly onKey: (secret: string) => void }) {
   );
 }
 
-function SendRequest({ choice, secret }: { readonly choice: Choice; readonly secret: string }) {
+function SendRequest({ choice, made }: { readonly choice: Choice; readonly made: MadeKey }) {
   const [begun] = useState(() => new Date().toISOString());
   const [language, setLanguage] = useState<keyof ReturnType<typeof snippetsFor>>('curl');
-  const snippets = snippetsFor({ ...choice, base: apiAddress, secret });
+  const snippets = snippetsFor({ ...choice, base: apiAddress, secret: made.key });
   const arrived = useQuery({
-    queryKey: ['first-request', begun],
+    queryKey: ['first-request', begun, made.id],
+    // Others may send requests meanwhile: only those of this key are the user's own.
     queryFn: ({ signal }) =>
       dataOf(
-        api.GET('/logs', { params: { query: { page_size: 1, time_of_generation_min: begun } }, signal }),
+        api.GET('/logs', {
+          params: { query: { page_size: 1, time_of_generation_min: begun, api_key_ids: made.id } },
+          signal,
+        }),
       ),
-    refetchInterval: ({ state }) => ((state.data?.data.length ?? 0) > 0 ? false : everyMs),
+    // After one that failed, another one may follow.
+    refetchInterval: ({ state }) => (state.data?.data[0]?.metrics.is_success === true ? false : everyMs),
   });
   const here = useMutation({
     mutationFn: () =>
       send('/chat/completions', {
         method: 'POST',
-        headers: { 'content-type': 'application/json', [`${facts.prefix}-provider`]: choice.provider },
+        headers: {
+          'content-type': 'application/json',
+          [`${facts.prefix}-provider`]: choice.provider,
+          [`${facts.prefix}-api-key`]: made.key,
+        },
         body: JSON.stringify({ model: choice.model, messages: [{ role: 'user', content: 'Hello' }] }),
       }),
   });
@@ -232,7 +248,7 @@ function SendRequest({ choice, secret }: { readonly choice: Choice; readonly sec
   return (
     <>
       <div className="grid gap-1">
-        <Code text={secret} />
+        <Code text={made.key} />
         <p className="text-warn text-xs">{texts.key.shown}</p>
       </div>
       <p>{texts.send.text}</p>
@@ -250,13 +266,16 @@ function SendRequest({ choice, secret }: { readonly choice: Choice; readonly sec
       </div>
       <CodeBlock text={snippets[language]} />
       <div aria-live="polite">
-        {first === undefined ? (
+        {first?.metrics.is_success === false && <FailedRequest entry={first} />}
+        {first?.metrics.is_success !== true ? (
           <div className="flex flex-wrap items-center gap-3">
             <span className="text-soft">{texts.send.waiting}</span>
             <Button busy={here.isPending} onClick={() => here.mutate()}>
               {texts.send.here}
             </Button>
-            {here.error !== null && <span className="text-bad">{here.error.message}</span>}
+            {here.error !== null && first === undefined && (
+              <span className="text-bad">{here.error.message}</span>
+            )}
           </div>
         ) : (
           <div className="bg-good-wash text-good flex flex-wrap items-center gap-4 rounded-md p-3 font-medium">
@@ -271,5 +290,25 @@ function SendRequest({ choice, secret }: { readonly choice: Choice; readonly sec
         )}
       </div>
     </>
+  );
+}
+
+/** A request that came, and was not served: why, and what mends it. */
+function FailedRequest({ entry }: { readonly entry: LogEntry }) {
+  const { error_code: code, error_message: message } = entry.metrics;
+  const { status } = entry.response;
+  const { failed, fix } = texts.send;
+  const mend = status === 401 || status === 403 ? fix.refused : status === 404 ? fix.unknown : fix.other;
+  return (
+    <div className="bg-bad-wash mb-3 grid gap-1 rounded-md p-3">
+      <p className="text-bad font-medium">{failed(status)}</p>
+      <p className="break-words">{message || code}</p>
+      <p>
+        {status === 429 ? fix.tooMany : mend}{' '}
+        <Link to="/logs/$id" params={{ id: entry.id }} className="underline">
+          {texts.send.open}
+        </Link>
+      </p>
+    </div>
   );
 }

@@ -185,6 +185,65 @@ describe('every page of the console', () => {
       shows.set('/traces', trace);
     });
 
+    /** Visits each list; the places that refuse the caller. */
+    const refusing = async (page: Page): Promise<readonly string[]> => {
+      const refused: string[] = [];
+      const change = /^(New|Edit|Delete|Archive|Revoke|Rotate|Create)\b/;
+      await eachPlace([...new Set([...places, ...shows.keys()])], async (path) => {
+        await visit(page, path);
+        const main = page.getByRole('main');
+        const no = main.getByText('no right to see this').or(main.getByText('holders of an owner’s key'));
+        const seeded = shows.get(path);
+        if (seeded !== undefined)
+          await main.getByText(seeded).or(no).filter({ visible: true }).first().waitFor({ timeout: 8000 });
+        if ((await no.count()) > 0) refused.push(path);
+        assert.equal(await main.getByRole('button', { name: change }).count(), 0);
+      });
+      return refused;
+    };
+    /** What the gateway answers to a change that a script of the page asks for. */
+    const forged = (page: Page): Promise<{ status: number; text: string }> =>
+      page.evaluate(async (workspace) => {
+        const begun = await fetch('/console/session');
+        const { session } = (await begun.json()) as { readonly session: { readonly csrf: string } };
+        const answer = await fetch('/v1/labels', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', 'x-service-csrf': session.csrf },
+          body: JSON.stringify({ name: 'forged', workspace_id: workspace }),
+        });
+        return { status: answer.status, text: await answer.text() };
+      }, gateway.workspace);
+
+    test('a key that only reads is shown each list and no control that changes it', async (t) => {
+      const { scopes: all } = await gateway.api<{ scopes: readonly string[] }>('GET', '/me');
+      const scopes = all.filter((scope) => /^(?!completions).*\.(list|read|view)$/.test(scope));
+      const body = { name: 'reads', scopes };
+      const { key } = await gateway.api('POST', '/api-keys/organisation/service', body);
+      const page = await openWindow(t, gateway, { key, expected: /403/ });
+      assert.deepEqual(await refusing(page), ['/exports', '/playground', '/start']);
+      const { status, text } = await forged(page);
+      assert.deepEqual([status, /prompts\.create/.test(text)], [403, true], text);
+    });
+
+    test('a member is shown what members may see, and refused elsewhere', async (t) => {
+      const invite = await gateway.api('POST', '/admin/users/invites', {
+        ...{ email: 'mel@example.com', role: 'member' },
+        workspaces: [{ id: gateway.workspace, role: 'member' }],
+        workspace_api_key_details: {
+          scopes: ['logs.list', 'logs.view', 'configs.list', 'configs.read', 'prompts.list', 'prompts.read'],
+        },
+      });
+      const token = new URL(invite.invite_link).hash.slice(1);
+      const { api_keys: keys } = await gateway.api('POST', '/invites/accept', { token });
+      const page = await openWindow(t, gateway, { key: keys[0].key, expected: /403/ });
+      const refused = await refusing(page);
+      const seen = places.filter((path) => !refused.includes(path));
+      // Health and pipelines are open to everybody here: the file does not say `server.operations`.
+      assert.deepEqual(seen, ['/', '/configs', '/health', '/logs', '/pipelines', '/prompts', '/traces']);
+      const { status, text } = await forged(page);
+      assert.deepEqual([status, /prompts\.create/.test(text)], [403, true], text);
+    });
+
     for (const look of looks)
       test(`${look}: accessible, and all of it stays text`, async (t) => {
         const page = await openWindow(t, gateway, { look });

@@ -41,6 +41,44 @@ describe('a console that is interrupted', () => {
     assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'Typed before');
   });
 
+  test('a key that ends while a config, a prompt or a conversation is written leaves each as it is', async (t) => {
+    const writes = [
+      ...['configs.list', 'configs.read', 'configs.create', 'prompts.list', 'prompts.read'],
+      ...['prompts.create', 'completions.write', 'workspaces.list'],
+    ];
+    let { id, key } = await gateway.makeKey('writes', writes);
+    const page = await openWindow(t, gateway, { key, expected: /40[01]/ });
+    // The browser asks before a page with changes is left.
+    page.on('dialog', (dialog) => void dialog.accept());
+    const written = 'Typed "before" it ended';
+    for (const { place, field, also, button } of [
+      { place: 'configs/new', field: 'Name', also: [], button: 'Save' },
+      { place: 'prompts/new', field: 'Text of message 1', also: ['Name'], button: 'Create the prompt' },
+      { place: 'playground', field: 'Text 1', also: ['Model'], button: 'Run' },
+    ]) {
+      await page.goto(`/console/${place}`);
+      for (const label of [...also, field])
+        await page
+          .getByLabel(label, { exact: true })
+          .first()
+          .fill(label === field ? written : 'mock-gpt');
+      await gateway.api('DELETE', `/api-keys/${id}`);
+      await page
+        .getByRole('button', { name: button, exact: true })
+        .click({ timeout: 5000 })
+        // A page that asks the gateway as one types has seen the end already.
+        .catch(() => undefined);
+      await page.getByText('Your session has ended').waitFor();
+      ({ id, key } = await gateway.makeKey(`writes ${place}`, writes));
+      await page.getByLabel('Service key').fill(key);
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+      await page.getByLabel('Service key').waitFor({ state: 'detached' });
+      const kept = page.getByLabel(field, { exact: true }).first();
+      assert.equal(await kept.inputValue(), written, place);
+      await kept.fill('');
+    }
+  });
+
   test('somebody with other rights finds nothing of the one before', async (t) => {
     const first = await makeKey('with workspaces', editor);
     const other = await makeKey('with logs', ['logs.list']);
@@ -73,6 +111,18 @@ describe('a console that is interrupted', () => {
       .waitFor();
     const { data } = await gateway.api('GET', '/workspaces?name=Made%20once');
     assert.equal(data.length, 1);
+  });
+
+  test('a slow line: each place says that it loads, and is accessible meanwhile', async (t) => {
+    const page = await openWindow(t, gateway);
+    await slowLine(page, 400);
+    for (const name of ['Logs', 'Keys', 'Prompts', 'Guardrails', 'Audit trail']) {
+      await page.getByRole('navigation').first().getByRole('link', { name, exact: true }).click();
+      const loading = page.getByRole('main').getByRole('status', { name: 'Loading' });
+      await loading.first().waitFor();
+      await assertAccessible(page);
+      await page.getByRole('main').getByRole('heading', { level: 1, name }).waitFor();
+    }
   });
 
   test('an earlier answer that comes late does not cover the later one', async (t) => {

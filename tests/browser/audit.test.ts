@@ -139,6 +139,26 @@ describe('the audit trail, people and settings in the console', () => {
     assert.equal(await gateway.audited('organisation_settings', 'update'), 1);
   });
 
+  test('a setting that somebody else changed meanwhile is told, and what was chosen stays', async (t) => {
+    const page = await openWindow(t, gateway, { expected: /412/ });
+    await page.goto('/console/settings');
+    await page.getByRole('button', { name: 'Edit' }).click();
+    const typed = page.getByLabel('Members change prompts');
+    const before = await typed.isChecked();
+    await typed.setChecked(!before);
+    const { security } = await gateway.api('GET', '/admin/organisation/settings');
+    const theirs = !security.membersViewPrompts;
+    await gateway.api('PUT', '/admin/organisation/settings', { security: { membersViewPrompts: theirs } });
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Somebody else changed this meanwhile').waitFor();
+    assert.equal(await typed.isChecked(), !before);
+    await assertAccessible(page);
+    await page.getByRole('button', { name: 'Save mine over it' }).click();
+    await page.getByRole('button', { name: 'Edit' }).waitFor();
+    const after = (await gateway.api('GET', '/admin/organisation/settings')).security;
+    assert.equal(after.membersWritePrompts, !before);
+  });
+
   test('a workspace says otherwise about one part, and inherits it again', async (t) => {
     await gateway.api('PUT', '/admin/organisation/settings', { allow_workspace_overrides: ['prompts'] });
     const ofWorkspace = `/admin/workspaces/${gateway.workspace}/settings`;

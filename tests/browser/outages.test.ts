@@ -14,6 +14,8 @@ const again = 'It is tried again every few seconds.';
 describe('a console whose stores or gateway go away', { skip: chdbMissing || postgresMissing }, () => {
   let server: PostgresServer;
   let analytics: Front;
+  let log = '';
+  let trace = '';
   const gateway = useConsole(async () => {
     server = await startPostgres();
     gateway.after(() => server.stop());
@@ -32,7 +34,10 @@ describe('a console whose stores or gateway go away', { skip: chdbMissing || pos
     };
   });
   before(async () => {
-    await (await gateway.chat('kept', { body: { model: 'mock-kept' } })).text();
+    const answer = await gateway.chat('kept', { body: { model: 'mock-kept' } });
+    await answer.text();
+    log = answer.headers.get('x-service-request-id') ?? '';
+    trace = answer.headers.get('x-service-trace-id') ?? '';
     await gateway.untilLogged(1);
   });
 
@@ -43,12 +48,15 @@ describe('a console whose stores or gateway go away', { skip: chdbMissing || pos
     await requests(page).waitFor();
     analytics.away(true);
     t.after(() => analytics.away(false));
-    for (const place of ['/console', '/console/traces', '/console/logs']) {
-      await page.goto(place);
+    for (const place of ['', '/traces', `/logs/${log}`, `/traces/${trace}`, '/feedback', '/logs']) {
+      await page.goto(`/console${place}`);
       const alert = page.getByRole('alert').filter({ hasText: again }).first();
-      assert.match(await alert.innerText(), /analytics store/);
+      assert.match(await alert.innerText(), /analytics store/, place);
       await assertAccessible(page);
     }
+    await page.getByRole('link', { name: 'Health' }).click();
+    await page.getByRole('row', { name: /analytics.*Away/ }).waitFor();
+    await page.goto('/console/logs');
     // What does not need it is there as ever.
     await page.getByRole('link', { name: 'Keys', exact: true }).click();
     await page.getByRole('button', { name: 'New key' }).first().waitFor();
@@ -73,6 +81,15 @@ describe('a console whose stores or gateway go away', { skip: chdbMissing || pos
     await other.reload();
     await other.getByText(again).waitFor();
     await assertAccessible(other);
+    for (const place of ['limits', 'audit', 'exports']) {
+      await other.goto(`/console/${place}`);
+      await other.getByRole('alert').filter({ hasText: again }).first().waitFor();
+      await assertAccessible(other);
+    }
+    await other.goto('/console/health');
+    await other.getByRole('row', { name: /resources.*Away/ }).waitFor();
+    await other.goto('/console/prompts');
+    await other.getByText(again).waitFor();
     await server.start();
     await other.getByText('Write the first one').waitFor();
   });

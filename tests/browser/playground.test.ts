@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { eventually } from '../kit/process-kit.ts';
-import { assertAccessible, openWindow, useConsole } from './console-kit.ts';
+import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
 
 describe('the playground', () => {
   const gateway = useConsole();
@@ -28,6 +28,25 @@ describe('the playground', () => {
       await page.emulateMedia({ colorScheme: look });
       await assertAccessible(page);
     }
+  });
+
+  test('markup in an answer stays text', async (t) => {
+    const page = await openWindow(t, gateway);
+    const asked: string[] = [];
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.message());
+      void dialog.dismiss();
+    });
+    await page.goto('/console/playground');
+    await page.getByLabel('Text 1').fill(markup);
+    await page.getByLabel('Model').fill('mock-gpt');
+    await page.getByRole('button', { name: 'Run' }).click();
+    const column = page.getByRole('region', { name: 'Column 1' });
+    await column.getByText(`You said: "${markup}".`).waitFor();
+    await column.getByText('Log entry').waitFor();
+    assert.equal(await page.locator('img[src="x"], main script').count(), 0);
+    assert.notEqual(await page.title(), 'owned');
+    assert.deepEqual(asked, []);
   });
 
   test('stops an answer, and shows a refusal in the words of the gateway', async (t) => {

@@ -139,7 +139,7 @@ describe('prompts in the console', () => {
   test('a key that only reads is shown no button that changes', async (t) => {
     const { id } = await make('Read only');
     const { key } = await gateway.makeKey('reader', ['prompts.list', 'prompts.read']);
-    const page = await openWindow(t, gateway, { key, expected: /403.*analytics/ });
+    const page = await openWindow(t, gateway, { key });
     await page.goto(`/console/prompts/${id}`);
     await page.getByLabel('Text of message 1').waitFor();
     for (const name of ['Save as a new version', 'Delete', 'Rename or move'])

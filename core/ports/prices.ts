@@ -104,7 +104,7 @@ export interface CostPart {
 }
 
 /** A price with its parts, whose costs add up to it to the last digit. */
-export interface PriceParts {
+interface PriceParts {
   readonly price: Price;
   /** In the order of `costKinds`, without kinds that were not used. */
   readonly parts: readonly CostPart[];

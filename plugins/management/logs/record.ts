@@ -305,7 +305,7 @@ export const LogReply = Type.Object({
 });
 
 /** What a request's cost is made of. */
-export interface PriceSources {
+interface PriceSources {
   readonly prices: Pick<Scope['prices'], 'parts'>;
   readonly router: Pick<Scope['router'], 'storedPrices'>;
 }

@@ -10,7 +10,8 @@ describe('the audit trail, people and settings in the console', () => {
     const made = await gateway.makeKey(`billing ${markup}`, ['completions.write']);
     await gateway.api('PUT', `/api-keys/${made.id}`, { description: 'Changed by somebody' });
     const page = await openWindow(t, gateway);
-    await page.goto(`/console/keys?open=${made.id}`);
+    await page.getByRole('link', { name: 'Keys', exact: true }).click();
+    await page.getByRole('row', { name: /billing/ }).click();
     await page.getByRole('link', { name: 'Who changed it' }).click();
     const row = page.getByRole('row', { name: /update/ });
     await row.waitFor();

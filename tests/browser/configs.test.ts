@@ -66,6 +66,17 @@ describe('configs in the console', () => {
     assert.equal(answer.headers.get('x-service-last-used-option-index'), 'config.targets[1]');
     const trail = await gateway.api('GET', '/audit-logs');
     assert.ok(trail.records.some((one: any) => one.method === 'POST' && one.uri === '/v1/configs'));
+    await gateway.untilLogged(1);
+    await page.getByRole('link', { name: 'Logs' }).click();
+    await page.getByRole('table', { name: 'Requests' }).locator('[data-row]').first().click();
+    await page.getByRole('tab', { name: /Attempts/ }).click();
+    const attempts = page
+      .getByRole('list', { name: 'Attempts in the order of their ends' })
+      .getByRole('listitem');
+    await attempts.nth(1).waitFor();
+    const [first = '', second = ''] = await attempts.allInnerTexts();
+    assert.match(first, /shaky[\s\S]*503[\s\S]*not used/);
+    assert.match(second, /steady[\s\S]*200/);
   });
 
   test('faults are shown at their lines as one types, the gateway’s own as well', async (t) => {

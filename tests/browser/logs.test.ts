@@ -104,7 +104,8 @@ describe('the log in the console', () => {
 
   test('why was this request slow', async (t) => {
     const page = await openWindow(t, gateway);
-    await openLogs(page);
+    await page.getByRole('link', { name: 'Logs' }).click();
+    await rows(page).first().waitFor();
     await open(page, 'mock:latency_ms=900');
     await page.getByText(/^mock took .* to begin its answer\.$/).waitFor();
     await page.getByText('Waiting for the first byte').waitFor();

@@ -158,6 +158,9 @@ describe('the audit trail, people and settings in the console', () => {
     await page.getByRole('button', { name: 'Edit' }).waitFor();
     const after = (await gateway.api('GET', '/admin/organisation/settings')).security;
     assert.equal(after.membersWritePrompts, !before);
+    await gateway.api('PUT', '/admin/organisation/settings', {
+      security: { membersWritePrompts: before, membersViewPrompts: !theirs },
+    });
   });
 
   test('a workspace says otherwise about one part, and inherits it again', async (t) => {

@@ -213,6 +213,8 @@ describe('configs in the console', () => {
     const { key } = await gateway.makeKey('reader', ['configs.list', 'configs.read']);
     const page = await openWindow(t, gateway, { key });
     await page.getByRole('link', { name: 'Configs' }).click();
+    // The list has more than one page by now.
+    await page.getByRole('textbox', { name: 'Search' }).or(page.getByRole('searchbox')).fill('For readers');
     await page.getByText('For readers').waitFor();
     assert.equal(await page.getByRole('button', { name: 'New config' }).count(), 0);
     await page.goto(`/console/configs/${id}`);

@@ -106,10 +106,12 @@ describe('the playground', () => {
     assert.deepEqual(prompt.tools, [own]);
     assert.equal(prompt.tool_choice, 'none');
     await page.getByText('Log entry').waitFor();
-    const { data: sent } = await gateway.api('GET', '/logs?include=bodies&page_size=50');
-    const again = sent.find(
-      (one: { request: { body: { top_p?: unknown } | null } }) => one.request.body?.top_p === 0.8,
-    );
+    const again = await eventually(async () => {
+      const { data: sent } = await gateway.api('GET', '/logs?include=bodies&page_size=50');
+      return sent.find(
+        (one: { request: { body: { top_p?: unknown } | null } }) => one.request.body?.top_p === 0.8,
+      );
+    });
     const { temperature, max_tokens, tool_choice, tools } = again.request.body;
     assert.deepEqual([temperature, max_tokens, tool_choice, tools], [0.5, 70, 'none', [own]]);
     const trail = await gateway.api('GET', '/audit-logs');

@@ -145,8 +145,7 @@ export function createPrices({
       multiplier: isPlain ? 1 : multiplierAt(provider, at),
     };
   };
-  const priceBy = (usage: Usage | undefined, by: ChosenPrices): Price => {
-    if (usage === undefined) return none;
+  const priceBy = (usage: Usage, by: ChosenPrices): Price => {
     const { list } = by;
     const cost = list === undefined ? undefined : tokenCost(usage, list);
     if (cost === undefined) return usesTokens(usage) ? unpriced : none;

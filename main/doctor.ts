@@ -26,7 +26,7 @@ import { postgresPlace } from '../storage/postgres/postgres-address.ts';
 import { openRedis } from '../storage/redis/open-redis.ts';
 import { keyFileName } from '../storage/secrets/key-file.ts';
 
-/** What was looked at, and what was found. */
+/** A check and its finding. */
 interface Finding {
   readonly name: string;
   /** `warn`: it works, and will be regretted; `bad`: a start fails, or a part does not work. */

@@ -119,7 +119,7 @@ export function planTools(
   }
 }
 
-/** What is saved in the store of the gateway that served the requests. */
+/** The records in the store of the gateway that served the requests. */
 interface SavedRecords {
   readonly directory: Directory | undefined;
   /** Organisation and workspace of the gateway, as far as they are known. */

@@ -71,7 +71,7 @@ function licences(folders) {
   return [...new Set(texts)].sort().join(`\n${'-'.repeat(72)}\n\n`);
 }
 
-/** What is installed with the package of this folder, in the format CycloneDX. */
+/** The dependencies of the package of this folder, in the format CycloneDX. */
 function billOfMaterials(folder) {
   const { status, stdout, stderr } = spawnSync(
     'npm',

@@ -8,6 +8,8 @@ const vague = /(^|\/)(utils?|helpers?|types|common|misc)\.ts$/;
 const switchesOff =
   /(\bas any\b|:\s*any\b|@ts-ignore|@ts-expect-error|@ts-nocheck|\bas unknown as\b|eslint-disable)/;
 const clockUse = /\b(Date\.now|Math\.random)\(/;
+/** A comment names its subject: "The faults of a pipeline", not "What is wrong with a pipeline". */
+const inverted = /(?:\/\/|\/\*\*|^ *\*) +(?:Who|Whoever|Nobody|Whatever|What (?:is|are|was|were))\b/;
 
 /** Every file that breaks a rule, with the rule. */
 export function checkFileRules(sources: readonly Source[]): readonly string[] {
@@ -28,6 +30,9 @@ export function checkFileRules(sources: readonly Source[]): readonly string[] {
       if (/^(core|plugins)\//.test(file) && file !== 'core/ports/clock.ts' && clockUse.test(text))
         problems.push(`${file}: take time and chance from the ports`);
     }
+    text.split('\n').forEach((line, index) => {
+      if (inverted.test(line)) problems.push(`${file}:${index + 1}: begin the comment with its subject`);
+    });
     if (/\.(skip|only|todo)\(/.test(text) && file.endsWith('.test.ts'))
       problems.push(`${file}: skipped or exclusive test`);
     return problems;

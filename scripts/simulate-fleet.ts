@@ -136,7 +136,7 @@ class Replica {
     this.isUp = true;
   }
 
-  /** What was flushed stays on the disk of a process that is killed, and the next start ships it. */
+  /** Flushed rows stay on the disk of a process that is killed, and the next start ships them. */
   async kill(): Promise<void> {
     this.isUp = false;
     await this.journal?.flush();

@@ -105,7 +105,7 @@ class HeadReader implements UpstreamHandler {
 
 /** Longest event of a server: 16 MiB. */
 const maxEventBytes = 16_777_216;
-/** What is kept of the body of a refusal. */
+/** Longest part of a refusal's body that is kept. */
 const maxRefusalBytes = 65_536;
 const maxSessions = 10_000;
 /** From the handshake to the `endpoint` event, where the request has no bound. */

@@ -30,7 +30,7 @@ const status = (code: number, headers: Record<string, string> = {}): Intercept =
 const body = (text: string, headers: Record<string, string> = json): Intercept =>
   answerAll((_arrived, response) => response.writeHead(200, headers).end(text));
 
-/** What is wrong, what the server does, the sentence, the status that is told. */
+/** The fault, the server's behaviour, the sentence and the status that are told. */
 type Row = readonly [name: string, intercept: Intercept, message: RegExp, status?: number];
 
 const ofHttp: readonly Row[] = [

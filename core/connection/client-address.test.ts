@@ -62,7 +62,7 @@ const rows: readonly Row[] = [
   ['IPv6 with a port', ten, '10.0.0.1', forwardedFor('[2001:db8::7]:443'), '2001:db8::7'],
   ['quoted IPv6', ten, '10.0.0.1', forwardedFor('"[2001:db8::7]:443"'), '2001:db8::7'],
   ['any case of the name', ten, '10.0.0.1', ['x-forwarded-FOR', '203.0.113.7'], '203.0.113.7'],
-  // What is none
+  // Texts that are no address
   ['no header', ten, '10.0.0.1', ['accept', '*/*'], '10.0.0.1'],
   ['an empty header', ten, '10.0.0.1', forwardedFor(''), '10.0.0.1'],
   ['commas alone', ten, '10.0.0.1', forwardedFor(', ,'), '10.0.0.1'],

@@ -149,7 +149,7 @@ describe('limits of a body in memory', () => {
     assert.deepEqual([refused.status, refused.continues, refused.headers['retry-after']], [503, 0, '1']);
     await gateway.untilSettled();
     assert.equal(gateway.gateway.bufferedBytes, 0);
-    // What is not parsed takes its own length alone.
+    // A body that is not parsed takes its own length alone.
     const upload = await send(gateway.url, { body, headers: { 'content-type': 'audio/wav' } });
     assert.equal(upload.status, 200);
     assert.equal((await send(gateway.url, { body: body.slice(4000), headers })).status, 200);

@@ -4,7 +4,7 @@ import { configOf } from '../config/load-texts.test-support.ts';
 import { formatProblem } from '../config/problem.ts';
 import { checkConfigUses } from './check-configs.ts';
 
-/** What is wrong between the configs on line 2 and the plugins on line 3. */
+/** The faults between the configs on line 2 and the plugins on line 3. */
 async function problemsOf(configs: string, plugins: string, owned = ''): Promise<string[]> {
   const text = `version: 1\nconfigs: ${configs}\npipelines: [{ name: all, match: { path: /** }, plugins: ${plugins} }]\n${owned}`;
   const { config, source } = await configOf(text);

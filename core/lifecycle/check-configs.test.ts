@@ -8,7 +8,7 @@ import { checkPlugins } from './prepare.ts';
 
 const providerNames = new Set(['openai', 'anthropic']);
 
-/** What is wrong with `configs:` and the lines below it, from line 3 on, and `providers:` on line 2. */
+/** The faults of `configs:` and the lines below it, from line 3 on, and `providers:` on line 2. */
 async function problemsOf(lines: readonly string[], env: Env = {}): Promise<string[]> {
   const text = ['version: 1', 'providers: { prod: { api_key: k } }', 'configs:', ...lines, pipelines].join(
     '\n',
@@ -114,7 +114,7 @@ function unused(): never {
 }
 
 describe('checkToolServers', () => {
-  /** What is wrong with a pipeline of these plugins; the first one is on line 9. */
+  /** The faults of a pipeline of these plugins; the first one is on line 9. */
   async function found(plugins: readonly string[], storage: 'none:' | 'pglite:' = 'none:') {
     const text = [
       'version: 1',

@@ -15,7 +15,7 @@ const guards = {
   definition: () => undefined,
 };
 
-/** What is wrong with `organisation`, which begins on line 6 below its workspace and its key. */
+/** The faults of `organisation`, which begins on line 6 below its workspace and its key. */
 async function found(lines: readonly string[], store = 'pglite:', env = {}): Promise<string[]> {
   const head = [
     'version: 1',

@@ -8,7 +8,7 @@ import { checkOrganisation } from './check-organisation.ts';
 const head =
   'version: 1\nconfigs: { main: { provider: openai } }\npipelines: [{ name: all, match: { path: /** }, plugins: [auth] }]\n';
 
-/** What is wrong with `organisation`, which begins on line 4. */
+/** The faults of `organisation`, which begins on line 4. */
 async function found(lines: readonly string[], env: Record<string, string> = {}): Promise<string[]> {
   const { config, source } = await configOf([`${head}organisation:`, ...lines].join('\n'), env);
   return checkOrganisation({ config, source }).map((one) => formatProblem(one).replaceAll('/c/', ''));

@@ -68,7 +68,7 @@ function view(wire: DialectName, endpoint: EndpointId, text: string): EditableRe
   return new EditableResponse(answer, 'provider', { dialect, endpoint: { id: endpoint } });
 }
 
-/** What is said by kind and choice; arguments one by one, as what they mean. */
+/** Texts by kind and choice; arguments one by one, as what they mean. */
 function channels(texts: readonly AnswerText[]): Map<string, unknown> {
   const said = new Map<string, unknown>();
   for (const { type, choice, call, text } of texts) {
@@ -100,7 +100,7 @@ for (const [wire, endpoint] of wires) {
           if (part.type === 'tool-arguments' || part.text.length < 5) continue;
           assert.ok(!answer.text.includes(JSON.stringify(part.text).slice(1, -1)), part.text);
         }
-        // Whatever is neither a text nor beside one is as it was.
+        // A member that is neither a text nor beside one is as it was.
         const again = view(wire, endpoint, text);
         const plainly = (json: unknown): string =>
           JSON.stringify(json, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value));

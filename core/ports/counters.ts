@@ -117,7 +117,7 @@ export interface Limiter {
 }
 
 /*
- * Loans: the process that has the counts lends another one a part of what is left of a limit. What is lent counts as
+ * Loans: the process that has the counts lends another one a part of what is left of a limit. A loan counts as
  * taken until the borrower tells what it has really taken, and gives back the rest; so whatever the borrower admits
  * within its loan, no limit is exceeded.
  */

@@ -16,7 +16,7 @@ export interface Subject {
   readonly streamed: Buffer;
 }
 
-/** What is asked of every subject. */
+/** The measures of every subject. */
 export interface Plan {
   /** Load before all measures: until its code is compiled, a process pays for the compiler. */
   readonly warmSeconds: number;

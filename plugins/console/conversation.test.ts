@@ -11,7 +11,7 @@ const at = (path: string): string => fileURLToPath(new URL(`../../tests/${path}`
 const read = (path: string): string => readFileSync(at(path), 'utf8');
 const readJson = (path: string): unknown => JSON.parse(read(path)) as unknown;
 
-/** What is shown of turns, without the ids, which each wire makes in its own way. */
+/** Turns as they are shown, without the ids, which each wire makes in its own way. */
 function shown(turns: readonly Turn[]): readonly string[] {
   return turns.flatMap(({ role, parts }) => parts.map((part) => `${role} ${shownPart(part)}`));
 }

@@ -90,7 +90,7 @@ const wires: readonly Wire[] = [
   },
 ];
 
-/** What is looked for, by what finds it; it stands in the middle of a text. */
+/** The text that is looked for, by the check that finds it; it stands in the middle of a text. */
 const matches: readonly (readonly [name: string, match: string, check: object, label: string])[] = [
   ['an address', 'jane.o@example.com', { 'default.pii': {} }, '[EMAIL_ADDRESS]'],
   ['a secret', 'ghp_0123456789abcdefghijABCDEF', { 'default.secrets': {} }, '[GITHUB]'],

@@ -209,7 +209,7 @@ function withValue(json: JsonValue, [step, ...rest]: JsonPath, value: JsonValue)
 const deepest = 200;
 
 /**
- * What is judged of a value. `whole`: every string, every name of a member and every number. `text`: a string. `word`: a
+ * The judged parts of a value. `whole`: every string, every name of a member and every number. `text`: a string. `word`: a
  * string that is no word of the protocol. `base64`: a string that is none. `none`: nothing. The others are objects and
  * lists of the protocol, whose own names and numbers are not judged. A value of another type than its shape says is
  * judged as a whole.

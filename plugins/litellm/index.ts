@@ -178,7 +178,7 @@ function idOf({ id, name }: Deployment): string {
   return id ?? name;
 }
 
-/** A deployment as LiteLLM shows one. What is not known is null. */
+/** A deployment as LiteLLM shows one. Unknown members are null. */
 function deploymentInfo(one: Deployment, prices: Prices, now: number): JsonObject {
   const { name, provider, model = name } = one;
   const rates = provider === undefined ? undefined : prices.rates(provider, model, now);

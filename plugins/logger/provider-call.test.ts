@@ -53,7 +53,7 @@ async function begin(t: TestContext, { logs = {}, between = [], providers, ...re
     });
     sent += 1;
     await gateway.untilSettled(sent);
-    // What is redacted is written a turn later.
+    // A redacted row is written a turn later.
     for (let turns = 0; turns < 50 && journal.lines.bodies.length < sent; turns += 1)
       await new Promise((resolve) => setImmediate(resolve));
     const row = journal.rows<BodyRow>('bodies').at(-1);

@@ -71,7 +71,7 @@ export default definePlugin({
         Type.Boolean({
           default: false,
           description:
-            "Whether holders of an owner's key may write the text of the configuration file over the API and in the console, where they read it in any case, its literal secrets masked. Who may write it may run code in the gateway: a plugin is a file that it names.",
+            "Whether holders of an owner's key may write the text of the configuration file over the API and in the console, where they read it in any case, its literal secrets masked. A caller who may write it may run code in the gateway: a plugin is a file that it names.",
         }),
       ),
     },

@@ -65,7 +65,7 @@ describe('what the configuration owns', () => {
     assert.deepEqual([key.name, key.managed_by, key.workspace_id, key.key], ['batch', 'file', lab, '***']);
     const ofLab = (await call(own.owner, { path: '/api-keys?workspace_id=ws-lab' })).json();
     assert.deepEqual([ofLab.total, ofLab.data[0]?.id], [1, batch]);
-    // Nobody else's.
+    // Records of no other file.
     assert.equal((await call(other.owner, { path: `/api-keys/${batch}` })).status, 404);
     assert.equal((await call(other.owner, { path: '/workspaces/ws-lab' })).status, 404);
 

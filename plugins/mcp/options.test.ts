@@ -6,7 +6,7 @@ import { validateOptions } from '../../core/config/check-value.ts';
 import mcp from './index.ts';
 import { OptionsSchema } from './options.ts';
 
-/** What is wrong with a server as a file names it, defaults filled in as they are at a start. */
+/** The faults of a server as a file names it, defaults filled in as they are at a start. */
 async function faultsOf(server: string): Promise<readonly string[]> {
   const text = `version: 1
 pipelines:

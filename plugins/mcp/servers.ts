@@ -283,7 +283,7 @@ class StoredServer implements McpServer {
   readonly #record: StoredRecord<'mcp_server'>;
   readonly #scope: Scope;
   readonly #open: (target: McpTarget) => McpUpstream;
-  /** What is off, as `type:name`; a resource under its URI as well. */
+  /** The parts that are off, as `type:name`; a resource under its URI as well. */
   readonly #off = new Set<string>();
   #headers: HeaderList | undefined;
 

@@ -299,7 +299,7 @@ describe('policies: groups', () => {
     await send({ body: { model: 'b' } }, { team: 'red' });
     await send({ body: { model: 'a' } }, { team: 'blue' });
     await refused({ body: { model: 'a' } }, { team: 'red' });
-    // Nobody gets into another count by what they write.
+    // No caller gets into another count by the text of a request.
     await send({ body: { model: '' } }, { team: 'red","a' });
   });
 

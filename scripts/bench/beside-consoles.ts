@@ -11,7 +11,7 @@ const requestsPerSecond = 500;
 const connections = 32;
 /** Half of them show the home page, half follow the log. */
 export const windows = 10;
-/** What is asked for when a page opens has been answered by then. */
+/** The calls of an opening page have been answered by then. */
 const openingMs = 8000;
 const recordedMs = 12_000;
 

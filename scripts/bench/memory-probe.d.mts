@@ -11,7 +11,7 @@ export interface MemoryReading {
   readonly external: number;
 }
 
-/** What is asked for. */
+/** The question. */
 export interface MemoryQuestion {
   readonly ask: 'memory';
   /** Also writes a heap snapshot there. */

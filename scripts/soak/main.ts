@@ -256,7 +256,7 @@ function growth({ heap, resident }: Partial<Memory>, million: number): readonly 
   return bounds;
 }
 
-/** What is held once nothing changes any more, or once it is no more than `before`. */
+/** The held resources once nothing changes any more, or once they are no more than `before`. */
 async function calmed(look: () => Promise<Held>, before: Held | undefined): Promise<Held> {
   const end = performance.now() + calmMs;
   let held = await look();

@@ -44,7 +44,7 @@ test('plan: each moment of a window is read from one table exactly', () => {
             assert.ok(rolledUp || table === 'requests');
             assert.ok(byTheMinute || table !== 'usage_minutes');
           }
-        // What is widened lies outside the window, and is no concern of this property.
+        // The widened part lies outside the window, and is no concern of this property.
         for (const place of places) {
           const at = from + (place % Math.max(to - from, 1));
           const within = usageTables.filter((table) =>

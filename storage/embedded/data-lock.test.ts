@@ -208,7 +208,7 @@ test('a holder whose claim was taken for dead is told as soon as it goes on', as
   const first = await lockData(data, { clock, onLost: (reason) => told.push(reason) });
   for (const name of await claims()) await rm(join(lockFolder(), name));
   clock.step();
-  // Nobody else came: the claim is put back.
+  // No other process came: the claim is put back.
   await until(async () => (await claims()).length === 1);
   for (const name of await claims()) await rm(join(lockFolder(), name));
   await claim({ pid: 7, host: 'far', system: { kernel: 'another', space: 'another' } });

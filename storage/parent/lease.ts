@@ -118,7 +118,7 @@ export class Lease {
   settle(reserved: number, used: number): boolean {
     this.#used += used;
     this.#requests += 1;
-    // What was reserved and not used can be taken again, unless the parent has asked for it.
+    // A reserved part that is not used can be taken again, unless the parent has asked for it.
     const isCovered = this.isOpen && used <= reserved + this.left;
     const released = isCovered ? used : reserved + this.left;
     this.#released += released;
@@ -126,7 +126,7 @@ export class Lease {
     return isCovered;
   }
 
-  /** What is to be told, once. */
+  /** The amount that is to be told, once. */
   report(now: number, wallNow: number): LoanReport {
     const taken = this.#taken;
     for (let i = 1; i < taken.length; i += 2) taken[i] = now - (taken[i] as number);

@@ -67,8 +67,8 @@ interface Prepared {
  * parts, and requests that take from borrowed parts alone are decided here, at once; all others are decided by the
  * parent. `Loans` says what that promises.
  *
- * What is taken here is told ten times a second, and whenever the parent asks. A part that was not taken from for a
- * second goes back. What is lent counts in the present period of a budget, so a part outlives the period.
+ * A worker tells what it has taken ten times a second, and whenever the parent asks. A part that was not taken from for a
+ * second goes back. A loan counts in the present period of a budget, so a part outlives the period.
  */
 export class Leases {
   readonly #parent: Remote<ParentCalls>;

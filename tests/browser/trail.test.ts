@@ -12,7 +12,7 @@ interface Walk {
   readonly path: string;
   readonly body: (workspace: string, gateway: ConsoleGateway) => object | Promise<object>;
   readonly remove: 'Delete' | 'Archive' | 'Revoke';
-  /** What is typed before it is taken away. */
+  /** The text that is typed before it is taken away. */
   readonly typed?: string;
   /** Text that says that its page has changed the record. */
   readonly settled?: string;

@@ -21,7 +21,7 @@ const skip =
 
 after(stopEverything);
 
-/** What is done to the engine's process. */
+/** The signal or fault that the engine's process gets. */
 const harms: Readonly<Record<string, (pid: number) => Promise<void>>> = {
   async killed(pid) {
     process.kill(pid, 'SIGKILL');

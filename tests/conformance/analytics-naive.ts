@@ -26,7 +26,7 @@ const columnOf = {
   mcp_tool: 'mcp_tool',
 } as const satisfies Partial<Record<GroupBy & string, keyof RequestRow>>;
 
-/** Who sent it: whoever uses the application, else the user whose key it was. */
+/** The sender: the user of the application, else the user whose key it was. */
 export function userOf({ metadata, user_id: userId }: RequestRow): string {
   const own = Object.hasOwn(metadata, '_user') ? metadata['_user'] : '';
   return own === undefined || own === '' ? userId : own;

@@ -77,7 +77,7 @@ export function tellsNewLogs(analytics: () => Analytics): void {
       ids(some),
       rows.slice(20).map(({ id }) => id),
     );
-    // What was left out is found by its times.
+    // Entries that were left out are found by their times.
     const { count, window } = some.left ?? assert.fail('nothing is left out');
     assert.equal(count, 20);
     const { organisation_id } = rows[0] ?? row();

@@ -22,7 +22,7 @@ import { dayStart, ndjson, requestRow, storedTime } from './analytics-rows.ts';
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-/** Whatever is asked, and whatever it is read from: counts, sums and cost are exact, quantiles and users nearly so. */
+/** For every question and every source: counts, sums and cost are exact, quantiles and users nearly so. */
 export function agreesWithRows(analytics: () => Analytics): void {
   const organisationId = randomUUID();
   /** Both changes of the clocks in Berlin and St. John's, and a spring in between. */

@@ -355,7 +355,7 @@ class Run {
     model.epoch = await gateway.budgets.reset(key, 'org-1');
   }
 
-  /** What is used, as each gateway knows it when the server has told it. */
+  /** The used amount, as each gateway knows it when the server has told it. */
   async end(): Promise<void> {
     this.#renew();
     for (const [index, budget] of this.#budgets.entries()) {
@@ -523,7 +523,7 @@ function isExact(begin: Begin, runs: number): void {
         const charges = testCharges([], [], [budget]);
         let used = 0;
         const underWay = new Map<number, number>();
-        /** What was under way when the budget was exhausted. */
+        /** Requests that were under way when the budget was exhausted. */
         let mostOver = 0;
         await Promise.all(
           all.map(async ({ use, expected }, index) => {

@@ -17,7 +17,7 @@ interface OpenTarget {
   property(began: () => void): fc.IAsyncProperty<[unknown]>;
 }
 
-/** A named target. Whatever it opens is closed after its last case. */
+/** A named target. Its resources are closed after its last case. */
 export interface FuzzTarget {
   readonly name: string;
   open(closing: Closing): Promise<OpenTarget>;

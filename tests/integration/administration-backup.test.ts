@@ -61,7 +61,7 @@ async function refusals(url: string): Promise<number> {
   });
 }
 
-/** What was there serves as before: the key, the stored secret of the provider, the prompt. */
+/** The restored records serve as before: the key, the stored secret of the provider, the prompt. */
 async function assertServes(url: string): Promise<void> {
   const headers = { 'x-service-provider': '@rivers' };
   const answer = await chat(url, { key: premises.key, headers });

@@ -168,7 +168,7 @@ describe('rate-limit policies', { skip: postgresMissing || redisMissing, timeout
     const conditions = [{ key: 'model', value: 'tokens-1' }];
     // Two would not fit if they counted as what is reserved for their answers, 512 tokens each.
     const path = await makePolicy({ type: 'tokens', value: 1_000, conditions });
-    // What was used is counted once the answer is gone, which its reader does not see.
+    // The use is counted once the answer is gone, which its reader does not see.
     const served = async () => (await ask(here, tokens)).status === 200 || undefined;
     for (let request = 0; request < 3; request += 1) await eventually(served);
     await operate(here.url, { method: 'PUT', path, body: { value: usage.total_tokens * 3 } });

@@ -1,4 +1,4 @@
-// What is larger than the gateway is willing to hold waits where it comes from.
+// Bytes beyond the gateway's bound wait where they come from.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';

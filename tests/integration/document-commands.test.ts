@@ -31,12 +31,12 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 interface Page {
   /** Shell commands that come first in each of its blocks: variables that its text speaks of. */
   readonly shell?: () => string;
-  /** What is made beforehand; returns what stands for words that only the reader knows. */
+  /** The preparation; returns the values for words that only the reader knows. */
   before?(): Promise<Readonly<Record<string, string>>>;
   readonly blocks?: readonly Block[];
   /** The page is followed beside these files, in a folder of its own, and starts its own gateway. */
   readonly files?: () => Readonly<Record<string, string>>;
-  /** What is printed depends on chance: the page shows what most often comes. */
+  /** The output depends on chance: the page shows the most frequent one. */
   readonly isByChance?: boolean;
   /** The page is about the data of a gateway that has ended. */
   readonly isStopped?: boolean;
@@ -443,7 +443,7 @@ async function typed(sample: Sample, page: Page, stands: Readonly<Record<string,
   return `${stdout}\n${stderr}`;
 }
 
-/** What is wrong with a block when it runs. */
+/** The faults of a block when it runs. */
 async function failureOf(
   sample: Sample,
   page: Page,

@@ -1,4 +1,4 @@
-// What is written down about requests, read back as a user reads it: through the administration API.
+// Log entries of requests, read back as a user reads them: through the administration API.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { groupColumns, groupings } from '../../core/ports/analytics.ts';

@@ -138,7 +138,7 @@ test('no header of a provider acts on the origin or the connection of the gatewa
       way,
     );
     assert.doesNotMatch(headers.join('\n'), /evil|9999|x-trailing/, way);
-    // What is kept of an answer has few headers; everything else brings all others.
+    // A kept answer has few headers; every other one brings all.
     assert.equal(lower.includes('x-kept'), way !== 'an answer from the cache', way);
   };
   const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };

@@ -1,4 +1,4 @@
-// Whatever goes through the gateway arrives as it was sent, in both directions.
+// Bytes that go through the gateway arrive as they were sent, in both directions.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';

@@ -20,7 +20,7 @@ import { send, type Received } from './http-kit.ts';
 import { testKey } from './plugin-kit.ts';
 import { openTestDatabase, type Closing } from './postgres-kit.ts';
 
-/** What is administered, in an embedded store of its own; takes a second or two, so once per file is best. */
+/** The administration, in an embedded store of its own; takes a second or two, so once per file is best. */
 export async function openTestResources(closing: Closing): Promise<Resources> {
   const database = await openTestDatabase(closing);
   return createResources({ database, clock: testClock, log: recordingLog() });
@@ -73,7 +73,7 @@ export interface Administration {
 /** Calls that must be answered with 200, and calls that must be refused; with `key` where they name no other. */
 export function expecting(call: Administration['call'], key: KeyRecord) {
   return {
-    /** What was answered. */
+    /** The answer. */
     async ok(asked: AdminCall, by = key) {
       const answer = await call(by, asked);
       assert.equal(answer.status, 200, `${asked.path}: ${answer.text}`);

@@ -82,7 +82,7 @@ export function operationsIn(document: OpenApiDocument) {
   );
 }
 
-/** What is wrong with a value by a schema of the document. */
+/** The faults of a value by a schema of the document. */
 export function issuesOf(document: OpenApiDocument, schema: unknown, value: unknown): readonly Issue[] {
   return checkerOf(document, schema)(value);
 }

@@ -27,7 +27,7 @@ export interface Asked {
   /** 0 before the head has come. */
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** What has come of the body. */
+  /** The part of the body that has come. */
   readonly text: string;
   /** The connection has ended. */
   readonly over: boolean;
@@ -70,7 +70,7 @@ export interface PlanKit {
   ask(config: object | undefined, options?: AskOptions): Promise<Asked>;
   /** `ask` and `finish` in one. */
   answer(config: object | undefined, options?: AskOptions): Promise<Asked>;
-  /** Who was called so far, in order: `['a', 'b']`. */
+  /** The providers that were called so far, in order: `['a', 'b']`. */
   called(): string[];
   /** When they were called, in milliseconds since the gateway started. */
   times(): number[];
@@ -251,7 +251,7 @@ class ClientRequest implements Asked {
     const end = clock.monotonic() + longestMs;
     for (;;) {
       await settle();
-      // What is left then happens between two sockets.
+      // The remaining work then happens between two sockets.
       if (gateway.settled.length >= this.number) break;
       const next = clock.nextIn;
       if (next === undefined || clock.monotonic() + next > end) break;

@@ -408,7 +408,7 @@ export function testOutcome(overrides: Partial<Outcome> = {}): Outcome {
   };
 }
 
-/** What is wrong with a plugin's options, as one text; empty when they are right. Compiles as strictly as the loader. */
+/** The faults of a plugin's options, as one text; empty when they are right. Compiles as strictly as the loader. */
 export function optionErrors(plugin: AnyPlugin, options: unknown): string {
   const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true, keywords: ['x-expected'] });
   formats.default(ajv);

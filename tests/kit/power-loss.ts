@@ -175,7 +175,7 @@ export class PowerLoss {
     const entry = this.live.get(file);
     const sync = async (): Promise<void> => {
       this.syncs.push(path.relative(this.root, file));
-      // By the handle: the file may have another name by now. What is written from here on is not promised.
+      // By the handle: the file may have another name by now. Writes from here on are not promised.
       const bytes = readFileSync(`/proc/self/fd/${handle.fd}`);
       await this.held(file);
       if (entry !== undefined && entry !== 'folder') entry.synced = bytes;

@@ -238,7 +238,7 @@ class ScriptedCall implements UpstreamCall, ScriptedCallRecord {
 
   private take(bytes: Buffer): void {
     if (this.phase !== 'body') return;
-    // What is more than was announced is no part of this answer.
+    // Bytes beyond the announced length are no part of this answer.
     const chunk = this.missing === undefined ? bytes : bytes.subarray(0, this.missing);
     if (this.missing !== undefined) this.missing -= chunk.length;
     this.receivedBytes += chunk.length;

@@ -36,7 +36,7 @@ export async function untilShipped(home: Pick<Home, 'data'>): Promise<void> {
   }
 }
 
-/** How often each id stands in the tables of the store. Nobody else may have the folder open. */
+/** How often each id stands in the tables of the store. No other process may have the folder open. */
 export function storedCopies(home: Pick<Home, 'data'>): Promise<Record<Table, Map<string, number>>> {
   return withStore(home.data, async (rowsOf) => {
     const copies = async (table: Table): Promise<Map<string, number>> => {
@@ -48,7 +48,7 @@ export function storedCopies(home: Pick<Home, 'data'>): Promise<Record<Table, Ma
   });
 }
 
-/** Opens the embedded store of a data folder and asks it. Nobody else may have the folder open. */
+/** Opens the embedded store of a data folder and asks it. No other process may have the folder open. */
 export async function withStore<Result>(
   data: string,
   ask: (rowsOf: <Row>(query: string) => Promise<Row[]>) => Promise<Result>,

@@ -8,7 +8,7 @@ import { personOf, plantRecord, plantTarget, recordOf, type Person, type Place }
 import { recordKindOf, recordKinds, modelOf, versionIdOf } from '../kit/planted-records.ts';
 import { plausibleBody } from './plausible-body.ts';
 
-/** Who calls, about what. */
+/** The caller and the subject. */
 export interface Try {
   readonly isKnown: boolean;
   readonly kind: Actor['kind'];

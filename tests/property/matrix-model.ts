@@ -1,5 +1,5 @@
 /**
- * Who may do what, written down a second time: from the tables of the specification ("Role matrix", "Key
+ * The rights of every caller, written down a second time: from the tables of the specification ("Role matrix", "Key
  * capabilities"), not from the code that enforces them.
  */
 
@@ -12,12 +12,12 @@ export interface Belonging {
   readonly user?: string;
 }
 
-/** Who calls. */
+/** The caller. */
 export interface Actor extends Belonging {
   readonly kind: 'owner' | 'organisation-service' | 'workspace-service' | 'workspace-user';
   /** What the person of a `workspace-user` key is; undefined: nobody. */
   readonly person: 'owner' | 'admin' | 'manager' | 'member' | undefined;
-  /** Who that is; empty for nobody. */
+  /** Its user; empty for none. */
   readonly user: string;
   readonly scopes: readonly string[];
 }
@@ -100,7 +100,7 @@ export function verdictOf(actor: Actor | undefined, asked: Asked): Verdict {
   const isRefused =
     (asked.isForOwners && actor.kind !== 'owner') ||
     (scopes.length > 0 && !scopes.some((scope) => mayUse(actor, scope)));
-  // Who lacks a right is told so before or after the record was looked for: nothing is told of the record.
+  // A caller without the right is told so before or after the record was looked for: nothing is told of the record.
   if (isHidden) return isRefused ? [403, 404] : [404];
   return isRefused || isAnothers(actor, asked) ? [403] : 'in';
 }

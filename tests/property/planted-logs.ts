@@ -76,7 +76,7 @@ const opinion = fc.record({
   value: fc.integer({ min: -10, max: 10 }),
   weight: fc.constantFrom(0, 0.25, 0.5, 1),
   at: fc.integer({ min: 0, max: spanMs }),
-  /** Whoever changed it later, who need not be the same. */
+  /** The user who changed it later, who need not be the same. */
   changedBy: fc.option(
     fc.record({
       user_id: origin.user_id,
@@ -89,7 +89,7 @@ const opinion = fc.record({
 
 type Drawn<A> = A extends fc.Arbitrary<infer T> ? T : never;
 
-/** What was planted. */
+/** The planted records. */
 export interface PlantedLogs {
   readonly organisations: readonly string[];
   /** Ids and traces that single logs are asked for by. */
@@ -100,7 +100,7 @@ export interface PlantedLogs {
 /** The organisation that holds exactly what a view allows. */
 interface Mirror {
   readonly organisation: string;
-  /** What is asked, with the ids of the mirror; and what it answers, with those of the original. */
+  /** The question, with the ids of the mirror; and its answer, with those of the original. */
   mirrored(text: string): string;
   unmirrored(text: string): string;
 }

@@ -72,7 +72,7 @@ const ofPlace = ['workspace_slug', 'workspace_id'];
 const ofPages = ['cursor', 'currentPage', 'pageSize'];
 const apart = new Set([...ofTime, ...ofPlace, ...ofPages]);
 
-/** What is asked of one route. */
+/** The questions to one route. */
 export interface Ask {
   readonly viewer: Omit<Viewer, 'organisation'> & { readonly place: number };
   readonly rules: Rules;

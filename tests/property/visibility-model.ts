@@ -1,6 +1,6 @@
-/** Who may see which rows of logs and analytics, said as plainly as possible: what the gateway does is held against it. */
+/** The rows of logs and analytics that each caller may see, said as plainly as possible: the gateway is held against it. */
 
-/** Whoever asks. */
+/** The caller. */
 export interface Viewer {
   readonly kind: 'owner' | 'organisation-service' | 'workspace-service' | 'workspace-user';
   readonly organisation: string;

@@ -1,4 +1,4 @@
-// Whoever follows the log hears of the rows that they may see, and of no others.
+// A caller who follows the log hears of the rows that they may see, and of no others.
 import assert from 'node:assert/strict';
 import { randomInt, randomUUID } from 'node:crypto';
 import { test, type TestContext } from 'node:test';

@@ -1,4 +1,4 @@
-// Whoever asks, through whichever route of logs and analytics, with whatever filter: the answer is that of a store which
+// For every caller, route of logs and analytics, and filter: the answer is that of a store which
 // holds the allowed rows and no others.
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';

@@ -103,7 +103,7 @@ test('a streamed answer is the whole answer in pieces', async () => {
   let text = '';
   let finish: string | null | undefined;
   for await (const chunk of stream) {
-    // Nobody asked for usage: the event that carries it has no choice, and must not come.
+    // The client did not ask for usage: the event that carries it has no choice, and must not come.
     assert.equal(chunk.choices.length, 1);
     text += chunk.choices[0]?.delta.content ?? '';
     finish ??= chunk.choices[0]?.finish_reason;

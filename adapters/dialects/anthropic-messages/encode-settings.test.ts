@@ -7,7 +7,7 @@ import { encode } from './chat-setting.test-support.ts';
 const schema = { type: 'object', properties: { a: { type: 'integer', minimum: 1 } } };
 const format = { type: 'json-schema', name: 'x', schema } as const;
 
-/** What is asked for; the members of the body that say it; what is dropped and emulated. */
+/** The request; the members of the body that say it; the settings that are dropped and emulated. */
 const cases: readonly (readonly [
   what: string,
   request: Partial<ChatRequest>,

@@ -27,7 +27,7 @@ const invalidRequest = -32_600;
 const unknownMethod = -32_601;
 const invalidParams = -32_602;
 
-/** What is answered: JSON, or nothing. */
+/** The answer: JSON, or nothing. */
 interface Reply {
   readonly status: number;
   readonly body: Buffer | null;

@@ -19,7 +19,7 @@ export interface Judgement {
   readonly dropped: readonly string[];
   /** US dollars for the recorded tokens; undefined when there is no price or no target. */
   readonly cost: number | undefined;
-  /** What was left out because it asks somebody outside, in words. */
+  /** Steps that were left out because they call other services, in words. */
   readonly unasked: readonly string[];
 }
 

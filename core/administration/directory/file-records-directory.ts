@@ -312,7 +312,7 @@ export class KnownDirectory implements Directory {
   }
 }
 
-/** What is in a store now. It does not follow later changes. */
+/** The records of a store now. It does not follow later changes. */
 class ReadDirectory extends KnownDirectory {
   /** Reads these organisations. Resolves to the number of those that the store has. */
   async read(

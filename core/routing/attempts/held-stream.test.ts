@@ -37,7 +37,7 @@ class PlayedSource implements StreamSource {
   }
 }
 
-/** Whoever reads in the end. */
+/** The reader at the end. */
 class Reader implements StreamTarget {
   text = '';
   how = 'open';

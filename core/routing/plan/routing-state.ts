@@ -216,7 +216,7 @@ export class SharedLatencies implements MergedLatencies {
     known.at = now;
     if (failures === 0) return;
     punish(known, failures, now);
-    // What is measured from now on counts after the failure.
+    // Measurements from now on count after the failure.
     known.count = 0;
   }
 }

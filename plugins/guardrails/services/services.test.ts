@@ -11,7 +11,7 @@ import { serviceChecks, services } from './index.ts';
 import { judged, neverShown, type StandIn } from './stand-in.test-support.ts';
 import { standIns } from './stand-ins.test-support.ts';
 
-/** What is answered; undefined for nothing, ever. */
+/** The answer; undefined for none, ever. */
 type Answer = JsonValue | undefined;
 
 /** A stand-in that answers alike every time, and the check that asks it. */

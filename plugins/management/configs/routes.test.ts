@@ -351,7 +351,7 @@ describe('requests', () => {
     const byDefault = { ...service, id: 'with-default', defaults: { configId: slug } };
     assert.equal((await ask(byDefault)).user, 'a');
     assert.equal(gateway.settled.at(-1)?.facts.config, slug);
-    // What is changed is seen at once, through everything that refers to it.
+    // A change is seen at once, through everything that refers to it.
     await call(service, { method: 'PUT', path: `/configs/${slug}`, body: { config: saying('b') } });
     for (const name of [slug, id, nested, inline]) assert.equal((await ask(service, name)).user, 'b');
     const away = tenant.key({ kind: 'workspace-service', workspaceId: 'elsewhere', scopes: ['*'] });

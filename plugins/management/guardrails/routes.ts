@@ -92,7 +92,7 @@ function readChecks(
   given: readonly Static<typeof Check>[],
   guards: Scope['guards'],
 ): GuardrailData['checks'] {
-  // What is masked is left out of this validation; `sealChecks` resolves or refuses them.
+  // This validation leaves masked values out; `sealChecks` resolves or refuses them.
   const told = given.map((check) => {
     const parameters = { ...check.parameters };
     if (holdsMask(parameters['credentials'])) delete parameters['credentials'];

@@ -208,7 +208,7 @@ test('no sequence of writes sends a secret to an origin that was not there when 
       const slug = `vk-${++runs}`;
       const bound = new Map<string, Set<string>>();
       let held = `key-${++count}-0123456789abcdef`;
-      /** What was answered with 200 binds the secrets that it says to the origins that are there then. */
+      /** An answer with 200 binds its secrets to the origins that are there then. */
       const keep = async (said: readonly string[]): Promise<void> => {
         const place = { organisationId, workspaceId };
         const [one, provider] = await resources.read(async ({ records }) => [

@@ -166,7 +166,7 @@ describe('integrations', () => {
     const body = { name: 'Azure', slug: 'az', ai_provider_id: 'azure-openai', key: 'k', configurations };
     await ok({ path: '/integrations', body });
     assert.deepEqual((await ok({ path: '/integrations/az' })).configurations, configurations);
-    // What was read can be sent back.
+    // The answer of a read can be sent back.
     await ok({ method: 'PUT', path: '/integrations/az', body: { configurations } });
   });
 
@@ -292,7 +292,7 @@ describe('models of an integration', () => {
     await ok({ method: 'PUT', path, body: { models } });
     const [shown] = (await ok({ path })).models;
     assert.deepEqual(shown.pricing_config, { ...pricing_config, scheduled: [sooner, later] });
-    // What is read can be said again.
+    // The answer of a read can be sent again.
     await ok({ method: 'PUT', path, body: { models: [shown] } });
     assert.deepEqual((await ok({ path })).models[0], shown);
     const stored = await resources.read(({ records }) =>
@@ -338,7 +338,7 @@ describe('models of an integration', () => {
     );
     assert.deepEqual(stored?.data.models[0]?.pricing, { requestToken: 0.0000025, responseToken: 0.00001 });
     assert.ok(stored?.secrets['models.own.headers']);
-    // What is not given stays; changing the integration itself leaves its models alone.
+    // Absent members stay; a change of the integration leaves its models alone.
     await ok({ method: 'PUT', path, body: { models: [{ slug: 'own', enabled: false }] } });
     await ok({ method: 'PUT', path: '/integrations/m', body: { name: 'N', key: 'other' } });
     const again = (await ok({ path })).models[0];

@@ -447,7 +447,7 @@ function limitsOf(usage: JsonObject, rateLimits: JsonValue | undefined): JsonObj
   };
 }
 
-/** What was asked for, as answers repeat it. */
+/** The request's fields, as answers repeat them. */
 export function sent(body: Content): JsonObject {
   return {
     duration: body.duration ?? null,

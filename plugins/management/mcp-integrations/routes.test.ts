@@ -57,7 +57,7 @@ describe('an MCP integration', () => {
     );
     assert.ok(!JSON.stringify(record).includes(planted));
 
-    // What was read and sent back, changed in one place, keeps the header.
+    // A read answer that is sent back, changed in one place, keeps the header.
     const change = { name: 'Renamed', configurations: shown.configurations, description: null };
     const changed = await call(owner, { method: 'PUT', path: `${path}/${id}`, body: change });
     assert.deepEqual([changed.status, changed.headers['etag']], [200, '"2"'], changed.text);

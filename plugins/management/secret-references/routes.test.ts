@@ -75,7 +75,7 @@ describe('a secret reference', () => {
     const sealed = stored.secrets['vault_token'] ?? '';
     assert.equal(testSecrets.open(sealed, secretContext(id, 'vault_token')), token);
 
-    // What was read and sent back, changed in one place, keeps the secret.
+    // A read answer that is sent back, changed in one place, keeps the secret.
     const change = { name: 'Renamed', auth_config: shown.auth_config, secret_key: null, tags: null };
     const changed = await call(owner, { method: 'PUT', path: `${path}/${id}`, body: change });
     assert.deepEqual([changed.status, changed.headers['etag']], [200, '"2"'], changed.text);

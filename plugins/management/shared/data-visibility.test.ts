@@ -27,7 +27,7 @@ function directoryOf(
   };
 }
 
-/** What is seen, once it is clear that it says who asks. */
+/** The rows that are seen, once it is clear that they say who asks. */
 function seenOf({ asker, ...seen }: Visibility, key: KeyRecord): Visibility {
   assert.equal(asker, key.id);
   return seen;

@@ -401,7 +401,7 @@ function identityHeaders({ identityHeaders: wanted }: ServerIdentity, { request 
 }
 
 /**
- * A claim as a header: a list has commas between its texts. Whatever a header cannot hold, `%`, and commas within a list
+ * A claim as a header: a list has commas between its texts. Characters that a header cannot hold, `%`, and commas within a list
  * are percent-encoded, so that no claim looks like another one.
  */
 function claimText(claim: unknown): string {

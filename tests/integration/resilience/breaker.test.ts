@@ -25,7 +25,7 @@ async function opened(
   return kit;
 }
 
-/** Who is called for one more request. */
+/** The provider that one more request calls. */
 async function next(kit: PlanKit, used: object = config): Promise<string[]> {
   const before = kit.called().length;
   await kit.answer(used);

@@ -37,7 +37,7 @@ interface Frame {
   index: number;
 }
 
-/** What was read last: nothing of its line, a colon, a dash, or a word. */
+/** The last token: the start of its line, a colon, a dash, or a word. */
 type Last = 'start' | 'colon' | 'dash' | 'word';
 
 const nameBeforeColon =

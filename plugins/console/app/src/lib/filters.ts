@@ -76,7 +76,7 @@ export const filterKinds: readonly FilterKind[] = [
 
 const byName = new Map(filterKinds.map((kind) => [kind.name, kind]));
 
-/** The filters of an address, as the texts that the API takes. What cannot be one is left out. */
+/** The filters of an address, as the texts that the API takes. Others are left out. */
 export function filterTexts(search: Search): ReadonlyMap<FilterName, string> {
   const found = new Map<FilterName, string>();
   for (const { name } of filterKinds) {

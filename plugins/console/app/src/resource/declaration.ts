@@ -80,7 +80,7 @@ export interface Resource<R extends object, C = unknown, U = unknown> {
     readonly scopes: readonly string[];
     /** Text of the button: Delete, Archive, Revoke. */
     readonly action: string;
-    /** What is lost, and whether it can be had back. */
+    /** The loss, and whether it can be undone. */
     readonly text: ReactNode | ((record: R) => ReactNode);
     /** It is typed before, as it cannot be had back. */
     typed?(record: R): string;
@@ -207,7 +207,7 @@ interface Kinds<R> {
   reference: {
     readonly several?: boolean;
     find(search: string, situation: Situation<R>): Promise<readonly Option[]>;
-    /** What is shown without a choice. */
+    /** The text without a choice. */
     readonly none?: string;
   };
   /** Is written and never read: the record has it masked. */

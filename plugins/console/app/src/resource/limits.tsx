@@ -45,7 +45,7 @@ interface BarProps {
   readonly small?: boolean;
 }
 
-/** What is used of a limit, what is left, and when it begins anew. The words say what the colour says. */
+/** The used and the remaining part of a limit, and its next reset. The words say what the colour says. */
 export function UsageBar({ used, limit, type = 'cost', resets, alert, small = false }: BarProps) {
   const share = limit === 0 ? 1 : used / limit;
   const over = share >= 1;

@@ -71,7 +71,7 @@ interface ConfirmProps {
   readonly open: boolean;
   readonly onOpenChange: (open: boolean) => void;
   readonly title: string;
-  /** What is lost, and whether it can be had back. */
+  /** The loss, and whether it can be undone. */
   readonly text: ReactNode;
   /** Text of the button that does it. */
   readonly action: string;

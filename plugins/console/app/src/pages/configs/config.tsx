@@ -54,7 +54,7 @@ export default function ConfigPage() {
   const query = useQuery({
     queryKey: ['config', id],
     queryFn: () => (id === 'new' ? { stored: undefined, etag: undefined } : loadConfig(id)),
-    // What is being written is not replaced under the hands of its writer.
+    // A refresh does not replace a text that is being written.
     staleTime: Infinity,
     refetchOnWindowFocus: false,
     gcTime: 0,

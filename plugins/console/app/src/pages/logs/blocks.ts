@@ -121,7 +121,7 @@ function typedParts(type: string, block: Json): Part[] | undefined {
       return resultPart(block['call_id'], '', block['output']);
     case 'thinking':
       return textPart(textIn(block['thinking']), 'thought');
-    // What is encrypted says nothing to a reader.
+    // Encrypted content tells a reader nothing.
     case 'redacted_thinking':
       return [];
     case 'reasoning':

@@ -16,7 +16,7 @@ import { Card } from '@/ui/page';
 import { Badge, Code, Time } from '@/ui/small';
 import { useToast } from '@/ui/toast';
 
-/** What is known of a request, beside what was said. */
+/** The facts of a request, beside its conversation. */
 export function Facts({ entry }: { readonly entry: LogDetail }) {
   return (
     <div className="grid min-w-0 gap-4">

@@ -12,7 +12,7 @@ import { Empty } from '@/ui/states';
 const texts = log.messages;
 const tones: Readonly<Record<string, Tone>> = { user: 'accent', assistant: 'good', tool: 'warn' };
 
-/** What was said, as a conversation. */
+/** The messages, as a conversation. */
 export function Messages({ entry }: { readonly entry: LogDetail }) {
   const { request, response, log_format: format } = entry;
   const asked = requestTurns(request.body, format);

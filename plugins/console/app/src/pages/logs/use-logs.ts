@@ -13,7 +13,7 @@ type LogPage = operations['logs.list']['responses'][200]['content']['application
 /** An entry of a list. */
 export type LogEntry = LogPage['data'][number];
 
-/** What is looked for in the log. */
+/** The search in the log. */
 export interface LogView {
   readonly range: Range;
   readonly filters: Filters;

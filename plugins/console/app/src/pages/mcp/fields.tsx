@@ -25,7 +25,7 @@ export function OauthFields({ value, onChange, disabled }: FieldsProps<OauthSett
               <Input
                 {...control}
                 disabled={disabled}
-                // What is stored comes back masked; only what is typed is a secret.
+                // Stored secrets come back masked; only typed text is a secret.
                 type={isSecret && !text.includes('…') ? 'password' : 'text'}
                 autoComplete={isSecret ? 'new-password' : 'off'}
                 value={text}

@@ -29,7 +29,7 @@ export default function Pipelines() {
     queryKey: ['config-file'],
     queryFn: () => dataOf(api.GET('/admin/config-file')),
     enabled: isOwner,
-    // What is being written is not replaced under the hands of its writer.
+    // A refresh does not replace a text that is being written.
     refetchOnWindowFocus: false,
   });
   const { data: loaded } = file;

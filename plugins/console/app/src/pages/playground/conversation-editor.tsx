@@ -13,7 +13,7 @@ const roles = Object.entries(texts.roles).filter(([role]) => role !== 'tool');
 interface ConversationEditorProps {
   readonly messages: readonly Message[];
   readonly tools: string;
-  /** What is wrong with the tools. */
+  /** The faults of the tools. */
   readonly faults: readonly string[];
   readonly onMessages: (messages: readonly Message[]) => void;
   readonly onTools: (tools: string) => void;

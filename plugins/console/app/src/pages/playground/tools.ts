@@ -111,7 +111,7 @@ function moreFaults(value: unknown): readonly string[] {
   });
 }
 
-/** What is wrong with the arguments of a call, by the schema of its tool. */
+/** The faults of a call's arguments, by the schema of its tool. */
 export function callFaults(
   call: { readonly name: string; readonly arguments: string },
   tools: readonly unknown[],

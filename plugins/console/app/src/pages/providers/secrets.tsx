@@ -115,7 +115,7 @@ function AuthFields({ manager, value, onChange, disabled }: AuthFieldsProps) {
               <Input
                 {...control}
                 disabled={disabled}
-                // What is stored comes back masked; only what is typed is a secret.
+                // Stored secrets come back masked; only typed text is a secret.
                 type={coded.includes('*') && !text.includes('…') ? 'password' : 'text'}
                 autoComplete={coded.includes('*') ? 'new-password' : 'off'}
                 value={text}

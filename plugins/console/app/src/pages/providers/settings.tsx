@@ -124,7 +124,7 @@ function Setting({
         <Input
           {...control}
           disabled={disabled}
-          // What is stored comes back masked; only what is typed is a secret.
+          // Stored secrets come back masked; only typed text is a secret.
           type={secret && !shown.includes('…') ? 'password' : 'text'}
           autoComplete={secret ? 'new-password' : 'off'}
           value={shown}

@@ -6,7 +6,7 @@ import { Time } from '@/ui/small';
 
 interface LastChangedProps {
   readonly at: string | null;
-  /** What is said of settings that nobody has changed. */
+  /** The sentence for settings that nobody has changed. */
   readonly never: string;
   /** `resource_type` in the audit trail, and whose: empty for the organisation's. */
   readonly kind: string;

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import path from 'node:path';
 import { after, before } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
@@ -210,18 +212,61 @@ export class ConsoleGateway {
     });
   }
 
-  /** Waits until the log holds so many requests. A store that has just started may refuse for a moment. */
-  async untilLogged(count: number): Promise<void> {
-    const path = '/logs?include_total=true&page_size=1';
+  /** Waits until the log holds so many requests of a filter. A store that has just started may refuse for a moment. */
+  async untilLogged(count: number, filter = ''): Promise<void> {
     let last: unknown;
     await eventually(
       async () => {
-        last = await this.api('GET', path).then(({ total }) => total, String);
+        last = await this.api('GET', `/logs?include_total=true&page_size=1${filter}`).then(
+          ({ total }) => total,
+          String,
+        );
         return last === count || undefined;
       },
       () => `${count} requests in the log; there are ${String(last)}`,
     );
   }
+}
+
+/** An entry of the log, as far as tests look at it. */
+interface LoggedEntry {
+  readonly id: string;
+  readonly created_at: string;
+  readonly metrics: { readonly cost: number; readonly metadata: Readonly<Record<string, string>> };
+}
+
+/** Each entry of the log from one moment to another, by pages; `filter` is more of the query. */
+export async function loggedEntries(
+  gateway: ConsoleGateway,
+  { from, to, filter = '' }: { readonly from: number; readonly to: number; readonly filter?: string },
+): Promise<readonly LoggedEntry[]> {
+  const min = new Date(from).toISOString();
+  const max = new Date(to).toISOString();
+  const query = `time_of_generation_min=${min}&time_of_generation_max=${max}&page_size=200${filter}`;
+  const found: LoggedEntry[] = [];
+  let place = '';
+  do {
+    const { data, next_cursor: next } = await gateway.api('GET', `/logs?${query}${place}`);
+    found.push(...data);
+    place = next === null ? '' : `&cursor=${next}`;
+  } while (place !== '');
+  return found;
+}
+
+/**
+ * Sample requests for a gateway that does not run yet, as `npm run seed:demo` makes them; `args` are its. Their owner's
+ * key is that of the tests.
+ */
+export async function seedDemo(data: string, config: object, args: readonly string[]): Promise<void> {
+  const file = path.join(await temporaryFolder(), 'gateway.config.yaml');
+  await writeFile(file, JSON.stringify(config));
+  const script = fileURLToPath(new URL('../../scripts/seed-demo.ts', import.meta.url));
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ['--import', 'tsx', script, '--config', file, '--data', data, ...args],
+    { env: { ...process.env, WEIR_ADMIN_KEY: ownerKey }, encoding: 'utf8' },
+  );
+  assert.equal(status, 0, stderr);
 }
 
 let suitesLeft = 0;

@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
-import { eventually } from '../kit/process-kit.ts';
-import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
+import {
+  assertAccessible,
+  consoleConfig,
+  loggedEntries,
+  markup,
+  openWindow,
+  seedDemo,
+  useConsole,
+} from './console-kit.ts';
+
+const dayMs = 86_400_000;
 
 /** The process of the analytics engine, below that of the gateway. */
 function engineOf(pid: number): number {
@@ -16,18 +25,23 @@ function engineOf(pid: number): number {
 }
 
 describe('exports in the console', () => {
-  const gateway = useConsole();
+  const gateway = useConsole(async () => {
+    // Three weeks of requests, one of which an export of the last week holds.
+    await seedDemo(gateway.data, consoleConfig, ['--rows', '2400', '--days', '21']);
+    return consoleConfig;
+  });
   before(async () => {
     const asked = ['mock-one', 'mock-one', 'mock-two'].map((model) =>
       gateway.chat('hello', { body: { model } }),
     );
     for (const answer of await Promise.all(asked)) await answer.text();
-    await gateway.untilLogged(3);
+    await gateway.untilLogged(3, '&ai_model=mock-one,mock-two');
   });
 
   test('export last week', async (t) => {
     const page = await openWindow(t, gateway);
-    await page.getByRole('link', { name: 'Exports' }).click();
+    assert.equal(await page.title(), 'Home · Weir');
+    await page.getByRole('navigation').getByRole('link', { name: 'Exports' }).click();
     await page.getByText('No export yet').waitFor();
     await assertAccessible(page);
     await page.getByRole('button', { name: 'New export' }).click();
@@ -35,20 +49,41 @@ describe('exports in the console', () => {
     assert.equal(await form.getByLabel('Time', { exact: true }).first().inputValue(), '7d');
     await assertAccessible(page);
     await form.getByLabel('Note').fill(markup);
+    const clicked = Date.now();
     await form.getByRole('button', { name: 'Export', exact: true }).click();
     const row = page.getByRole('table', { name: 'Exports' }).locator('tbody tr');
     await row.getByText('Ready').waitFor();
+    const ready = Date.now();
     await row.getByText(markup).waitFor();
     await assertAccessible(page);
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       row.getByRole('button', { name: 'Download' }).click(),
     ]);
-    const lines = readFileSync(await download.path(), 'utf8')
+    const [head = '', ...lines] = readFileSync(await download.path(), 'utf8')
       .trim()
       .split('\r\n');
-    assert.match(lines[0] ?? '', /^id,created_at,/);
-    assert.equal(lines.length, 4);
+    assert.match(head, /^id,created_at,/);
+    const [{ filters }] = (await gateway.api('GET', '/logs/exports')).data;
+    const { time_of_generation_min: min, time_of_generation_max: max } = filters;
+    const [start, end] = [Date.parse(min), Date.parse(max)];
+    assert.ok(end >= clicked && end <= ready, 'the week ends now');
+    assert.equal(end - start, 7 * dayMs);
+    const filter = `&workspace_id=${gateway.workspace}`;
+    const all = await loggedEntries(gateway, { from: end - 30 * dayMs, to: end, filter });
+    const times = all.map(({ created_at: at }) => Date.parse(at));
+    assert.ok(
+      times.some((at) => at < start && at > start - dayMs),
+      'there are requests of the day before that week, which the file must not hold',
+    );
+    const exported = lines.map((line) => line.split(',', 2));
+    for (const [id, at = ''] of exported) assert.ok(Date.parse(at) >= start, `${id} of ${at} is too old`);
+    const ids = exported.map(([id = '']) => id);
+    assert.equal(new Set(ids).size, ids.length, 'each request once');
+    const ofTheWeek = all.filter((_, place) => (times[place] ?? 0) >= start).map(({ id }) => id);
+    assert.deepEqual(ids.toSorted(), ofTheWeek.toSorted());
+    const query = `include_total=true&page_size=1&time_of_generation_min=${min}&time_of_generation_max=${max}`;
+    assert.equal(ids.length, (await gateway.api('GET', `/logs?${query}${filter}`)).total);
     const audited = await gateway.api('GET', '/audit-logs?resource_type=log_exports');
     assert.deepEqual(audited.records.map(({ action }: { action: string }) => action).toSorted(), [
       'create',
@@ -86,10 +121,7 @@ describe('exports in the console', () => {
         '/logs',
         Array.from({ length: 100 }, () => one),
       );
-    await eventually(async () => {
-      const { total } = await gateway.api('GET', '/logs?include_total=true&page_size=1');
-      return total >= 2000 || undefined;
-    });
+    await gateway.untilLogged(2000, '&ai_model=reported');
     const { id } = await gateway.api('POST', '/logs/exports', {
       ...{ workspace_id: gateway.workspace, filters: {}, description: 'too large' },
       requested_data: ['id', 'request', 'response'],

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { eventually } from '../kit/process-kit.ts';
-import { assertAccessible, markup, openWindow, useConsole } from './console-kit.ts';
+import {
+  assertAccessible,
+  consoleConfig,
+  loggedEntries,
+  markup,
+  openWindow,
+  seedDemo,
+  useConsole,
+} from './console-kit.ts';
 
 const dayMs = 86_400_000;
 describe('the home page of the console', () => {
@@ -28,27 +36,6 @@ describe('the home page of the console', () => {
         const { summary } = await gateway.api('GET', '/analytics/graphs/requests');
         return summary.total === 9 || undefined;
       });
-    });
-
-    test('find yesterday’s dearest user', async (t) => {
-      const page = await openWindow(t, gateway, { key: null });
-      // What came today is of yesterday for this browser.
-      await page.clock.setFixedTime(Date.now() + dayMs);
-      await page.getByLabel('Service key').fill(gateway.ownerKey);
-      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
-      await page.getByLabel('Time', { exact: true }).selectOption('Yesterday');
-      await page.getByRole('button', { name: 'By user' }).click();
-      const users = page.getByRole('table', { name: 'By user' });
-      await users.getByText('lavish').waitFor();
-      await users.getByRole('button', { name: 'Requests' }).click();
-      await page.waitForURL(/sort=-requests/);
-      assert.match(await users.locator('tbody tr').first().innerText(), /frugal/);
-      await users.getByRole('button', { name: 'Cost' }).click();
-      await page.waitForURL(/sort=-cost/);
-      assert.match(await users.locator('tbody tr').first().innerText(), /lavish/);
-      await users.getByText('lavish').click();
-      await page.waitForURL(/\/console\/logs\?.*user=lavish/);
-      await page.getByText('1 request, no more in this time').waitFor();
     });
 
     test('tiles, points of charts and rows lead to the requests behind them', async (t) => {
@@ -124,5 +111,89 @@ describe('the home page of the console', () => {
         await page.getByText('No feedback in this time').waitFor();
         await assertAccessible(page);
       });
+  });
+});
+
+describe('the home page of a gateway that has served for days', () => {
+  const gateway = useConsole(async () => {
+    await seedDemo(gateway.data, consoleConfig, ['--rows', '1500', '--days', '4']);
+    return consoleConfig;
+  });
+  let asked = 0;
+  before(async () => {
+    asked = Date.now();
+    // What one user asks today costs more than all that another one asks in these days.
+    await gateway.api('POST', '/logs', {
+      request: {
+        url: 'https://api.openai.com/v1/chat/completions',
+        body: { model: 'gpt-4o', messages: [{ role: 'user', content: 'tell me' }] },
+      },
+      response: {
+        body: { model: 'gpt-4o', usage: { prompt_tokens: 90_000_000, completion_tokens: 1_000_000 } },
+      },
+      metadata: { _user: 'lavish' },
+    });
+    await gateway.untilLogged(1, '&user=lavish');
+  });
+
+  test('find yesterday’s dearest user', async (t) => {
+    const today = new Date(asked).setHours(0, 0, 0, 0);
+    const yesterday = new Date(today - 1).setHours(0, 0, 0, 0);
+    const all = await loggedEntries(gateway, { from: asked - 5 * dayMs, to: Date.now() });
+    const sums = (from: number, to: number): ReadonlyMap<string, { requests: number; cost: number }> => {
+      const users = new Map<string, { requests: number; cost: number }>();
+      for (const { created_at: at, metrics } of all) {
+        if (Date.parse(at) < from || Date.parse(at) >= to) continue;
+        const user = metrics.metadata['_user'] ?? '';
+        const { requests = 0, cost: before = 0 } = users.get(user) ?? {};
+        users.set(user, { requests: requests + 1, cost: before + metrics.cost });
+      }
+      return users;
+    };
+    const expected = [...sums(yesterday, today)].toSorted(([, one], [, other]) => other.cost - one.cost);
+    const [dearest = ''] = expected[0] ?? [];
+    const most = Math.max(...expected.map(([, { requests }]) => requests));
+    const everyDay = sums(0, Infinity);
+    assert.ok(
+      (everyDay.get('lavish')?.cost ?? 0) > (everyDay.get(dearest)?.cost ?? 0),
+      'today has a dearer one',
+    );
+    assert.ok(
+      Math.max(...[...everyDay.values()].map(({ requests }) => requests)) > most,
+      'there are other days',
+    );
+
+    const page = await openWindow(t, gateway, { key: null });
+    // The day may end while this runs.
+    await page.clock.setFixedTime(asked);
+    await page.getByLabel('Service key').fill(gateway.ownerKey);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.getByRole('button', { name: 'By user' }).click();
+    const users = page.getByRole('table', { name: 'By user' });
+    const first = users.locator('tbody tr').first();
+    await first.getByText('lavish').waitFor();
+    await page.getByLabel('Time', { exact: true }).selectOption('Yesterday');
+    await first.getByText(dearest, { exact: true }).waitFor();
+    const numbers = async (): Promise<(string | undefined)[]> => {
+      const rows = await users.locator('tbody tr').allInnerTexts();
+      return rows.map((text) => text.split('\t').slice(0, 2).join(' '));
+    };
+    assert.deepEqual(
+      (await numbers()).slice(0, 10),
+      expected.slice(0, 10).map(([user, { requests }]) => `${user} ${requests}`),
+    );
+    assert.equal(await users.getByText('lavish').count(), 0);
+    await users.getByRole('button', { name: 'Requests' }).click();
+    await page.waitForURL(/sort=-requests/);
+    await first
+      .getByRole('cell', { name: String(most), exact: true })
+      .first()
+      .waitFor();
+    await users.getByRole('button', { name: 'Cost' }).click();
+    await page.waitForURL(/sort=-cost/);
+    await first.getByText(dearest, { exact: true }).click();
+    await page.waitForURL(new RegExp(`/console/logs\\?.*user=${dearest}`));
+    const count = expected[0]?.[1].requests ?? 0;
+    await page.getByText(`${count} request${count === 1 ? '' : 's'}, no more in this time`).waitFor();
   });
 });

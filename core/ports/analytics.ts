@@ -134,9 +134,12 @@ export const groupings = [
   'workspace',
   'provider',
   'prompt',
+  'virtual_key',
   /** Of calls of tools alone, like the next one. */
   'mcp_server',
   'mcp_tool',
+  /** Names of metadata: a request counts once for each name that it has, and not without any. */
+  'metadata_key',
 ] as const;
 
 export type Grouping = (typeof groupings)[number];

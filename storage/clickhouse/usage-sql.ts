@@ -176,7 +176,7 @@ export async function usageStart(client: ClickHouseClient, shards?: number): Pro
   return row === undefined || row.stored < (shards ?? 1) ? Infinity : row.first;
 }
 
-/** The column of `requests` for each grouping. */
+/** The column of `requests` for each grouping, or an expression. */
 const splitColumns: Readonly<Record<Extract<GroupBy | SeriesSplit, string>, string>> = {
   ai_service: 'ai_service',
   model: 'model',
@@ -188,6 +188,9 @@ const splitColumns: Readonly<Record<Extract<GroupBy | SeriesSplit, string>, stri
   prompt: 'prompt',
   mcp_server: 'mcp_server',
   mcp_tool: 'mcp_tool',
+  virtual_key: 'virtual_key',
+  // The names alone, without the values; a row with several of them is in as many groups.
+  metadata_key: 'arrayJoin(metadata.keys)',
   user: 'end_user',
   retries: 'retries',
 };
@@ -243,6 +246,14 @@ const dimensions = {
   statusCodes: 'status_code',
 } as const satisfies Partial<Record<keyof RequestFilter, GroupBy | SeriesSplit>>;
 
+/** Groupings that roll-ups do not have. */
+const ofRowsAlone = new Set<string>([
+  'virtual_key',
+  'mcp_server',
+  'mcp_tool',
+  'metadata_key',
+] satisfies GroupBy[]);
+
 /** Dimensions that exist for workspaces only. */
 const perWorkspace = new Set<string>(['api_key', 'user']);
 
@@ -252,7 +263,7 @@ const perWorkspace = new Set<string>(['api_key', 'user']);
  */
 function rolledUpAs({ visibility, filter = {}, split }: UsageQuestion): RollUp | undefined {
   if (visibility.userId !== undefined || visibility.apiKeyId !== undefined) return undefined;
-  if (typeof split === 'object' || split === 'mcp_server' || split === 'mcp_tool') return undefined;
+  if (typeof split === 'object' || (split !== undefined && ofRowsAlone.has(split))) return undefined;
   const { workspaces, ...others } = filter;
   const [only, ...more] = Object.entries(others).filter(([, value]) => value !== undefined);
   if (more.length > 0) return undefined;

@@ -22,6 +22,7 @@ const columnOf = {
   workspace: 'workspace_id',
   provider: 'provider',
   prompt: 'prompt',
+  virtual_key: 'virtual_key',
   mcp_server: 'mcp_server',
   mcp_tool: 'mcp_tool',
 } as const satisfies Partial<Record<GroupBy & string, keyof RequestRow>>;
@@ -32,25 +33,26 @@ export function userOf({ metadata, user_id: userId }: RequestRow): string {
   return own === undefined || own === '' ? userId : own;
 }
 
-/** What tells a row apart, or undefined for a row that is left out. */
-function valueOf(row: RequestRow, by: GroupBy | SeriesSplit): string | undefined {
+/** The groups that a row is in: none for a row that is left out. */
+function valuesOf(row: RequestRow, by: GroupBy | SeriesSplit): readonly string[] {
   if (typeof by === 'object')
-    return Object.hasOwn(row.metadata, by.metadata) ? row.metadata[by.metadata] : undefined;
-  if (by === 'user') return userOf(row);
-  if (by.startsWith('mcp_') && row.endpoint !== 'mcp.tools.call') return undefined;
-  if (by === 'retries') return row.is_success && row.retries > 0 ? String(row.retries) : undefined;
-  return String(row[columnOf[by]]);
+    return Object.entries(row.metadata).flatMap(([name, value]) => (name === by.metadata ? [value] : []));
+  if (by === 'metadata_key') return Object.keys(row.metadata);
+  if (by === 'user') return [userOf(row)];
+  if (by.startsWith('mcp_') && row.endpoint !== 'mcp.tools.call') return [];
+  if (by === 'retries') return row.is_success && row.retries > 0 ? [String(row.retries)] : [];
+  return [String(row[columnOf[by]])];
 }
 
 /** Rows by what tells them apart; those of most rows first, then in the order of bytes. */
 export function split(rows: readonly RequestRow[], by: GroupBy | SeriesSplit): [string, RequestRow[]][] {
   const byValue = new Map<string, RequestRow[]>();
   for (const row of rows) {
-    const value = valueOf(row, by);
-    if (value === undefined) continue;
-    const members = byValue.get(value);
-    if (members === undefined) byValue.set(value, [row]);
-    else members.push(row);
+    for (const value of valuesOf(row, by)) {
+      const members = byValue.get(value);
+      if (members === undefined) byValue.set(value, [row]);
+      else members.push(row);
+    }
   }
   return [...byValue].sort(
     ([a, { length: few }], [b, { length: many }]) =>

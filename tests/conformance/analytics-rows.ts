@@ -132,6 +132,8 @@ export function randomRows(count: number, organisationId: string): RequestRow[] 
   const below = (bound: number): number => Math.floor(random() * bound);
   const one = <T>(values: readonly T[]): T => values[below(values.length)] as T;
   const called = chanceOf(20_260_518);
+  const said = chanceOf(20_260_519);
+  const names = ['team', '_user', '', ...hostileTexts];
   return Array.from({ length: count }, () => {
     const outcome = one(['completed', 'completed', 'completed', 'refused', 'failed', 'cancelled'] as const);
     const status = outcome === 'completed' ? one([200, 201, 404, 500]) : one([200, 401, 429, 446, 499, 502]);
@@ -162,6 +164,14 @@ export function randomRows(count: number, organisationId: string): RequestRow[] 
         mcp_tool: hostileTexts[0] as string,
       }),
       ...(called() < 0.1 && { endpoint: 'mcp.tools.list', mcp_server: 'files', mcp_tool: '' }),
+      virtual_key: ['', 'vk', hostileTexts[5] as string][Math.floor(said() * 3)] as string,
+      // One in three has none.
+      metadata:
+        said() < 1 / 3
+          ? {}
+          : Object.fromEntries(
+              names.filter(() => said() < 0.3).map((name) => [name, said() < 0.5 ? 'a' : '']),
+            ),
     });
   });
 }

@@ -67,6 +67,8 @@ export function tellsSeries(analytics: () => Analytics): void {
       'workspace',
       'provider',
       'prompt',
+      'virtual_key',
+      'metadata_key',
       'retries',
     ],
   ] as SeriesSplit[]) {

@@ -437,8 +437,12 @@ describe('who may read what', { skip: chdbMissing }, () => {
 });
 
 describe('groups', { skip: chdbMissing }, () => {
+  const said = (metadata: object) => ({ 'x-service-metadata': JSON.stringify(metadata) });
   before(async () => {
-    await entry(idOf(await chat()));
+    await entry(idOf(await chat({ headers: said({ shelf: 'oak', '<b>row': '1' }) })));
+    await entry(idOf(await chat({ headers: said({ shelf: 'elm' }) })));
+    const virtual = { 'x-service-api-key': ownerKey, 'x-service-virtual-key': 'remote' };
+    await entry(idOf(await send(weir.url, { ...asking({}), headers: virtual })));
     await entry(idOf(await chat({ body: { model: 'mock:status=500' } })));
     await entry(idOf(await add()));
   });
@@ -461,6 +465,18 @@ describe('groups', { skip: chdbMissing }, () => {
       });
     }
   }
+
+  test('names of metadata and virtual keys, with the number of requests that have each', async () => {
+    const counts = async (by: string): Promise<Record<string, number>> => {
+      const { data } = (await read(`/analytics/groups/${by}?page_size=500`)).json();
+      return Object.fromEntries(data.map((group: Record<string, number>) => [group[by], group['requests']]));
+    };
+    const { shelf, '<b>row': row } = await counts('metadata_key');
+    assert.deepEqual([shelf, row], [2, 1]);
+    assert.equal((await counts('virtual_key'))['remote'], 1);
+    const woods = await read('/analytics/groups/metadata_key?metadata={"shelf":"elm"}');
+    assert.deepEqual(woods.json().data, [{ metadata_key: 'shelf', requests: 1 }]);
+  });
 
   for (const column of groupColumns) {
     test(`the column ${column} alone`, async () => {
